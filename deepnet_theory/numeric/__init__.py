@@ -1,0 +1,1 @@
+"""Monte Carlo on the runtime's own stacks: estimates and verdicts."""

@@ -1,0 +1,1 @@
+"""Turns results into text, LaTeX, JSON, HTML and figures; computes nothing."""

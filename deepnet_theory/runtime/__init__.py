@@ -1,0 +1,1 @@
+"""The model builder: torch and the standard library only."""

@@ -1,0 +1,1 @@
+"""What is being talked about: frozen data, standard library only."""

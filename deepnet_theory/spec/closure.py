@@ -1,0 +1,48 @@
+"""Closures: the extra condition that picks one point of the balanced curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from deepnet_theory.spec.discovery import builtin, choose
+from deepnet_theory.spec.expression import Expression, Grammar
+
+CLOSURE = Grammar(
+    purpose="one side of a closure",
+    symbols=("alpha", "beta", "m"),
+    functions={"sqrt": (1, 1)},
+)
+
+
+@dataclass(frozen=True)
+class Closure:
+    """Conditions that hold beside the balance, as ``(left, right)`` sides of equations.
+
+    Sides are monomials in alpha, beta and m, the number of scaled matrices of the branch.
+    ``knobs`` are the unknowns that balance and conditions together must determine.
+    """
+
+    name: str
+    conditions: tuple[tuple[str, str], ...]
+    knobs: tuple[str, ...] = ("alpha", "beta")
+    summary: str = ""
+    source: str = ""
+
+    @cached_property
+    def expressions(self) -> tuple[tuple[Expression, Expression], ...]:
+        """The parsed sides of the conditions."""
+        return tuple((CLOSURE.parse(a), CLOSURE.parse(b)) for a, b in self.conditions)
+
+    def __post_init__(self) -> None:
+        _ = self.expressions
+
+
+def closures() -> dict[str, Closure]:
+    """Every closure of the folder ``spec/closures``, by name."""
+    return builtin("closures", Closure)
+
+
+def closure(name: str) -> Closure:
+    """The closure called ``name``."""
+    return choose("closure", name, closures())

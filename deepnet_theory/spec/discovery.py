@@ -1,0 +1,70 @@
+"""Strictly discovered folders: one file, one value, whose name is the file's name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from deepnet_theory.spec.errors import InputError
+
+T = TypeVar("T")
+
+
+def discover(folder: Path, kind: type[T]) -> dict[str, T]:
+    """Load every ``*.py`` of ``folder``; each must define exactly one value of type ``kind``.
+
+    The value's ``name`` must be the file's name with ``_`` written ``-``. Files that begin
+    with an underscore are not values. Anything irregular raises ``TypeError``: a folder that
+    is silently half-read would be worse than one that does not load.
+    """
+    found: dict[str, T] = {}
+    for path in sorted(Path(folder).glob("*.py")):
+        if path.stem.startswith("_"):
+            continue
+        value = load_value(path, kind)
+        name = path.stem.replace("_", "-")
+        if getattr(value, "name", None) != name:
+            raise TypeError(
+                f"{path.name}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
+                f"the file says {name!r}"
+            )
+        found[name] = value
+    return found
+
+
+def load_value(path: Path, kind: type[T]) -> T:
+    """The one module-level value of type ``kind`` in the file ``path``."""
+    module_name = f"deepnet_theory._discovered.{kind.__name__.lower()}.{path.stem}"
+    specification = importlib.util.spec_from_file_location(module_name, path)
+    if specification is None or specification.loader is None:
+        raise TypeError(f"{path} cannot be loaded as a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[module_name] = module
+    try:
+        specification.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    values = [v for k, v in vars(module).items() if isinstance(v, kind) and not k.startswith("_")]
+    if len(values) != 1:
+        raise TypeError(f"{path.name} must define exactly one {kind.__name__}, not {len(values)}")
+    return values[0]
+
+
+@cache
+def builtin(folder: str, kind: type[T]) -> dict[str, T]:
+    """The values that the package itself ships in ``spec/<folder>``."""
+    return discover(Path(__file__).parent / folder, kind)
+
+
+def choose(what: str, name: str, values: dict[str, T]) -> T:
+    """The value called ``name``; raises :class:`InputError` that lists the valid names."""
+    try:
+        return values[name]
+    except (KeyError, TypeError):
+        raise InputError(
+            f"unknown {what} {name!r}; valid are: {', '.join(sorted(values))}"
+        ) from None

@@ -1,0 +1,390 @@
+"""A small grammar for user expressions: parsed into a frozen tree, never evaluated as code.
+
+Python's ``ast`` module does the tokenising; everything that is not arithmetic on known
+names, numbers and known functions is refused with one sentence. The tree is interpreted by
+:func:`fold` with an *algebra*, so that SymPy, torch and plain floats each give it a meaning
+without this module importing any of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Generic, Protocol, TypeVar
+
+from deepnet_theory.spec.errors import InputError
+
+MAX_LENGTH = 1000  # characters; longer input is refused before it is tokenised
+MAX_DEPTH = 60  # nesting of the tree
+MAX_EXPONENT = 64  # numerator and denominator of any exponent
+MAX_LOG10 = 400.0  # bound on the magnitude of any constant that could be formed
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True)
+class Number:
+    """An exact rational literal."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Name:
+    """One of the grammar's symbols."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A binary operation, one of ``+ - * /``."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Power:
+    """A base to an exact rational exponent."""
+
+    base: Node
+    exponent: Fraction
+
+
+@dataclass(frozen=True)
+class Call:
+    """A known function of one or more arguments."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Name | Operation | Power | Call
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The names and functions (with least and greatest number of arguments) that may occur."""
+
+    purpose: str
+    symbols: tuple[str, ...]
+    functions: dict[str, tuple[int, int]]
+
+    def parse(self, text: str) -> Expression:
+        """Parse ``text``; raises :class:`InputError` with one sentence for anything else."""
+        return Expression(text=text.strip(), root=_parse(text, self), grammar=self)
+
+    @property
+    def valid(self) -> str:
+        """What the grammar admits, in words."""
+        functions = f" and {', '.join(self.functions)}" if self.functions else ""
+        return f"{', '.join(self.symbols)}, numbers, + - * / ** and parentheses{functions}"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression: its text as the user wrote it, and its tree."""
+
+    text: str
+    root: Node
+    grammar: Grammar
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The symbols that occur."""
+        return _names(self.root)
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that occur."""
+        return _functions(self.root)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Algebra(Protocol[T]):
+    """What an interpreter gives for each kind of node."""
+
+    def number(self, value: Fraction) -> T: ...
+    def name(self, name: str) -> T: ...
+    def add(self, left: T, right: T) -> T: ...
+    def subtract(self, left: T, right: T) -> T: ...
+    def multiply(self, left: T, right: T) -> T: ...
+    def divide(self, left: T, right: T) -> T: ...
+    def power(self, base: T, exponent: Fraction) -> T: ...
+    def call(self, function: str, arguments: tuple[T, ...]) -> T: ...
+
+
+def fold(node: Node, algebra: Algebra[T]) -> T:
+    """Interpret a tree bottom-up with ``algebra``."""
+    match node:
+        case Number(value):
+            return algebra.number(value)
+        case Name(name):
+            return algebra.name(name)
+        case Power(base, exponent):
+            return algebra.power(fold(base, algebra), exponent)
+        case Call(function, arguments):
+            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
+        case Operation(operator, left, right):
+            method: Callable[[T, T], T] = {
+                "+": algebra.add,
+                "-": algebra.subtract,
+                "*": algebra.multiply,
+                "/": algebra.divide,
+            }[operator]
+            return method(fold(left, algebra), fold(right, algebra))
+
+
+class OperatorAlgebra(Generic[T]):
+    """An algebra whose arithmetic is that of Python's operators on the values."""
+
+    def add(self, left: Any, right: Any) -> Any:
+        return left + right
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return left - right
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return left * right
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return left / right
+
+
+class FloatAlgebra(OperatorAlgebra[float]):
+    """Floats, for evaluating depth expressions with the standard library alone."""
+
+    functions: dict[str, Callable[..., float]] = {
+        "sqrt": math.sqrt,
+        "log": math.log,
+        "abs": abs,
+        "max": max,
+        "min": min,
+    }
+
+    def __init__(self, **values: float) -> None:
+        self.values = values
+
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def name(self, name: str) -> float:
+        return float(self.values[name])
+
+    def power(self, base: float, exponent: Fraction) -> float:
+        return float(base ** float(exponent))
+
+    def call(self, function: str, arguments: tuple[float, ...]) -> float:
+        return float(self.functions[function](*arguments))
+
+
+def evaluate(expression: Expression, **values: float) -> float:
+    """The value of a depth expression, for instance ``evaluate(alpha, N=8)``.
+
+    Raises :class:`InputError` where it is undefined, complex or infinite there.
+    """
+    where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
+    try:
+        value = fold(expression.root, FloatAlgebra(**values))
+    except KeyError as missing:
+        raise InputError(f"{expression.text!r} needs a value for {missing.args[0]}") from None
+    except (ArithmeticError, ValueError, TypeError):
+        raise InputError(f"{expression.text!r} has no real value at {where}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{expression.text!r} is not finite at {where}")
+    return value
+
+
+UPDATE = Grammar(
+    purpose="an update",
+    symbols=("eta", "g", "theta"),
+    functions={
+        "sign": (1, 1),
+        "abs": (1, 1),
+        "sqrt": (1, 1),
+        "log": (1, 1),
+        "norm": (1, 1),
+        "rms": (1, 1),
+        "numel": (1, 1),
+        "polar": (1, 1),
+        "max": (2, 8),
+        "min": (2, 8),
+        "clip": (3, 3),
+    },
+)
+DEPTH = Grammar(
+    purpose="an expression in the depth",
+    symbols=("N", "M"),
+    functions={"sqrt": (1, 1), "log": (1, 1), "abs": (1, 1), "max": (2, 8), "min": (2, 8)},
+)
+
+
+def _parse(text: str, grammar: Grammar) -> Node:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{grammar.purpose} must not be empty; use {grammar.valid}")
+    if len(text) > MAX_LENGTH:
+        raise InputError(
+            f"{grammar.purpose} of {len(text)} characters is too long; "
+            f"at most {MAX_LENGTH} are read"
+        )
+    shown = text.strip()
+
+    def refuse(why: str) -> InputError:
+        return InputError(f"{shown!r} is not {grammar.purpose}: {why}; use {grammar.valid}")
+
+    # Identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
+    # printable ASCII is read at all.
+    if any(not (32 <= ord(c) < 127) for c in shown):
+        raise refuse("only plain ASCII characters may occur")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(shown, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise refuse("it cannot be read") from None
+    try:
+        root = _convert(tree.body, grammar, refuse, MAX_DEPTH)
+        magnitude = _log10_bound(root)
+    except RecursionError:
+        raise refuse("it is nested too deeply") from None
+    if magnitude > MAX_LOG10:
+        raise refuse("it forms a constant beyond 10**400")
+    return root
+
+
+def _convert(
+    node: ast.expr, grammar: Grammar, refuse: Callable[[str], InputError], depth: int
+) -> Node:
+    if depth == 0:
+        raise refuse("it is nested too deeply")
+
+    def inner(child: ast.expr) -> Node:
+        return _convert(child, grammar, refuse, depth - 1)
+
+    match node:
+        case ast.Constant(value=value) if type(value) in (int, float):
+            return Number(_rational(value, refuse))
+        case ast.Name(id=name):
+            if name not in grammar.symbols:
+                raise refuse(f"{name!r} is not known")
+            return Name(name)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return inner(operand)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _negated(inner(operand))
+        case ast.BinOp(op=ast.Pow(), left=left, right=right):
+            return Power(inner(left), _exponent(inner(right), refuse))
+        case ast.BinOp(op=op, left=left, right=right):
+            symbol = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(op))
+            if symbol is None:
+                raise refuse("an operator is not known")
+            return Operation(symbol, inner(left), inner(right))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            if name not in grammar.functions:
+                raise refuse(f"the function {name!r} is not known")
+            least, most = grammar.functions[name]
+            if not least <= len(args) <= most:
+                raise refuse(f"{name} takes {least if least == most else f'{least} or more'}"
+                             f" argument{'s' if most > 1 else ''}, not {len(args)}")
+            return Call(name, tuple(inner(a) for a in args))
+        case _:
+            raise refuse("only arithmetic may occur")
+
+
+def _negated(node: Node) -> Node:
+    if isinstance(node, Number):
+        return Number(-node.value)
+    return Operation("*", Number(Fraction(-1)), node)
+
+
+def _rational(value: float, refuse: Callable[[str], InputError]) -> Fraction:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refuse("a number is not finite")
+    # repr is the shortest decimal that reads back, so 0.1 is one tenth and not a binary float
+    return Fraction(repr(value))
+
+
+class _Constant(OperatorAlgebra[Fraction]):
+    """Exact constants for exponents, kept small at every step."""
+
+    def __init__(self, refuse: Callable[[str], InputError]) -> None:
+        self.refuse = refuse
+
+    def number(self, value: Fraction) -> Fraction:
+        return value
+
+    def name(self, name: str) -> Fraction:
+        raise self.refuse(f"the exponent depends on {name}")
+
+    def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
+        raise self.refuse(f"an exponent holds {function}")
+
+    def power(self, base: Fraction, exponent: Fraction) -> Fraction:
+        if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
+            raise self.refuse("an exponent holds a power that is not small and whole")
+        if abs(base.numerator) > 1000 or base.denominator > 1000:
+            raise self.refuse(f"an exponent is beyond {MAX_EXPONENT}")
+        return base**exponent.numerator
+
+
+def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
+    try:
+        value = fold(node, _Constant(refuse))
+    except ZeroDivisionError:
+        raise refuse("an exponent divides by zero") from None
+    if abs(value.numerator) > MAX_EXPONENT or value.denominator > MAX_EXPONENT:
+        raise refuse(f"an exponent is beyond {MAX_EXPONENT}")
+    return value
+
+
+def _log10_bound(node: Node) -> float:
+    """A bound on |log10| of every coefficient that expanding ``node`` could form."""
+    match node:
+        case Number(value):
+            if value == 0:
+                return 0.0
+            return abs(math.log10(abs(value.numerator)) - math.log10(value.denominator))
+        case Name():
+            return 0.0
+        case Power(base, exponent):
+            return _log10_bound(base) * max(1.0, abs(float(exponent)))
+        case Call(_, arguments):
+            return max(_log10_bound(a) for a in arguments)
+        case Operation(operator, left, right):
+            a, b = _log10_bound(left), _log10_bound(right)
+            return a + b + (0.31 if operator in "+-" else 0.0)
+
+
+def _names(node: Node) -> frozenset[str]:
+    match node:
+        case Name(name):
+            return frozenset({name})
+        case Number():
+            return frozenset()
+        case Power(base, _):
+            return _names(base)
+        case Call(_, arguments):
+            return frozenset().union(*(_names(a) for a in arguments))
+        case Operation(_, left, right):
+            return _names(left) | _names(right)
+
+
+def _functions(node: Node) -> frozenset[str]:
+    match node:
+        case Name() | Number():
+            return frozenset()
+        case Power(base, _):
+            return _functions(base)
+        case Call(function, arguments):
+            return frozenset({function}).union(*(_functions(a) for a in arguments))
+        case Operation(_, left, right):
+            return _functions(left) | _functions(right)

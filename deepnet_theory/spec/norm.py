@@ -1,0 +1,32 @@
+"""The normalisations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepnet_theory.spec.discovery import builtin, choose
+
+
+@dataclass(frozen=True)
+class Norm:
+    r"""A normalisation, homogeneous of degree 0: :math:`x \mapsto \sqrt d\,Px/\|Px\|`.
+
+    ``centred`` says whether P removes the mean (LayerNorm) or is the identity (RMSNorm);
+    ``bias`` whether the norm has a bias vector besides its gain.
+    """
+
+    name: str
+    centred: bool
+    bias: bool
+    summary: str = ""
+    source: str = ""
+
+
+def norms() -> dict[str, Norm]:
+    """Every norm of the folder ``spec/norms``, by name."""
+    return builtin("norms", Norm)
+
+
+def norm(name: str) -> Norm:
+    """The norm called ``name``."""
+    return choose("norm", name, norms())

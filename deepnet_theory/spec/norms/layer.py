@@ -1,0 +1,5 @@
+"""LayerNorm."""
+
+from deepnet_theory.spec.norm import Norm
+
+LAYER = Norm(name="layer", centred=True, bias=True, summary="LayerNorm")

@@ -1,0 +1,71 @@
+"""An optimizer is the expression of its first update, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from deepnet_theory.spec.discovery import builtin, choose
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import UPDATE, Expression
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A library's own optimizer, against whose first step the expression is checked.
+
+    ``target`` is ``"module:Class"``, ``options`` its keyword arguments without ``lr``,
+    ``requires`` the extra that installs it where torch alone does not.
+    """
+
+    target: str
+    options: tuple[tuple[str, object], ...] = ()
+    requires: str | None = None
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    r"""A first-step update rule :math:`\Delta\theta = u(\eta, g, \theta)`, weight decay 0.
+
+    ``update`` is written in the grammar of :data:`~deepnet_theory.spec.expression.UPDATE`.
+    Where the expression adds or compares terms of different degrees, ``regime`` states which
+    side is the larger, as pairs ``(larger, smaller)`` of expressions in the same grammar.
+    """
+
+    name: str
+    update: str
+    regime: tuple[tuple[str, str], ...] = ()
+    summary: str = ""
+    mind: str = ""
+    source: str = ""
+    reference: Reference | None = None
+
+    def __post_init__(self) -> None:
+        missing = {"eta"} - self.expression.names
+        if missing:
+            raise InputError(
+                f"the update {self.update!r} does not contain eta, the learning rate"
+            )
+        for pair in self.regime:
+            for side in pair:
+                UPDATE.parse(side)
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The parsed update."""
+        return UPDATE.parse(self.update)
+
+
+def optimizers() -> dict[str, Optimizer]:
+    """Every optimizer of the folder ``spec/optimizers``, by name."""
+    return builtin("optimizers", Optimizer)
+
+
+def optimizer(name: str) -> Optimizer:
+    """The optimizer called ``name``."""
+    return choose("optimizer", name, optimizers())
+
+
+def custom_optimizer(update: str, regime: tuple[tuple[str, str], ...] = ()) -> Optimizer:
+    """A user's own update rule, on the same path as the built-in ones."""
+    return Optimizer(name="custom", update=update, regime=regime, summary="the user's own update")

@@ -1,0 +1,12 @@
+"""Adam: bias-corrected first step."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+ADAM = Optimizer(
+    name="adam",
+    update="-eta*sign(g)",
+    summary="Adam: bias-corrected first step",
+    mind="holds where |g| is far above epsilon",
+    source="Su, §Multiple optimizers; Kingma & Ba, arXiv 1412.6980",
+    reference=Reference("torch.optim:Adam"),
+)

@@ -1,0 +1,12 @@
+"""Adam with decoupled weight decay, here 0."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+ADAMW = Optimizer(
+    name="adamw",
+    update="-eta*sign(g)",
+    summary="Adam with decoupled weight decay, here 0",
+    mind="torch's default weight decay is 0.01, not 0",
+    source="Loshchilov & Hutter, arXiv 1711.05101",
+    reference=Reference("torch.optim:AdamW", options=(("weight_decay", 0.0),)),
+)

@@ -1,0 +1,12 @@
+"""SGD with momentum: the first step has no history."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+MOMENTUM = Optimizer(
+    name="momentum",
+    update="-eta*g",
+    summary="SGD with momentum: the first step has no history",
+    mind="Nesterov's variant multiplies the first step by 1 + momentum",
+    source="Polyak, 1964",
+    reference=Reference("torch.optim:SGD", options=(("momentum", 0.9),)),
+)

@@ -1,0 +1,11 @@
+"""Muon: the polar factor of the gradient."""
+
+from deepnet_theory.spec.optimizer import Optimizer
+
+MUON = Optimizer(
+    name="muon",
+    update="-eta*polar(g)",
+    summary="Muon: the polar factor of the gradient",
+    mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",
+    source="Jordan et al., 2024",
+)

@@ -1,0 +1,11 @@
+"""SGD with Nesterov momentum 0.9."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+NESTEROV = Optimizer(
+    name="nesterov",
+    update="-eta*(1 + 0.9)*g",
+    summary="SGD with Nesterov momentum 0.9",
+    source="Nesterov, 1983",
+    reference=Reference("torch.optim:SGD", options=(("momentum", 0.9), ("nesterov", True),)),
+)

@@ -1,0 +1,12 @@
+"""RMSProp with smoothing 0.99."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+RMSPROP = Optimizer(
+    name="rmsprop",
+    update="-eta*sign(g)/sqrt(1 - 0.99)",
+    summary="RMSProp with smoothing 0.99",
+    mind="not bias-corrected: the first step is ten times Adam's",
+    source="Hinton, 2012",
+    reference=Reference("torch.optim:RMSprop"),
+)

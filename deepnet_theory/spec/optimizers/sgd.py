@@ -1,0 +1,11 @@
+"""Plain stochastic gradient descent."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+SGD = Optimizer(
+    name="sgd",
+    update="-eta*g",
+    summary="plain stochastic gradient descent",
+    source="Su, §Multiple optimizers",
+    reference=Reference("torch.optim:SGD"),
+)

@@ -1,0 +1,11 @@
+"""Sign of the gradient."""
+
+from deepnet_theory.spec.optimizer import Optimizer, Reference
+
+SIGNSGD = Optimizer(
+    name="signsgd",
+    update="-eta*sign(g)",
+    summary="sign of the gradient",
+    source="Bernstein et al., arXiv 1802.04434",
+    reference=Reference("pytorch_optimizer:SignSGD", options=(("momentum", 0.0),), requires="verify"),
+)

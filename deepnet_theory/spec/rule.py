@@ -1,0 +1,82 @@
+"""A rule: α and β (and η where it is a knob) for every kind of sublayer, as functions of depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import DEPTH, Expression, evaluate
+
+
+@dataclass(frozen=True)
+class RuleEntry:
+    """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds)."""
+
+    part: str
+    sublayer: str
+    alpha: str
+    beta: str
+
+    @cached_property
+    def expressions(self) -> tuple[Expression, Expression]:
+        """The parsed α and β."""
+        return DEPTH.parse(self.alpha), DEPTH.parse(self.beta)
+
+    def at(self, **depth: int) -> tuple[float, float]:
+        """The values of α and β at a depth such as ``N=8`` or ``N=8, M=6``."""
+        alpha, beta = (evaluate(e, **depth) for e in self.expressions)
+        if alpha <= 0 or beta <= 0:
+            where = ", ".join(f"{k} = {v}" for k, v in depth.items())
+            raise InputError(
+                f"alpha = {self.alpha!r} and beta = {self.beta!r} must be positive at {where}"
+            )
+        return alpha, beta
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The entries of every part, and the learning rate's factor ``eta``.
+
+    ``meaning`` says what the constants in the rule mean: a convention of the balance
+    "= 1" and of the closure, not a measured optimum.
+    """
+
+    name: str
+    entries: tuple[RuleEntry, ...]
+    eta: str = "1"
+    meaning: str = ""
+
+    def entry(self, part: str, sublayer: str) -> RuleEntry:
+        """The entry that governs ``sublayer`` in ``part``."""
+        for name in (sublayer, "*"):
+            for entry in self.entries:
+                if entry.part == part and entry.sublayer == name:
+                    return entry
+        raise InputError(f"the rule {self.name!r} says nothing of {sublayer!r} in the {part}")
+
+    def eta_at(self, **depth: int) -> float:
+        """The factor on the learning rate at a depth."""
+        return evaluate(DEPTH.parse(self.eta), **depth)
+
+
+def own_rule(
+    parts: tuple[str, ...],
+    alpha: str,
+    beta: str,
+    decoder_alpha: str | None = None,
+    decoder_beta: str | None = None,
+) -> Rule:
+    """A user's own rule; the decoder of an encoder–decoder takes its own α and β if given."""
+    entries = []
+    for index, part in enumerate(parts):
+        own = index > 0
+        entry = RuleEntry(
+            part,
+            "*",
+            (decoder_alpha if own and decoder_alpha is not None else alpha),
+            (decoder_beta if own and decoder_beta is not None else beta),
+        )
+        _ = entry.expressions  # bad input is refused here, not at the first use
+        entries.append(entry)
+    return Rule("own", tuple(entries), meaning="as the user wrote it")

@@ -1,0 +1,83 @@
+"""What the user asked for: the SELECT of the command line, resolved into spec values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from deepnet_theory.spec.closure import Closure, closure
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.norm import Norm, norm
+from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
+from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.stack import Stack, stack
+
+METHODS = ("probe", "lemma", "moments")
+AMPLIFICATIONS = ("published", "worst-case", "independent")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
+
+    ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
+    decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
+    a single α in the whole part where the kinds of sublayers would take different ones.
+    """
+
+    optimizer: str | None = None
+    update: str | None = None
+    regime: tuple[tuple[str, str], ...] = ()
+    placement: str = "post-ln"
+    norm: str = "layer"
+    stack: str = "encoder"
+    layer: str | None = None
+    method: str = "probe"
+    closure: str | None = None
+    amplification: str = "published"
+    one_alpha: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.optimizer is None) == (self.update is None):
+            raise InputError("give exactly one of --optimizer NAME and --update EXPR")
+        if self.method not in METHODS:
+            raise InputError(f"unknown method {self.method!r}; valid are: {', '.join(METHODS)}")
+        if self.amplification not in AMPLIFICATIONS:
+            raise InputError(
+                f"unknown amplification {self.amplification!r}; "
+                f"valid are: {', '.join(AMPLIFICATIONS)}"
+            )
+        _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
+        _ = self.the_closure
+
+    @cached_property
+    def the_optimizer(self) -> Optimizer:
+        """The optimizer, discovered or the user's own."""
+        if self.optimizer is not None:
+            return optimizer(self.optimizer)
+        assert self.update is not None
+        return custom_optimizer(self.update, self.regime)
+
+    @cached_property
+    def the_placement(self) -> Placement:
+        """The placement."""
+        return placement(self.placement)
+
+    @cached_property
+    def the_norm(self) -> Norm:
+        """The norm."""
+        return norm(self.norm)
+
+    @cached_property
+    def the_stack(self) -> Stack:
+        """The stack, with the user's own layer if there is one."""
+        return stack(self.stack, self.layer)
+
+    @cached_property
+    def the_closure(self) -> Closure | None:
+        """The closure, or None for the default."""
+        return None if self.closure is None else closure(self.closure)
+
+    def to_dict(self) -> dict[str, object]:
+        """The selection as plain data, for JSON."""
+        return {k: v for k, v in asdict(self).items() if v not in (None, (), False)}

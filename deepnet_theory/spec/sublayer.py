@@ -1,0 +1,105 @@
+"""A residual sublayer: its branch as a formula, its matrices and vectors with their roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from deepnet_theory.spec.discovery import builtin, choose
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import Expression, Grammar
+
+
+class Role(StrEnum):
+    """What the initialisation and the learning rate do with a parameter.
+
+    The first four are matrices, the others vectors.
+    """
+
+    SCALED = "scaled"
+    UNSCALED = "unscaled"
+    EMBEDDING = "embedding"
+    HEAD = "head"
+    NORM_GAIN = "norm-gain"
+    NORM_BIAS = "norm-bias"
+    OUTPUT_BIAS = "output-bias"  # of the branch's last map
+    INNER_BIAS = "inner-bias"  # of a scaled map before the last one
+    QUERY_BIAS = "query-bias"
+    KEY_BIAS = "key-bias"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A weight matrix; its fans are in units of the width d (``"d"``) or the hidden width."""
+
+    name: str
+    role: Role
+    fan_in: str = "d"
+    fan_out: str = "d"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A bias vector, zero at initialisation."""
+
+    name: str
+    role: Role
+    size: str = "d"
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    r"""A residual branch :math:`G(x)`.
+
+    ``branch`` is a formula in ``x`` (and ``memory`` for cross-attention), the names of the
+    matrices and vectors, the functions ``phi`` (the activation, positively homogeneous of
+    degree 1), ``softmax`` (over the last axis), ``T`` (transpose) and ``hadamard``. Products
+    do not commute. Rows are tokens.
+    """
+
+    name: str
+    branch: str
+    matrices: tuple[Matrix, ...]
+    vectors: tuple[Vector, ...] = ()
+    summary: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        used = self.expression.names - {"x", "memory"}
+        named = {p.name for p in (*self.matrices, *self.vectors)}
+        if used != named:
+            raise InputError(
+                f"sublayer {self.name!r}: its branch uses {sorted(used)}, it lists {sorted(named)}"
+            )
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The parsed branch."""
+        names = tuple(p.name for p in (*self.matrices, *self.vectors))
+        grammar = Grammar(
+            purpose="a residual branch",
+            symbols=("x", "memory", *names),
+            functions={"phi": (1, 1), "softmax": (1, 1), "T": (1, 1), "hadamard": (2, 2)},
+        )
+        return grammar.parse(self.branch)
+
+    @property
+    def scaled(self) -> tuple[Matrix, ...]:
+        """The matrices that the gain β reaches; their number is m_s."""
+        return tuple(m for m in self.matrices if m.role is Role.SCALED)
+
+    @property
+    def unscaled(self) -> tuple[Matrix, ...]:
+        """The matrices of gain 1 (query, key)."""
+        return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
+
+
+def sublayers() -> dict[str, Sublayer]:
+    """Every sublayer of the folder ``spec/sublayers``, by name."""
+    return builtin("sublayers", Sublayer)
+
+
+def sublayer(name: str) -> Sublayer:
+    """The sublayer called ``name``; ``ffn:swiglu`` and ``ffn-swiglu`` are the same."""
+    return choose("sublayer", name.strip().replace(":", "-"), sublayers())

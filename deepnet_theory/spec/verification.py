@@ -1,0 +1,109 @@
+"""What the laboratory hands back: points, exponents, assumptions, and a verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deepnet_theory.spec.verdict import Verdict
+
+SCHEMA = "deepnet-theory/verification/1"
+
+
+@dataclass(frozen=True)
+class Point:
+    """‖ΔF‖/η per token at one depth: mean over seeds, interval, and each seed's value."""
+
+    depth: dict[str, int]
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    values: tuple[float, ...] = ()
+    finding: str = ""  # e.g. where a value became infinite or NaN
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """A measured log–log slope with its interval, and what was predicted."""
+
+    variable: str
+    share: str
+    estimate: float
+    low: float
+    high: float
+    predicted: float | None
+    verdict: Verdict
+    because: str = ""
+    fitted_from: int | None = None  # the least depth that entered the fit
+
+
+@dataclass(frozen=True)
+class AssumptionResult:
+    """A measured assumption."""
+
+    name: str
+    verdict: Verdict
+    estimate: float | None
+    low: float | None
+    high: float | None
+    statement: str = ""
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of ``verify``."""
+
+    select: dict[str, Any]
+    measure: dict[str, Any]
+    rule: dict[str, Any]
+    points: tuple[Point, ...]
+    exponents: tuple[Exponent, ...]
+    assumptions: tuple[AssumptionResult, ...]
+    verdict: Verdict
+    device: str
+    seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, Any] = field(default_factory=dict)  # linearity, real-optimizer difference …
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        exponents = []
+        for e in self.exponents:
+            row = asdict(e)
+            row["in"] = row.pop("variable")
+            row["verdict"] = e.verdict.value
+            exponents.append(row)
+        return {
+            "schema": SCHEMA,
+            "select": self.select,
+            "measure": self.measure,
+            "rule": self.rule,
+            "points": [asdict(p) for p in self.points],
+            "exponents": exponents,
+            "exponent": exponents[0] if exponents else None,
+            "assumptions": [{**asdict(a), "verdict": a.verdict.value} for a in self.assumptions],
+            "checks": self.checks,
+            "warnings": list(self.warnings),
+            "verdict": self.verdict.value,
+            "device": self.device,
+            "seconds": self.seconds,
+            "versions": self.versions,
+        }
+
+    def to_json(self) -> str:
+        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
+        return json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return value

@@ -1,0 +1,191 @@
+"""A derivation: a chain of checked steps that ends in a rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.assumption import Assumption, assumption
+from deepnet_theory.spec.prediction import Predictions
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.relation import Relation, join
+from deepnet_theory.symbolic.step import Step
+
+SCHEMA = "deepnet-theory/derivation/1"
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """A quantity that follows from the rule, as a power of the depth."""
+
+    name: str
+    meaning: str
+    value: Any  # SymPy expression in the depth symbols
+    part: str
+    sublayer: str = "*"
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """Steps in order, the rule they end in, and what the rule rests on and implies.
+
+    Construction fails where a step uses a step or a symbol before it is established.
+    ``given`` are the symbols of the setting, known before the first step.
+    ``conclusion`` names the steps whose right-hand sides are the rule.
+    """
+
+    selection: Selection
+    steps: tuple[Step, ...]
+    given: tuple[sp.Symbol, ...]
+    rule: Rule
+    conclusion: tuple[str, ...]
+    consequences: tuple[Consequence, ...] = ()
+    predictions: Predictions = field(default_factory=lambda: Predictions(()))
+    remarks: tuple[str, ...] = ()
+    values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
+
+    def __post_init__(self) -> None:
+        known: set[sp.Symbol] = set(self.given)
+        names: set[str] = set()
+        for step in self.steps:
+            if step.name in names:
+                raise TypeError(f"two steps are called {step.name!r}")
+            for used in step.uses:
+                if used not in names:
+                    raise TypeError(f"step {step.name!r} uses {used!r} before it is established")
+            known |= set(step.establishes)
+            unknown = {s for s in step.free_symbols if s not in known}
+            if unknown:
+                raise TypeError(
+                    f"step {step.name!r} holds {sorted(map(str, unknown))} "
+                    "before they are established"
+                )
+            names.add(step.name)
+        missing = set(self.conclusion) - names
+        if missing or not self.conclusion:
+            raise TypeError(f"the conclusion {sorted(missing)} is not among the steps")
+
+    def step(self, name: str) -> Step:
+        """The step called ``name``."""
+        return next(s for s in self.steps if s.name == name)
+
+    @cached_property
+    def support(self) -> tuple[Step, ...]:
+        """The steps that the conclusion rests on, in order."""
+        needed: set[str] = set()
+        frontier = list(self.conclusion)
+        while frontier:
+            name = frontier.pop()
+            if name not in needed:
+                needed.add(name)
+                frontier.extend(self.step(name).uses)
+        return tuple(s for s in self.steps if s.name in needed)
+
+    @cached_property
+    def relation(self) -> Relation:
+        """How strongly the conclusion holds: the join of the steps it rests on."""
+        return join(step.relation for step in self.support)
+
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The premises used, in order of first use."""
+        names: dict[str, None] = {}
+        for step in self.steps:
+            names.update(dict.fromkeys(step.assumptions))
+        return tuple(assumption(name) for name in names)
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of every step, by name; computed once."""
+        return {step.name: step.check() for step in self.steps}
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """PROVED (given the assumptions) where every step checks, else REFUTED."""
+        refuted = any(v is Verdict.REFUTED for v in self.verdicts.values())
+        return Verdict.REFUTED if refuted else Verdict.PROVED
+
+    def at(self, **depth: int) -> Derivation:
+        """The same derivation with a depth at which the rule's values are printed too."""
+        from dataclasses import replace
+
+        return replace(self, values=tuple(depth.items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        depth = dict(self.values)
+        rule = []
+        for entry in self.rule.entries:
+            row: dict[str, Any] = {
+                "stack": entry.part,
+                "sublayer": entry.sublayer,
+                "alpha": entry.alpha,
+                "beta": entry.beta,
+            }
+            if depth:
+                row["alpha_value"], row["beta_value"] = entry.at(**depth)
+            rule.append(row)
+        result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "select": self.selection.to_dict(),
+            "rule": rule,
+            "eta": self.rule.eta,
+            "meaning": self.rule.meaning,
+            "relation": self.relation.name,
+            "steps": [
+                {
+                    "name": s.name,
+                    "section": s.section,
+                    "relation": s.relation.name,
+                    "lhs": str(s.lhs),
+                    "rhs": str(s.rhs),
+                    "regime": None if s.regime is None else str(s.regime),
+                    "because": s.because,
+                    "source": s.source,
+                    "uses": list(s.uses),
+                    "assumptions": list(s.assumptions),
+                    "verdict": self.verdicts[s.name].value,
+                }
+                for s in self.steps
+            ],
+            "assumptions": [
+                {"name": a.name, "statement": a.statement} for a in self.assumptions
+            ],
+            "consequences": [
+                {
+                    "name": c.name,
+                    "stack": c.part,
+                    "sublayer": c.sublayer,
+                    "value": str(c.value),
+                    "meaning": c.meaning,
+                    "remark": c.remark,
+                }
+                for c in self.consequences
+            ],
+            "predictions": [
+                {
+                    "in": p.variable,
+                    "share": p.share,
+                    "exponent": None if p.exponent is None else str(p.exponent),
+                    "rivals": {name: str(e) for name, e in p.rivals},
+                }
+                for p in self.predictions.exponents
+            ],
+            "remarks": list(self.remarks),
+            "verdict": self.verdict.value,
+        }
+        if depth:
+            result["depth"] = depth
+            result["eta_value"] = self.rule.eta_at(**depth)
+        return result
+
+    def to_json(self) -> str:
+        """The derivation as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
