@@ -1,0 +1,101 @@
+"""Depth lists: ``8,16,32``, a geometric range ``8:1000``, and ``8x6,16x6`` for two parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.stack import Stack
+
+Depth = dict[str, int]
+MOST_LAYERS = 10**6
+
+
+def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, ...]:
+    """The depths of a text or of a sequence, sorted, without repetition.
+
+    An item is a number of layers; a pair ``NxM``, tuple or mapping where the stack has two
+    parts. ``a:b`` stands for depths from a to b in equal ratios close to 2. Raises
+    :class:`InputError` for anything empty, non-integer, not positive, or of the wrong form.
+    """
+    whole = repr(depths) if isinstance(depths, str) else None
+    try:
+        items: list[object] = list(depths.split(",")) if isinstance(depths, str) else list(depths)
+    except TypeError:
+        raise InputError(f"the depths {depths!r} are not a list") from None
+    if not items:
+        raise _refuse(whole or "[]", "it is empty", stack)
+    found: set[tuple[int, ...]] = set()
+    for item in items:
+        found.update(_item(item, whole or repr(item), stack))
+    return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(found))
+
+
+def depth_key(depth: Mapping[str, int]) -> str:
+    """A depth as text, ``8`` or ``8x6``: the key under which its measurements are kept."""
+    return "x".join(str(n) for n in depth.values())
+
+
+def default_depths(stack: Stack) -> str:
+    """The depths measured by default; with two parts each one varies while the other is fixed."""
+    if len(stack.parts) == 1:
+        return "8,16,32,64,128"
+    return "8x8,16x8,32x8,64x8,8x16,8x32,8x64"
+
+
+def _refuse(shown: str, why: str, stack: Stack) -> InputError:
+    form = (
+        "pairs such as 8x6,16x6 (encoder x decoder layers)"
+        if len(stack.parts) > 1
+        else "whole numbers of layers from 1, such as 8,16,32 or 8:1000"
+    )
+    return InputError(f"the depths {shown} cannot be read: {why}; valid are {form}")
+
+
+def _item(item: object, shown: str, stack: Stack) -> list[tuple[int, ...]]:
+    parts = len(stack.parts)
+    if isinstance(item, str):
+        text = item.strip()
+        if parts == 1 and ":" in text:
+            first, _, last = text.partition(":")
+            return _geometric(
+                _layers(first, shown, stack), _layers(last, shown, stack), shown, stack
+            )
+        numbers: list[object] = list(text.split("x"))
+    elif isinstance(item, Mapping):
+        if set(item) != set(stack.depths):
+            raise _refuse(shown, f"a depth has {' and '.join(stack.depths)}", stack)
+        numbers = [item[symbol] for symbol in stack.depths]
+    elif isinstance(item, (tuple, list)):
+        numbers = list(item)
+    else:
+        numbers = [item]
+    if len(numbers) != parts:
+        raise _refuse(shown, f"a depth of this stack is {parts} number{'s' * (parts > 1)}", stack)
+    return [tuple(_layers(n, shown, stack) for n in numbers)]
+
+
+def _layers(number: object, shown: str, stack: Stack) -> int:
+    if isinstance(number, str):
+        text = number.strip()
+        if not text:
+            raise _refuse(shown, "a depth is missing", stack)
+        if not (text.isascii() and text.isdigit()):
+            raise _refuse(shown, f"{text!r} is not a positive whole number", stack)
+        value = int(text[:20])
+    elif isinstance(number, int) and not isinstance(number, bool):
+        value = number
+    else:
+        raise _refuse(shown, f"{number!r} is not a positive whole number", stack)
+    if not 1 <= value <= MOST_LAYERS:
+        raise _refuse(shown, f"{value} is not from 1 to {MOST_LAYERS}", stack)
+    return value
+
+
+def _geometric(first: int, last: int, shown: str, stack: Stack) -> list[tuple[int, ...]]:
+    if last <= first:
+        raise _refuse(shown, f"the range from {first} to {last} does not rise", stack)
+    steps = max(1, round(math.log2(last / first)))
+    ratio = (last / first) ** (1 / steps)
+    return [*((round(first * ratio**i),) for i in range(steps)), (last,)]

@@ -1,0 +1,102 @@
+"""Settings: the sizes, the data and the machine of a measurement, validated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import torch
+
+from deepnet_theory.spec.errors import InputError
+
+ACTIVATIONS = ("relu", "gelu", "silu")
+STEPS = ("matrices", "all")
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+TEXT = "text"
+GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured on: ``width`` … ``ffn_ratio`` are the model's, the rest the experiment's.
+
+    ``step`` says which parameters move: the branch ``matrices`` alone, of which the published
+    rules speak, or ``all`` parameters of the branches and norms (embeddings and head stay).
+    ``data`` is ``text`` or ``gaussian:RHO``, tokens of pairwise correlation RHO.
+
+    Raises :class:`InputError` that restates the first bad value.
+    """
+
+    width: int = 64
+    heads: int = 4
+    tokens: int = 32
+    batch: int = 1
+    seeds: int = 8
+    activation: str = "relu"
+    step: str = "matrices"
+    data: str = TEXT
+    device: str = "auto"
+    dtype: str = "float32"
+    seed: int = 0
+    ffn_ratio: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("width", 2), ("heads", 1), ("tokens", 1), ("batch", 1), ("seeds", 2)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= 2**20:
+                raise InputError(f"{name} {value!r} is not a whole number of {least} or more")
+        if self.width % self.heads:
+            raise InputError(f"width {self.width} is not a multiple of heads {self.heads}")
+        if type(self.seed) is not int or not 0 <= self.seed < 2**31:
+            raise InputError(f"seed {self.seed!r} is not a whole number from 0 to 2**31 - 1")
+        ratio = self.ffn_ratio
+        if type(ratio) not in (int, float) or not math.isfinite(ratio) or not 0 < ratio <= 1024:
+            raise InputError(f"ffn-ratio {ratio!r} is not a positive number")
+        if ratio * self.width < 1:
+            raise InputError(f"ffn-ratio {ratio!r} leaves no hidden unit at width {self.width}")
+        for name, valid in (
+            ("activation", ACTIVATIONS),
+            ("step", STEPS),
+            ("device", DEVICES),
+            ("dtype", tuple(DTYPES)),
+        ):
+            if getattr(self, name) not in valid:
+                raise InputError(
+                    f"unknown {name} {getattr(self, name)!r}; valid are: {', '.join(valid)}"
+                )
+        _ = self.correlation
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise InputError("device 'cuda' is not available here; valid are: auto, cpu")
+
+    @property
+    def correlation(self) -> float | None:
+        """The tokens' correlation ρ for Gaussian data, None for text."""
+        if self.data == TEXT:
+            return None
+        kind, _, rho = str(self.data).partition(":")
+        try:
+            value = float(rho) if kind == GAUSSIAN else math.nan
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise InputError(
+                f"unknown data {self.data!r}; valid are: text, gaussian:RHO with RHO from 0 to 1"
+            )
+        return value
+
+    @property
+    def torch_device(self) -> torch.device:
+        """The device that ``auto`` resolves to, or the one asked for."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The floating-point type of weights and activations."""
+        return DTYPES[self.dtype]
+
+    def to_dict(self) -> dict[str, object]:
+        """The settings as plain data, for JSON."""
+        return asdict(self)

@@ -1,0 +1,182 @@
+"""Statistics: exponents in depth from paired seeds, with intervals, and the verdict on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from deepnet_theory.spec.verdict import Verdict
+
+CONFIDENCE = 0.95
+TOLERANCE = 0.05  # an exponent within this distance of the prediction is equivalent to it
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its confidence interval; infinite where there are too few samples."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def within(self, low: float, high: float) -> bool:
+        """Whether the whole interval lies in [low, high]."""
+        return low <= self.low and self.high <= high
+
+    def outside(self, low: float, high: float) -> bool:
+        """Whether the whole interval lies out of [low, high], on one side."""
+        return self.high < low or self.low > high
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
+    r"""The mean of independent samples with Student's interval.
+
+    .. math:: \bar b \pm t_{n-1}\, s/\sqrt n
+    """
+    x = np.asarray(samples, dtype=float)
+    mean = float(x.mean()) if len(x) else math.nan
+    if len(x) < 2 or not math.isfinite(mean):
+        return Interval(mean, -math.inf, math.inf)
+    half = float(stdtrit(len(x) - 1, (1 + confidence) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
+    return Interval(mean, mean - half, mean + half)
+
+
+def bca_interval(
+    samples: Sequence[float] | Array,
+    statistic: Callable[[Array], float] = lambda x: float(np.mean(x)),
+    confidence: float = CONFIDENCE,
+    resamples: int = 9999,
+    seed: int = 0,
+) -> Interval:
+    """A statistic of independent samples with its BCa bootstrap interval.
+
+    The interval is that of SciPy; where all samples agree, it is the point itself.
+    """
+    from scipy.stats import bootstrap
+
+    x = np.asarray(samples, dtype=float)
+    estimate = statistic(x)
+    if len(x) < 2 or not np.isfinite(x).all():
+        return Interval(estimate, -math.inf, math.inf)
+    if np.ptp(x) == 0:
+        return Interval(estimate, estimate, estimate)
+    result = bootstrap(
+        (x,),
+        lambda y: statistic(y),
+        n_resamples=resamples,
+        confidence_level=confidence,
+        method="BCa",
+        vectorized=False,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Interval(estimate, float(result.low), float(result.high))
+
+
+def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
+    r"""Each seed's least-squares slope of y (seeds, depths) on x (depths,).
+
+    With ``groups`` every group of depths has an intercept of its own, so that a second depth
+    that differs from group to group is held fixed.
+
+    .. math:: b_k = \frac{\sum_i (x_i - \bar x)\,y_{ki}}{\sum_i (x_i - \bar x)^2}
+    """
+    centred = np.array(x, dtype=float)
+    labels = list(groups) if groups is not None else [None] * len(x)
+    for label in set(labels):
+        members = np.array([g == label for g in labels])
+        centred[members] -= centred[members].mean()
+    scale = float(centred @ centred)
+    if scale == 0:
+        raise ValueError("a slope needs two different depths in a group")
+    return np.asarray(y @ centred / scale)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A log–log slope over seeds: its interval, each seed's slope, and the least depth used."""
+
+    interval: Interval
+    per_seed: tuple[float, ...]
+    fitted_from: int
+
+
+def fit_exponent(
+    depths: Sequence[int], values: Array, groups: Sequence[object] | None = None
+) -> Fit:
+    """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
+
+    Finite depth bends the line. The least depth is left out as long as the local slope that
+    leads away from it differs from the slope of what lies deeper, by more than the tolerance
+    and by more than the seeds' noise; three depths always remain. Seeds are paired: each
+    contributes its own slope, and the interval is over those. Seeds whose values are not all
+    positive and finite are left out.
+    """
+    d = np.asarray(depths)
+    labels: list[object] = [None] * len(d) if groups is None else list(groups)
+    good = (np.isfinite(values) & (values > 0)).all(axis=1)
+    x, y = np.log(d.astype(float)), np.log(values[good])
+    starts = sorted(set(d.tolist()))
+    while len(starts) > 3:
+        first, second = starts[:2]
+        near = _slopes_where((d >= first) & (d <= second), x, y, labels)
+        deep = _slopes_where(d >= second, x, y, labels)
+        bend = t_interval(np.subtract(near, deep))
+        if abs(bend.estimate) <= TOLERANCE or 0.0 in bend:
+            break
+        starts.pop(0)
+    per_seed = _slopes_where(d >= starts[0], x, y, labels)
+    return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
+
+
+def _slopes_where(mask: NDArray[np.bool_], x: Array, y: Array, labels: list[object]) -> Array:
+    chosen = [g for g, m in zip(labels, mask, strict=True) if m]
+    return slopes(x[mask], y[:, mask], chosen)
+
+
+def judge(
+    interval: Interval,
+    predicted: float | None,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+) -> tuple[Verdict, str]:
+    """The verdict on a predicted exponent, and the reason in one sentence.
+
+    SUPPORTED needs both the equivalence test (the whole interval within ``tolerance`` of the
+    prediction) and the exclusion of the nearest rival; REFUTED that the whole interval lies
+    beyond the tolerance; anything else is UNDECIDED.
+    """
+    if not math.isfinite(interval.estimate):
+        return Verdict.UNDECIDED, "nothing finite was measured"
+    shown = f"[{interval.low:+.3f}, {interval.high:+.3f}]"
+    if predicted is None:
+        return Verdict.UNDECIDED, f"the theory predicts no exponent; measured {shown}"
+    same = [name for name, exponent in rivals if exponent == predicted]
+    equivalent = f"; equivalent to it: {', '.join(same)}" if same else ""
+    low, high = predicted - tolerance, predicted + tolerance
+    if interval.outside(low, high):
+        return Verdict.REFUTED, f"{shown} lies beyond {predicted:+g} ± {tolerance:g}{equivalent}"
+    if not interval.within(low, high):
+        reason = f"{shown} is not inside {predicted:+g} ± {tolerance:g}, nor beyond it"
+        return Verdict.UNDECIDED, reason + equivalent
+    others = [(abs(e - predicted), name, e) for name, e in rivals if e != predicted]
+    if not others:
+        return Verdict.SUPPORTED, f"{shown} lies inside {predicted:+g} ± {tolerance:g}{equivalent}"
+    open_rivals = [(name, e) for _, name, e in sorted(others) if e in interval]
+    if open_rivals:
+        name, e = open_rivals[0]
+        return Verdict.UNDECIDED, f"{shown} does not exclude the rival {name} ({e:+g}){equivalent}"
+    _, name, e = min(others)
+    return Verdict.SUPPORTED, (
+        f"{shown} lies inside {predicted:+g} ± {tolerance:g} and excludes the nearest rival, "
+        f"{name} ({e:+g}){equivalent}"
+    )
