@@ -1,0 +1,10 @@
+"""The update is small enough for first order."""
+
+from deepnet_theory.spec.assumption import Assumption
+
+LINEAR_STEP = Assumption(
+    name="linear-step",
+    statement="the update is so small that the output changes linearly in it",
+    measurement="linear_step",
+    source="layer cake, §4.2; Su, §Increment explosion",
+)
