@@ -219,7 +219,9 @@ def _check(c: Constants) -> None:
     need(type(a.bias) is bool and type(a.tied_head) is bool, "bias and tied_head must be booleans")
     for p in c.parts:
         need(isinstance(p.name, str), "a part's name must be text")
-        need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
+        need(
+            type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more"
+        )
         need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
         need(1 <= len(p.sublayers) <= 64, f"{p.name}: a layer needs 1 to 64 sublayers")
         for s in p.sublayers:

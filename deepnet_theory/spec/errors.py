@@ -16,8 +16,7 @@ class MissingExtraError(DeepNetTheoryError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(
-            f"{package} is not installed; "
-            f"install it with: pip install 'deepnet-theory[{extra}]'"
+            f"{package} is not installed; install it with: pip install 'deepnet-theory[{extra}]'"
         )
 
 

@@ -293,8 +293,10 @@ def _convert(
                 raise refuse(f"the function {name!r} is not known")
             least, most = grammar.functions[name]
             if not least <= len(args) <= most:
-                raise refuse(f"{name} takes {least if least == most else f'{least} or more'}"
-                             f" argument{'s' if most > 1 else ''}, not {len(args)}")
+                raise refuse(
+                    f"{name} takes {least if least == most else f'{least} or more'}"
+                    f" argument{'s' if most > 1 else ''}, not {len(args)}"
+                )
             return Call(name, tuple(inner(a) for a in args))
         case _:
             raise refuse("only arithmetic may occur")

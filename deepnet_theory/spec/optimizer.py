@@ -43,9 +43,7 @@ class Optimizer:
     def __post_init__(self) -> None:
         missing = {"eta"} - self.expression.names
         if missing:
-            raise InputError(
-                f"the update {self.update!r} does not contain eta, the learning rate"
-            )
+            raise InputError(f"the update {self.update!r} does not contain eta, the learning rate")
         for pair in self.regime:
             for side in pair:
                 UPDATE.parse(side)

@@ -155,9 +155,7 @@ class Derivation:
                 }
                 for s in self.steps
             ],
-            "assumptions": [
-                {"name": a.name, "statement": a.statement} for a in self.assumptions
-            ],
+            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
             "consequences": [
                 {
                     "name": c.name,

@@ -8,5 +8,13 @@ LAMB = Optimizer(
     summary="LAMB: Adam's direction, scaled to the parameter's norm",
     mind="libraries clamp the norm or treat a zero parameter as ratio 1; Su drops the factor 1/sqrt(numel)",
     source="Su, §Multiple optimizers; You et al., arXiv 1904.00962",
-    reference=Reference("pytorch_optimizer:Lamb", options=(("weight_decay", 0.0), ("adam_debias", True), ("max_grad_norm", 0.0),), requires="verify"),
+    reference=Reference(
+        "pytorch_optimizer:Lamb",
+        options=(
+            ("weight_decay", 0.0),
+            ("adam_debias", True),
+            ("max_grad_norm", 0.0),
+        ),
+        requires="verify",
+    ),
 )

@@ -8,5 +8,13 @@ LARS = Optimizer(
     summary="LARS with trust coefficient 0.001",
     mind="a zero parameter takes the plain step in libraries",
     source="You et al., arXiv 1708.03888",
-    reference=Reference("pytorch_optimizer:LARS", options=(("weight_decay", 0.0), ("momentum", 0.0), ("trust_coefficient", 0.001),), requires="verify"),
+    reference=Reference(
+        "pytorch_optimizer:LARS",
+        options=(
+            ("weight_decay", 0.0),
+            ("momentum", 0.0),
+            ("trust_coefficient", 0.001),
+        ),
+        requires="verify",
+    ),
 )

@@ -7,5 +7,7 @@ LION = Optimizer(
     update="-eta*sign(g)",
     summary="Lion: sign of the interpolated momentum",
     source="Chen et al., arXiv 2302.06675",
-    reference=Reference("pytorch_optimizer:Lion", options=(("weight_decay", 0.0),), requires="verify"),
+    reference=Reference(
+        "pytorch_optimizer:Lion", options=(("weight_decay", 0.0),), requires="verify"
+    ),
 )

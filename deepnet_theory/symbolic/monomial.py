@@ -1,0 +1,175 @@
+"""Positive monomials: exact exponents, linear solving in logarithms, and a readable form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, lcm
+from typing import Any
+
+import sympy as sp
+
+Exponents = dict[Any, sp.Rational]  # a prime or a symbol → its exponent
+
+
+def exponents(expression: Any) -> Exponents:
+    """The exponents of a positive monomial, its coefficient factored into primes.
+
+    Raises ``ValueError`` where ``expression`` is a sum, negative, or has another power.
+    """
+    result: Exponents = {}
+
+    def add(base: Any, exponent: Any) -> None:
+        total = result.get(base, sp.Integer(0)) + exponent
+        if total == 0:
+            result.pop(base, None)
+        else:
+            result[base] = total
+
+    def walk(node: Any, times: sp.Rational) -> None:
+        if node.is_Symbol:
+            add(node, times)
+        elif node.is_Rational and node > 0:
+            for prime, power in sp.factorint(node.p).items():
+                add(sp.Integer(prime), power * times)
+            for prime, power in sp.factorint(node.q).items():
+                add(sp.Integer(prime), -power * times)
+        elif node.is_Mul:
+            for factor in node.args:
+                walk(factor, times)
+        elif node.is_Pow and node.exp.is_Rational:
+            walk(node.base, times * node.exp)
+        else:
+            raise ValueError(f"{node} is not a positive monomial")
+
+    walk(sp.sympify(expression), sp.Integer(1))
+    return result
+
+
+def monomial(powers: Mapping[Any, Any]) -> Any:
+    """The SymPy product of the given powers."""
+    return sp.Mul(*(base**exponent for base, exponent in powers.items()))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The solution of monomial equations; ``rank`` tells whether it is the only one."""
+
+    values: dict[sp.Symbol, Any]
+    rank: int
+    unknowns: tuple[sp.Symbol, ...]
+
+    @property
+    def unique(self) -> bool:
+        """Whether the equations determine every unknown."""
+        return self.rank == len(self.unknowns)
+
+
+def solve(equations: Sequence[tuple[Any, Any]], unknowns: Sequence[sp.Symbol]) -> Solution | None:
+    """Solve ``left = right`` for positive unknowns, all sides monomials; None: contradiction.
+
+    Taking logarithms makes the system linear, so Gauss elimination over the rationals decides
+    existence and uniqueness exactly. Unknowns that are not determined have no value.
+    """
+    rows, sides = [], []
+    for left, right in equations:
+        powers = exponents(sp.sympify(left) / sp.sympify(right))
+        rows.append([powers.pop(u, sp.Integer(0)) for u in unknowns])
+        sides.append({base: -power for base, power in powers.items()})
+    bases = sorted({b for side in sides for b in side}, key=str)
+    system = sp.Matrix(
+        [
+            row + [side.get(b, sp.Integer(0)) for b in bases]
+            for row, side in zip(rows, sides, strict=True)
+        ]
+    )
+    reduced, pivots = system.rref()
+    k = len(unknowns)
+    if any(pivot >= k for pivot in pivots):
+        return None
+    values = {}
+    for row, pivot in enumerate(pivots):
+        if all(reduced[row, c] == 0 for c in range(k) if c != pivot):
+            values[unknowns[pivot]] = monomial(
+                {b: reduced[row, k + j] for j, b in enumerate(bases)}
+            )
+    return Solution(values, len(pivots), tuple(unknowns))
+
+
+def exponent_in(expression: Any, variable: sp.Symbol) -> sp.Rational:
+    r"""The growth exponent :math:`\lim_{N\to\infty}\log f(N)/\log N`; exact for monomials."""
+    try:
+        return exponents(expression).get(variable, sp.Integer(0))
+    except ValueError:
+        limit = sp.limit(sp.log(expression) / sp.log(variable), variable, sp.oo)
+        if not limit.is_Rational:
+            raise ValueError(f"{expression} has no growth exponent in {variable}") from None
+        return limit
+
+
+def _grouped(expression: Any) -> tuple[dict[Any, int], sp.Rational]:
+    """A monomial as (integer powers) ** outer, outer positive for the first depth symbol."""
+    powers = exponents(expression)
+    if not powers:
+        return {}, sp.Integer(1)
+    numerator = gcd(*(int(p.p) for p in powers.values()))
+    denominator = lcm(*(int(p.q) for p in powers.values()))
+    outer = sp.Rational(numerator, denominator)
+    inner = {base: int(power / outer) for base, power in powers.items()}
+    symbols = sorted((b for b in inner if b.is_Symbol), key=_depth_order)
+    lead = inner[symbols[0]] if symbols else next(iter(inner.values()))
+    if lead < 0:
+        outer, inner = -outer, {b: -p for b, p in inner.items()}
+    return inner, outer
+
+
+def _depth_order(symbol: sp.Symbol) -> tuple[int, str]:
+    return ({"N": 0, "M": 1}.get(symbol.name, 2), symbol.name)
+
+
+def present(expression: Any) -> Any:
+    """The same monomial with one outer root, such as ``(2*N)**(1/4)``, left unevaluated."""
+    inner, outer = _grouped(expression)
+    if not inner:
+        return sp.Integer(1)
+    base = monomial(inner)
+    if outer == 1:
+        return base
+    return sp.Pow(base, outer, evaluate=False)
+
+
+def text(expression: Any) -> str:
+    """The same monomial in the grammar of depth expressions, such as ``(N**4*M/27)**(1/16)``."""
+    inner, outer = _grouped(expression)
+    if not inner:
+        return "1"
+
+    def product(sign: int) -> tuple[str, int]:
+        number = sp.Mul(*(b ** abs(p) for b, p in inner.items() if b.is_Integer and p * sign > 0))
+        factors = [
+            b.name if abs(p) == 1 else f"{b.name}**{abs(p)}"
+            for b, p in sorted(
+                ((b, p) for b, p in inner.items() if b.is_Symbol and p * sign > 0),
+                key=lambda item: _depth_order(item[0]),
+            )
+        ]
+        if number != 1 or not factors:
+            # a coefficient above the line stands first, as in 2*N; below it alone, as in /27
+            factors.insert(0, str(number))
+        return "*".join(factors), len(factors)
+
+    above, _ = product(1)
+    below, count = product(-1)
+    if below != "1":
+        below = f"({below})" if count > 1 else below
+        base = f"{above}/{below}"
+    else:
+        base = above
+    if outer == 1:
+        return base
+    simple = "*" not in base and "/" not in base
+    base = base if simple else f"({base})"
+    if outer == -1:
+        return f"1/{base}"
+    shown = str(outer) if outer.is_Integer and outer > 0 else f"({outer})"
+    return f"{base}**{shown}"

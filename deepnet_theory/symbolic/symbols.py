@@ -1,0 +1,20 @@
+"""The symbols of the papers, once, with their assumptions."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+N, M = sp.symbols("N M", positive=True)
+DEPTHS = {"N": N, "M": M}
+alpha, beta, eta = sp.symbols("alpha beta eta", positive=True)
+S = sp.Symbol("S", positive=True)  # residual sublayers of one part
+
+
+def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Symbol:
+    """``alpha`` of a stack with one part, ``alpha_e`` or ``alpha_d`` of one with two.
+
+    Where the kinds of sublayers take their own, the kind is appended.
+    """
+    suffix = "" if parts == 1 else f"_{part[0]}"
+    kind = "" if sublayer == "*" else "_" + sublayer.replace("-", "")
+    return sp.Symbol(f"{name}{suffix}{kind}", positive=True)

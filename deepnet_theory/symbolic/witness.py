@@ -1,0 +1,278 @@
+"""A second route to every matrix step: small explicit matrices and finite differences.
+
+The formulas of ``spec`` (branch and residual equation) are evaluated here from their trees,
+without SymPy's algebra; the right-hand side of a step is evaluated node by node. A step holds
+where both agree. Plain lists, so that a derivation need not wait for an array library.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from deepnet_theory.spec.expression import fold
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.symbolic.branch import delta, direction, gain, memory, transverse, x
+from deepnet_theory.symbolic.nodes import (
+    ONES,
+    Activation,
+    DirectionalDifferential,
+    Hadamard,
+    MatrixMap,
+    Normalise,
+    Softmax,
+    Transpose,
+)
+
+Rows = list[list[float]]
+TOKENS, WIDTH = 2, 3
+STEP = 1e-5
+TOLERANCE = 1e-6
+
+
+def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Rows:
+    """A matrix of standard normal entries."""
+    return [[generator.gauss(0.0, 1.0) for _ in range(columns)] for _ in range(rows)]
+
+
+def product(a: Rows, b: Rows) -> Rows:
+    """The matrix product."""
+    return [
+        [sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*b, strict=True)]
+        for row in a
+    ]
+
+
+def combine(a: Rows, b: Rows, s: float = 1.0) -> Rows:
+    """a + s·b."""
+    return [[p + s * q for p, q in zip(r, t, strict=True)] for r, t in zip(a, b, strict=True)]
+
+
+def scale(a: Rows, s: float) -> Rows:
+    """s·a."""
+    return [[s * p for p in row] for row in a]
+
+
+def relu(a: Rows) -> Rows:
+    """The activation used as witness: homogeneous of degree 1 exactly."""
+    return [[max(p, 0.0) for p in row] for row in a]
+
+
+def softmax(a: Rows) -> Rows:
+    """Softmax over the last axis."""
+    result = []
+    for row in a:
+        weights = [math.exp(p - max(row)) for p in row]
+        result.append([w / sum(weights) for w in weights])
+    return result
+
+
+def normalise(a: Rows) -> Rows:
+    """LayerNorm without gain and bias."""
+    result = []
+    for row in a:
+        mean = sum(row) / len(row)
+        deviation = math.sqrt(sum((p - mean) ** 2 for p in row) / len(row))
+        result.append([(p - mean) / deviation for p in row])
+    return result
+
+
+def transposed(a: Rows) -> Rows:
+    """The transpose."""
+    return [list(column) for column in zip(*a, strict=True)]
+
+
+def hadamard(a: Rows, b: Rows) -> Rows:
+    """The entrywise product."""
+    return [[p * q for p, q in zip(r, s, strict=True)] for r, s in zip(a, b, strict=True)]
+
+
+def distance(a: Rows, b: Rows) -> float:
+    """The Frobenius distance, relative to the larger of both and 1."""
+    size = max(1.0, *(abs(p) for m in (a, b) for row in m for p in row))
+    return math.sqrt(sum(p * p for row in combine(a, b, -1.0) for p in row)) / size
+
+
+_MAPS: dict[type[MatrixMap], Callable[[Rows], Rows]] = {
+    Activation: relu,
+    Softmax: softmax,
+    Normalise: normalise,
+    Transpose: transposed,
+}
+
+
+@dataclass
+class Witness:
+    """Random values for every symbol of a sublayer inside a placement."""
+
+    sublayer: Sublayer
+    placement: Placement
+    seed: int = 0
+    values: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        generator = random.Random(self.seed)
+        self.values.update(
+            {x: random_matrix(generator, TOKENS), memory: random_matrix(generator, TOKENS)}
+        )
+        self.values[ONES] = [[1.0] for _ in range(TOKENS)]
+        self.values[delta] = 0.0
+        for matrix in self.sublayer.matrices:
+            self.values[gain(matrix.name)] = generator.uniform(0.4, 1.6)
+            self.values[direction(matrix.name)] = random_matrix(generator)
+            self.values[transverse(matrix.name)] = random_matrix(generator)
+        for vector in self.sublayer.vectors:
+            self.values[transverse(vector.name)] = random_matrix(generator, 1)
+        self.alpha = generator.uniform(1.1, 1.9)
+
+    def residual(self, changed: dict[Any, float], perturbed: str | None = None) -> Rows:
+        """The placement's equation evaluated from its tree, inside its outermost norm if any."""
+        values = {**self.values, **changed}
+        return fold(self.placement.expression.root, _Placed(self, values, perturbed)).value
+
+    def inner(self, changed: dict[Any, float], perturbed: str | None = None) -> Rows:
+        """z: what the outermost norm is applied to, with the identity path at weight 1."""
+        values = {**self.values, **changed}
+        placed = fold(self.placement.expression.root, _Placed(self, values, perturbed))
+        return placed.value if placed.before is None else scale(placed.before, 1.0 / self.alpha)
+
+    def derivative(self, symbol: Any, perturbed: str | None = None) -> Rows:
+        """∂z/∂symbol by a central difference."""
+        at = self.values[symbol]
+        ahead = self.inner({symbol: at + STEP}, perturbed)
+        behind = self.inner({symbol: at - STEP}, perturbed)
+        return scale(combine(ahead, behind, -1.0), 0.5 / STEP)
+
+    def evaluate(self, node: Any, alpha_symbol: Any) -> Any:
+        """A SymPy expression of nodes, scalars and matrix symbols, as numbers."""
+        values = {**self.values, alpha_symbol: self.alpha}
+
+        def value(item: Any) -> Any:
+            if item.is_Number:
+                return float(item)
+            if item.is_Symbol:
+                return values[item]
+            if item.is_Add:
+                terms = [value(a) for a in item.args]
+                total = terms[0]
+                for term in terms[1:]:
+                    total = combine(total, term) if isinstance(total, list) else total + term
+                return total
+            if item.is_Mul:
+                result: Any = 1.0
+                for factor in (value(a) for a in item.args):
+                    if isinstance(result, list) and isinstance(factor, list):
+                        result = product(result, factor)
+                    elif isinstance(result, list):
+                        result = scale(result, factor)
+                    elif isinstance(factor, list):
+                        result = scale(factor, result)
+                    else:
+                        result = result * factor
+                return result
+            if item.is_Pow:
+                return value(item.base) ** float(item.exp)
+            if isinstance(item, Hadamard):
+                return hadamard(*(value(a) for a in item.args))
+            if isinstance(item, DirectionalDifferential):
+                f = _MAPS[item.args[0].function]
+                point, along = value(item.args[1]), value(item.args[2])
+                ahead, behind = f(combine(point, along, STEP)), f(combine(point, along, -STEP))
+                return scale(combine(ahead, behind, -1.0), 0.5 / STEP)
+            return _MAPS[type(item)](value(item.args[0]))
+
+        return value(node)
+
+
+@dataclass(frozen=True)
+class _Signal:
+    """A value, and what it was before the outermost norm."""
+
+    value: Any
+    before: Rows | None = None
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The algebra of a residual equation on explicit matrices."""
+
+    witness: Witness
+    values: dict[Any, Any]
+    perturbed: str | None
+
+    def number(self, value: Fraction) -> _Signal:
+        return _Signal(float(value))
+
+    def name(self, name: str) -> _Signal:
+        return _Signal(self.witness.alpha if name == "alpha" else self.values[x])
+
+    def add(self, left: _Signal, right: _Signal) -> _Signal:
+        return _Signal(combine(left.value, right.value))
+
+    def subtract(self, left: _Signal, right: _Signal) -> _Signal:
+        return _Signal(combine(left.value, right.value, -1.0))
+
+    def multiply(self, left: _Signal, right: _Signal) -> _Signal:
+        a, b = left.value, right.value
+        return _Signal(scale(b, a) if isinstance(b, list) else scale(a, b))
+
+    def divide(self, left: _Signal, right: _Signal) -> _Signal:
+        return _Signal(scale(left.value, 1.0 / right.value))
+
+    def power(self, base: _Signal, exponent: Fraction) -> _Signal:
+        return _Signal(base.value ** float(exponent))
+
+    def call(self, function: str, arguments: tuple[_Signal, ...]) -> _Signal:
+        argument = arguments[0].value
+        if function == "norm":
+            return _Signal(normalise(argument), argument)
+        algebra = _Branch(self.witness.sublayer, {**self.values, x: argument}, self.perturbed)
+        return _Signal(fold(self.witness.sublayer.expression.root, algebra))
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """The algebra of a branch formula on explicit matrices."""
+
+    sublayer: Sublayer
+    values: dict[Any, Any]
+    perturbed: str | None
+
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def name(self, name: str) -> Rows:
+        if name in ("x", "memory"):
+            return self.values[x if name == "x" else memory]  # type: ignore[no-any-return]
+        if any(name == v.name for v in self.sublayer.vectors):
+            size = self.values[delta] if name == self.perturbed else 0.0
+            return scale(product(self.values[ONES], self.values[transverse(name)]), size)
+        weight = scale(self.values[direction(name)], self.values[gain(name)])
+        if name == self.perturbed:
+            weight = combine(weight, self.values[transverse(name)], self.values[delta])
+        return weight
+
+    def add(self, left: Rows, right: Rows) -> Rows:
+        return combine(left, right)
+
+    def subtract(self, left: Rows, right: Rows) -> Rows:
+        return combine(left, right, -1.0)
+
+    def multiply(self, left: Rows, right: Rows) -> Rows:
+        return product(left, right)
+
+    def divide(self, left: Rows, right: Rows) -> Rows:
+        raise TypeError("a branch divides by a matrix")
+
+    def power(self, base: Rows, exponent: Fraction) -> Rows:
+        raise TypeError("a branch holds a power of a matrix")
+
+    def call(self, function: str, arguments: tuple[Rows, ...]) -> Rows:
+        if function == "hadamard":
+            return hadamard(*arguments)
+        return {"phi": relu, "softmax": softmax, "T": transposed}[function](arguments[0])
