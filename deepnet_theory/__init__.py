@@ -1,3 +1,97 @@
-"""How residual connections and initialisation must scale with depth, derived and measured."""
+"""How residual connections and initialisation must scale with depth, derived and measured.
+
+A tour::
+
+    import deepnet_theory as dt
+
+    d = dt.derive(optimizer="lamb")                # every step checked; a page of mathematics
+    d.rule.alpha, d.rule.beta                      # SymPy expressions in the depth N
+    v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks
+    v.verdict, v.plot()                            # SUPPORTED, UNDECIDED or REFUTED; a figure
+    constants = dt.export(d, depth=200, width=512)
+    constants.save("constants.json")
+
+    from deepnet_theory.runtime import build, load_constants
+    model = build(load_constants("constants.json"))  # torch.nn.Module on token ids
+
+``derive`` needs SymPy alone; torch is imported by what measures, builds or trains, when it is
+called. An optimizer of your own is its first update, as an expression in eta, g and theta::
+
+    dt.derive(update="-eta*norm(theta)*sign(g)")
+
+and a block of your own a list of sublayers::
+
+    dt.derive(optimizer="adam", layer="attention,ffn:swiglu")
+
+Bad input raises :class:`InputError`, a selection without a rule :class:`Refusal`; both say in
+one sentence what was given and what is valid. The command line is ``deepnet-theory --help``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.constants import Constants
+    from deepnet_theory.spec.errors import (
+        DeepNetTheoryError,
+        InputError,
+        MissingExtraError,
+        Refusal,
+    )
+    from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.spec.verdict import Verdict
+    from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.workflow import derive, export, own_rule, report, verify
+
+_HOMES = {
+    "derive": "workflow",
+    "verify": "workflow",
+    "export": "workflow",
+    "report": "workflow",
+    "own_rule": "workflow",
+    "Derivation": "symbolic.derivation",
+    "Verification": "spec.verification",
+    "Constants": "spec.constants",
+    "Selection": "spec.selection",
+    "Rule": "spec.rule",
+    "Verdict": "spec.verdict",
+    "DeepNetTheoryError": "spec.errors",
+    "InputError": "spec.errors",
+    "MissingExtraError": "spec.errors",
+    "Refusal": "spec.errors",
+}
+
+__all__ = [
+    "Constants",
+    "DeepNetTheoryError",
+    "Derivation",
+    "InputError",
+    "MissingExtraError",
+    "Refusal",
+    "Rule",
+    "Selection",
+    "Verdict",
+    "Verification",
+    "derive",
+    "export",
+    "own_rule",
+    "report",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Names are fetched at first use: importing the package must not pay for SymPy or torch.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'deepnet_theory' has no attribute {name!r}")
+    return getattr(import_module(f"deepnet_theory.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -54,6 +54,12 @@ def load_value(path: Path, kind: type[T]) -> T:
     return values[0]
 
 
+def names(folder: str) -> list[str]:
+    """The names of the values in ``spec/<folder>``, without loading them."""
+    stems = (path.stem for path in (Path(__file__).parent / folder).glob("*.py"))
+    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+
+
 @cache
 def builtin(folder: str, kind: type[T]) -> dict[str, T]:
     """The values that the package itself ships in ``spec/<folder>``."""

@@ -1,0 +1,73 @@
+"""The command line: parse, one call of the library, render.
+
+Data goes to standard output, progress and notes to standard error. Exit codes: 0 done or
+supported, 1 refuted, 2 bad input or a missing extra, 3 undecided, 4 refused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from itertools import takewhile
+
+from deepnet_theory.spec.errors import DeepNetTheoryError
+
+PROGRAM = "deepnet-theory"
+INTERNAL_ERROR = 70  # none of the documented codes: a crash must not look like a verdict
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    words = _global_flags_last(list(sys.argv[1:] if arguments is None else arguments))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except DeepNetTheoryError as error:
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader has closed the pipe; leave nothing for the interpreter's last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
+    except Exception as error:
+        if {"-v", "--verbose"} & set(words):
+            raise
+        kind = type(error).__name__
+        return _fail(f"internal error, {kind}: {error} (-v shows where)", INTERNAL_ERROR)
+    return status
+
+
+def _global_flags_last(words: list[str]) -> list[str]:
+    """``-v`` and ``--quiet`` belong to every command and may stand before its name too."""
+    leading = list(takewhile(lambda word: word in ("-v", "--verbose", "-q", "--quiet"), words))
+    return words[len(leading) :] + leading
+
+
+def _run(words: list[str]) -> int:
+    from deepnet_theory.cli.commands import command_line
+    from deepnet_theory.cli.usage import usage_error
+
+    command = command_line(words)
+    try:
+        status = command.main(words, prog_name=PROGRAM, standalone_mode=False)
+    except Exception as error:
+        sentence = usage_error(error)
+        if sentence is None:
+            raise
+        if not sentence:  # nothing was asked: the help has been printed
+            return 2
+        return _fail(sentence, 2)
+    return int(status or 0)
+
+
+def _fail(sentence: str, code: int) -> int:
+    one_line = " ".join(sentence.split())
+    print(f"{PROGRAM}: {one_line}", file=sys.stderr)
+    return code

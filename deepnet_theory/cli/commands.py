@@ -1,0 +1,324 @@
+"""The commands: each parses its options, makes one call of the library, and renders."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepnet_theory.cli.options import (
+    Measure,
+    Model,
+    Own,
+    Select,
+    Talk,
+    chosen,
+    grouped,
+    output_path,
+    whole,
+    words_of,
+)
+
+DEFAULT_TEXT_JSON = ("text", "json")
+
+
+def _format(*formats: str) -> Any:
+    return typer.Option(
+        "--format", metavar="NAME", help=f"{', '.join(formats)}.", autocompletion=words_of(*formats)
+    )
+
+
+TextOrJson = Annotated[str, _format("text", "json")]
+DERIVATION_FORMATS = ("text", "markdown", "latex", "json")
+DepthOption = Annotated[
+    str | None,
+    typer.Option("--depth", metavar="N[,M]", help="Layers at which to print numbers."),
+]
+
+
+def derive(
+    select: Select,
+    talk: Talk,
+    depth: DepthOption = None,
+    format: Annotated[str, _format(*DERIVATION_FORMATS)] = "text",
+) -> int:
+    """Derive alpha and beta, every step checked."""
+    chosen("format", format, DERIVATION_FORMATS)
+    from deepnet_theory.workflow import derive
+
+    derivation = derive(select.selection(), depth=depth)
+    if format == "json":
+        print(derivation.to_json())
+    elif format == "markdown":
+        from deepnet_theory.report.markdown import markdown
+
+        print(markdown(derivation))
+    elif format == "latex":
+        from deepnet_theory.report.latex import latex
+
+        print(latex(derivation))
+    else:
+        from deepnet_theory.report.text import text
+
+        print(text(derivation))
+    return derivation.verdict.exit_code
+
+
+def verify(
+    select: Select,
+    own: Own,
+    measure: Measure,
+    talk: Talk,
+    format: TextOrJson = "text",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
+    ] = None,
+) -> int:
+    """Measure the exponent of the model update on torch Transformer stacks."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    path = output_path(output)
+    selection = select.selection()
+    rule = own.rule(selection)
+    from deepnet_theory import workflow
+    from deepnet_theory.report.terminal import live, verification_text
+
+    derivation = workflow.derive(selection)
+    with live("verify", talk.quiet) as progress:
+        result = workflow.verify(
+            derivation, measure.depths, rule=rule, progress=progress, **measure.settings()
+        )
+    _save(path, result.to_json() + "\n", talk)
+    print(result.to_json() if format == "json" else verification_text(result))
+    return result.verdict.exit_code
+
+
+def check(
+    talk: Talk,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims; all if none is given.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
+    ] = False,
+    format: TextOrJson = "text",
+) -> int:
+    """Check the claims of the literature and compare with the recorded verdicts."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    from deepnet_theory import claims
+    from deepnet_theory.report.claims import claims_text
+    from deepnet_theory.report.terminal import live
+
+    with live("check", talk.quiet) as progress:
+        results = claims.check(tuple(ids or ()), full=full, progress=progress)
+    print(results.to_json() if format == "json" else claims_text(results))
+    return results.exit_code
+
+
+def export(
+    select: Select,
+    own: Own,
+    model: Model,
+    talk: Talk,
+    depth: Annotated[
+        str, typer.Option("--depth", metavar="N[,M]", help="Layers of the model.")
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File; standard output if not given."),
+    ] = None,
+) -> int:
+    """Write the constants of one model as JSON, with where each number came from."""
+    path = output_path(output)
+    selection = select.selection()
+    rule = own.rule(selection)
+    from deepnet_theory import workflow
+
+    constants = workflow.export(
+        workflow.derive(selection), depth, rule=rule, **model.architecture()
+    )
+    if path is None:
+        print(constants.to_json(), end="")
+    else:
+        _save(path, constants.to_json(), talk)
+    return 0
+
+
+def train(
+    talk: Talk,
+    constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="Steps.", parser=whole)] = None,
+    format: TextOrJson = "text",
+) -> int:
+    """Train the model of a constants file for a short while, beside its rivals."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    from deepnet_theory.report.terminal import live
+    from deepnet_theory.report.training import training_text
+    from deepnet_theory.spec.constants import Constants
+
+    loaded = Constants.load(Path(constants))
+    from deepnet_theory import training
+
+    settings: dict[str, Any] = {} if steps is None else {"steps": steps}
+    with live("train", talk.quiet) as progress:
+        result = training.train(loaded, text=text, progress=progress, **settings)
+    print(result.to_json() if format == "json" else training_text(result))
+    return 0
+
+
+def report(
+    select: Select,
+    measure: Measure,
+    talk: Talk,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The HTML page.")],
+    depth: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--depth", metavar="N[,M]", help="Print constants at this depth; repeatable."
+        ),
+    ] = None,
+) -> int:
+    """Derive, verify and export in one self-contained HTML page."""
+    path = output_path(output)
+    selection = select.selection()
+    from deepnet_theory import workflow
+    from deepnet_theory.report.terminal import live, verification_text
+
+    derivation = workflow.derive(selection)
+    with live("report", talk.quiet) as progress:
+        result = workflow.report(
+            derivation,
+            measure.depths,
+            depth=list(depth) if depth else None,
+            command=_command_of(sys.argv[1:]),
+            progress=progress,
+            **measure.settings(),
+        )
+    _save(path, result.html, talk)
+    print(verification_text(result.verification))
+    return result.verification.verdict.exit_code
+
+
+def list_(
+    talk: Talk,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="optimizers, placements, norms, sublayers, closures, methods, assumptions "
+            "or claims.",
+        ),
+    ],
+    format: TextOrJson = "text",
+) -> int:
+    """List what can be chosen, and where it comes from."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    from deepnet_theory.cli.listing import KINDS, listing, listing_text
+
+    rows = listing(chosen("list", what, KINDS))
+    print(
+        json.dumps({"schema": "deepnet-theory/list/1", "list": what, what: rows}, indent=2,
+                   ensure_ascii=False)
+        if format == "json"
+        else listing_text(rows)
+    )
+    return 0
+
+
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "derive": (
+        "derive --optimizer adam --depth 200",
+        'derive --update "-eta*norm(theta)*sign(g)" --format markdown',
+    ),
+    "verify": (
+        "verify --optimizer adam --depths 8,16,32,64,128",
+        'verify --optimizer sgd --alpha "1" --beta "(2*N)**(-1/2)" --format json',
+    ),
+    "check": ("check", "check su-probe cake-constants --format json"),
+    "export": (
+        "export --optimizer lamb --depth 200 --width 512 -o constants.json",
+        "export --optimizer sgd --method lemma --stack encoder-decoder --depth 18,18",
+    ),
+    "train": (
+        "train constants.json",
+        "train constants.json --text book.txt --steps 300 --format json",
+    ),
+    "report": (
+        "report --optimizer sgd -o report.html",
+        "report --optimizer adam --depths 8:200 --depth 100 --depth 1000 -o report.html",
+    ),
+    "list": ("list optimizers", "list assumptions --format json"),
+}
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "derive": derive,
+    "verify": verify,
+    "check": check,
+    "export": export,
+    "train": train,
+    "report": report,
+    "list": list_,
+}
+
+
+def command_line(words: Sequence[str]) -> Any:
+    """The parser for ``words``; only the command that is called is built, to start quickly."""
+    app = typer.Typer(
+        name="deepnet-theory",
+        help="Derive and measure how residual connections and initialisation of deep "
+        "Transformers must scale with depth.",
+        epilog=_epilog(("derive --optimizer adam --depth 200", "list optimizers")),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    )
+
+    @app.callback()
+    def top(
+        version: Annotated[
+            bool, typer.Option("--version", help="Show the version.", callback=_version)
+        ] = False,
+    ) -> None:
+        pass
+
+    called = words[0] if words and words[0] in COMMANDS else None
+    for name, command in COMMANDS.items():
+        if called in (None, name):
+            app.command(name, epilog=_epilog(EXAMPLES[name]))(grouped(command))
+    return typer.main.get_command(app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from deepnet_theory import __version__
+
+        print(f"deepnet-theory {__version__}")
+        raise typer.Exit
+
+
+def _epilog(examples: tuple[str, str]) -> str:
+    # \b keeps the parser from joining the lines into one paragraph
+    lines = "\n".join(f"  deepnet-theory {example}" for example in examples)
+    return f"\b\nExamples:\n{lines}"
+
+
+def _save(path: Path | None, content: str, talk: Talk) -> None:
+    if path is None:
+        return
+    from deepnet_theory.spec.constants import write_text
+
+    write_text(path, content)
+    if not talk.quiet:
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def _command_of(words: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(["deepnet-theory", *words])

@@ -1,0 +1,354 @@
+"""Groups of options: each a dataclass, whose fields a command takes as its own options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from deepnet_theory.spec.errors import InputError
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.selection import Selection
+
+
+def names_of(folder: str) -> Callable[[str], list[str]]:
+    """Completion of a name from one of the discovered folders."""
+
+    def complete(incomplete: str) -> list[str]:
+        from deepnet_theory.spec.discovery import names
+
+        return [name for name in names(folder) if name.startswith(incomplete)]
+
+    return complete
+
+
+def words_of(*words: str) -> Callable[[str], list[str]]:
+    """Completion of one of a few fixed words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def whole(text: str) -> int:
+    """A whole number; the refusal restates the input, which typer's own does not."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number") from None
+
+
+def real(text: str) -> float:
+    """A real number; the refusal restates the input."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
+
+
+def _whole(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help, parser=whole)
+
+
+def _real(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help, parser=real)
+
+
+@dataclass(frozen=True)
+class Select:
+    """What to derive for."""
+
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Optimizer; see `deepnet-theory list optimizers`.",
+            autocompletion=names_of("optimizers"),
+        ),
+    ] = None
+    update: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="Or your own first update, in eta, g and theta."),
+    ] = None
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A>B", help="Which of two terms of an update is the larger; repeatable."
+        ),
+    ] = None
+    placement: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="post-ln, pre-ln, res-post-ln or sandwich-ln.",
+            autocompletion=names_of("placements"),
+        ),
+    ] = "post-ln"
+    norm: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="layer or rms.", autocompletion=names_of("norms")),
+    ] = "layer"
+    stack: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="encoder, decoder or encoder-decoder.",
+            autocompletion=words_of("encoder", "decoder", "encoder-decoder"),
+        ),
+    ] = "encoder"
+    layer: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help='Your own layer, e.g. "attention,ffn:swiglu".'),
+    ] = None
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="probe, lemma or moments.",
+            autocompletion=words_of("probe", "lemma", "moments"),
+        ),
+    ] = None
+    closure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The condition beside the balance; computed if not given.",
+            autocompletion=names_of("closures"),
+        ),
+    ] = None
+    amplification: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of an encoder by its decoder: published, worst-case or independent.",
+            autocompletion=words_of("published", "worst-case", "independent"),
+        ),
+    ] = None
+    one_alpha: Annotated[
+        bool, typer.Option("--one-alpha", help="One alpha for all kinds of sublayers of a part.")
+    ] = False
+
+    def selection(self) -> Selection:
+        """The selection; raises :class:`InputError` for anything unknown."""
+        from deepnet_theory.spec.selection import Selection
+
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        given["regime"] = tuple(_comparison(text) for text in self.regime or ())
+        # What was not given takes the selection's own default.
+        return Selection(**{k: v for k, v in given.items() if v is not None})
+
+
+def _comparison(text: str) -> tuple[str, str]:
+    larger, sign, smaller = text.partition(">")
+    if not (larger.strip() and sign and smaller.strip()):
+        raise InputError(f'the regime {text!r} is not of the form "A>B", e.g. "rms(theta)>1/1000"')
+    return larger.strip(), smaller.strip()
+
+
+@dataclass(frozen=True)
+class Own:
+    """A rule of one's own in place of the derived one."""
+
+    alpha: Annotated[
+        str | None, typer.Option(metavar="EXPR", help='Your own alpha, e.g. "(2*N)**(1/4)".')
+    ] = None
+    beta: Annotated[str | None, typer.Option(metavar="EXPR", help="Your own beta.")] = None
+    decoder_alpha: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Alpha of the decoder, if it differs.")
+    ] = None
+    decoder_beta: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Beta of the decoder, if it differs.")
+    ] = None
+
+    def rule(self, selection: Selection) -> Rule | None:
+        """The rule, or None where no option was given."""
+        given = [f.name for f in fields(self) if getattr(self, f.name) is not None]
+        if not given:
+            return None
+        if self.alpha is None or self.beta is None:
+            option = f"--{given[0].replace('_', '-')}"
+            raise InputError(f"{option} was given without both --alpha EXPR and --beta EXPR")
+        from deepnet_theory.workflow import own_rule
+
+        return own_rule(
+            selection, self.alpha, self.beta, self.decoder_alpha, self.decoder_beta
+        )
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What to measure on."""
+
+    depths: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128.",
+        ),
+    ] = None
+    width: Annotated[int | None, _whole("D", "Model width; 64.")] = None
+    heads: Annotated[int | None, _whole("H", "Attention heads; 4.")] = None
+    tokens: Annotated[int | None, _whole("N", "Tokens a sequence; 32.")] = None
+    batch: Annotated[int | None, _whole("N", "Sequences a batch; 1.")] = None
+    seeds: Annotated[int | None, _whole("N", "Independent draws; 8.")] = None
+    ffn_ratio: Annotated[
+        float | None, _real("R", "Hidden width over width; 4.")
+    ] = None
+    activation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="relu, gelu or silu.",
+            autocompletion=words_of("relu", "gelu", "silu"),
+        ),
+    ] = None
+    step: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="Step the branch matrices (default) or all parameters.",
+            autocompletion=words_of("matrices", "all"),
+        ),
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="text, or gaussian:RHO of token correlation RHO."),
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="auto, cpu or cuda.",
+            autocompletion=words_of("auto", "cpu", "cuda"),
+        ),
+    ] = None
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="float32 or float64.",
+            autocompletion=words_of("float32", "float64"),
+        ),
+    ] = None
+    seed: Annotated[int | None, _whole("S", "Of all random draws; 0.")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """What was given; the rest takes the laboratory's own defaults."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "depths"}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Model:
+    """The sizes of the model that constants are exported for."""
+
+    width: Annotated[int | None, _whole("D", "Model width; 512.")] = None
+    heads: Annotated[int | None, _whole("H", "Attention heads; 8.")] = None
+    kv_heads: Annotated[
+        int | None, _whole("H", "Key and value heads; as many as heads.")
+    ] = None
+    ffn_ratio: Annotated[
+        float | None, _real("R", "Hidden width over width; 4.")
+    ] = None
+    vocab: Annotated[int | None, _whole("V", "Vocabulary; 256, bytes.")] = None
+    activation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="relu, gelu or silu.",
+            autocompletion=words_of("relu", "gelu", "silu"),
+        ),
+    ] = None
+    bias: Annotated[
+        bool | None, typer.Option("--bias/--no-bias", help="Bias vectors; with them.")
+    ] = None
+    tied_head: Annotated[
+        bool, typer.Option("--tied-head", help="Share embedding and output head.")
+    ] = False
+    dropout: Annotated[float | None, _real("P", "Dropout; 0.")] = None
+
+    def architecture(self) -> dict[str, Any]:
+        """What was given; the rest takes the architecture's own defaults."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How much to say on standard error."""
+
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log to standard error.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress, no notes on standard error.")
+    ] = False
+
+
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command whose parameters are option groups the groups' fields as parameters."""
+    hints = get_type_hints(command, include_extras=True)
+    own: list[inspect.Parameter] = []
+    options: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = hints[name]
+        if not is_dataclass(kind):
+            own.append(parameter.replace(annotation=kind))
+            continue
+        groups[name] = kind  # type: ignore[assignment]
+        inner = get_type_hints(kind, include_extras=True)
+        options += [
+            inspect.Parameter(
+                f.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if f.default is MISSING else f.default,
+                annotation=inner[f.name],
+            )
+            for f in fields(kind)
+        ]
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    required = [p for p in (*own, *options) if p.default is inspect.Parameter.empty]
+    optional = [p for p in (*own, *options) if p.default is not inspect.Parameter.empty]
+
+    @wraps(command)
+    def run(**given: Any) -> int:
+        for name, kind in groups.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        return command(**given)
+
+    run.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*required, *optional)}
+    del run.__wrapped__  # type: ignore[attr-defined]
+    return run
+
+
+def output_path(text: str | None) -> Path | None:
+    """The file to write; an impossible one is refused before any work is done."""
+    if text is None:
+        return None
+    path = Path(text)
+    if not text.strip() or path.is_dir():
+        raise InputError(f"cannot write {text!r}: give the name of a file")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {text!r}: the folder does not exist")
+    import os
+
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {text!r}: no permission to write in its folder")
+    return path
+
+
+def chosen(what: str, value: str, valid: tuple[str, ...]) -> str:
+    """``value`` if it is valid, else an error that lists what is."""
+    if value not in valid:
+        raise InputError(f"unknown {what} {value!r}; valid are: {', '.join(valid)}")
+    return value

@@ -1,0 +1,35 @@
+"""What the parser of the command line refuses, as one sentence that lists what is valid."""
+
+from __future__ import annotations
+
+import typer
+
+
+def usage_error(error: Exception) -> str | None:
+    """The sentence for one of typer's own errors; None for any other error.
+
+    Typer's parser raises click's exceptions, its own copy of them in newer versions; they are
+    told by their common way of showing themselves, not by where they are defined.
+    """
+    if isinstance(error, typer.Abort):
+        return "interrupted"
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        return None
+    sentence = str(format_message()).strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None or not sentence:
+        return sentence
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help())
+        return ""
+    valid = _valid(error, context)
+    return f"{sentence}; valid are: {', '.join(valid)}" if valid else sentence
+
+
+def _valid(error: Exception, context: typer.Context) -> list[str]:
+    command = context.command
+    if type(error).__name__ == "NoSuchOption":
+        return [p.opts[0] for p in command.params if p.opts[0].startswith("--")]
+    commands = getattr(command, "commands", None)
+    return sorted(commands) if commands else []

@@ -1,0 +1,88 @@
+"""Depth formulas of a rule in mathematical notation, as they are written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+from sympy.printing.latex import latex
+from sympy.printing.mathml import mathml
+
+from deepnet_theory.spec.expression import DEPTH, fold
+
+RELATION_LATEX = {
+    "EQUAL": "=",
+    "ASYMPTOTIC": r"\sim",
+    "AT_MOST": r"\le",
+    "ORDER": r"= \Theta",
+    "BOUND": "= O",
+}
+RELATION_MATHML = {
+    "EQUAL": "<mo>=</mo>",
+    "ASYMPTOTIC": "<mo>∼</mo>",
+    "AT_MOST": "<mo>≤</mo>",
+    "ORDER": "<mo>=</mo><mi>Θ</mi>",
+    "BOUND": "<mo>=</mo><mi>O</mi>",
+}
+
+
+class _AsWritten:
+    """SymPy without evaluation: (2N)^(1/4) is shown so, not as a product of roots."""
+
+    functions = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
+
+    def number(self, value: Fraction) -> Any:
+        return sp.Rational(value.numerator, value.denominator)
+
+    def name(self, name: str) -> Any:
+        return sp.Symbol(name, positive=True)
+
+    def add(self, left: Any, right: Any) -> Any:
+        return sp.Add(left, right, evaluate=False)
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return sp.Add(left, sp.Mul(-1, right, evaluate=False), evaluate=False)
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return sp.Mul(left, right, evaluate=False)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return sp.Mul(left, sp.Pow(right, -1, evaluate=False), evaluate=False)
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return sp.Pow(base, self.number(exponent), evaluate=False)
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        return self.functions[function](*arguments)
+
+
+def as_written(formula: str) -> Any:
+    """A formula in N and M as an unevaluated SymPy expression, for printing only."""
+    return fold(DEPTH.parse(formula).root, _AsWritten())
+
+
+def formula_latex(formula: str) -> str:
+    """A formula in N and M as LaTeX."""
+    return str(latex(as_written(formula), root_notation=False, fold_frac_powers=True))
+
+
+def formula_mathml(formula: str) -> str:
+    """A formula in N and M as presentation MathML."""
+    return expression_mathml(as_written(formula), root_notation=False)
+
+
+def expression_latex(expression: Any) -> str:
+    """An expression as LaTeX."""
+    return str(latex(expression))
+
+
+def expression_mathml(expression: Any, **settings: Any) -> str:
+    """An expression as presentation MathML, without the enclosing ``<math>``."""
+    return str(mathml(expression, printer="presentation", **settings))
+
+
+def math(content: str, display: bool = False) -> str:
+    """MathML content as an element that a browser shows."""
+    mode = ' display="block"' if display else ""
+    return f"<math{mode}><mrow>{content}</mrow></math>"

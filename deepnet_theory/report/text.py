@@ -1,0 +1,180 @@
+"""A derivation as plain text: a page of a paper in at most 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from sympy.printing.pretty.pretty import PrettyPrinter
+from sympy.printing.pretty.stringpict import prettyForm
+from sympy.printing.str import StrPrinter
+
+from deepnet_theory.report.outline import (
+    conclusion,
+    numbers,
+    owner,
+    sections,
+    setting,
+    support,
+    title,
+)
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.step import Step
+
+WIDTH = 80
+INDENT = 6  # of what stands under an equation's number
+
+
+class _Pretty(PrettyPrinter):  # type: ignore[misc]
+    """Two-dimensional notation; nodes of our own are written the way they write themselves."""
+
+    def _print_Function(self, expression: Any, *args: Any, **kwargs: Any) -> Any:
+        if hasattr(expression, "_sympystr"):
+            return prettyForm(StrPrinter().doprint(expression))
+        return super()._print_Function(expression, *args, **kwargs)
+
+
+def _pretty(expression: Any) -> prettyForm:
+    printer = _Pretty({"use_unicode": True, "wrap_line": False, "num_columns": 10**6})
+    form: prettyForm = printer._print(expression)
+    return form
+
+
+def equation(step: Step, width: int) -> list[str]:
+    """The lines of ``lhs relation rhs``: two-dimensional if it fits, else folded in one."""
+    left, right = _pretty(step.lhs), _pretty(step.rhs)
+    name = step.relation.name
+    if name in ("ORDER", "BOUND"):
+        right = prettyForm(*right.parens())
+        right = prettyForm(*right.left("Θ" if name == "ORDER" else "O"))
+    sign = {"ASYMPTOTIC": " ~ ", "AT_MOST": " ≤ "}.get(name, " = ")
+    whole = prettyForm(*left.right(sign, right))
+    if whole.width() <= width:
+        return [line.rstrip() for line in str(whole).splitlines()]
+    lines = []
+    for head, side in (("", step.lhs), (sign.strip() + " ", step.rhs)):
+        form = right if side is step.rhs else left
+        headed = prettyForm(*form.left(head)) if head else form
+        if headed.width() <= width:
+            lines += [line.rstrip() for line in str(headed).splitlines()]
+        else:
+            mark = {"ORDER": "Theta", "BOUND": "O"}.get(name, "") if head else ""
+            shown = StrPrinter().doprint(side)
+            lines += _fold(f"{head}{mark}({shown})" if mark else f"{head}{shown}", width)
+    return lines
+
+
+def _fold(formula: str, width: int) -> list[str]:
+    """A long linear formula, broken at spaces or before an operator."""
+    lines = []
+    while len(formula) > width:
+        at = formula.rfind(" ", 1, width)
+        if at <= 4:
+            at = max(formula.rfind("*", 5, width), formula.rfind("/", 5, width))
+        at = width if at <= 4 else at
+        lines.append(formula[:at].rstrip())
+        formula = "    " + formula[at:].lstrip()
+    return [*lines, formula]
+
+
+def _paragraph(words: str, indent: int = INDENT, first: str | None = None) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(
+        words,
+        WIDTH,
+        initial_indent=space if first is None else first,
+        subsequent_indent=space,
+        break_on_hyphens=False,
+    )
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[str]:
+    column = max((len(label) for label, _ in rows), default=0) + 4
+    lines = []
+    for label, value in rows:
+        lines += _paragraph(value or "-", column, first=f"  {label}".ljust(column))
+    return lines
+
+
+def _heading(words: str, mark: str = "-") -> list[str]:
+    return ["", words, mark * len(words)]
+
+
+def text(derivation: Derivation) -> str:
+    """The whole derivation: setting, steps by section, rule, consequences, assumptions."""
+    head = title(derivation.selection)
+    lines = [head, "=" * min(len(head), WIDTH), *_rows(list(setting(derivation)))]
+    for index, section in enumerate(sections(derivation), start=1):
+        lines += _heading(f"{index}. {section.title}")
+        for number, step in section.steps:
+            lines += ["", *_step(derivation, number, step)]
+    lines += _heading("Rule")
+    lines += _rule(derivation)
+    if derivation.consequences:
+        lines += _heading("Consequences")
+        for c in derivation.consequences:
+            whose = c.part if c.sublayer == "*" else f"{c.part}, {c.sublayer}"
+            value = StrPrinter().doprint(c.value)
+            lines += _paragraph(f"{c.name} ({whose}): {value}", 4, first="  ")
+            words = ". ".join(w.rstrip(".") for w in (c.meaning, c.remark) if w)
+            lines += _paragraph(words, 6) if words else []
+    if derivation.predictions.exponents:
+        lines += _heading("Predicted exponents of the model update")
+        lines += _predictions(derivation)
+    if derivation.assumptions:
+        lines += _heading("Assumptions")
+        lines += _rows([(a.name, a.statement) for a in derivation.assumptions])
+    for remark in derivation.remarks:
+        lines += ["", *_paragraph(f"Remark. {remark}", 0)]
+    lines += ["", *_paragraph(conclusion(derivation), 0)]
+    return "\n".join(lines)
+
+
+def _step(derivation: Derivation, number: int, step: Step) -> list[str]:
+    label = f"({number})"
+    body = equation(step, WIDTH - INDENT)
+    middle = len(body) // 2
+    lines = [
+        (label if i == middle else "").ljust(INDENT) + line for i, line in enumerate(body)
+    ]
+    lines += _paragraph(step.because)
+    rests = support(derivation, step)
+    tail = f"{rests}. {step.source}." if rests else f"{step.source}."
+    lines += _paragraph(f"[{tail}]")
+    verdict = derivation.verdicts[step.name].value
+    if verdict != "PROVED":
+        lines += _paragraph(f"{verdict}: fails {', '.join(step.failures())}")
+    return lines
+
+
+def _rule(derivation: Derivation) -> list[str]:
+    depth = dict(derivation.values)
+    lines = []
+    number = numbers(derivation)
+    for entry in derivation.rule.entries:
+        lines.append(f"  {owner(entry)}")
+        values = entry.at(**depth) if depth else None
+        for index, (name, formula) in enumerate((("alpha", entry.alpha), ("beta", entry.beta))):
+            value = f"  = {values[index]:.6g}" if values else ""
+            lines.append(f"    {name:5} = {formula}{value}")
+    if derivation.rule.eta != "1":
+        value = f"  = {derivation.rule.eta_at(**depth):.6g}" if depth else ""
+        lines.append(f"    eta is multiplied by {derivation.rule.eta}{value}")
+    if depth:
+        where = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
+        lines.append(f"  (values at {where})")
+    concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
+    meaning = f" {derivation.rule.meaning}" if derivation.rule.meaning else ""
+    return [*lines, *_paragraph(f"From {concluded}.{meaning}", 2)]
+
+
+def _predictions(derivation: Derivation) -> list[str]:
+    rows = []
+    for p in derivation.predictions.exponents:
+        exponent = "no prediction" if p.exponent is None else str(p.exponent)
+        rivals = ", ".join(f"{name} {e}" for name, e in p.rivals)
+        shown = exponent + (f" (rules of others: {rivals})" if rivals else "")
+        rows.append((f"in {p.variable}, {p.share}", shown))
+    return _rows(rows)

@@ -1,0 +1,224 @@
+"""Derive, verify, export, report: joins the rooms, computes nothing itself.
+
+Each function imports the room that it needs when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import own_rule as _own_rule
+from deepnet_theory.spec.selection import Selection
+
+if TYPE_CHECKING:
+    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.spec.constants import Constants, PartConstants
+    from deepnet_theory.spec.prediction import Predictions
+    from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.symbolic.derivation import Derivation
+
+
+def derive(
+    selection: Selection | None = None, *, depth: DepthLike | None = None, **select: Any
+) -> Derivation:
+    """Derive the rule for a selection: ``derive(optimizer="lamb")``.
+
+    ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
+    (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
+    ``closure`` …); with ``depth`` the derivation also prints its numbers there. Raises
+    :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+    """
+    from deepnet_theory.symbolic.derive import derive as run
+
+    if selection is None:
+        selection = _record(Selection, "a selection", select)
+    elif select:
+        raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+    # A bad depth is refused before the derivation is made.
+    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    derivation = run(selection)
+    return derivation.at(**at) if at else derivation
+
+
+def own_rule(
+    selection: Selection,
+    alpha: str,
+    beta: str,
+    decoder_alpha: str | None = None,
+    decoder_beta: str | None = None,
+) -> Rule:
+    """A rule of one's own for the stack of ``selection``: α and β as texts in N and M."""
+    parts = tuple(part.name for part in selection.the_stack.parts)
+    if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
+        raise InputError(
+            f"the stack {selection.stack!r} has one part; decoder-alpha and decoder-beta are "
+            "valid with --stack encoder-decoder"
+        )
+    return _own_rule(parts, alpha, beta, decoder_alpha, decoder_beta)
+
+
+def predict(derivation: Derivation, rule: Rule | None = None) -> Predictions:
+    """The exponents that the derivation's laws predict for its own rule, or for ``rule``."""
+    if rule is None:
+        return derivation.predictions
+    from deepnet_theory.symbolic.predict import predictions
+
+    return predictions(derivation.selection, rule)
+
+
+def verify(
+    derivation: Derivation,
+    depths: str | Iterable[object] | None = None,
+    *,
+    rule: Rule | None = None,
+    progress: Any = None,
+    resume: Any = None,
+    **measure: Any,
+) -> Verification:
+    r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
+
+    ``depths`` is a list, or a text such as ``"8,16,32"``; ``measure`` are the fields of
+    :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …).
+    ``rule`` replaces the derived rule. Raises :class:`InputError` for bad settings.
+    """
+    from deepnet_theory.numeric.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.verify import verify as run
+
+    selection = derivation.selection
+    stack = selection.the_stack
+    settings = settings_from(measure)
+    wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
+    return run(
+        selection,
+        derivation.rule if rule is None else rule,
+        predict(derivation, rule),
+        wanted,
+        settings,
+        progress=progress,
+        resume=resume,
+    )
+
+
+def settings_from(measure: dict[str, Any]) -> Settings:
+    """The laboratory's settings; raises :class:`InputError` for a name it does not know."""
+    from deepnet_theory.numeric.settings import Settings
+
+    return _record(Settings, "a measurement", measure)
+
+
+def export(
+    derivation: Derivation, depth: DepthLike, *, rule: Rule | None = None, **architecture: Any
+) -> Constants:
+    """The constants of one model: the rule's values at a depth, with where they came from.
+
+    ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
+    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …). ``rule`` replaces the derived rule;
+    its learning-rate multipliers are then 1, because none were derived for it.
+    """
+    from deepnet_theory import __version__
+    from deepnet_theory.spec.constants import Architecture, Constants
+
+    selection = derivation.selection
+    at = parse_depth(depth, selection.the_stack)
+    used = derivation.rule if rule is None else rule
+    optimizer = selection.the_optimizer
+    return Constants(
+        stack=selection.stack,
+        placement=selection.placement,
+        norm=selection.norm,
+        parts=_parts(derivation, used, at, derived=rule is None),
+        architecture=_record(Architecture, "an architecture", architecture),
+        optimizer=optimizer.name,
+        update=optimizer.update,
+        eta=used.eta_at(**at),
+        origin={
+            "package": f"deepnet-theory {__version__}",
+            "select": selection.to_dict(),
+            "rule": used.name,
+            "meaning": used.meaning,
+            "formulas": [
+                {"stack": e.part, "sublayer": e.sublayer, "alpha": e.alpha, "beta": e.beta}
+                for e in used.entries
+            ],
+            "eta": used.eta,
+            "depth": at,
+            "verdict": derivation.verdict.value if rule is None else "ASSUMED",
+        },
+    )
+
+
+def _parts(
+    derivation: Derivation, rule: Rule, at: dict[str, int], derived: bool
+) -> tuple[PartConstants, ...]:
+    from deepnet_theory.spec.constants import PartConstants, SublayerConstants
+
+    parts = []
+    for part in derivation.selection.the_stack.parts:
+        values = [
+            SublayerConstants(s.name, *rule.entry(part.name, s.name).at(**at)) for s in part.layer
+        ]
+        multipliers = derivation.multipliers(part.name, **at) if derived else {}
+        parts.append(
+            PartConstants(part.name, at[part.depth], part.causal, tuple(values), multipliers)
+        )
+    return tuple(parts)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One self-contained HTML page, and the results that it shows."""
+
+    html: str
+    derivation: Derivation
+    verification: Verification
+    constants: tuple[Constants, ...]
+
+    def save(self, path: str | Path) -> None:
+        """Write the page by atomic replacement."""
+        from deepnet_theory.spec.constants import write_text
+
+        write_text(Path(path), self.html)
+
+
+def report(
+    derivation: Derivation,
+    depths: str | Iterable[object] | None = None,
+    *,
+    depth: DepthLike | list[DepthLike] | None = None,
+    command: str = "",
+    progress: Any = None,
+    resume: Any = None,
+    **measure: Any,
+) -> Report:
+    """Derive → verify → export in one HTML page.
+
+    ``depth`` is the depth, or a list of several, at which constants are printed; by default
+    the deepest one measured. ``command`` is shown as the way to make the page again.
+    """
+    from deepnet_theory.report.page import page
+
+    stack = derivation.selection.the_stack
+    asked = [] if depth is None else depth if isinstance(depth, list) else [depth]
+    wanted = [parse_depth(d, stack) for d in asked]  # a bad depth is refused before measuring
+    verification = verify(derivation, depths, progress=progress, resume=resume, **measure)
+    wanted = wanted or [dict(verification.points[-1].depth)]
+    constants = tuple(export(derivation, at) for at in wanted)
+    html = page(derivation, verification, constants, command=command)
+    return Report(html, derivation, verification, constants)
+
+
+T = TypeVar("T")
+
+
+def _record(kind: type[T], what: str, values: dict[str, Any]) -> T:
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise InputError(f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}")
+    return kind(**values)
