@@ -57,6 +57,7 @@ class Architecture:
     bias: bool = True
     tied_head: bool = False
     dropout: float = 0.0
+    residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,7 @@ def _check(c: Constants) -> None:
     need(_is_number(a.ffn_ratio) and 0 < a.ffn_ratio <= 1024, "ffn_ratio must be positive")
     need(a.ffn_ratio * a.width >= 1, "the hidden width is below 1")
     need(_is_number(a.dropout) and 0 <= a.dropout < 1, "dropout must be in [0, 1)")
+    need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
     need(isinstance(a.activation, str), "activation must be text")
     need(type(a.bias) is bool and type(a.tied_head) is bool, "bias and tied_head must be booleans")
     for p in c.parts:

@@ -1,0 +1,161 @@
+"""The branches G(x) of a residual sublayer: attention and feed-forward.
+
+The names of the matrices are those of ``spec/sublayers``; a weight is (out, in), the transpose
+of the spec's matrix, whose rows are tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from deepnet_theory.runtime.description import Site
+from deepnet_theory.runtime.linear import Linear, Make
+from deepnet_theory.spec.constants import Architecture
+from deepnet_theory.spec.sublayer import sublayer
+
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+@contextmanager
+def math_attention() -> Iterator[None]:
+    """Compute attention by plain products, which forward-mode derivatives (JVPs) need."""
+    with sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+class Cache:
+    """The keys and values of the tokens seen so far, for generation: one pair an attention."""
+
+    def __init__(self) -> None:
+        self.length = 0  # tokens seen
+        self.pairs: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+
+
+class Branch(nn.Module):
+    """A branch of one kind, with linear maps made from the spec's matrices and their roles."""
+
+    def __init__(self, kind: str, make: Make, site: Site, beta: float, sizes: dict[str, int]):
+        super().__init__()
+        spec = sublayer(kind)
+        vectors = {v.name: v.role for v in spec.vectors}
+        for m in spec.matrices:
+            bias = f"{m.name}_bias"
+            linear = Linear(
+                # keys and values of grouped heads are narrower than the width
+                sizes[m.fan_in], sizes.get(m.name, sizes[m.fan_out]), make, site, m.name, m.role,
+                gain=beta if m in spec.scaled else 1.0,
+                bias=(bias, vectors[bias]) if bias in vectors else None,
+            )  # fmt: skip
+            self.add_module(m.name, linear)
+
+
+class Attention(Branch):
+    """softmax(q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``)."""
+
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+
+    def __init__(
+        self, kind: str, a: Architecture, make: Make, site: Site, beta: float, causal: bool
+    ) -> None:
+        kv_width = (a.kv_heads or a.heads) * (a.width // a.heads)
+        sizes = {"d": a.width, "key": kv_width, "value": kv_width}
+        super().__init__(kind, make, site, beta, sizes)
+        self.crosses = kind == "cross"
+        self.head_width = a.width // a.heads
+        self.grouped = kv_width != a.width
+        self.causal = causal and not self.crosses
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """(…, tokens, width) → the same; masks are True where a key may be attended to."""
+        q = self.split(self.query(x))  # (batch, heads, tokens, head_width), batch = k·batch
+        if self.crosses and cache is not None and self in cache.pairs:
+            k, v = cache.pairs[self]  # the memory does not change
+        else:
+            source = x if not self.crosses or memory is None else memory
+            k, v = self.split(self.key(source)), self.split(self.value(source))
+            if cache is not None:
+                if not self.crosses and self in cache.pairs:
+                    past_k, past_v = cache.pairs[self]
+                    k, v = torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2)
+                cache.pairs[self] = k, v
+        allowed = memory_mask if self.crosses else mask  # (batch, 1, 1 or tokens, keys) or None
+        causal = self.causal and q.shape[2] > 1  # one new token may see all that went before
+        if causal and (allowed is not None or q.shape[2] != k.shape[2]):
+            ones = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
+            past = ones.tril(k.shape[2] - q.shape[2])  # (tokens, keys)
+            allowed, causal = (past if allowed is None else past & allowed), False
+        y = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=allowed, is_causal=causal, enable_gqa=self.grouped
+        )  # (batch, heads, tokens, head_width)
+        result: Tensor = self.output(y.transpose(1, 2).reshape(x.shape))
+        return result
+
+    def split(self, y: Tensor) -> Tensor:
+        """(…, tokens, heads·head_width) → (batch, heads, tokens, head_width), k in the batch."""
+        return y.reshape(
+            -1, y.shape[-2], y.shape[-1] // self.head_width, self.head_width
+        ).transpose(1, 2)
+
+
+class FeedForward(Branch):
+    """φ(x fc1 + b₁) fc2 + b₂."""
+
+    fc1: Linear
+    fc2: Linear
+
+    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, beta: float) -> None:
+        super().__init__(kind, make, site, beta, {"d": a.width, "hidden": hidden_width(a)})
+        self.activation = ACTIVATIONS[a.activation]
+        self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
+
+    def forward(self, x: Tensor, *_: object) -> Tensor:
+        """(…, width) → (…, hidden) → (…, width)."""
+        result: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
+        return result
+
+
+class GatedFeedForward(Branch):
+    """(silu(x gate) ⊙ x up) down."""
+
+    gate: Linear
+    up: Linear
+    down: Linear
+
+    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, beta: float) -> None:
+        super().__init__(kind, make, site, beta, {"d": a.width, "hidden": hidden_width(a)})
+        self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
+
+    def forward(self, x: Tensor, *_: object) -> Tensor:
+        """(…, width) → (…, hidden) → (…, width)."""
+        result: Tensor = self.down(self.dropout(F.silu(self.gate(x)) * self.up(x)))
+        return result
+
+
+def hidden_width(a: Architecture) -> int:
+    """The width between the matrices of a feed-forward branch."""
+    return round(a.ffn_ratio * a.width)
+
+
+def branch(kind: str, a: Architecture, make: Make, site: Site, beta: float, causal: bool) -> Branch:
+    """The branch of one kind of sublayer."""
+    if kind in ("attention", "cross"):
+        return Attention(kind, a, make, site, beta, causal)
+    if kind == "ffn-swiglu":
+        return GatedFeedForward(kind, a, make, site, beta)
+    return FeedForward(kind, a, make, site, beta)

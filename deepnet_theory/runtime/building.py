@@ -1,0 +1,124 @@
+"""From constants to an initialised model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from deepnet_theory.runtime.branches import ACTIVATIONS
+from deepnet_theory.runtime.description import described
+from deepnet_theory.runtime.linear import Make
+from deepnet_theory.runtime.model import Model
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.sublayer import Role, sublayer
+
+KINDS = ("attention", "cross", "ffn", "ffn-swiglu")
+
+
+def load_constants(path: str | Path) -> Constants:
+    """Read a constants file; raises :class:`InputError` for anything but a valid one."""
+    constants = Constants.load(path)
+    check(constants)
+    return constants
+
+
+def check(c: Constants) -> None:
+    """Raise :class:`InputError` where the constants name something that cannot be built."""
+    where = placement(c.placement)
+    norm(c.norm)
+    if c.architecture.activation not in ACTIVATIONS:
+        raise InputError(
+            f"unknown activation {c.architecture.activation!r}; "
+            f"valid are: {', '.join(sorted(ACTIVATIONS))}"
+        )
+    names = [p.name for p in c.parts]
+    if len(set(names)) != len(names) or any(not n.isidentifier() for n in names):
+        raise InputError(f"the parts need different plain names, not {names}")
+    for index, part in enumerate(c.parts):
+        for s in part.sublayers:
+            kind = sublayer(s.kind).name
+            if kind != s.kind or kind not in KINDS:
+                raise InputError(f"unknown sublayer {s.kind!r}; valid are: {', '.join(KINDS)}")
+            if kind == "cross" and index == 0:
+                raise InputError(f"the part {part.name!r} has no other part to attend to")
+            if s.alpha != 1 and "alpha" not in where.expression.names:
+                raise InputError(
+                    f"the placement {c.placement!r} has no residual multiplier; "
+                    f"alpha must be 1, not {s.alpha}"
+                )
+
+
+def build(
+    constants: Constants,
+    *,
+    seeds: int | None = None,
+    generator: torch.Generator | None = None,
+    embedding_generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+    trainable_vectors: bool = True,
+) -> Model:
+    r"""The model of the constants, initialised.
+
+    .. math:: W \sim \mathcal N\bigl(0, \mathrm{gain}^2\cdot 2/(\text{fan\_in} +
+              \text{fan\_out})\bigr), \qquad \mathrm{gain} = \beta \text{ for value, output and
+              feed-forward matrices, } 1 \text{ for the others.}
+
+    With ``seeds=k`` every parameter has a leading dimension k and the model maps
+    (k, batch, tokens). ``trainable_vectors=False`` leaves out every gain and bias, which at
+    their initial values 1 and 0 change nothing. On ``device="meta"`` nothing is drawn; call
+    :func:`initialise_` once the parameters are real. Raises :class:`InputError` where the
+    constants name something unknown.
+    """
+    check(constants)
+    if seeds is not None and (type(seeds) is not int or seeds < 1):
+        raise InputError(f"seeds must be a positive integer or None, not {seeds!r}")
+    where = None if device is None else torch.device(device)
+    make = Make(seeds, where, dtype, trainable_vectors, constants.architecture.bias)
+    model = Model(constants, make)
+    if where is None or where.type != "meta":
+        initialise_(model, generator=generator, embedding_generator=embedding_generator)
+    return model
+
+
+@torch.no_grad()
+def initialise_(
+    model: nn.Module,
+    *,
+    generator: torch.Generator | None = None,
+    embedding_generator: torch.Generator | None = None,
+) -> None:
+    """Draw every parameter anew by its description.
+
+    The embedding comes first, then the head, then the stack from the bottom up, a stacked
+    weight at once; so one generator gives the same embedding and head at every depth. They may
+    have a generator of their own.
+    """
+    outer = (Role.EMBEDDING, Role.HEAD)
+    for parameter, d in described(model):
+        if d.is_matrix:
+            own = embedding_generator if d.role in outer else None
+            parameter.normal_(0.0, d.std, generator=own or generator)
+        else:
+            parameter.fill_(d.gain)
+
+
+@torch.no_grad()
+def unstack(model: Model, seed: int) -> Model:
+    """One seed of a stacked model as a model of its own, with copied parameters."""
+    stacked = list(described(model))
+    if model.seeds is None or not 0 <= seed < model.seeds:
+        raise InputError(f"there is no seed {seed} in a model of {model.seeds} seeds")
+    first = stacked[0][0]
+    vectors = any(not d.is_matrix for _, d in stacked)
+    make = Make(None, torch.device("meta"), first.dtype, vectors, model.constants.architecture.bias)
+    single = Model(model.constants, make).to_empty(device=first.device)
+    for (target, _), (source, _) in zip(described(single), stacked, strict=True):
+        target.copy_(source[seed])
+    single.train(model.training)
+    return single

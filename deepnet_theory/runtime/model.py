@@ -1,0 +1,250 @@
+"""The whole model: embedding, parts of layers of residual sublayers, head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from deepnet_theory.runtime.branches import Cache, branch
+from deepnet_theory.runtime.description import Described, Description, Site
+from deepnet_theory.runtime.linear import Linear, Make, Norm, normalise
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.spec.constants import Constants, PartConstants
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.sublayer import Role
+
+
+class Embedding(Described):
+    r"""x₀ = norm(√d · E[token] + positions), so that ‖x₀‖ = √width for every token.
+
+    A lookup sums over no inputs, so the matrix is drawn with both fans equal to the width:
+    its entries have variance 1/d whatever the vocabulary, and as a tied head it gives logits
+    of variance 1. The norm has no gain and no bias.
+    """
+
+    def __init__(self, c: Constants, make: Make) -> None:
+        super().__init__()
+        width = c.architecture.width
+        self.width, self.norm = width, norm(c.norm)
+        self.weight = make.empty(c.architecture.vocab, width)
+        self.descriptions["weight"] = Description(
+            part="embedding", role=Role.EMBEDDING, name="embedding", fan_in=width, fan_out=width
+        )
+
+    def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """(batch, tokens) → (batch, tokens, width); with seeds (k, …) → (k, …, width).
+
+        A stack of seeds takes (batch, tokens) as well: every seed then reads the same text.
+        """
+        w = self.weight
+        if w.dim() == 2:
+            x = F.embedding(tokens, w)
+        else:
+            k, vocab, _ = w.shape
+            tokens = tokens.expand(k, *tokens.shape) if tokens.dim() == 2 else tokens
+            offset = vocab * torch.arange(k, device=tokens.device).view(k, 1, 1)
+            x = F.embedding(tokens + offset, w.reshape(k * vocab, -1))
+        positions = sinusoids(start, tokens.shape[-1], self.width, x)
+        return normalise(math.sqrt(self.width) * x + positions, self.norm)
+
+
+def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
+    """Sinusoidal positions (tokens, width): sines in the first half, cosines in the second."""
+    half = (width + 1) // 2
+    t = torch.arange(start, start + tokens, device=like.device, dtype=torch.float64)
+    rate = torch.arange(half, device=like.device, dtype=torch.float64) / half
+    angle = t[:, None] * 1e4**-rate  # (tokens, half)
+    return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :width].to(like.dtype)
+
+
+class Layer(nn.ModuleList):
+    """A group of residual sublayers: the unit that checkpointing, FSDP and DDP wrap."""
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """(…, tokens, width) → the same."""
+        for residual in self:
+            x = residual(x, memory, mask, memory_mask, cache)
+        return x
+
+
+class Part(nn.Module):
+    """An encoder or a decoder: its layers, and a final norm where the placement has one."""
+
+    def __init__(self, part: PartConstants, c: Constants, make: Make) -> None:
+        super().__init__()
+        a, where, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
+        self.checkpoint = False  # recompute the layers' activations in the backward pass
+        self.layers = nn.ModuleList()
+        for index in range(part.layers):
+            layer = Layer()
+            for position, s in enumerate(part.sublayers):
+                site = Site(part.name, index, position, s.kind)
+                inner = branch(s.kind, a, make, site, s.beta, part.causal)
+                layer.append(
+                    Residual(
+                        where, kind_of_norm, inner, s.alpha, a.width, make, site,
+                        dropout=a.dropout, residual_gain=a.residual_gain,
+                    )
+                )  # fmt: skip
+            self.layers.append(layer)
+        final = Norm(kind_of_norm, a.width, make, Site(part.name)) if where.final_norm else None
+        self.final_norm = final
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """(…, tokens, width) → the same, final norm included."""
+        for layer in self.layers:
+            if self.checkpoint and torch.is_grad_enabled():
+                x = checkpoint(layer, x, memory, mask, memory_mask, cache, use_reentrant=False)  # type: ignore[assignment]
+            else:
+                x = layer(x, memory, mask, memory_mask, cache)
+        return x if self.final_norm is None else self.final_norm(x)
+
+
+class Model(nn.Module):
+    """Token ids → logits; ``embed``, ``body`` and ``head`` are usable one by one.
+
+    With two parts the first reads ``memory`` and the second attends to its output.
+    """
+
+    def __init__(self, constants: Constants, make: Make) -> None:
+        super().__init__()
+        a = constants.architecture
+        self.constants, self.seeds = constants, make.seeds
+        self.embed = Embedding(constants, make)
+        self.head = Linear(a.width, a.vocab, make, Site("head"), "head", Role.HEAD)
+        if a.tied_head:
+            self.head.weight = self.embed.weight
+        self.parts = nn.ModuleDict({p.name: Part(p, constants, make) for p in constants.parts})
+
+    def body(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        padding: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """Hidden states → the stack's output F before the head.
+
+        ``x`` is (batch, tokens, width), or (k, batch, tokens, width) for a stack of seeds. In
+        an encoder–decoder ``memory`` is the *input* of the encoder in the same shape, ``x``
+        the decoder's. Paddings are boolean, (batch, tokens) or (k, batch, tokens), True at
+        tokens that are not to be seen.
+        """
+        return self.decode(
+            x, self.encode(memory, padding=memory_padding),
+            padding=padding, memory_padding=memory_padding, cache=cache,
+        )  # fmt: skip
+
+    def encode(self, memory: Tensor | None, *, padding: Tensor | None = None) -> Tensor | None:
+        """The encoder's output in an encoder–decoder, which its cross-attentions read."""
+        if len(self.parts) == 1:
+            if memory is not None:
+                raise InputError("a stack of one part takes no memory")
+            return None
+        if memory is None:
+            raise InputError("an encoder-decoder needs its memory: the encoder's input")
+        encoder = next(iter(self.parts.values()))
+        output: Tensor = encoder(memory, None, self._mask(padding, memory))
+        return output
+
+    def decode(
+        self,
+        x: Tensor,
+        encoded: Tensor | None,
+        *,
+        padding: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """The last part's output, given the encoder's (None in a stack of one part)."""
+        *_, last = self.parts.values()
+        mask = self._mask(padding, x)
+        memory_mask = None if encoded is None else self._mask(memory_padding, encoded)
+        output: Tensor = last(x, encoded, mask, memory_mask, cache)
+        if cache is not None:
+            cache.length += x.shape[-2]
+        return output
+
+    def forward(
+        self,
+        tokens: Tensor,
+        memory: Tensor | None = None,
+        *,
+        padding: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+    ) -> Tensor:
+        """Token ids (batch, tokens) → logits (batch, tokens, vocab), with a leading k for seeds.
+
+        ``memory`` holds the source's token ids in an encoder–decoder.
+        """
+        source = None if memory is None else self.embed(memory)
+        x = self.embed(tokens)  # (batch, tokens, width)
+        x = self.body(x, source, padding=padding, memory_padding=memory_padding)
+        logits: Tensor = self.head(x)
+        return logits
+
+    @torch.no_grad()
+    def generate(
+        self,
+        tokens: Tensor,
+        steps: int,
+        memory: Tensor | None = None,
+        *,
+        temperature: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Continue (batch, tokens) by ``steps`` tokens, greedily at temperature 0.
+
+        Every token is computed once: keys and values are kept in a cache.
+        """
+        if not self.constants.parts[-1].causal:
+            raise InputError("only a causal decoder generates")
+        cache = Cache()
+        encoded = self.encode(None if memory is None else self.embed(memory))
+        new = tokens
+        for _ in range(steps):
+            x = self.decode(self.embed(new, cache.length), encoded, cache=cache)
+            logits = self.head(x)[..., -1, :]  # (batch, vocab)
+            if temperature > 0:
+                p = (logits / temperature).softmax(-1)
+                new = torch.multinomial(p, 1, generator=generator)
+            else:
+                new = logits.argmax(-1, keepdim=True)
+            tokens = torch.cat([tokens, new], dim=-1)
+        return tokens
+
+    def residuals(self) -> Iterator[Residual]:
+        """Every residual sublayer in the order of the forward pass, each with its ``site``."""
+        for module in self.parts.modules():
+            if isinstance(module, Residual):
+                yield module
+
+    def _mask(self, padding: Tensor | None, x: Tensor) -> Tensor | None:
+        """The attention mask (k·batch, 1, 1, keys) of a padding, True where a key may be seen."""
+        if padding is None:
+            return None
+        keys = (~padding).expand(x.shape[:-1]).reshape(-1, 1, 1, x.shape[-2])
+        return keys

@@ -1,0 +1,109 @@
+"""The residual equation: one visible line a placement."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.runtime.branches import Branch, Cache
+from deepnet_theory.runtime.description import Described, Description, Site
+from deepnet_theory.runtime.linear import Make, Norm
+from deepnet_theory.spec.expression import Call, Node, Operation, OperatorAlgebra, Power, fold
+from deepnet_theory.spec.norm import Norm as NormSpec
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.sublayer import Role
+
+
+class Residual(Described):
+    """One residual sublayer: a branch, its norms in order of application, and α."""
+
+    residual_gain: nn.Parameter | None
+
+    def __init__(
+        self,
+        placement: Placement,
+        norm: NormSpec,
+        branch: Branch,
+        alpha: float,
+        width: int,
+        make: Make,
+        site: Site,
+        dropout: float = 0.0,
+        residual_gain: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.placement, self.alpha, self.site = placement, alpha, site
+        self.branch = branch
+        count = _norms(placement.expression.root)
+        self.norms = nn.ModuleList(Norm(norm, width, make, site) for _ in range(count))
+        self.dropout = nn.Dropout(dropout) if dropout else None
+        self.residual_gain = None
+        if residual_gain is not None:
+            self.residual_gain = make.empty(1)
+            self.descriptions["residual_gain"] = Description(
+                **vars(site), role=Role.RESIDUAL_GAIN, name="residual_gain", gain=residual_gain
+            )
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """x_l → x_{l+1}, (…, tokens, width) → the same."""
+
+        def G(x: Tensor) -> Tensor:
+            y: Tensor = self.branch(x, memory, mask, memory_mask, cache)
+            y = y if self.dropout is None else self.dropout(y)
+            if self.residual_gain is None:
+                return y
+            return y * self.residual_gain.view(-1, *(1 for _ in y.shape[1:]))
+
+        norm, α = self.norms, self.alpha
+        match self.placement.name:
+            case "post-ln":
+                return norm[0](α * x + G(x))  # type: ignore[no-any-return]
+            case "pre-ln":
+                return x + G(norm[0](x))
+            case "res-post-ln":
+                return x + norm[0](G(x)) / α  # type: ignore[no-any-return]
+            case "sandwich-ln":
+                return x + norm[1](G(norm[0](x))) / α  # type: ignore[no-any-return]
+        return fold(self.placement.expression.root, _Equation(x, α, list(norm), G))  # type: ignore
+
+
+class _Equation(OperatorAlgebra[Tensor]):
+    """Interprets a placement's equation: what a placement without a line of its own runs on."""
+
+    def __init__(self, x: Tensor, alpha: float, norms: list[nn.Module], branch: object) -> None:
+        self.names = {"x": x, "alpha": x.new_tensor(alpha)}
+        self.norms, self.branch = iter(norms), branch
+
+    def number(self, value: Fraction) -> Tensor:
+        return self.names["x"].new_tensor(float(value))
+
+    def name(self, name: str) -> Tensor:
+        return self.names[name]
+
+    def power(self, base: Tensor, exponent: Fraction) -> Tensor:
+        return torch.pow(base, float(exponent))
+
+    def call(self, function: str, arguments: tuple[Tensor, ...]) -> Tensor:
+        apply = next(self.norms) if function == "norm" else self.branch
+        return apply(*arguments)  # type: ignore
+
+
+def _norms(node: Node) -> int:
+    """How many norms an equation has."""
+    match node:
+        case Call(function, arguments):
+            return (function == "norm") + sum(map(_norms, arguments))
+        case Operation(_, left, right):
+            return _norms(left) + _norms(right)
+        case Power(base, _):
+            return _norms(base)
+    return 0
