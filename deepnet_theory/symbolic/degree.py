@@ -279,6 +279,13 @@ def _numeric(update: Node, t: Any, s: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
+def entrywise(optimizer: Optimizer, rate: Any, g: Any, theta: Any) -> tuple[Any, ...]:
+    """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
+    root = degrees(optimizer).reduced or optimizer.expression.root
+    result = fold(root, _Entries({"eta": rate, "g": tuple(g), "theta": tuple(theta)}))
+    return result if isinstance(result, tuple) else (result, result)
+
+
 def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
     """The step that states the degrees, checked on exact entries at several scales."""
     t, s, g, theta = sp.symbols("t s g theta", positive=True)

@@ -15,7 +15,9 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.relation import Relation, join
+from deepnet_theory.symbolic.shares import Share
 from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.symbols import DEPTHS
 
 SCHEMA = "deepnet-theory/derivation/1"
 
@@ -48,6 +50,7 @@ class Derivation:
     conclusion: tuple[str, ...]
     consequences: tuple[Consequence, ...] = ()
     predictions: Predictions = field(default_factory=lambda: Predictions(()))
+    shares: tuple[Share, ...] = ()
     remarks: tuple[str, ...] = ()
     values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
 
@@ -117,6 +120,19 @@ class Derivation:
         from dataclasses import replace
 
         return replace(self, values=tuple(depth.items()))
+
+    def multipliers(self, part: str, **depth: int) -> dict[str, float]:
+        """The learning-rate multipliers of a part's roles at a depth.
+
+        A role whose parameters move the output more than the balanced matrices gets the
+        multiplier that balances it; the others get 1.
+        """
+        result: dict[str, float] = {}
+        for share in self.shares:
+            if share.part == part:
+                value = float(share.multiplier.subs({DEPTHS[k]: v for k, v in depth.items()}))
+                result[share.role.value] = min(value, result.get(share.role.value, value))
+        return result
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""

@@ -1,0 +1,110 @@
+"""What one optimizer step moves through each parameter of a sublayer.
+
+Through parameter i the output changes by γ·|Δθ| = η γ^{1+p} |θ|^q, where γ is the size of its
+gradient. All scaled matrices of a branch share the gain β; unscaled matrices have gain 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.norm import Norm
+from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.symbolic.branch import branch, delta, gain
+from deepnet_theory.symbolic.degree import Degrees
+from deepnet_theory.symbolic.nodes import coefficient
+from deepnet_theory.symbolic.placement_law import P, PlacementLaw
+from deepnet_theory.symbolic.symbols import alpha, beta
+
+# Roles whose parameters start at zero: the expression of an update of degree q > 0 in θ gives
+# them no step at all; libraries then take the ratio as 1, which is degree 0, as done here.
+STARTS_AT_ZERO = frozenset(
+    {Role.NORM_BIAS, Role.OUTPUT_BIAS, Role.INNER_BIAS, Role.QUERY_BIAS, Role.KEY_BIAS}
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One parameter: the size of its gradient and of itself, in α and β."""
+
+    name: str
+    role: Role
+    gradient: Any
+    size: Any
+
+    def increment(self, degrees: Degrees) -> Any:
+        """γ^{1+p} |θ|^q, the change of the output by one step in units of η."""
+        q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
+        if self.gradient == 0:
+            return sp.Integer(0)
+        return self.gradient ** (1 + degrees.p) * self.size**q
+
+    def update(self, degrees: Degrees) -> Any:
+        """γ^p |θ|^q, the size of the step itself in units of η."""
+        q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
+        return self.gradient**degrees.p * self.size**q
+
+
+def gains_product(sublayer: Sublayer) -> Any:
+    """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
+    return _at_common_gain(sublayer, coefficient(branch(sublayer)))
+
+
+def _at_common_gain(sublayer: Sublayer, scalar: Any) -> Any:
+    return scalar.subs(
+        {
+            **{gain(m.name): beta for m in sublayer.scaled},
+            **{gain(m.name): sp.Integer(1) for m in sublayer.unscaled},
+        }
+    )
+
+
+def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> Any:
+    """r: the branch's weight against the identity path."""
+    return law.weight.subs(P, gains_product(sublayer))
+
+
+def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> Iterator[Term]:
+    """The terms of a sublayer's matrices and vectors, and of its norm where one is given.
+
+    The gradients come from transverse probes W = λU + δV: where the branch is normalised, the
+    radial probe ∂/∂λ vanishes identically and says nothing of the gradient.
+    """
+    response = law.response.subs(P, gains_product(sublayer))
+    for parameter in (*sublayer.matrices, *sublayer.vectors):
+        moved = sp.expand(branch(sublayer, parameter.name).diff(delta).subs(delta, 0))
+        through = _at_common_gain(sublayer, coefficient(moved))
+        size = beta if parameter.role is Role.SCALED else sp.Integer(1)
+        yield Term(parameter.name, parameter.role, response * through, size)
+    if norm is not None:
+        product = gains_product(sublayer)
+        yield Term("norm_gain", Role.NORM_GAIN, law.norm_gain.subs(P, product), sp.Integer(1))
+        if norm.bias:
+            yield Term("norm_bias", Role.NORM_BIAS, law.norm_bias.subs(P, product), sp.Integer(1))
+
+
+def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> Any:
+    """The order of the increment through one scaled matrix, the same for all of the branch.
+
+    Raises ``ValueError`` where the scaled matrices differ, which no common gain can balance.
+    """
+    found = {t.increment(degrees) for t in terms(sublayer, law) if t.role is Role.SCALED}
+    if len(found) != 1:
+        raise ValueError(f"the scaled matrices of {sublayer.name} move the output differently")
+    return found.pop()
+
+
+__all__ = [
+    "STARTS_AT_ZERO",
+    "Term",
+    "alpha",
+    "beta",
+    "branch_weight",
+    "gains_product",
+    "scaled_increment",
+    "terms",
+]
