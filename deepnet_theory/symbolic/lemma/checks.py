@@ -1,0 +1,160 @@
+"""Checks of the lemma route: explicit sizes, unrolled recursions, difference quotients, signs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.lemma.symbols import r
+from deepnet_theory.symbolic.step import Check, Step
+
+SIZES = (1, 2, 3, 4)
+Rewrite = Callable[[Any], Any]
+
+
+def vanishes(expression: Any) -> bool:
+    """Whether an expression is zero by expanding its numerator; False where that is not seen."""
+    expanded = sp.expand(expression)
+    return bool(expanded == 0 or sp.expand(sp.numer(sp.together(expanded))) == 0)
+
+
+def is_nonnegative(expression: Any) -> bool:
+    """Whether numerator and denominator are sums of non-negative terms."""
+    numerator, denominator = sp.fraction(sp.together(expression))
+    return bool(
+        sp.expand(numerator).is_nonnegative
+        and (denominator.is_positive or sp.expand(denominator).is_positive)
+    )
+
+
+def _sides(step: Step, size: sp.Symbol, value: int, rewrite: Rewrite) -> tuple[Any, Any]:
+    return tuple(rewrite(side.subs(size, value).doit()) for side in (step.lhs, step.rhs))
+
+
+def _same(expression: Any) -> Any:
+    return expression
+
+
+def equal_at_sizes(
+    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
+) -> Check:
+    """Both sides written out at explicit sizes are identical in all other symbols."""
+
+    def holds(step: Step) -> bool:
+        pairs = (_sides(step, size, value, rewrite) for value in sizes)
+        return all(vanishes(left - right) for left, right in pairs)
+
+    return Check(f"identical when written out at {size} = {_list(sizes)}", holds)
+
+
+def at_most_at_sizes(
+    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
+) -> Check:
+    """Written out at explicit sizes, rhs − lhs is a sum of non-negative terms."""
+
+    def holds(step: Step) -> bool:
+        pairs = (_sides(step, size, value, rewrite) for value in sizes)
+        return all(is_nonnegative(right - left) for left, right in pairs)
+
+    return Check(f"rhs - lhs has no negative term at {size} = {_list(sizes)}", holds)
+
+
+def _list(sizes: Iterable[int]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def _derivative_by_quotient(step: Step) -> bool:
+    """The unevaluated derivative on the left, as a central difference at rational points."""
+    function, (variable, _) = step.lhs.args
+    generator = random.Random(step.name)
+    h = sp.Rational(1, 10**15)
+    point = {
+        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
+        * (1 if symbol.is_positive else generator.choice((-1, 1)))
+        for symbol in sorted(step.free_symbols, key=str)
+    }
+    ahead, behind = (
+        function.subs({**point, variable: point[variable] + shift}) for shift in (h, -h)
+    )
+    quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
+    # the central difference is off by h² times a third derivative
+    return bool(abs(quotient - sp.N(step.rhs.subs(point), 40)) < sp.Float("1e-20"))
+
+
+def _derivative_by_square(step: Step) -> bool:
+    """f² is rational where f holds a square root: (f²)' = 2 f f'."""
+    function, (variable, _) = step.lhs.args
+    square = sp.diff(sp.expand(sp.numer(function) ** 2) / sp.denom(function) ** 2, variable)
+    return vanishes(square - 2 * function * step.rhs)
+
+
+DERIVATIVE = (
+    Check("a central difference at a random point", _derivative_by_quotient),
+    Check("half the derivative of the square", _derivative_by_square),
+)
+
+
+def ratio_in_branch_weight(last: sp.Symbol, weight: Any) -> Check:
+    """lhs/rhs depends on the branch weight r alone and tends to 1 with r → 0.
+
+    ``last`` is the symbol that is eliminated in favour of r = ``weight``.
+    """
+    (solution,) = sp.solve(weight - r, last)
+
+    def holds(step: Step) -> bool:
+        ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2).subs(last, solution))
+        # squaring removes the root and the sign, so the sign is looked at by itself
+        tiny = dict.fromkeys(step.free_symbols, sp.Rational(3, 2))
+        tiny[last] = sp.Rational(3, 2) * solution.subs({**tiny, r: sp.Rational(1, 10**9)})
+        positive = sp.N((step.lhs / step.rhs).subs(tiny), 30) > 0
+        return bool(positive and ratio.free_symbols <= {r} and sp.limit(ratio, r, 0) == 1)
+
+    return Check("the ratio is positive, its square a function of r alone that tends to 1", holds)
+
+
+def _squares(step: Step) -> bool:
+    """0 ≤ lhs and lhs² ≤ rhs²: the root of a sum of squares compared without the root."""
+    difference = sp.factor(sp.together(step.rhs**2 - step.lhs**2))
+    return bool(step.lhs.is_nonnegative and step.rhs.is_nonnegative and is_nonnegative(difference))
+
+
+SQUARES_AT_MOST = Check("rhs^2 - lhs^2 is a sum of non-negative terms", _squares)
+
+
+def _rational_function(step: Step) -> bool:
+    return vanishes(step.lhs - step.rhs)
+
+
+RATIONAL_IDENTITY = Check("the numerator of lhs - rhs expands to 0", _rational_function)
+
+
+def _sampled(step: Step) -> bool:
+    generator = random.Random(step.name)
+    for _ in range(3):
+        point = {
+            symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
+            for symbol in sorted(step.free_symbols, key=str)
+        }
+        if abs(sp.N((step.lhs - step.rhs).subs(point), 40)) > sp.Float("1e-30"):
+            return False
+    return True
+
+
+SAMPLED_POSITIVE = Check("equal at random positive rational points", _sampled)
+EXACT = (RATIONAL_IDENTITY, SAMPLED_POSITIVE)
+
+
+def defines(name: str, recompute: Callable[[], Any]) -> Check:
+    """A definition: a new symbol on the left, and on the right what ``recompute`` finds anew."""
+
+    def holds(step: Step) -> bool:
+        return bool(
+            step.lhs in step.establishes
+            and not step.rhs.has(step.lhs)
+            and vanishes(step.rhs - recompute())
+        )
+
+    return Check(name, holds)
