@@ -1,6 +1,7 @@
 """Depth lists: what is read, and what is refused with one sentence."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ def test_lists_and_sequences_agree():
 def test_a_range_is_geometric(first, ratio):
     found = [d["N"] for d in parse_depths(f"{first}:{first * ratio}", ENCODER)]
     assert (found[0], found[-1]) == (first, first * ratio)
-    steps = [math.log2(b / a) for a, b in zip(found, found[1:], strict=False) if a >= 16]
+    steps = [math.log2(b / a) for a, b in pairwise(found) if a >= 16]
     assert all(0.4 < s < 1.6 for s in steps)
 
 

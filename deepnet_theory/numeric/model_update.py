@@ -1,0 +1,177 @@
+"""‖ΔF‖/η: how far one optimizer step moves the stack's output, in the linear regime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.step import only, stepping
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import Description
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+
+FIRST_ETA = 1e-3
+RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
+LINEAR = 0.01  # the second-order part is kept under this
+ATTEMPTS = 6
+
+Chosen = Callable[[Description], bool]
+
+
+@dataclass(frozen=True)
+class ModelUpdate:
+    r"""One measured step at one depth; per-seed values as tuples.
+
+    ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
+    over the width, averaged over tokens. ``second_order`` is the part of ΔF that is not linear
+    in η, rounding included; ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value
+    became infinite or NaN.
+    """
+
+    depth: Depth
+    eta: float
+    values: tuple[float, ...]
+    second_order: float
+    relative_change: float
+    losses: tuple[float, ...]
+    loss_changes: tuple[float, ...]
+    first_order: tuple[float, ...]
+    finding: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for the checks of a verification."""
+        return {
+            "depth": dict(self.depth),
+            "eta": self.eta,
+            "second_order": self.second_order,
+            "relative_change": self.relative_change,
+            "losses": list(self.losses),
+            "loss_changes": list(self.loss_changes),
+            "first_order": list(self.first_order),
+        }
+
+
+def measure_model_update(
+    selection: Selection,
+    rule: Rule,
+    depth: Depth,
+    settings: Settings,
+    *,
+    eta: float = FIRST_ETA,
+    chosen: Chosen | None = None,
+) -> ModelUpdate:
+    r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
+
+    η begins at ``eta`` and is changed until the step is linear. A twin of the first seed takes
+    half the step, so that the second-order part is measured in the same pass:
+
+    .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
+
+    is half of it. ``chosen`` restricts the step to some of the parameters: a share of ΔF.
+    """
+    best: ModelUpdate | None = None
+    for _ in range(ATTEMPTS):
+        trial = Trial(selection, rule, depth, settings, twin=True)
+        found = _step(trial, eta, chosen)
+        del trial
+        if best is None or _badness(found) < _badness(best):
+            best = found
+        if found.second_order < LINEAR and found.relative_change < 30 * RELATIVE_CHANGE:
+            break
+        if math.isnan(found.second_order) and found.finding.startswith("before"):
+            break  # the stack itself is not finite: no step is small enough
+        if not math.isfinite(found.relative_change):
+            eta /= 1000
+        elif found.relative_change == 0:
+            eta *= 1000
+            if eta > 1e12:
+                break  # the step moves nothing, whatever its size
+        elif 0.5 < found.relative_change / RELATIVE_CHANGE < 2:
+            eta /= 3  # curvature: noise would fall below the limit at the aimed change
+        else:
+            eta *= RELATIVE_CHANGE / found.relative_change
+    assert best is not None
+    return best
+
+
+def _badness(update: ModelUpdate) -> float:
+    return update.second_order if math.isfinite(update.second_order) else math.inf
+
+
+def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
+    seeds = trial.seeds
+    rates = torch.full((seeds,), eta * trial.eta_factor, dtype=trial.settings.torch_dtype)
+    rates[-1] /= 2  # the twin
+    rates = rates.to(trial.settings.torch_device)
+    first_order = torch.zeros_like(rates)
+
+    def observe(_: nn.Parameter, gradient: Tensor, change: Tensor) -> None:
+        first_order.add_((gradient * change).flatten(1).sum(1))
+
+    parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
+    expression = trial.selection.the_optimizer.expression
+    with only(trial.model, parameters), stepping(parameters, expression, rates, observe):
+        before = trial.output()
+        losses = trial.loss(before)
+        losses.sum().backward()
+    before, losses = before.detach(), losses.detach()
+    with torch.no_grad():
+        after = trial.output()
+        changes = (trial.loss(after) - losses)[:-1]
+        change = (after - before).double()
+        sizes = change.norm(dim=-1).flatten(1).mean(1)  # (k,), the mean over tokens of ‖ΔF‖
+        bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
+        relative = change.norm() / before.double().norm()
+    values = (sizes / eta)[:-1]
+    finding = ""
+    if not values.isfinite().all():
+        finding = find_non_finite(trial, before, eta)
+    return ModelUpdate(
+        depth=trial.depth,
+        eta=eta,
+        values=tuple(values.tolist()),
+        second_order=0.0 if not change.any() else float(bend),
+        relative_change=float(relative),
+        losses=tuple(losses[:-1].tolist()),
+        loss_changes=tuple(changes.tolist()),
+        first_order=tuple(first_order[:-1].tolist()),
+        finding=finding,
+    )
+
+
+@torch.no_grad()
+def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
+    """Where infinity or NaN first appears: before the step or after it, in which sublayer."""
+    hurt = int((~before.flatten(1).isfinite().all(1)).sum())
+    when = "before the step" if hurt else f"after a step of eta = {eta:g}"
+    seen: list[str] = []
+
+    def watch(module: nn.Module, _: object, output: Tensor) -> None:
+        if not seen and not output.isfinite().all():
+            site: Any = module.site
+            seen.append(f"layer {site.layer + 1} of the {site.part} ({site.kind})")
+
+    model = trial.model
+    if hurt:  # the step has already spoiled the weights: look at the stack as it was drawn
+        model = Trial(trial.selection, trial.rule, trial.depth, trial.settings, twin=True).model
+    handles = [residual.register_forward_hook(watch) for residual in model.residuals()]
+    try:
+        *memory, x = trial.inputs
+        after = model.body(x, *memory)
+    finally:
+        for handle in handles:
+            handle.remove()
+    count = int((~after.flatten(1).isfinite().all(1)).sum())
+    where = seen[0] if seen else "the gradient, not the forward pass"
+    return (
+        f"{when}, at depth {depth_key(trial.depth)}: not finite in {min(count, trial.seeds - 1)} "
+        f"of {trial.seeds - 1} seeds, first in {where}"
+    )

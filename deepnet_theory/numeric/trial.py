@@ -1,0 +1,139 @@
+"""A trial: the stacks of all seeds at one depth, with the data that they see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deepnet_theory.numeric.data import gaussian_tokens, text_windows
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stack import VOCAB, constants_for
+from deepnet_theory.runtime import Description, Model, build, described
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
+STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
+
+
+def generator_for(seed: int, purpose: str) -> torch.Generator:
+    """A generator of its own for each purpose, so that one draw never shifts another."""
+    digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8]) >> 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the stacks see: tokens, or vectors in their place, and what they should say.
+
+    ``inputs`` holds one entry a part: bytes (seeds, batch, tokens) or vectors
+    (seeds, batch, tokens, width). ``targets`` (seeds, batch, tokens) are bytes.
+    """
+
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+
+
+def draw_batch(settings: Settings, seeds: int, parts: int) -> Batch:
+    """The data of all seeds: the same at every depth and for every rule.
+
+    Text: consecutive windows, one a part, and the next byte of the last one as target.
+    Gaussian: independent tokens for each part, and random targets.
+    """
+    generator = generator_for(settings.seed, "data")
+    shape = (seeds, settings.batch, settings.tokens)
+    if settings.correlation is None:
+        windows = text_windows(
+            seeds * settings.batch, parts * settings.tokens + 1, generator
+        ).reshape(seeds, settings.batch, -1)
+        inputs = windows[..., :-1].split(settings.tokens, dim=-1)
+        targets = windows[..., -settings.tokens :]
+    else:
+        inputs = tuple(
+            gaussian_tokens((*shape, settings.width), settings.correlation, generator)
+            for _ in range(parts)
+        )
+        targets = torch.randint(VOCAB, shape, generator=generator)
+    device, dtype = settings.torch_device, settings.torch_dtype
+    return Batch(
+        tuple(x.to(device, dtype if x.is_floating_point() else None) for x in inputs),
+        targets.to(device),
+    )
+
+
+class Trial:
+    """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
+
+    Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
+    same ones at every depth; branch weights are drawn anew at each depth. With ``twin`` one
+    more seed is added, a copy of the first.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        rule: Rule,
+        depth: Depth,
+        settings: Settings,
+        *,
+        seeds: int | None = None,
+        twin: bool = False,
+    ) -> None:
+        self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
+        self.seeds = (settings.seeds if seeds is None else seeds) + twin
+        parts = len(selection.the_stack.parts)
+        self.batch = draw_batch(settings, self.seeds, parts)
+        self.model: Model = build(
+            constants_for(selection, rule, depth, settings),
+            seeds=self.seeds,
+            generator=generator_for(settings.seed, f"branches {depth_key(depth)}"),
+            embedding_generator=generator_for(settings.seed, "embedding and head"),
+            dtype=settings.torch_dtype,
+            trainable_vectors=settings.step == "all",
+        ).to(settings.torch_device)
+        self.model.requires_grad_(False)
+        if twin:
+            self._copy_first_to_last()
+        with torch.no_grad():
+            given = settings.correlation is not None
+            self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
+        self.eta_factor = rule.eta_at(**depth)
+
+    @torch.no_grad()
+    def _copy_first_to_last(self) -> None:
+        for parameter in self.model.parameters():
+            parameter[-1].copy_(parameter[0])
+        for data in (*self.batch.inputs, self.batch.targets):
+            data[-1].copy_(data[0])
+
+    def output(self) -> Tensor:
+        """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""
+        *memory, x = self.inputs
+        output: Tensor = self.model.body(x, *memory)
+        return output
+
+    def loss(self, output: Tensor) -> Tensor:
+        """The mean cross-entropy over tokens of each seed: (k,)."""
+        logits = self.model.head(output)
+        losses = functional.cross_entropy(
+            logits.flatten(0, -2), self.batch.targets.flatten(), reduction="none"
+        )
+        return losses.view(self.seeds, -1).mean(dim=1)
+
+    def parameters(
+        self, roles: Iterable[Role] | None = None, part: str | None = None
+    ) -> list[tuple[nn.Parameter, Description]]:
+        """The parameters that a step moves, or those of other ``roles``, or of one ``part``."""
+        wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
+        return [
+            (p, d)
+            for p, d in described(self.model)
+            if d.role in wanted and (part is None or d.part == part)
+        ]
