@@ -1,0 +1,194 @@
+"""Expectations and indexed sums as SymPy atoms, and the check that enumerates them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.moments.contraction import Known, expect
+from deepnet_theory.symbolic.moments.enumeration import Entries, enumerate_expectation
+from deepnet_theory.symbolic.moments.polynomial import Index, Polynomial, Tensor, Term
+from deepnet_theory.symbolic.step import Check, Step
+
+
+class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
+    """A polynomial in indexed entries as one SymPy atom, shown as its sums (or ``label``)."""
+
+    def __new__(
+        cls, polynomial: Polynomial, label: str = "", latex: str = "", known: tuple[Known, ...] = ()
+    ) -> IndexSum:
+        node = super().__new__(cls)
+        node.polynomial = polynomial
+        node.label = label or str(polynomial)
+        node.latex = latex or (label and sp.latex(sp.Symbol(label))) or polynomial.latex()
+        node.known = known
+        return node  # type: ignore[no-any-return]
+
+    polynomial: Polynomial
+    label: str
+    latex: str
+    known: tuple[Known, ...]
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return (self.label, str(self.polynomial))
+
+    @property
+    def free_symbols(self) -> set[Any]:
+        """The symbols of coefficients, ranges and variances; entries are not symbols."""
+        found = set(self.polynomial.symbols)
+        for tensor in self.polynomial.tensors:
+            variance = getattr(tensor.law, "variance", None)
+            if variance is not None:
+                found |= sp.sympify(variance).free_symbols
+        return found
+
+    def _text(self) -> str:
+        return self.label
+
+    def _tex(self) -> str:
+        return self.latex
+
+    def _sympystr(self, printer: Any) -> str:
+        return self._text()
+
+    def _latex(self, printer: Any) -> str:
+        return self._tex()
+
+    def _pretty(self, printer: Any) -> Any:
+        from sympy.printing.pretty.stringpict import prettyForm
+
+        return prettyForm(self._text())
+
+    def _mathml_presentation(self, printer: Any) -> Any:
+        element = printer.dom.createElement("mi")
+        element.appendChild(printer.dom.createTextNode(self._text()))
+        return element
+
+    _mathml_content = _mathml_presentation
+
+
+class Expectation(IndexSum):
+    """The expectation of an indexed polynomial over its random tensors."""
+
+    def _text(self) -> str:
+        return f"E[{self.label}]"
+
+    def _tex(self) -> str:
+        return rf"\mathbb{{E}}\left[{self.latex}\right]"
+
+    def doit(self, **hints: Any) -> Any:
+        """Its value, by Kronecker contraction."""
+        return expect(self.polynomial, self.known)
+
+
+def random_entries(
+    tensor: Tensor, point: Mapping[Any, Any], generator: random.Random
+) -> dict[tuple[int, ...], Fraction]:
+    """Random rational entries for a tensor whose axes have the lengths of ``point``."""
+    ranges = (range(1, int(sp.sympify(size).subs(point)) + 1) for size in tensor.axes)
+    return {
+        place: Fraction(
+            generator.randint(1, 9) * generator.choice((-1, 1)), generator.randint(2, 5)
+        )
+        for place in product(*ranges)
+    }
+
+
+def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[Any, int]]:
+    """Enough sizes to determine a polynomial in the ranges: degree + 1 for each range.
+
+    The expectation is a polynomial in each range. Its degree is at most the number of indices
+    over it that can differ: an index that stands on one centred entry only must share its value
+    with another such index, so those count by half. Two polynomials of that degree that agree
+    at all these sizes are equal.
+    """
+    degrees: dict[Any, int] = {}
+    for term in polynomial.terms:
+        centred = Counter(
+            index
+            for tensor, indices in term.factors
+            if tensor.law is not None and tensor.law.cumulant(1) == 0
+            for index in indices
+        )
+        single: Counter[Any] = Counter(i.size for i in term.bound if centred[i] == 1)
+        several: Counter[Any] = Counter(i.size for i in term.bound if centred[i] != 1)
+        for size in {i.size for i in term.indices}:
+            degree = several[size] + (single[size] + bool(_free_over(term, size))) // 2
+            degrees[size] = max(degrees.get(size, 0), degree)
+    symbols = sorted(degrees, key=str)
+    for sizes in product(*(range(1, degrees[s] + 2) for s in symbols)):
+        yield dict(zip(symbols, sizes, strict=True))
+
+
+def _free_over(term: Term, size: Any) -> list[Index]:
+    return [i for i in term.free if i.size == size]
+
+
+def is_enumerated(step: Step) -> bool:
+    """``lhs = rhs`` where every :class:`Expectation` is replaced by its explicit sum.
+
+    At all sizes that determine the polynomial; the other symbols, the fixed tensors and the
+    free indices take random values.
+    """
+    generator = random.Random(step.name)
+    nodes = list((step.lhs - step.rhs).atoms(IndexSum))
+    if not nodes:
+        return False
+    grid = {
+        tuple(sorted(sizes.items(), key=lambda item: str(item[0])))
+        for node in nodes
+        for sizes in sizes_that_determine(node.polynomial)
+    }
+    widest = {s for sizes in grid for s, _ in sizes}
+    for sizes in sorted(grid, key=str):
+        point: dict[Any, Any] = {s: sp.Integer(2) for s in widest} | {
+            s: sp.Integer(v) for s, v in sizes
+        }
+        if not _holds_at(step, nodes, point, generator):
+            return False
+    return True
+
+
+def _holds_at(
+    step: Step, nodes: list[IndexSum], point: dict[Any, Any], generator: random.Random
+) -> bool:
+    # A symbol for a known invariant of fixed tensors follows from their entries.
+    invariants = {k.symbol: k for node in nodes for k in node.known}
+    symbols = step.free_symbols.union(*(n.free_symbols for n in nodes)) - set(invariants)
+    for symbol in sorted(symbols - set(point), key=str):
+        point[symbol] = sp.Rational(generator.randint(1, 30), generator.randint(7, 29))
+    values: dict[Tensor, Entries] = {}
+    for tensor in _fixed(nodes, invariants):
+        values[tensor] = random_entries(tensor, point, generator)
+    for symbol, item in invariants.items():
+        number = enumerate_expectation(item.polynomial, point, values)
+        point[symbol] = sp.sqrt(number) if item.power == 2 else number
+    at = {
+        index.name: generator.randint(1, int(point[index.size]))
+        for index in sorted(_free(nodes), key=lambda i: i.name)
+    }
+    difference = step.lhs - step.rhs
+    replaced = {node: enumerate_expectation(node.polynomial, point, values, at) for node in nodes}
+    number = difference.xreplace(replaced).subs(
+        {**point, **{sp.Symbol(name): value for name, value in at.items()}}
+    )
+    return bool(sp.expand(number) == 0)
+
+
+def _fixed(nodes: list[IndexSum], invariants: Mapping[Any, Known]) -> list[Tensor]:
+    polynomials = [n.polynomial for n in nodes] + [k.polynomial for k in invariants.values()]
+    found = dict.fromkeys(t for p in polynomials for t in p.tensors if t.law is None)
+    return list(found)
+
+
+def _free(nodes: list[IndexSum]) -> set[Index]:
+    return {i for node in nodes for term in node.polynomial.terms for i in term.free}
+
+
+ENUMERATED = Check("equal to explicit sums at sizes that determine it", is_enumerated)
