@@ -19,7 +19,13 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.degree import Degrees
-from deepnet_theory.symbolic.lemma.checks import EXACT, SQUARES_AT_MOST, equal_at_sizes, vanishes
+from deepnet_theory.symbolic.lemma.checks import (
+    EXACT,
+    SQUARES_AT_MOST,
+    equal_at_sizes,
+    vanishes,
+    written_out,
+)
 from deepnet_theory.symbolic.lemma.placement import Directions, P
 from deepnet_theory.symbolic.lemma.scalar import Gains, responses
 from deepnet_theory.symbolic.lemma.symbols import (
@@ -242,7 +248,10 @@ def increment_step(
         source=say.get("source", SOURCE),
         uses=say.get("uses", ("increment-of-equal-sublayers",)),
         checks=(
-            Check("added up sublayer by sublayer at 1, 2, 3 layers", _added_up(part, of, law, amplification)),
+            Check(
+                "added up sublayer by sublayer at 1, 2, 3 layers",
+                _added_up(part, of, law, amplification),
+            ),
         ),
     )
 
@@ -260,10 +269,11 @@ def _added_up(
             total: Any = sp.S.Zero
             for sublayer in part.layer * layers:
                 kind = next(k for k in of if k.name in ("*", sublayer.name))
-                total += _one_sublayer(len(sublayer.scaled), at[kind.alpha] if kind.alpha in at else sp.S.One, at[kind.beta] if kind.beta in at else sp.S.One, law)
+                residual, gain = (at.get(knob, sp.S.One) for knob in (kind.alpha, kind.beta))
+                total += _one_sublayer(len(sublayer.scaled), residual, gain, law)
             total *= sp.sympify(amplification).subs(at)
             right = step.rhs.subs(at).subs(depth, layers)
-            left = step.lhs.subs(at).subs(depth, layers).doit()
+            left = written_out(step.lhs.subs(at).subs(depth, layers))
             if abs(sp.N(right - total, 40)) > 1e-25 or abs(sp.N(left - total, 40)) > 1e-25:
                 return False
         return True

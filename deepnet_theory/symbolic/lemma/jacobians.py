@@ -15,12 +15,11 @@ The worst case grows with K·r and stays bounded only for κ ≥ 1.
 from __future__ import annotations
 
 from itertools import product
-from math import comb
 from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.symbolic.lemma.checks import EXACT, vanishes
+from deepnet_theory.symbolic.lemma.checks import EXACT, vanishes, written_out
 from deepnet_theory.symbolic.lemma.symbols import K, S, c, kappa, r
 from deepnet_theory.symbolic.monomial import exponent_in
 from deepnet_theory.symbolic.relation import Relation
@@ -36,7 +35,7 @@ mean = (1 + r**2) ** (-K / 2)
 aligned = jacobian**K
 
 _j = sp.Symbol("j", integer=True, nonnegative=True)
-_COUNTS = (1, 2, 3, 4)
+_COUNTS = (1, 2, 3)
 
 
 def jacobian_steps() -> tuple[Step, ...]:
@@ -99,7 +98,7 @@ def _four() -> tuple[Step, ...]:
             because="every branch along its input, as in the paper's own scalar sublayer",
             source="layer cake, §4.2",
             uses=("derivative-x", "branch-weight"),
-            checks=(Check("the one sign pattern multiplied, K = 1 … 4", _aligned_by_pattern),),
+            checks=(Check("the one sign pattern multiplied, K = 1, 2, 3", _aligned_by_pattern),),
         ),
     )
 
@@ -118,19 +117,12 @@ def _by_patterns(power: int) -> Check:
     def holds(step: Step) -> bool:
         for count in _COUNTS:
             truth = sp.Add(*(p**power for p in _patterns(count))) / 2**count
-            summed = sp.Add(*(_term(step.lhs**power, count, at) for at in range(count + 1)))
-            if not (vanishes(summed - truth) and vanishes(step.rhs.subs(K, count) ** power - truth)):
-                return False
+            for side in (step.lhs, step.rhs):
+                if not vanishes(written_out(side.subs(K, count)) ** power - truth):
+                    return False
         return True
 
-    return Check("every sign pattern listed, K = 1 … 4", holds)
-
-
-def _term(total: Any, count: int, at: int) -> Any:
-    # Sum.doit would look for a closed form; writing the terms out is all that is wanted
-    summand = total.function.subs({_j: at, K: count})
-    assert total.limits[0][1:] == (0, K) and comb(count, at) > 0
-    return summand
+    return Check("every sign pattern listed, K = 1, 2, 3", holds)
 
 
 def _geometric_by_patterns(step: Step) -> bool:
@@ -149,7 +141,7 @@ def _geometric_by_patterns(step: Step) -> bool:
 def _aligned_by_pattern(step: Step) -> bool:
     return all(
         vanishes(step.rhs.subs(K, count) - _patterns(count)[0])
-        and vanishes(step.lhs.subs(K, count).doit() - _patterns(count)[0])
+        and vanishes(written_out(step.lhs.subs(K, count)) - _patterns(count)[0])
         for count in _COUNTS
     )
 

@@ -25,6 +25,7 @@ from deepnet_theory.symbolic.lemma.checks import (
     defines,
     equal_at_sizes,
     vanishes,
+    written_out,
 )
 from deepnet_theory.symbolic.lemma.scalar import Gains
 from deepnet_theory.symbolic.lemma.symbols import S, epsilon, i, l, r, s
@@ -306,7 +307,8 @@ def _iterated(found: Directions, gains: Gains) -> Any:
 def _product_written_out(step: Step) -> bool:
     for size in (1, 2, 3, 4):
         for start in range(1, size + 1):
-            left, right = (side.subs({S: size, i: start}).doit() for side in (step.lhs, step.rhs))
+            at = {S: size, i: start}
+            left, right = (written_out(side.subs(at)) for side in (step.lhs, step.rhs))
             if not vanishes(left - right):
                 return False
     return True

@@ -46,7 +46,7 @@ def _convexity() -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because="the normaliser does not depend on the summation index",
         source=SOURCE,
-        checks=(equal_at_sizes(n),),
+        checks=(equal_at_sizes(n, rewrite=_scores_as_logarithms),),
         establishes=(n,),
     )
     cauchy_schwarz = Step(
@@ -71,7 +71,7 @@ def _convexity() -> tuple[Step, ...]:
         because="squared length of the average: every cosine is at most 1 (Jensen for the norm)",
         source=SOURCE,
         uses=("cauchy-schwarz",),
-        checks=(at_most_at_sizes(n, sizes=(1, 2, 3), rewrite=_cosines_at_most_one),),
+        checks=(at_most_at_sizes(n, rewrite=_cosines_at_most_one),),
     )
     convex = Step(
         name="softmax-convexity",
@@ -82,7 +82,7 @@ def _convexity() -> tuple[Step, ...]:
         because="a weighted mean of lengths ℓ − g_i is at most the greatest length ℓ",
         source=SOURCE,
         uses=("softmax-weights",),
-        checks=(at_most_at_sizes(n),),
+        checks=(at_most_at_sizes(n, rewrite=_scores_as_logarithms),),
         establishes=(ell,),
     )
     return weights, cauchy_schwarz, triangle, convex
@@ -125,7 +125,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because="E‖Σ s_i x_i‖²/d for tokens with E x_i·x_j = ρd off the diagonal and d on it",
         uses=("softmax-weights", "token-norm"),
-        checks=(equal_at_sizes(n, sizes=(1, 2, 3)),),
+        checks=(equal_at_sizes(n, rewrite=_scores_as_logarithms),),
         establishes=(rho,),
     )
     above = Step(
@@ -136,7 +136,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.AT_MOST,
         because="whatever the scores, the mean square of the average is at least ρ",
         uses=("average-of-correlated-tokens",),
-        checks=(at_most_at_sizes(n, sizes=(1, 2, 3), rewrite=_correlation_at_most_one),),
+        checks=(at_most_at_sizes(n, rewrite=_correlation_at_most_one),),
     )
     below = Step(
         name="average-at-most-one",
@@ -146,7 +146,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.AT_MOST,
         because="and at most 1, the convexity bound again",
         uses=("average-of-correlated-tokens", "softmax-convexity"),
-        checks=(at_most_at_sizes(n, sizes=(1, 2, 3), rewrite=_correlation_at_most_one),),
+        checks=(at_most_at_sizes(n, rewrite=_correlation_at_most_one),),
     )
     uniform = Step(
         name="average-with-uniform-weights",
@@ -177,10 +177,18 @@ def _correlation() -> tuple[Step, ...]:
     return weighted, above, below, uniform, long
 
 
+def _scores_as_logarithms(expression: Any) -> Any:
+    """Each score q_i written log e_i with e_i > 0, so that a softmax is a rational function."""
+    scores = sorted(expression.atoms(_q), key=str)
+    return expression.subs(
+        {score: sp.log(sp.Symbol(f"e_{score.args[0]}", positive=True)) for score in scores}
+    )
+
+
 def _correlation_at_most_one(expression: Any) -> Any:
     """ρ written 1/(1 + t) with t > 0: any correlation strictly between 0 and 1."""
     t = sp.Symbol("t", positive=True)
-    return sp.together(expression.subs(rho, 1 / (1 + t)))
+    return sp.together(_scores_as_logarithms(expression).subs(rho, 1 / (1 + t)))
 
 
 def _branch() -> Step:
