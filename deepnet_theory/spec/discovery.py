@@ -13,16 +13,17 @@ from deepnet_theory.spec.errors import InputError
 T = TypeVar("T")
 
 
-def discover(folder: Path, kind: type[T]) -> dict[str, T]:
+def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict[str, T]:
     """Load every ``*.py`` of ``folder``; each must define exactly one value of type ``kind``.
 
     The value's ``name`` must be the file's name with ``_`` written ``-``. Files that begin
-    with an underscore are not values. Anything irregular raises ``TypeError``: a folder that
-    is silently half-read would be worse than one that does not load.
+    with an underscore, and those named in ``besides``, are not values. Anything irregular
+    raises ``TypeError``: a folder that is silently half-read would be worse than one that
+    does not load.
     """
     found: dict[str, T] = {}
     for path in sorted(Path(folder).glob("*.py")):
-        if path.stem.startswith("_"):
+        if path.stem.startswith("_") or path.name in besides:
             continue
         value = load_value(path, kind)
         name = path.stem.replace("_", "-")
