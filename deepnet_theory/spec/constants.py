@@ -172,8 +172,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         # mkstemp makes private files; give the permissions that an ordinary open would
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(path)
     except OSError as error:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
     finally:

@@ -20,7 +20,7 @@ class MissingExtraError(DeepNetTheoryError, ImportError):
         )
 
 
-class Refusal(DeepNetTheoryError):
+class Refusal(DeepNetTheoryError):  # noqa: N818  the outcome's name, as in the exit code
     """No rule exists for the selection, or the engine lacks a law; the sentence says which."""
 
     exit_code = 4

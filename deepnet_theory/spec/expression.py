@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from deepnet_theory.spec.errors import InputError
 
 MAX_LENGTH = 1000  # characters; longer input is refused before it is tokenised
 MAX_DEPTH = 60  # nesting of the tree
-MAX_EXPONENT = 64  # numerator and denominator of any exponent
+MAX_EXPONENT = 256  # numerator and denominator of any exponent
 MAX_LOG10 = 400.0  # bound on the magnitude of any constant that could be formed
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ class OperatorAlgebra(Generic[T]):
 class FloatAlgebra(OperatorAlgebra[float]):
     """Floats, for evaluating depth expressions with the standard library alone."""
 
-    functions: dict[str, Callable[..., float]] = {
+    functions: ClassVar[dict[str, Callable[..., float]]] = {
         "sqrt": math.sqrt,
         "log": math.log,
         "abs": abs,
@@ -238,8 +238,10 @@ def _parse(text: str, grammar: Grammar) -> Node:
         )
     shown = text.strip()
 
+    quoted = repr(shown if len(shown) <= 80 else shown[:77] + "...")
+
     def refuse(why: str) -> InputError:
-        return InputError(f"{shown!r} is not {grammar.purpose}: {why}; use {grammar.valid}")
+        return InputError(f"{quoted} is not {grammar.purpose}: {why}; use {grammar.valid}")
 
     # Identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
     # printable ASCII is read at all.

@@ -37,6 +37,7 @@ class Exponent:
     verdict: Verdict
     because: str = ""
     fitted_from: int | None = None  # the least depth that entered the fit
+    rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
 
 
 @dataclass(frozen=True)

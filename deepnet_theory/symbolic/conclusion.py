@@ -113,8 +113,8 @@ def _condition_steps(
         entry = "" if amplification is None or factor == 1 else ", amplified by the decoder"
         if amplification is not None and factor == 1:
             entry = (
-                "; A does not grow with the decoder's depth, so that the encoder is balanced at its "
-                "own output"
+                "; A does not grow with the decoder's depth, so that the encoder is balanced "
+                "at its own output"
             )
         yield Step(
             name=f"balance-{tag}",
@@ -177,7 +177,7 @@ def _solution_steps(balanced: Balanced, uses: tuple[str, ...]) -> Iterator[Step]
 
         def holds(step: Step, symbol: Any = symbol, others: Any = others) -> bool:
             values = {**others, symbol: step.rhs}
-            return all(
+            return bool(step.rhs.is_positive) and all(
                 not exponents(sp.powdenest(sp.sympify(a / b).subs(values), force=True))
                 for a, b in balanced.conditions
             )

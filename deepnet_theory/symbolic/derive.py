@@ -17,6 +17,7 @@ from deepnet_theory.symbolic.conclusion import conclusion_steps
 from deepnet_theory.symbolic.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.degree import homogeneity_step
 from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.monomial import present
 from deepnet_theory.symbolic.nodes import ONES
 from deepnet_theory.symbolic.predict import predictions
 from deepnet_theory.symbolic.probe import (
@@ -157,8 +158,8 @@ def _remarks(
             dominant.setdefault((share.part, share.role), share)
     for (part, role), share in dominant.items():
         remarks.append(
-            f"stepped at the same learning rate, the {role.value} parameters of the {part} move the "
-            f"output by {share.total} in units of eta, more than the matrices that the rule "
-            f"balances: give them the multiplier {share.balancing}"
+            f"stepped at the same learning rate, the {role.value} parameters of the {part} move "
+            f"the output by {present(share.total)} in units of eta, more than the matrices that "
+            f"the rule balances: give them the multiplier {share.balancing}"
         )
     return tuple(remarks)

@@ -140,7 +140,7 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
                 lhs=sp.Derivative(probed(placement, sublayer, matrix.name), delta),
                 rhs=moved,
                 relation=Relation.EQUAL,
-                because=f"a transverse probe of {matrix.name}, W = lambda*U + delta*V, at delta = 0",
+                because=f"a transverse probe of {matrix.name}: W = lambda*U + delta*V, delta = 0",
                 source="derived here",
                 uses=(f"probe-{sublayer.name}",),
                 checks=(

@@ -31,13 +31,13 @@ from deepnet_theory.symbolic.nodes import (
 
 Rows = list[list[float]]
 TOKENS, WIDTH = 2, 3
-STEP = 1e-5
+STEP = 5e-5
 TOLERANCE = 1e-6
 
 
 def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Rows:
-    """A matrix of standard normal entries."""
-    return [[generator.gauss(0.0, 1.0) for _ in range(columns)] for _ in range(rows)]
+    """A matrix of normal entries, small enough that no softmax saturates."""
+    return [[generator.gauss(0.0, 0.6) for _ in range(columns)] for _ in range(rows)]
 
 
 def product(a: Rows, b: Rows) -> Rows:
@@ -58,9 +58,9 @@ def scale(a: Rows, s: float) -> Rows:
     return [[s * p for p in row] for row in a]
 
 
-def relu(a: Rows) -> Rows:
-    """The activation used as witness: homogeneous of degree 1 exactly."""
-    return [[max(p, 0.0) for p in row] for row in a]
+def leaky_relu(a: Rows) -> Rows:
+    """The activation used as witness: positively homogeneous of degree 1, and never all zero."""
+    return [[max(p, 0.2 * p) for p in row] for row in a]
 
 
 def softmax(a: Rows) -> Rows:
@@ -93,13 +93,20 @@ def hadamard(a: Rows, b: Rows) -> Rows:
 
 
 def distance(a: Rows, b: Rows) -> float:
-    """The Frobenius distance, relative to the larger of both and 1."""
-    size = max(1.0, *(abs(p) for m in (a, b) for row in m for p in row))
+    """The Frobenius distance, relative to the largest entry of both."""
+    size = max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
     return math.sqrt(sum(p * p for row in combine(a, b, -1.0) for p in row)) / size
 
 
+def central_difference(f: Callable[[float], Rows]) -> Rows:
+    """f′(0) to fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h."""
+    near = combine(f(STEP), f(-STEP), -1.0)
+    far = combine(f(2 * STEP), f(-2 * STEP), -1.0)
+    return scale(combine(scale(near, 8.0), far, -1.0), 1.0 / (12 * STEP))
+
+
 _MAPS: dict[type[MatrixMap], Callable[[Rows], Rows]] = {
-    Activation: relu,
+    Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
     Transpose: transposed,
@@ -142,11 +149,9 @@ class Witness:
         return placed.value if placed.before is None else scale(placed.before, 1.0 / self.alpha)
 
     def derivative(self, symbol: Any, perturbed: str | None = None) -> Rows:
-        """∂z/∂symbol by a central difference."""
+        """∂z/∂symbol by a finite difference."""
         at = self.values[symbol]
-        ahead = self.inner({symbol: at + STEP}, perturbed)
-        behind = self.inner({symbol: at - STEP}, perturbed)
-        return scale(combine(ahead, behind, -1.0), 0.5 / STEP)
+        return central_difference(lambda step: self.inner({symbol: at + step}, perturbed))
 
     def evaluate(self, node: Any, alpha_symbol: Any) -> Any:
         """A SymPy expression of nodes, scalars and matrix symbols, as numbers."""
@@ -182,8 +187,7 @@ class Witness:
             if isinstance(item, DirectionalDifferential):
                 f = _MAPS[item.args[0].function]
                 point, along = value(item.args[1]), value(item.args[2])
-                ahead, behind = f(combine(point, along, STEP)), f(combine(point, along, -STEP))
-                return scale(combine(ahead, behind, -1.0), 0.5 / STEP)
+                return central_difference(lambda step: f(combine(point, along, step)))
             return _MAPS[type(item)](value(item.args[0]))
 
         return value(node)
@@ -275,4 +279,4 @@ class _Branch:
     def call(self, function: str, arguments: tuple[Rows, ...]) -> Rows:
         if function == "hadamard":
             return hadamard(*arguments)
-        return {"phi": relu, "softmax": softmax, "T": transposed}[function](arguments[0])
+        return {"phi": leaky_relu, "softmax": softmax, "T": transposed}[function](arguments[0])

@@ -1,4 +1,4 @@
-"""Adafactor with relative steps off: a rank-one second moment, exact on a rank-one gradient."""
+"""Adafactor with relative steps off."""
 
 from deepnet_theory.spec.optimizer import Optimizer, Reference
 
@@ -6,7 +6,9 @@ ADAFACTOR = Optimizer(
     name="adafactor",
     update="-eta*max(1/1000, rms(theta))*sign(g)",
     regime=(("rms(theta)", "1/1000"),),
-    summary="Adafactor with relative steps off: a rank-one second moment, exact on a rank-one gradient",
+    summary=(
+        "Adafactor with relative steps off: a rank-one second moment, exact on a rank-one gradient"
+    ),
     mind="its floor of 1/1000 on rms(theta) turns it into Adam's class where it is reached",
     source="Shazeer & Stern, arXiv 1804.04235",
     reference=Reference("torch.optim:Adafactor"),

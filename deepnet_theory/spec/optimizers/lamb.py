@@ -6,7 +6,10 @@ LAMB = Optimizer(
     name="lamb",
     update="-eta*norm(theta)*sign(g)/sqrt(numel(theta))",
     summary="LAMB: Adam's direction, scaled to the parameter's norm",
-    mind="libraries clamp the norm or treat a zero parameter as ratio 1; Su drops the factor 1/sqrt(numel)",
+    mind=(
+        "libraries clamp the norm or treat a zero "
+        "parameter as ratio 1; Su drops the factor 1/sqrt(numel)"
+    ),
     source="Su, §Multiple optimizers; You et al., arXiv 1904.00962",
     reference=Reference(
         "pytorch_optimizer:Lamb",

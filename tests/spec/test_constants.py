@@ -1,0 +1,127 @@
+"""Constants: exact round trips, and one clear error for anything damaged."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+    write_text,
+)
+from deepnet_theory.spec.errors import InputError
+
+positive = st.floats(min_value=1e-6, max_value=1e6)
+
+
+def constants(alpha=2.0, beta=0.5, layers=3, **architecture):
+    sublayers = tuple(SublayerConstants(kind, alpha, beta) for kind in ("attention", "ffn"))
+    part = PartConstants("encoder", layers, False, sublayers, {"norm-gain": 0.25})
+    return Constants(
+        "encoder", "post-ln", "layer", (part,), Architecture(width=16, heads=2, **architecture)
+    )
+
+
+@given(positive, positive, st.integers(1, 1000))
+def test_json_round_trip_is_exact(alpha, beta, layers):
+    made = constants(alpha, beta, layers)
+    assert Constants.from_json(made.to_json()) == made
+
+
+def test_file_round_trip(tmp_path):
+    made = constants()
+    made.save(tmp_path / "constants.json")
+    assert Constants.load(tmp_path / "constants.json") == made
+    assert [p.name for p in tmp_path.iterdir()] == ["constants.json"]
+
+
+GOOD = constants().to_dict()
+
+
+def _with(**changes):
+    return {**GOOD, **changes}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {},
+        _with(schema="deepnet-theory/constants/2"),
+        _with(parts=[]),
+        _with(parts="encoder"),
+        _with(parts=[{}]),
+        _with(parts=[{**GOOD["parts"][0], "layers": 0}]),
+        _with(parts=[{**GOOD["parts"][0], "layers": 2.5}]),
+        _with(parts=[{**GOOD["parts"][0], "layers": True}]),
+        _with(parts=[{**GOOD["parts"][0], "sublayers": []}]),
+        _with(parts=[{**GOOD["parts"][0], "sublayers": [{"kind": "ffn", "alpha": -1, "beta": 1}]}]),
+        _with(parts=[{**GOOD["parts"][0], "multipliers": {"norm-gain": -1}}]),
+        _with(architecture={"width": 10, "heads": 3}),
+        _with(architecture={"width": "16"}),
+        _with(architecture={"unknown": 1}),
+        _with(eta=0),
+        _with(extra=1),
+    ],
+)
+def test_bad_data_is_refused_with_one_sentence(data):
+    with pytest.raises(InputError) as caught:
+        Constants.from_dict(data)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 50, 200])
+def test_a_truncated_file_is_refused(cut):
+    text = constants().to_json()
+    with pytest.raises(InputError):
+        Constants.from_json(text[:cut])
+
+
+def test_infinite_and_nan_numbers_are_refused():
+    text = constants().to_json().replace("2.0", "Infinity", 1)
+    with pytest.raises(InputError):
+        Constants.from_json(text)
+    with pytest.raises(InputError):
+        constants(alpha=float("nan"))
+
+
+def test_deep_nesting_is_refused():
+    with pytest.raises(InputError):
+        Constants.from_json("[" * 100_000)
+
+
+def test_a_large_or_binary_or_missing_file_is_refused(tmp_path):
+    large = tmp_path / "large.json"
+    large.write_text(" " * 1_000_001, encoding="utf-8")
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path in (large, binary, tmp_path / "missing.json", tmp_path):
+        with pytest.raises(InputError):
+            Constants.load(path)
+
+
+def test_writing_into_a_missing_folder_is_one_sentence_and_leaves_nothing(tmp_path):
+    with pytest.raises(InputError, match="the folder does not exist"):
+        write_text(tmp_path / "none" / "x.json", "{}")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "constants.json"
+    constants().save(path)
+    before = path.read_text(encoding="utf-8")
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", broken)
+    with pytest.raises(InputError, match="No space left"):
+        constants(alpha=3.0).save(path)
+    assert path.read_text(encoding="utf-8") == before
+    assert json.loads(before)["schema"] == GOOD["schema"]
+    assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,49 @@
+"""Folders of values: adding one file is enough, and anything irregular raises."""
+
+import pytest
+
+from deepnet_theory.spec.closure import closures
+from deepnet_theory.spec.discovery import choose, discover
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.optimizer import Optimizer, optimizers
+from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.sublayer import sublayers
+
+GOOD = """
+from deepnet_theory.spec.optimizer import Optimizer
+MINE = Optimizer(name="my-rule", update="-eta*g*norm(theta)")
+"""
+
+
+def test_adding_one_file_is_enough(tmp_path):
+    (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
+    found = discover(tmp_path, Optimizer)
+    assert list(found) == ["my-rule"]
+    assert found["my-rule"].expression.names == {"eta", "g", "theta"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "X = 1",
+        GOOD.replace('"my-rule"', '"other"'),
+        GOOD + "ANOTHER = Optimizer(name='second', update='-eta*g')\n",
+        "raise RuntimeError('broken')",
+    ],
+)
+def test_an_irregular_file_raises(tmp_path, content):
+    (tmp_path / "my_rule.py").write_text(content, encoding="utf-8")
+    with pytest.raises((TypeError, RuntimeError)):
+        discover(tmp_path, Optimizer)
+
+
+def test_the_folders_hold_what_their_files_say():
+    for values in (optimizers(), placements(), closures(), sublayers()):
+        assert values
+        assert all(value.name == name for name, value in values.items())
+
+
+def test_an_unknown_name_lists_the_valid_ones():
+    with pytest.raises(InputError, match="unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
+        choose("optimizer", "adamm", optimizers())

@@ -1,0 +1,115 @@
+"""The grammar: any string gives a value or the one clear error, in bounded time."""
+
+import contextlib
+import math
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import DEPTH, UPDATE, evaluate
+
+HOSTILE = [
+    "9**9**9**9",
+    "9**(9**9)",
+    "-eta*g*1e300**64",
+    "((1e300**64)**64)**64",
+    "__import__('os').system('true')",
+    "eta.__class__",
+    "ｅｔａ*g",  # full-width letters, which Python would normalise to eta
+    "еta*g",  # a Cyrillic first letter
+    "eta*g\n; import os",
+    "lambda: g",
+    "[g for g in g]",
+    "g if g else eta",
+    "f'{g}'",
+    "eta := g",
+    "1j*g",
+    "True",
+    "...",
+    "sign(*g)",
+    "norm(g, ord=1)",
+    "sign()",
+    "max(g)",
+    "g**g",
+    "g**(1/0)",
+    "1e999*g",
+    "g % 2",
+    "",
+    "   ",
+    "(" * 250 + "g" + ")" * 250,
+    "-" * 400 + "g",
+    "(" * 10_000_000,
+    "sign(" * 150 + "g" + ")" * 150,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda t: repr(t)[:30])
+def test_hostile_text_gets_one_clear_sentence_in_bounded_time(text):
+    start = time.perf_counter()
+    with pytest.raises(InputError) as caught:
+        UPDATE.parse(text)
+    assert time.perf_counter() - start < 2
+    message = str(caught.value)
+    assert len(message) < 500
+
+
+@given(st.text(max_size=300))
+def test_any_string_parses_or_gives_the_one_error(text):
+    with contextlib.suppress(InputError):
+        UPDATE.parse(text)
+
+
+_SMALL = st.sampled_from(["eta", "g", "theta", "1", "2", "0.5", "7/3", "1e-3"])
+
+
+def _grow(inner):
+    binary = st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})")
+    power = st.tuples(inner, st.sampled_from(["2", "-1", "(1/4)", "0.5"])).map(
+        "({0[0]})**{0[1]}".format
+    )
+    call = st.tuples(st.sampled_from(["sign", "norm", "abs", "rms", "polar"]), inner).map(
+        "{0[0]}({0[1]})".format
+    )
+    return binary | power | call
+
+
+@given(st.recursive(_SMALL, _grow, max_leaves=8))
+def test_every_sentence_of_the_grammar_parses_and_reads_back(text):
+    expression = UPDATE.parse(text)
+    assert expression.root == UPDATE.parse(str(expression)).root
+    assert expression.names <= {"eta", "g", "theta"}
+
+
+@given(
+    st.integers(1, 1000),
+    st.fractions(min_value=Fraction(-4), max_value=Fraction(4), max_denominator=16),
+)
+def test_depth_expressions_have_the_value_that_python_gives(depth, power):
+    text = f"(2*N)**({power.numerator}/{power.denominator})"
+    assert evaluate(DEPTH.parse(text), N=depth) == pytest.approx((2 * depth) ** float(power))
+
+
+def test_decimals_are_exact_tenths_and_not_binary_floats():
+    exponent = DEPTH.parse("N**0.1").root.exponent
+    assert exponent == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("text", ["log(N - 8)", "1/(N - 8)", "(8 - 2*N)**(1/2)", "M"])
+def test_undefined_values_are_one_sentence(text):
+    with pytest.raises(InputError):
+        evaluate(DEPTH.parse(text), N=8)
+
+
+def test_a_negative_power_of_a_negative_number_is_not_real():
+    with pytest.raises(InputError, match="no real value"):
+        evaluate(DEPTH.parse("(1 - N)**(1/2)"), N=8)
+
+
+@settings(max_examples=30)
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-6, max_value=1e6))
+def test_numbers_keep_their_value(value):
+    assert math.isclose(evaluate(DEPTH.parse(repr(value)), N=1), value)

@@ -1,0 +1,84 @@
+"""Degrees of update rules, counted and checked on exact entries."""
+
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.degree import degrees, homogeneity_step
+from deepnet_theory.symbolic.probe import loss_increment
+
+
+@pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)
+def test_the_degrees_of_every_optimizer_hold_on_exact_entries(optimizer):
+    step = homogeneity_step(optimizer, degrees(optimizer))
+    assert step.check() is Verdict.PROVED
+
+
+@pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)
+@pytest.mark.parametrize("wrong", [sp.Rational(1, 16), -1, sp.Rational(1, 2)])
+def test_a_planted_degree_is_refuted(optimizer, wrong):
+    found = degrees(optimizer)
+    for planted in (replace(found, p=found.p + wrong), replace(found, q=found.q + wrong)):
+        assert homogeneity_step(optimizer, planted).check() is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)
+def test_the_loss_falls_by_what_the_step_says(optimizer):
+    step = loss_increment(optimizer)
+    assert step.check() is Verdict.PROVED
+    for planted in (-step.rhs, 2 * step.rhs, step.rhs**2):
+        assert replace(step, rhs=planted).check() is Verdict.REFUTED
+
+
+@given(
+    st.fractions(min_value=-2, max_value=2, max_denominator=8),
+    st.fractions(min_value=-2, max_value=2, max_denominator=8),
+)
+def test_degrees_of_products_of_powers_add(p, q):
+    text = f"-eta*sign(g)*abs(g)**({p})*norm(theta)**({q})"
+    found = degrees(custom_optimizer(text))
+    assert (found.p, found.q) == (sp.Rational(p), sp.Rational(q))
+
+
+@pytest.mark.parametrize(
+    ("update", "why"),
+    [
+        ("-eta*g + eta*theta", "different degrees"),
+        ("-eta*g/(abs(g) + 1/1000)", "different degrees"),
+        ("-eta*clip(g, -1, 1)", "different degrees"),
+        ("-eta*log(abs(g))", "logarithm"),
+        ("-eta**2*g", "degree 2 in eta"),
+        ("-eta*(g - g)", "identically zero"),
+        ("-eta*0*g", "identically zero"),
+        ("-eta*g/0", "divides by zero"),
+    ],
+)
+def test_updates_without_degrees_are_refused_with_the_reason(update, why):
+    with pytest.raises(Refusal, match=why):
+        degrees(custom_optimizer(update))
+
+
+def test_a_stated_regime_decides_a_sum_both_ways():
+    update = "-eta*g/(abs(g) + 1/1000)"
+    above = degrees(custom_optimizer(update, (("abs(g)", "1/1000"),)))
+    below = degrees(custom_optimizer(update, (("1/1000", "abs(g)"),)))
+    assert (above.p, below.p) == (0, 1)
+    for regime in ((("abs(g)", "1/1000"),), (("1/1000", "abs(g)"),)):
+        optimizer = custom_optimizer(update, regime)
+        assert homogeneity_step(optimizer, degrees(optimizer)).check() is Verdict.PROVED
+
+
+def test_adafactor_is_in_lambs_class_above_its_floor_and_in_adams_below():
+    from deepnet_theory.spec.optimizer import optimizer
+
+    above = degrees(optimizer("adafactor"))
+    below = degrees(custom_optimizer(optimizer("adafactor").update, (("1/1000", "rms(theta)"),)))
+    lamb, adam = degrees(optimizer("lamb")), degrees(optimizer("adam"))
+    assert (above.p, above.q) == (lamb.p, lamb.q)
+    assert (below.p, below.q) == (adam.p, adam.q)

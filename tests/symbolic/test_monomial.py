@@ -1,0 +1,49 @@
+"""Monomials: exact solving in logarithms, and text that reads back."""
+
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.symbolic.depth import depth_expression
+from deepnet_theory.symbolic.monomial import exponents, monomial, present, solve, text
+from deepnet_theory.symbolic.symbols import DEPTHS
+
+N, M = DEPTHS["N"], DEPTHS["M"]
+a, b = sp.symbols("a b", positive=True)
+power = st.integers(-40, 40).map(lambda k: sp.Rational(k, 16))
+
+
+@given(power, power, power, power)
+def test_text_and_present_keep_the_value(two, three, n, m):
+    value = sp.Integer(2) ** two * sp.Integer(3) ** three * N**n * M**m
+    assert exponents(depth_expression(text(value))) == exponents(value)
+    assert exponents(present(value)) == exponents(value)
+    assert exponents(monomial(exponents(value))) == exponents(value)
+
+
+@given(power, power, power, power, power, power)
+def test_a_solution_satisfies_its_equations_and_is_unique_when_the_rank_is_full(p, q, r, s, u, v):
+    equations = [(a**p * b**q, 2 * N**u), (a**r * b**s, 3 * M**v)]
+    solution = solve(equations, [a, b])
+    determinant = p * s - q * r
+    if determinant != 0:
+        assert solution is not None and solution.unique
+        for left, right in equations:
+            assert not exponents((left / right).subs(solution.values))
+    elif solution is not None:
+        assert not solution.unique
+
+
+def test_a_contradiction_is_found():
+    assert solve([(a * b, N), (a * b, 2 * N)], [a, b]) is None
+
+
+def test_an_undetermined_unknown_has_no_value():
+    solution = solve([(a, N)], [a, b])
+    assert solution is not None and not solution.unique and b not in solution.values
+
+
+def test_the_published_radicals_print_as_one_root():
+    assert text((N**4 * M / 27) ** sp.Rational(1, 16)) == "(N**4*M/27)**(1/16)"
+    assert text(sp.Integer(1)) == "1"
+    assert text(1 / (2 * N)) == "1/(2*N)"

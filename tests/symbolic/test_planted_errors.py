@@ -1,0 +1,71 @@
+"""Every step is checked by a route that sees an error planted in it."""
+
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.symbols import DEPTHS, alpha
+
+N, M = DEPTHS["N"], DEPTHS["M"]
+DERIVATIONS = {
+    "post-ln": derive(Selection(optimizer="sgd")),
+    "res-post-ln": derive(Selection(optimizer="adam", placement="res-post-ln")),
+    "swiglu": derive(Selection(optimizer="lamb", layer="attention,ffn:swiglu")),
+    "encoder-decoder": derive(Selection(optimizer="sgd", stack="encoder-decoder")),
+}
+STEPS = [
+    pytest.param(step, id=f"{name}-{step.name}")
+    for name, derivation in DERIVATIONS.items()
+    for step in derivation.steps
+    if step.rhs != 0
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_sign_is_caught(step):
+    assert step.check() is Verdict.PROVED
+    if step.relation.name == "EQUAL":
+        assert replace(step, rhs=-step.rhs).check() is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_factor_two_is_caught_where_the_relation_is_exact(step):
+    planted = replace(step, rhs=2 * step.rhs).check()
+    exact = step.relation.name == "EQUAL"
+    assert planted is (Verdict.REFUTED if exact else Verdict.PROVED)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_exponent_off_by_a_sixteenth_is_caught(step):
+    # in whatever the step speaks of: a depth where it has one, else α or one of its scalars
+    symbols = [s for s in step.free_symbols if s.is_commutative and s.is_positive]
+    preferred = [s for s in (N, M, alpha) if s in symbols]
+    if step.name.startswith("closure-"):
+        preferred = [N]  # alpha = alpha^(1/16) is the same condition as alpha = 1
+    chosen = (preferred or sorted(symbols, key=str) or [N])[0]
+    planted = replace(step, rhs=step.rhs * chosen ** sp.Rational(1, 16))
+    assert planted.check() is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("name", DERIVATIONS)
+def test_layers_for_sublayers_are_caught(name):
+    for step in DERIVATIONS[name].steps:
+        if (
+            step.name.startswith(("sum-", "solution-", "self-consistency-"))
+            and N in step.rhs.free_symbols
+        ):
+            assert replace(step, rhs=step.rhs.subs(N, N / 2)).check() is Verdict.REFUTED
+
+
+def test_a_step_may_not_use_what_is_not_established():
+    derivation = DERIVATIONS["post-ln"]
+    with pytest.raises(TypeError, match="before it is established"):
+        replace(derivation, steps=tuple(reversed(derivation.steps)))
+    with pytest.raises(TypeError, match="before they are established"):
+        replace(derivation, given=())
+    with pytest.raises(TypeError, match="not among the steps"):
+        replace(derivation, conclusion=("nowhere",))

@@ -1,0 +1,103 @@
+"""Predicted exponents: the cross table, and rules of one's own."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.cross import cross_table
+from deepnet_theory.symbolic.predict import exponents_of, predictions
+from deepnet_theory.symbolic.solved_rule import solve_rule
+
+TABLE = cross_table()
+
+
+def exponent(selection, alpha, beta, step="matrices"):
+    rule = own_rule(("encoder",), alpha, beta)
+    return exponents_of(selection, rule, step)[("N", "all")]
+
+
+def test_every_optimizer_balances_its_own_rule():
+    assert not TABLE.refused
+    for name in TABLE.rules:
+        assert TABLE.cell(name, name).balanced
+
+
+def test_the_cross_table_is_the_sum_of_increments():
+    # by hand, with λ and α of Su's table: S (λ/α)^(1+p) λ^q, in powers of S = 2N
+    lam = {"sgd": Fraction(-1, 4), "adam": Fraction(-1, 2), "lamb": Fraction(-1, 2)}
+    al = {"sgd": Fraction(1, 4), "adam": Fraction(1, 2), "lamb": Fraction(0)}
+    pq = {"sgd": (1, 0), "adam": (0, 0), "lamb": (0, 1)}
+    for rule in lam:
+        for under, (p, q) in pq.items():
+            by_hand = 1 + (lam[rule] - al[rule]) * (1 + p) + lam[rule] * q
+            assert TABLE.cell(rule, under).exponents["N"] == by_hand
+
+
+def test_lambs_rule_is_equivalent_under_sgd_and_not_the_other_way_round():
+    assert TABLE.cell("lamb", "sgd").balanced
+    assert not TABLE.cell("sgd", "lamb").balanced
+
+
+@given(
+    st.fractions(min_value=0, max_value=2, max_denominator=8),
+    st.fractions(min_value=-2, max_value=0, max_denominator=8),
+)
+def test_own_rules_have_the_exponent_of_the_formula(a, b):
+    found = exponent(Selection(optimizer="adam"), f"N**({a})", f"N**({b})")
+    # through the scaled matrices, or, with gain above, through query and key
+    assert found == max(1 + b - a, 1 + 2 * b - a)
+
+
+def test_plain_post_ln_grows_with_depth_and_a_constant_changes_nothing():
+    for name in ("sgd", "adam", "lamb"):
+        assert exponent(Selection(optimizer=name), "1", "1") == 1
+    own = solve_rule(Selection(optimizer="adam")).entries[0]
+    assert exponent(Selection(optimizer="adam"), f"7*{own.alpha}", f"{own.beta}/3") == 0
+
+
+def test_plain_pre_ln_grows_under_adam_only():
+    plain = {
+        n: exponent(Selection(optimizer=n, placement="pre-ln"), "1", "1") for n in ("sgd", "adam")
+    }
+    assert plain == {"sgd": 0, "adam": Fraction(1, 2)}
+
+
+def test_stepping_all_parameters_unbalances_the_published_rules():
+    for name in ("sgd", "adam", "lamb"):
+        rule = solve_rule(Selection(optimizer=name))
+        assert exponents_of(Selection(optimizer=name), rule, "all")[("N", "all")] == 1
+
+
+def test_a_logarithm_has_exponent_zero_and_an_exponential_is_refused():
+    assert exponent(Selection(optimizer="adam"), "sqrt(2*N)*log(N + 2)", "1/sqrt(2*N)") == 0
+
+
+def test_predictions_carry_the_rivals_of_the_other_optimizers():
+    selection = Selection(optimizer="sgd")
+    found = predictions(selection, solve_rule(selection)).exponents[0]
+    assert dict(found.rivals) == {
+        name: TABLE.cell(name, "sgd").exponents["N"] for name in ("adam", "lamb")
+    }
+
+
+def test_an_own_rule_that_leaves_the_identity_is_warned_of():
+    selection = Selection(optimizer="sgd")
+    assert predictions(selection, own_rule(("encoder",), "1", "1")).warnings
+    assert not predictions(selection, solve_rule(selection)).warnings
+
+
+def test_division_by_zero_in_an_own_rule_is_one_sentence():
+    with pytest.raises(InputError, match="divides by zero"):
+        exponent(Selection(optimizer="sgd"), "1/(N - N)", "1")
+
+
+def test_encoder_and_decoder_have_their_own_shares():
+    selection = Selection(optimizer="sgd", stack="encoder-decoder")
+    found = exponents_of(selection, solve_rule(selection))
+    assert found[("N", "encoder")] == 0 and found[("M", "decoder")] == 0
+    assert found[("M", "encoder")] == 0  # the published balance counts the amplification once

@@ -1,0 +1,208 @@
+"""The published rules come out, and nothing of them is typed in."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deepnet_theory
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.solved_rule import solve_rule
+
+N, M = sp.symbols("N M", positive=True)
+R = sp.Rational
+
+# (optimizer, method, placement, stack) → α and β by part, transcribed from:
+# Su, §First conclusions and §Multiple optimizers (probe); DeepNet, arXiv 2203.00555, Table of
+# coefficients (lemma).
+PUBLISHED = {
+    ("sgd", "probe", "post-ln", "encoder"): [((2 * N) ** R(1, 4), (2 * N) ** R(-1, 4))],
+    ("adam", "probe", "post-ln", "encoder"): [((2 * N) ** R(1, 2), (2 * N) ** R(-1, 2))],
+    ("lamb", "probe", "post-ln", "encoder"): [(sp.Integer(1), (2 * N) ** R(-1, 2))],
+    ("sgd", "lemma", "post-ln", "encoder"): [((2 * N) ** R(1, 4), (8 * N) ** R(-1, 4))],
+    ("sgd", "lemma", "post-ln", "decoder"): [((2 * M) ** R(1, 4), (8 * M) ** R(-1, 4))],
+    ("sgd", "probe", "pre-ln", "encoder"): [(sp.Integer(1), (2 * N) ** R(-1, 2))],
+    ("adam", "probe", "pre-ln", "encoder"): [(sp.Integer(1), 1 / (2 * N))],
+    ("lamb", "probe", "pre-ln", "encoder"): [(sp.Integer(1), (2 * N) ** R(-1, 2))],
+    ("adam", "probe", "post-ln", "encoder-decoder"): [
+        None,
+        ((3 * M) ** R(1, 2), (3 * M) ** R(-1, 2)),
+    ],
+}
+
+
+@pytest.mark.parametrize("key", PUBLISHED, ids=lambda k: "-".join(k))
+def test_published_rules_are_derived(key):
+    optimizer, method, placement, stack = key
+    rule = solve_rule(
+        Selection(optimizer=optimizer, method=method, placement=placement, stack=stack)
+    )
+    for entry, expected in zip(rule.entries, PUBLISHED[key], strict=True):
+        if expected is None:
+            continue
+        for text, value in zip((entry.alpha, entry.beta), expected, strict=True):
+            found = sp.sympify(text, locals={"N": N, "M": M})
+            assert sp.simplify(found / value) == 1
+
+
+def test_the_encoder_decoder_radicals_round_to_the_published_decimals():
+    rule = solve_rule(Selection(optimizer="sgd", method="lemma", stack="encoder-decoder"))
+    encoder, decoder = rule.entries
+    alpha, beta = (sp.sympify(t, locals={"N": N, "M": M}) for t in (encoder.alpha, encoder.beta))
+    # DeepNet, arXiv 2203.00555: 0.81 (N^4 M)^(1/16) and 0.87 (N^4 M)^(-1/16)
+    shape = (N**4 * M) ** R(1, 16)
+    assert sp.simplify(sp.powsimp((alpha / shape) ** 16, force=True)) == R(1, 27)
+    assert round(float((alpha / shape).subs({N: 5, M: 7})), 2) == 0.81
+    assert round(float((beta * shape).subs({N: 5, M: 7})), 2) == 0.87
+    assert decoder.at(N=1, M=27)[0] == pytest.approx(3.0)
+
+
+def test_no_cell_of_the_published_tables_is_a_literal_of_the_package():
+    sources = Path(deepnet_theory.__file__).parent.rglob("*.py")
+    literal = re.compile(
+        r"\(\s*[238]\d?\s*\*\s*[NM]\s*\)\s*\*\*|0\.8[17]\d*\s*\*|N\s*\*\*\s*4\s*\*\s*M"
+    )
+    for path in sources:
+        if "_paper_checks" in path.parts:
+            continue
+        code = "\n".join(
+            line for line in path.read_text(encoding="utf-8").splitlines() if "#" not in line
+        )
+        code = re.sub(r'"""(?:.|\n)*?"""', "", code)
+        code = re.sub(r"``.*?``", "", code)
+        assert not literal.search(code), path
+
+
+SELECTIONS = [
+    Selection(optimizer=optimizer, placement=placement, stack=stack)
+    for optimizer in ("sgd", "adam", "lamb")
+    for placement in ("post-ln", "pre-ln", "res-post-ln", "sandwich-ln")
+    for stack in ("encoder", "decoder", "encoder-decoder")
+] + [
+    # three optimizers and two layers that no source treats
+    Selection(update="-eta*sqrt(abs(g))*sign(g)"),
+    Selection(update="-eta*g*norm(theta)"),
+    Selection(optimizer="muon", layer="attention,ffn:swiglu"),
+    Selection(optimizer="lars", layer="ffn:swiglu"),
+    Selection(optimizer="adafactor", layer="attention,ffn:swiglu", one_alpha=True),
+    Selection(optimizer="lion", stack="encoder-decoder", layer="attention,cross,ffn:swiglu"),
+]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=lambda s: str(s.to_dict().values()))
+def test_every_step_of_every_derivation_is_checked(selection):
+    derivation = derive(selection)
+    refuted = {n for n, v in derivation.verdicts.items() if v is not Verdict.PROVED}
+    assert not refuted
+    assert derivation.relation is Relation.ORDER
+    # each sublayer's increments, put back at the rule, add to the balance
+    for share in derivation.shares:
+        if share.role.value == "scaled":
+            assert sp.simplify(share.total) == 1
+
+
+@given(st.integers(1, 500), st.integers(1, 500), st.sampled_from(SELECTIONS))
+def test_alpha_grows_and_beta_falls_with_depth(depth, more, selection):
+    rule = solve_rule(selection)
+    for entry in rule.entries:
+        if len(rule.entries) > 1 and entry.part == "encoder":
+            continue  # its constants depend on the decoder's depth too
+        shallow = entry.at(N=depth, M=depth)
+        deep = entry.at(N=depth + more, M=depth + more)
+        assert deep[0] >= shallow[0] and deep[1] <= shallow[1]
+        assert deep != shallow
+
+
+@pytest.mark.parametrize(
+    ("selection", "says"),
+    [
+        ({"update": "-eta*g/g**2"}, "--closure learning-rate"),
+        ({"optimizer": "sgd", "placement": "pre-ln", "closure": "symmetric"}, "unit-residual"),
+        ({"optimizer": "sgd", "placement": "res-post-ln", "closure": "symmetric"}, "unit-init"),
+        (
+            {"optimizer": "sgd", "placement": "res-post-ln", "closure": "unit-residual"},
+            "S\\*r\\^2 grow",
+        ),
+        (
+            {"optimizer": "lamb", "placement": "res-post-ln", "closure": "unit-residual"},
+            "unit-init",
+        ),
+        (
+            {"optimizer": "adam", "stack": "encoder-decoder", "closure": "learning-rate"},
+            "one learning",
+        ),
+        (
+            {"optimizer": "adam", "stack": "encoder-decoder", "layer": "attention,ffn"},
+            "no cross-attention",
+        ),
+    ],
+)
+def test_refusals_name_the_law_or_the_knob(selection, says):
+    with pytest.raises(Refusal, match=says):
+        derive(Selection(**selection))
+
+
+def test_the_learning_rate_closure_is_warm_up_and_says_that_its_premises_fail():
+    derivation = derive(Selection(optimizer="adam", closure="learning-rate"))
+    assert sp.simplify(derivation.rule.eta_expression * 2 * N) == 1
+    assert any("near-identity assumption fails" in remark for remark in derivation.remarks)
+
+
+def test_each_kind_of_sublayer_takes_its_own_gain_or_shares_one_alpha():
+    own = solve_rule(Selection(optimizer="adam", layer="attention,ffn:swiglu"))
+    assert len(own.entries) == 2 and own.entries[0].alpha != own.entries[1].alpha
+    one = solve_rule(Selection(optimizer="adam", layer="attention,ffn:swiglu", one_alpha=True))
+    assert one.entries[0].alpha == one.entries[1].alpha
+    assert one.entries[0].beta != one.entries[1].beta
+
+
+def test_query_and_key_are_negligible_for_sgd_and_adam_and_equal_for_lamb():
+    standing = {
+        name: {
+            s.standing
+            for s in derive(Selection(optimizer=name)).shares
+            if s.parameter in ("query", "key")
+        }
+        for name in ("sgd", "adam", "lamb")
+    }
+    assert standing == {"sgd": {"negligible"}, "adam": {"negligible"}, "lamb": {"equal"}}
+
+
+def test_the_multipliers_balance_the_vector_parameters():
+    derivation = derive(Selection(optimizer="sgd"))
+    multipliers = derivation.multipliers("encoder", N=50)
+    assert multipliers["norm-gain"] == pytest.approx(1 / 100)  # each norm moves the output by 1
+    assert multipliers["output-bias"] == pytest.approx(1 / 10)
+    assert multipliers["scaled"] == 1.0
+    for share in derivation.shares:
+        if share.standing == "dominant":
+            assert sp.simplify(share.total * share.multiplier) == 1
+
+
+def test_rms_norm_has_no_bias_term_and_the_same_rule():
+    layer, rms = (derive(Selection(optimizer="adam", norm=n)) for n in ("layer", "rms"))
+    assert layer.rule.entries == rms.rule.entries
+    assert {s.parameter for s in layer.shares} - {s.parameter for s in rms.shares} == {"norm_bias"}
+
+
+def test_the_literal_alternatives_of_the_amplification_differ():
+    rules = {
+        form: solve_rule(
+            Selection(optimizer="sgd", stack="encoder-decoder", amplification=form)
+        ).entries[0]
+        for form in ("published", "worst-case", "independent")
+    }
+    assert len({(r.alpha, r.beta) for r in rules.values()}) == 3
+
+
+def test_one_alpha_changes_nothing_where_all_kinds_agree():
+    plain = Selection(optimizer="sgd")
+    assert solve_rule(replace(plain, one_alpha=True)).entries == solve_rule(plain).entries
