@@ -170,9 +170,6 @@ def _memory(law: Law, kind: Kind, response: Any) -> tuple[Step, ...]:
     return exact, bound
 
 
-
-
-
 def _two_parts(part: Part) -> Step:
     m = DEPTHS[part.depth]
     per_layer, crosses = part.sublayers_per_layer, crossings(part)
@@ -189,7 +186,9 @@ def _two_parts(part: Part) -> Step:
         source=SOURCE,
         uses=("telescoping", "cross-attention-response"),
         assumptions=("linear-step", "independent-signs"),
-        checks=(Check("the layer's sublayers unrolled at 1, 2, 3 layers", _decoder_unrolled(part)),),
+        checks=(
+            Check("the layer's sublayers unrolled at 1, 2, 3 layers", _decoder_unrolled(part)),
+        ),
         establishes=(_c, _X),
     )
 

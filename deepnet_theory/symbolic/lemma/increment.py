@@ -4,7 +4,8 @@ With :math:`D = \sqrt{\sum_j (P/\beta_j)^2}\,\kappa` the response of the output 
 parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and
 :math:`\|\Delta\theta\| = \eta\,\|g\|^p\,\|\theta\|^q`, one sublayer adds
 
-.. math:: D\,\|\Delta\theta\| = \eta\,\delta^p\,D^{1+p}\,\Bigl(\sqrt{\textstyle\sum_j\beta_j^2}\Bigr)^q .
+.. math:: D\,\|\Delta\theta\| = \eta\,\delta^p\,D^{1+p}\,\|\theta\|^q, \qquad
+          \|\theta\| = \sqrt{\textstyle\sum_j \beta_j^2} .
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from deepnet_theory.symbolic.lemma.checks import (
     EXACT,
     SQUARES_AT_MOST,
     equal_at_sizes,
-    vanishes,
     written_out,
 )
 from deepnet_theory.symbolic.lemma.placement import Directions, P
@@ -32,6 +32,7 @@ from deepnet_theory.symbolic.lemma.symbols import (
     DEPTHS,
     S,
     alpha,
+    beta,
     delta,
     eta,
     gains,
@@ -141,6 +142,21 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
         checks=(SQUARES_AT_MOST,),
         establishes=(delta,),
     )
+    step_size = Step(
+        name="update-size",
+        section=SECTION,
+        lhs=update,
+        rhs=eta * law.response(of, alpha) ** p * size**q,
+        relation=Relation.BOUND,
+        because=(
+            f"‖Δθ‖ = η‖g‖^p‖θ‖^q at the optimizer's degrees p = {p}, q = {q}, the loss's "
+            "gradient being of order one"
+        ),
+        source="layer cake, §4.3, last supplement",
+        uses=("gradient-size", "degrees"),
+        assumptions=("bounded-loss-gradient",),
+        bounded=(delta,),
+    )
     moved = Step(
         name="sublayer-increment",
         section=SECTION,
@@ -149,7 +165,7 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because=f"D‖Δθ‖ with ‖Δθ‖ = η‖g‖^p‖θ‖^q at the optimizer's degrees p = {p}, q = {q}",
         source=SOURCE,
-        uses=("gradient-size", "degrees"),
+        uses=("gradient-size", "update-size"),
         checks=(
             Check("the same with gains, α, δ rescaled one at a time", _degrees_of(law, of)),
             *EXACT,
@@ -182,7 +198,42 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
         assumptions=("bounded-loss-gradient",),
         bounded=(delta,),
     )
-    return one, moved, total, bound
+    return one, step_size, moved, total, bound, _matrix_by_matrix(law, of)
+
+
+def _matrix_by_matrix(law: Law, of: Gains) -> Step:
+    """The constant between adding matrices one by one and taking the norm over all of them."""
+    p, q, count = law.degrees.p, law.degrees.q, len(of)
+    equal = dict.fromkeys(of, beta)
+    kappa = law.found.leading.subs(P, sp.Mul(*of))
+    single = sp.Add(*((sp.Mul(*of) / gain * kappa) ** (1 + p) * gain**q for gain in of))
+    ratio = (single / law.share(of, alpha)).subs(equal)
+    return Step(
+        name="matrix-by-matrix",
+        section=SECTION,
+        lhs=sp.powsimp(sp.powdenest(ratio, force=True), force=True),
+        rhs=sp.Integer(count) ** ((1 - p - q) / 2),
+        relation=Relation.EQUAL,
+        because=(
+            f"adding the {count} matrices' increments one by one gives this multiple of the "
+            "norm's form: a constant, 1 where p + q = 1"
+        ),
+        uses=("increment-of-equal-sublayers",),
+        assumptions=("equal-gains",),
+        checks=(Check("both forms added up at a rational point", _ratio_of_forms(law, of)),),
+    )
+
+
+def _ratio_of_forms(law: Law, of: Gains) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        count, residual, gain = len(of), sp.Rational(7, 3), sp.Rational(2, 5)
+        p, q = law.degrees.p, law.degrees.q
+        kappa = law.found.leading.subs({P: gain**count, alpha: residual})
+        one_by_one = sum((kappa * gain ** (count - 1)) ** (1 + p) * gain**q for _ in of)
+        expected = sp.N(one_by_one / _one_sublayer(count, residual, gain, law), 40)
+        return all(abs(sp.N(side, 40) - expected) < 1e-30 for side in (step.lhs, step.rhs))
+
+    return holds
 
 
 def _passage(law: Law) -> str:
@@ -208,11 +259,13 @@ def _degrees_of(law: Law, of: Gains) -> Callable[[Step], bool]:
     )
 
     def holds(step: Step) -> bool:
+        symbols = sorted(step.free_symbols, key=str)
+        point = {symbol: sp.Rational(5 + 2 * at, 3 + at) for at, symbol in enumerate(symbols)}
         for factors, degree in scalings:
-            at = {symbol: factor * symbol for symbol, factor in factors.items()}
+            scaled = {symbol: factors.get(symbol, 1) * value for symbol, value in point.items()}
             for side in (step.lhs, step.rhs):
-                ratio = sp.powsimp(sp.simplify(side.subs(at, simultaneous=True) / side))
-                if not vanishes(ratio - 2**degree):
+                ratio = sp.N(side.subs(scaled) / side.subs(point), 40)
+                if abs(ratio - sp.N(sp.Integer(2) ** degree, 40)) > sp.Float("1e-30"):
                     return False
         return True
 
@@ -229,9 +282,7 @@ def increment_step(
     """
     depth = DEPTHS[part.depth]
     count = sp.Symbol("l", integer=True, positive=True)
-    layer = sp.Add(
-        *(k.per_layer * law.share(k.gains, k.alpha).subs(k.equal_gains) for k in of)
-    )
+    layer = sp.Add(*(k.per_layer * law.share(k.gains, k.alpha).subs(k.equal_gains) for k in of))
     written = amplification * sp.Sum(layer, (count, 1, depth))
     shares = sp.Add(*(k.per_layer * law.equal_share(k) for k in of))
     return Step(
@@ -247,6 +298,7 @@ def increment_step(
         ),
         source=say.get("source", SOURCE),
         uses=say.get("uses", ("increment-of-equal-sublayers",)),
+        assumptions=("equal-gains",),
         checks=(
             Check(
                 "added up sublayer by sublayer at 1, 2, 3 layers",

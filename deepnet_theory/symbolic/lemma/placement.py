@@ -145,9 +145,14 @@ def _evaluate(placement: Placement, size: Any, weight: Any, change: Any, alpha: 
     return result
 
 
-def placement_steps(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
-    """The output's size, its response to the branch, and what a later stream does to it."""
-    return (*_one_sublayer(found, gains, alpha), *_stream(found, gains))
+def placement_steps(
+    found: Directions, gains: Gains, alpha: sp.Symbol, power: Any = sp.S.One
+) -> tuple[Step, ...]:
+    """The output's size, its response to the branch, and what a later stream does to it.
+
+    ``power`` is the optimizer's degree p, for the sum without any near-identity assumption.
+    """
+    return (*_one_sublayer(found, gains, alpha), *_stream(found, gains, power))
 
 
 def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
@@ -233,7 +238,7 @@ def _squared_limit(step: Step) -> bool:
     return bool(positive and sp.cancel(ratio.subs(step.regime.variable, 0)) == 1)
 
 
-def _stream(found: Directions, gains: Gains) -> tuple[Step, ...]:
+def _stream(found: Directions, gains: Gains, power: Any) -> tuple[Step, ...]:
     if found.normalised:
         return ()
     at = {P: sp.Mul(*gains), epsilon: 0}
@@ -285,6 +290,41 @@ def _stream(found: Directions, gains: Gains) -> tuple[Step, ...]:
             uses=("telescoping", "stream-jacobians"),
             checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
         ),
+        _far_from_identity(power),
+    )
+
+
+def _far_from_identity(power: Any) -> Step:
+    """Σ (1 + i r²)^(−(1+p)/2) ≤ its integral: what a growing stream takes off the increment."""
+    half = (1 - power) / 2
+    size = 1 + S * r**2
+    integral = sp.log(size) / r**2 if half == 0 else (size**half - 1) / (half * r**2)
+    return Step(
+        name="sum-without-near-identity",
+        section=SECTION,
+        lhs=sp.Sum((1 + i * r**2) ** (half - 1), (i, 1, S)),
+        rhs=integral,
+        relation=Relation.AT_MOST,
+        because=(
+            "D^(1+p) summed at any branch weight: where r does not shrink with depth the growing "
+            "stream makes S terms count as log S (p = 1) or √S (p = 0), in independent directions"
+        ),
+        uses=("stream-jacobians",),
+        assumptions=("independent-signs",),
+        checks=(Check("a decreasing summand under its own integral", _under_integral),),
+    )
+
+
+def _under_integral(step: Step) -> bool:
+    """rhs is 0 at S = 0, its derivative in S is the summand at S, and that does not increase."""
+    summand = step.lhs.function.subs(i, S)
+    slope = sp.diff(step.rhs, S) / summand
+    falling = sp.factor(-sp.diff(summand, S))
+    return bool(
+        step.rhs.subs(S, 0) == 0
+        and sp.simplify(slope) == 1
+        and falling.is_nonnegative
+        and step.lhs.limits[0] == (i, 1, S)
     )
 
 

@@ -55,7 +55,7 @@ def lemma_steps(selection: Selection) -> tuple[Step, ...]:
     counts = sorted({len(k.gains) for of in per_part.values() for k in of}, key=_two_first)
 
     steps = list(softmax_steps())
-    steps += _sublayers(found, counts)
+    steps += _sublayers(found, counts, law.degrees.p)
     steps.append(homogeneity_step(optimizer, law.degrees))
     steps += update_steps(law, gains(counts[0]))
     for count in counts[1:]:
@@ -79,7 +79,7 @@ def _two_first(count: int) -> tuple[bool, int]:
     return (count != 2, count)
 
 
-def _sublayers(found: Directions, counts: list[int]) -> list[Step]:
+def _sublayers(found: Directions, counts: list[int], power: Any) -> list[Step]:
     """One sublayer and their telescoping; the scalar model where the placement is its own."""
     first = gains(counts[0])
     steps: list[Step] = []
@@ -87,9 +87,9 @@ def _sublayers(found: Directions, counts: list[int]) -> list[Step]:
         steps += scalar_steps(first, alpha)
         steps += jacobian_steps()
     steps += telescoping_steps(normalised=found.normalised)
-    steps += placement_steps(found, first, alpha)
+    steps += placement_steps(found, first, alpha, power)
     for count in counts[1:]:
-        steps += _renamed(placement_steps(found, gains(count), alpha), f"-{count}")
+        steps += _renamed(placement_steps(found, gains(count), alpha, power), f"-{count}")
     return steps
 
 

