@@ -117,11 +117,13 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         first_order.add_((gradient * change).flatten(1).sum(1))
 
     parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
+    if not parameters:
+        return _nothing(trial, eta)
     expression = trial.selection.the_optimizer.expression
     with only(trial.model, parameters), stepping(parameters, expression, rates, observe):
         before = trial.output()
         losses = trial.loss(before)
-        losses.sum().backward()
+        losses.sum().backward()  # type: ignore[no-untyped-call]
     before, losses = before.detach(), losses.detach()
     with torch.no_grad():
         after = trial.output()
@@ -145,6 +147,12 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         first_order=tuple(first_order[:-1].tolist()),
         finding=finding,
     )
+
+
+def _nothing(trial: Trial, eta: float) -> ModelUpdate:
+    """A step of no parameters moves nothing."""
+    zeros = (0.0,) * (trial.seeds - 1)
+    return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros)
 
 
 @torch.no_grad()

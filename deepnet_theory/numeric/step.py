@@ -38,7 +38,10 @@ def stepping(
         parameter.grad = None
         parameter.add_(change)
 
-    handles = [p.register_post_accumulate_grad_hook(hook) for p in parameters]
+    handles = [
+        p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        for p in parameters
+    ]
     try:
         yield
     finally:

@@ -53,7 +53,7 @@ def draw_batch(settings: Settings, seeds: int, parts: int) -> Batch:
         windows = text_windows(
             seeds * settings.batch, parts * settings.tokens + 1, generator
         ).reshape(seeds, settings.batch, -1)
-        inputs = windows[..., :-1].split(settings.tokens, dim=-1)
+        inputs = torch.split(windows[..., :-1], settings.tokens, dim=-1)
         targets = windows[..., -settings.tokens :]
     else:
         inputs = tuple(
