@@ -134,9 +134,7 @@ def _size(value: Any) -> float:
 
 
 def _is_rational(step: Step, variable: sp.Symbol) -> bool:
-    return bool(
-        step.lhs.is_rational_function(variable) and step.rhs.is_rational_function(variable)
-    )
+    return bool(step.lhs.is_rational_function(variable) and step.rhs.is_rational_function(variable))
 
 
 def _ratio(step: Step) -> Any:
@@ -179,13 +177,16 @@ def _order_limits(step: Step, accept: Callable[[Any], bool]) -> bool:
     scale = sp.Symbol("t", positive=True)
     generator = random.Random(step.name)
     for _ in range(SAMPLES):
-        powers = {
-            s: scale ** sp.Rational(generator.choice((-1, 1)) * generator.randint(1, 9), 7)
+        exponents = {
+            s: sp.Rational(generator.choice((-1, 1)) * generator.randint(1, 9), 7)
             for s in sorted(ratio.free_symbols, key=str)
         }
-        limit = sp.limit(sp.powsimp(ratio.subs(powers), force=True), scale, sp.oo)
-        if limit.has(*_UNDECIDED) or not accept(limit):
-            return False
+        # each way and its opposite: what vanishes one way grows the other
+        for way in (1, -1):
+            powers = {s: scale ** (way * e) for s, e in exponents.items()}
+            limit = sp.limit(sp.powsimp(ratio.subs(powers), force=True), scale, sp.oo)
+            if limit.has(*_UNDECIDED) or not accept(limit):
+                return False
     return True
 
 

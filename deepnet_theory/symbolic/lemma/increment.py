@@ -38,6 +38,7 @@ from deepnet_theory.symbolic.lemma.symbols import (
     gains,
     i,
     part_symbol,
+    r,
 )
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Step
@@ -126,10 +127,12 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
     gradient = delta * law.response(of, alpha)
     size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
     update = eta * gradient**p * size**q
+    # what later sublayers and a final norm leave of a change, in mean square
+    passage = 1 if law.found.normalised else 1 / sp.sqrt(1 + i * r**2)
     one = Step(
         name="gradient-size",
         section=SECTION,
-        lhs=delta * law.exact_response(of, alpha),
+        lhs=delta * law.exact_response(of, alpha) * passage,
         rhs=gradient,
         relation=Relation.AT_MOST,
         because=(

@@ -36,6 +36,7 @@ aligned = jacobian**K
 
 _j = sp.Symbol("j", integer=True, nonnegative=True)
 _COUNTS = (1, 2, 3)
+_THIRD = sp.Rational(1, 3)  # a branch weight at which to look at signs, which squares lose
 
 
 def jacobian_steps() -> tuple[Step, ...]:
@@ -118,7 +119,8 @@ def _by_patterns(power: int) -> Check:
         for count in _COUNTS[: 4 - power]:  # squares of three Jacobians only cost time
             truth = sp.Add(*(p**power for p in _patterns(count))) / 2**count
             for side in (step.lhs, step.rhs):
-                if not vanishes(written_out(side.subs(K, count)) ** power - truth):
+                written = written_out(side.subs(K, count))
+                if not (vanishes(written**power - truth) and written.subs(r, _THIRD) > 0):
                     return False
         return True
 
@@ -131,7 +133,7 @@ def _geometric_by_patterns(step: Step) -> bool:
         squared = sp.Mul(*(p**2 for p in _patterns(count)))
         for side in (step.lhs, step.rhs):
             written = side.subs(K, count)
-            if written.subs(r, sp.Rational(1, 3)).is_positive is not True:
+            if not written.subs(r, _THIRD) > 0:
                 return False
             if sp.cancel(written ** (2 * 2**count) / squared) != 1:
                 return False
