@@ -181,7 +181,7 @@ class FloatAlgebra(OperatorAlgebra[float]):
         return float(self.values[name])
 
     def power(self, base: float, exponent: Fraction) -> float:
-        return float(base ** float(exponent))
+        return float(pow(base, float(exponent)))
 
     def call(self, function: str, arguments: tuple[float, ...]) -> float:
         return float(self.functions[function](*arguments))
@@ -273,7 +273,7 @@ def _convert(
         return _convert(child, grammar, refuse, depth - 1)
 
     match node:
-        case ast.Constant(value=value) if type(value) in (int, float):
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return Number(_rational(value, refuse))
         case ast.Name(id=name):
             if name not in grammar.symbols:
@@ -337,7 +337,7 @@ class _Constant(OperatorAlgebra[Fraction]):
             raise self.refuse("an exponent holds a power that is not small and whole")
         if abs(base.numerator) > 1000 or base.denominator > 1000:
             raise self.refuse(f"an exponent is beyond {MAX_EXPONENT}")
-        return base**exponent.numerator
+        return Fraction(base**exponent.numerator)
 
 
 def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:

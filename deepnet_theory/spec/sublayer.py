@@ -68,7 +68,7 @@ class Sublayer:
 
     def __post_init__(self) -> None:
         used = self.expression.names - {"x", "memory"}
-        named = {p.name for p in (*self.matrices, *self.vectors)}
+        named = {p.name for p in self.parameters}
         if used != named:
             raise InputError(
                 f"sublayer {self.name!r}: its branch uses {sorted(used)}, it lists {sorted(named)}"
@@ -77,13 +77,18 @@ class Sublayer:
     @cached_property
     def expression(self) -> Expression:
         """The parsed branch."""
-        names = tuple(p.name for p in (*self.matrices, *self.vectors))
+        names = tuple(p.name for p in self.parameters)
         grammar = Grammar(
             purpose="a residual branch",
             symbols=("x", "memory", *names),
             functions={"phi": (1, 1), "softmax": (1, 1), "T": (1, 1), "hadamard": (2, 2)},
         )
         return grammar.parse(self.branch)
+
+    @property
+    def parameters(self) -> tuple[Matrix | Vector, ...]:
+        """Every matrix, then every vector."""
+        return (*self.matrices, *self.vectors)
 
     @property
     def scaled(self) -> tuple[Matrix, ...]:

@@ -17,6 +17,7 @@ from deepnet_theory.symbolic.conclusion import conclusion_steps
 from deepnet_theory.symbolic.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.degree import homogeneity_step
 from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.floor import crossings
 from deepnet_theory.symbolic.monomial import present
 from deepnet_theory.symbolic.nodes import ONES
 from deepnet_theory.symbolic.predict import predictions
@@ -124,15 +125,28 @@ def _probe_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
 
 
 def _lemma_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Symbol, ...]]:
-    from deepnet_theory.symbolic.lemma import lemma_route
+    """DeepNet's route as the layer cake completes it."""
+    from deepnet_theory.symbolic.lemma import given_symbols, lemma_steps
 
-    return lemma_route(problem)
+    steps = list(lemma_steps(problem.selection))
+    return steps, _by_part(problem, "increment-{}"), given_symbols(problem.selection)
 
 
 def _moment_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Symbol, ...]]:
-    from deepnet_theory.symbolic.moment_route import moment_route
+    """The layer cake's matrix version."""
+    from deepnet_theory.symbolic.moment_route import given_symbols, moment_steps
 
-    return moment_route(problem)
+    steps = list(moment_steps(problem.selection))
+    return steps, _by_part(problem, steps[-1].name), given_symbols(problem.selection)
+
+
+def _by_part(problem: Problem, name: str) -> Increments:
+    """One step for all kinds of a part's sublayers, its name formed from the part's."""
+    return {
+        (balanced.part.name, kind.name): (name.format(balanced.part.name),)
+        for balanced in problem.balanced
+        for kind in balanced.kinds
+    }
 
 
 def _remarks(
@@ -152,7 +166,12 @@ def _remarks(
                 f"amplification of the {balanced.part.name} '{amplification.form}'; the factors in "
                 f"its balance would be {others}"
             )
-    dominant = {}
+    for crossing in crossings(problem):
+        remarks.append(
+            f"the regime ends for {crossing.matrix} of the {crossing.part} at a depth of "
+            f"{crossing.depth} layers, d the width and m the hidden width"
+        )
+    dominant: dict[tuple[str, Role], Share] = {}
     for share in found:
         if share.standing == "dominant":
             dominant.setdefault((share.part, share.role), share)

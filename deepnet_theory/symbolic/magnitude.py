@@ -8,7 +8,7 @@ For W ∈ R^{d×m} with independent Gaussian entries the ratio of expectations o
 the norm of a vector that does not depend on it; it is not orthogonal, and no multiple of it
 is.
 
-Source: Su, §Feed-forward gradient (definition of λ); the rest is derived here.
+Source: Su, §Magnitude analysis (definition of λ, probe); the rest is derived here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Regime, Step
 from deepnet_theory.symbolic.symbols import beta
 
-SU = "Su, §Magnitude of a matrix"
+SU = "Su, §Magnitude analysis"
 DISTANCE, RANDOM, PROBE = "Magnitude of a matrix", "Magnitude of a Xavier matrix", "The probe"
 
 d = sp.Symbol("d", positive=True)
@@ -376,7 +376,7 @@ def probe_steps() -> tuple[Step, ...]:
             rhs=inner,
             relation=Relation.EQUAL,
             because="the chain rule for W = λU: ∂W_ik/∂λ = U_ik",
-            source="Su, §Feed-forward gradient",
+            source=SU,
             establishes=(probe,),
             checks=(in_models("polynomial losses differentiated entry by entry", _losses),),
         ),
@@ -387,7 +387,7 @@ def probe_steps() -> tuple[Step, ...]:
             rhs=norm_g * norm_u,
             relation=Relation.AT_MOST,
             because="Cauchy–Schwarz: the probe never exceeds the gradient's norm times ‖U‖",
-            source="Su, §Feed-forward gradient",
+            source=SU,
             uses=("probe-identity",),
             checks=(
                 in_models("at polynomial losses", _losses),
@@ -422,8 +422,8 @@ def probe_steps() -> tuple[Step, ...]:
             rhs=share,
             relation=Relation.EQUAL,
             because=(
-                "for independent directions the probe is √(d·m) below its ceiling: of the gradient's "
-                "order in depth, not in width"
+                "for independent directions the probe is √(d·m) below its ceiling: of the "
+                "gradient's order in depth, not in width"
             ),
             source="derived here",
             uses=("probe-square", "direction-size", "probe-ceiling"),

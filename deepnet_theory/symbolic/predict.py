@@ -129,7 +129,7 @@ def _fraction(value: Any) -> Fraction:
 
 def rival_rules(selection: Selection) -> dict[str, Rule]:
     """The default rules of SGD, Adam and LAMB for the same network, besides the selected one."""
-    rules = {}
+    rules: dict[str, Rule] = {}
     for name in RIVALS:
         if name == selection.optimizer:
             continue

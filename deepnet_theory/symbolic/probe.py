@@ -182,8 +182,8 @@ def order_steps(
                 rhs=term.gradient,
                 relation=Relation.ORDER,
                 because=(
-                    "the chain rule: the upstream gradient, the norm's Jacobian and the branch with "
-                    "its gains taken out are of order one; all scaled gains are beta"
+                    "the chain rule: the upstream gradient, the norm's Jacobian and the branch "
+                    "with its gains taken out are of order one; all scaled gains are beta"
                     + (
                         ", the softmax's differential is bounded"
                         if term.role is Role.UNSCALED

@@ -75,7 +75,7 @@ def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> It
     radial probe ∂/∂λ vanishes identically and says nothing of the gradient.
     """
     response = law.response.subs(P, gains_product(sublayer))
-    for parameter in (*sublayer.matrices, *sublayer.vectors):
+    for parameter in sublayer.parameters:
         moved = sp.expand(branch(sublayer, parameter.name).diff(delta).subs(delta, 0))
         through = _at_common_gain(sublayer, coefficient(moved))
         size = beta if parameter.role is Role.SCALED else sp.Integer(1)

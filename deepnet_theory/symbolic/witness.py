@@ -137,11 +137,6 @@ class Witness:
             self.values[transverse(vector.name)] = random_matrix(generator, 1)
         self.alpha = generator.uniform(1.1, 1.9)
 
-    def residual(self, changed: dict[Any, float], perturbed: str | None = None) -> Rows:
-        """The placement's equation evaluated from its tree, inside its outermost norm if any."""
-        values = {**self.values, **changed}
-        return fold(self.placement.expression.root, _Placed(self, values, perturbed)).value
-
     def inner(self, changed: dict[Any, float], perturbed: str | None = None) -> Rows:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
         values = {**self.values, **changed}
@@ -236,7 +231,8 @@ class _Placed:
         if function == "norm":
             return _Signal(normalise(argument), argument)
         algebra = _Branch(self.witness.sublayer, {**self.values, x: argument}, self.perturbed)
-        return _Signal(fold(self.witness.sublayer.expression.root, algebra))
+        value: Rows = fold(self.witness.sublayer.expression.root, algebra)
+        return _Signal(value)
 
 
 @dataclass(frozen=True)
@@ -247,8 +243,8 @@ class _Branch:
     values: dict[Any, Any]
     perturbed: str | None
 
-    def number(self, value: Fraction) -> float:
-        return float(value)
+    def number(self, value: Fraction) -> Rows:
+        raise TypeError("a branch holds a number")
 
     def name(self, name: str) -> Rows:
         if name in ("x", "memory"):
