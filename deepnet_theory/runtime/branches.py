@@ -6,7 +6,7 @@ of the spec's matrix, whose rows are tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -19,7 +19,11 @@ from deepnet_theory.runtime.linear import Linear, Make
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.sublayer import sublayer
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
 
 
 @contextmanager

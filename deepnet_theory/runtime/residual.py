@@ -63,17 +63,20 @@ class Residual(Described):
                 return y
             return y * self.residual_gain.view(-1, *(1 for _ in y.shape[1:]))
 
+        y: Tensor
         norm, α = self.norms, self.alpha
         match self.placement.name:
-            case "post-ln":
-                return norm[0](α * x + G(x))  # type: ignore[no-any-return]
-            case "pre-ln":
-                return x + G(norm[0](x))
-            case "res-post-ln":
-                return x + norm[0](G(x)) / α  # type: ignore[no-any-return]
-            case "sandwich-ln":
-                return x + norm[1](G(norm[0](x))) / α  # type: ignore[no-any-return]
-        return fold(self.placement.expression.root, _Equation(x, α, list(norm), G))  # type: ignore
+            case "post-ln":  # norm(αx + G(x)); add(y, x, alpha=α) is y + αx in one pass
+                y = norm[0](torch.add(G(x), x, alpha=α))
+            case "pre-ln":  # x + G(norm(x))
+                y = x + G(norm[0](x))
+            case "res-post-ln":  # x + norm(G(x))/α
+                y = torch.add(x, norm[0](G(x)), alpha=1 / α)
+            case "sandwich-ln":  # x + norm(G(norm(x)))/α
+                y = torch.add(x, norm[1](G(norm[0](x))), alpha=1 / α)
+            case _:  # a placement without a line of its own
+                y = fold(self.placement.expression.root, _Equation(x, α, list(norm), G))
+        return y
 
 
 class _Equation(OperatorAlgebra[Tensor]):

@@ -1,0 +1,49 @@
+"""Parameter groups with the derived learning-rate multipliers, for any torch optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from deepnet_theory.runtime.description import described
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.sublayer import Role
+
+
+def parameter_groups(model: nn.Module, lr: float) -> list[dict[str, Any]]:
+    r"""One group a part and role, with its learning rate.
+
+    .. math:: \mathrm{lr}_{\text{part, role}} =
+              \mathrm{lr}\cdot\eta\cdot\mathrm{multiplier}_{\text{part, role}}
+
+    η and the multipliers are those of the model's constants; a role without one takes 1. The
+    embedding follows the first part's multipliers and the head the last part's. Each group has
+    a ``name`` such as ``"encoder/norm-gain"``. Works on a model wrapped by ``torch.compile``,
+    DDP or FSDP2. Raises :class:`InputError` for a model that :func:`build` did not make.
+    """
+    c = constants_of(model)
+    multipliers = {p.name: p.multipliers for p in c.parts}
+    multipliers["embedding"] = c.parts[0].multipliers
+    multipliers["head"] = c.parts[-1].multipliers
+    groups: dict[tuple[str, Role], list[nn.Parameter]] = {}
+    for parameter, d in described(model):
+        groups.setdefault((d.part or "", d.role), []).append(parameter)
+    return [
+        {
+            "params": parameters,
+            "lr": lr * c.eta * multipliers[part].get(role.value, 1.0),
+            "name": f"{part}/{role.value}",
+        }
+        for (part, role), parameters in groups.items()
+    ]
+
+
+def constants_of(model: nn.Module) -> Constants:
+    """The constants that a model, wrapped or not, was built from."""
+    for module in model.modules():
+        constants = getattr(module, "constants", None)
+        if isinstance(constants, Constants):
+            return constants
+    raise InputError(f"this {type(model).__name__} was not made by deepnet_theory.runtime.build")

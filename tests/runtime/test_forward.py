@@ -1,0 +1,201 @@
+"""The forward pass: one model and a stack of seeds, placements, masks, the cache."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from deepnet_theory.runtime import build, from_torch, math_attention, unstack
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.placement import Placement, placements
+
+STACKS = ("encoder", "decoder", "encoder-decoder")
+F64 = torch.float64
+
+
+def sources(stack, tokens):
+    return tokens.roll(1, -1)[..., :5] if stack == "encoder-decoder" else None
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("placement", sorted(placements()))
+@pytest.mark.parametrize(("norm", "ffn"), [("layer", "ffn"), ("rms", "ffn-swiglu")])
+def test_a_stack_of_seeds_is_the_models_side_by_side(constants, stack, placement, norm, ffn):
+    c = constants(stack, placement, norm, ffn=ffn, kv_heads=2, activation="gelu")
+    model = build(c, seeds=3, dtype=F64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():  # vectors away from their initial values, so that they count
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn(p.shape, dtype=F64))
+    tokens = torch.randint(50, (3, 2, 7))
+    padding = torch.zeros(3, 2, 7, dtype=torch.bool)
+    padding[:, 1, 5:] = True
+    memory = sources(stack, tokens)
+    logits = model(tokens, memory, padding=padding)
+    assert logits.shape == (3, 2, 7, 50)
+    for s in range(3):
+        own = None if memory is None else memory[s]
+        single = unstack(model, s)(tokens[s], own, padding=padding[s])
+        torch.testing.assert_close(logits[s], single, rtol=0, atol=1e-12)
+    # the same text for every seed
+    shared = model(tokens[0], None if memory is None else memory[0].expand(3, 2, 5))
+    torch.testing.assert_close(shared[0], model(tokens, memory)[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("placement", sorted(placements()))
+def test_the_written_line_is_the_placements_equation(constants, placement):
+    """The line in Residual.forward against the spec's own equation, interpreted."""
+    model = build(constants(placement=placement), dtype=F64)
+    x = torch.randn(2, 5, 16, dtype=F64)
+    written = model.body(x)
+    for residual in model.residuals():
+        p = residual.placement
+        residual.placement = Placement("another-name", p.equation, p.final_norm)
+    torch.testing.assert_close(model.body(x), written, rtol=0, atol=1e-12)
+    # planted error: an equation that differs must give another result
+    for residual in model.residuals():
+        residual.placement = Placement("wrong", f"1.01*x + {p.equation}", p.final_norm)
+    assert not torch.allclose(model.body(x), written)
+
+
+def test_every_norm_of_an_equation_exists(constants):
+    for name, p in placements().items():
+        model = build(constants(placement=name))
+        residual = next(iter(model.residuals()))
+        assert isinstance(residual, Residual)
+        assert len(residual.norms) == p.equation.count("norm(")
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_an_encoder_equals_torch(constants, placement, activation):
+    c = constants(placement=placement, alpha=1.0, beta=1.0, activation=activation)
+    first = placement == "pre-ln"
+    layer = nn.TransformerEncoderLayer(
+        16, 4, 64, 0.0, activation, batch_first=True, norm_first=first, dtype=F64
+    )
+    norm = nn.LayerNorm(16, dtype=F64) if first else None
+    torch_encoder = nn.TransformerEncoder(layer, 3, norm, enable_nested_tensor=False)
+    for p in torch_encoder.parameters():
+        nn.init.normal_(p, 0.0, 0.3)
+    part = build(c, dtype=F64).parts["encoder"]
+    part.load_state_dict(from_torch(torch_encoder.state_dict()))
+    x = torch.randn(2, 9, 16, dtype=F64)
+    torch.testing.assert_close(part(x), torch_encoder(x), rtol=0, atol=1e-10)
+    padding = torch.zeros(2, 9, dtype=torch.bool)
+    padding[1, 6:] = True
+    ours = part(x, None, ~padding[:, None, None])
+    torch.testing.assert_close(
+        ours, torch_encoder(x, src_key_padding_mask=padding), rtol=0, atol=1e-10
+    )
+    # one layer's state_dict fits one layer, and gradients agree as well
+    part.layers[0].load_state_dict(from_torch(torch_encoder.layers[0].state_dict()))
+    part(x).square().sum().backward()
+    torch_encoder(x).square().sum().backward()
+    packed = torch_encoder.layers[0].self_attn.in_proj_weight.grad
+    ours_q = part.layers[0][0].branch.query.weight.grad
+    torch.testing.assert_close(ours_q, packed[:16], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+def test_an_encoder_decoder_equals_torch(constants, placement):
+    c = constants("encoder-decoder", placement, alpha=1.0, beta=1.0)
+    first = placement == "pre-ln"
+    torch_model = nn.Transformer(
+        16, 4, 3, 3, 64, 0.0, batch_first=True, norm_first=first, dtype=F64
+    )
+    if not first:  # torch adds a final norm that a post-LN stack does not have
+        torch_model.encoder.norm = torch_model.decoder.norm = None
+    for p in torch_model.parameters():
+        nn.init.normal_(p, 0.0, 0.3)
+    model = build(c, dtype=F64)
+    model.parts.load_state_dict(from_torch(torch_model.state_dict()))
+    source, target = torch.randn(2, 9, 16, dtype=F64), torch.randn(2, 6, 16, dtype=F64)
+    causal = torch_model.generate_square_subsequent_mask(6, dtype=F64)
+    theirs = torch_model(source, target, tgt_mask=causal, tgt_is_causal=True)
+    torch.testing.assert_close(model.body(target, source), theirs, rtol=0, atol=1e-10)
+
+
+def test_a_foreign_state_dict_is_named(constants):
+    with pytest.raises(InputError, match=r"conv\.weight"):
+        from_torch({"conv.weight": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_nothing_leaks_from_the_future_or_from_padding(constants, stack):
+    model = build(constants(stack), dtype=F64)
+    a = torch.randint(50, (1, 8))
+    b = a.clone()
+    b[0, 6:] = (b[0, 6:] + 1) % 50
+    memory = sources(stack, a)
+    changed = (model(a, memory) - model(b, memory))[0, :6].abs().max()
+    assert (changed > 0) == (stack == "encoder")  # an encoder sees everything
+    hidden = torch.zeros(1, 8, dtype=torch.bool)
+    hidden[0, 6:] = True
+    unseen = (model(a, memory, padding=hidden) - model(b, memory, padding=hidden))[0, :6]
+    assert unseen.abs().max() == 0
+
+
+@pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+def test_generation_with_the_cache_is_generation_without(constants, stack, kv_heads):
+    model = build(constants(stack, kv_heads=kv_heads), dtype=F64)
+    tokens = torch.randint(50, (2, 4))
+    memory = sources(stack, tokens)
+    slow = tokens
+    for _ in range(6):
+        slow = torch.cat([slow, model(slow, memory)[:, -1:].argmax(-1)], dim=1)
+    assert torch.equal(model.generate(tokens, 6, memory), slow)
+    sampled = model.generate(
+        tokens, 6, memory, temperature=1.0, generator=torch.Generator().manual_seed(1)
+    )
+    assert sampled.shape == (2, 10)
+
+
+def test_an_encoder_does_not_generate(constants):
+    with pytest.raises(InputError, match="causal"):
+        build(constants()).generate(torch.zeros(1, 1, dtype=torch.long), 1)
+
+
+def test_memory_is_asked_for_and_refused(constants):
+    tokens = torch.zeros(1, 3, dtype=torch.long)
+    with pytest.raises(InputError, match="memory"):
+        build(constants("encoder-decoder"))(tokens)
+    with pytest.raises(InputError, match="no memory"):
+        build(constants())(tokens, tokens)
+
+
+@pytest.mark.parametrize("placement", sorted(placements()))
+def test_the_stack_starts_at_the_square_root_of_the_width(constants, placement):
+    for norm, seeds in itertools.product(("layer", "rms"), (None, 2)):
+        model = build(constants(placement=placement, norm=norm), seeds=seeds, dtype=F64)
+        size = model.embed(torch.randint(50, (3, 11))).norm(dim=-1)
+        torch.testing.assert_close(size, torch.full_like(size, 4.0), rtol=1e-4, atol=0)
+
+
+def test_a_forward_derivative_agrees_with_a_difference(constants):
+    model = build(constants(), seeds=2, dtype=F64)
+    x, v = torch.randn(2, 2, 5, 16, dtype=F64), torch.randn(2, 2, 5, 16, dtype=F64)
+    with math_attention():
+        _, derivative = torch.func.jvp(model.body, (x,), (v,))
+    h = 1e-6
+    difference = (model.body(x + h * v) - model.body(x - h * v)) / (2 * h)
+    torch.testing.assert_close(derivative, difference, rtol=1e-6, atol=1e-7)
+
+
+def test_dropout_acts_in_training_only(constants):
+    model = build(constants(dropout=0.5))
+    tokens = torch.randint(50, (1, 6))
+    assert not torch.equal(model(tokens), model(tokens))
+    model.eval()
+    assert torch.equal(model(tokens), model(tokens))
+
+
+def test_residual_gains_of_zero_leave_the_identity(constants):
+    model = build(constants(placement="pre-ln", residual_gain=0.0), seeds=2, dtype=F64)
+    x = torch.randn(2, 1, 5, 16, dtype=F64)
+    torch.testing.assert_close(model.parts["encoder"].layers[0](x), x, rtol=0, atol=0)
+    assert all(r.residual_gain.shape == (2, 1) for r in model.residuals())

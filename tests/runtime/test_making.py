@@ -1,0 +1,159 @@
+"""Roles, initial laws, parameter groups, generators."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+
+import pytest
+import torch
+
+from deepnet_theory.runtime import build, described, initialise_, parameter_groups
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.sublayer import Role, sublayers
+
+
+@pytest.mark.parametrize("ffn", ["ffn", "ffn-swiglu"])
+def test_every_parameter_is_described_with_the_specs_names(constants, ffn):
+    model = build(constants("encoder-decoder", ffn=ffn))
+    pairs = list(described(model))
+    assert {id(p) for p, _ in pairs} == {id(p) for p in model.parameters()}
+    assert len(pairs) == len(list(model.parameters()))
+    for _, d in pairs:
+        if d.kind is not None and not d.role.value.startswith("norm"):
+            spec = sublayers()[d.kind]
+            roles = {m.name: m.role for m in (*spec.matrices, *spec.vectors)}
+            assert roles[d.name] is d.role
+            assert (d.name in {m.name for m in spec.matrices}) == d.is_matrix
+    # and nothing of the spec is missing
+    for residual in model.residuals():
+        names = {d.name for _, d in described(residual.branch)}
+        spec = sublayers()[residual.site.kind]
+        assert names == {p.name for p in (*spec.matrices, *spec.vectors)}
+
+
+@pytest.mark.parametrize("seeds", [None, 4])
+def test_matrices_have_xaviers_variance_times_the_gain(constants, seeds):
+    beta = 0.3
+    c = constants("encoder-decoder", beta=beta, layers=1, width=128, kv_heads=2, vocab=256)
+    model = build(c, seeds=seeds, generator=torch.Generator().manual_seed(3))
+    for p, d in described(model):
+        if not d.is_matrix:
+            assert (p == (1.0 if d.role is Role.NORM_GAIN else 0.0)).all()
+            continue
+        gain = beta if d.role is Role.SCALED else 1.0
+        out, inner = p.shape[-2:]
+        fans = 2 * inner if d.role is Role.EMBEDDING else inner + out
+        expected = gain * math.sqrt(2 / fans)
+        # a standard deviation from n normals has relative error 1/√(2n); five of them
+        assert abs(p.std().item() / expected - 1) < 5 / math.sqrt(2 * p.numel())
+        assert abs(p.mean().item()) < 5 * expected / math.sqrt(p.numel())
+
+
+def test_descriptions_survive_copy_and_compile_wrapping(constants):
+    model = build(constants())
+    before = [d for _, d in described(model)]
+    assert [d for _, d in described(copy.deepcopy(model))] == before
+    assert [d for _, d in described(torch.compile(model))] == before
+
+
+def test_embedding_and_head_are_the_same_at_every_depth(constants):
+    shallow, deep = (
+        build(constants(layers=n), generator=torch.Generator().manual_seed(5)) for n in (1, 9)
+    )
+    assert torch.equal(shallow.embed.weight, deep.embed.weight)
+    assert torch.equal(shallow.head.weight, deep.head.weight)
+    own = build(
+        constants(layers=2),
+        generator=torch.Generator().manual_seed(99),
+        embedding_generator=torch.Generator().manual_seed(5),
+    )
+    assert torch.equal(own.head.weight, deep.head.weight)
+
+
+def test_a_tied_head_is_the_embedding(constants):
+    model = build(constants(tied_head=True))
+    assert model.head.weight is model.embed.weight
+    assert sum(d.role is Role.HEAD for _, d in described(model)) == 0
+
+
+def test_vectors_can_be_left_out(constants):
+    c = constants("decoder")
+    bare = build(c, trainable_vectors=False, generator=torch.Generator().manual_seed(1))
+    full = build(c, generator=torch.Generator().manual_seed(1))
+    assert all(d.is_matrix for _, d in described(bare))
+    tokens = torch.randint(50, (2, 6))
+    torch.testing.assert_close(bare(tokens), full(tokens), rtol=0, atol=1e-6)
+    no_bias = build(constants("decoder", bias=False))
+    assert {d.role for _, d in described(no_bias) if not d.is_matrix} == {Role.NORM_GAIN}
+
+
+def test_the_groups_carry_the_multipliers(constants):
+    m = {"norm-gain": 0.25, "output-bias": 0.5, "scaled": 2.0}
+    model = build(constants("encoder-decoder", multipliers=m))
+    groups = parameter_groups(model, 0.1)
+    optimizer = torch.optim.AdamW(groups)
+    by_id = {id(p): g["lr"] for g in optimizer.param_groups for p in g["params"]}
+    assert len(by_id) == len(list(model.parameters()))
+    for p, d in described(model):
+        assert by_id[id(p)] == pytest.approx(0.1 * m.get(d.role.value, 1.0))
+    assert "encoder/norm-gain" in {g["name"] for g in groups}
+    with pytest.raises(InputError, match="Linear"):
+        parameter_groups(torch.nn.Linear(2, 2), 0.1)
+
+
+def test_one_thousand_layers_build_quickly_and_stay_finite(constants):
+    c = constants(layers=1000, width=32, alpha=2000**0.5, beta=2000**-0.5, vocab=256)
+    model = build(c)
+    tokens = torch.randint(256, (1, 8))
+    loss = torch.nn.functional.cross_entropy(model(tokens)[0], tokens[0])
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+@pytest.mark.slow
+def test_one_thousand_layers_of_width_128_build_in_five_seconds(constants):
+    start = time.process_time()  # on one thread; other work on the machine does not count
+    build(constants(layers=1000, width=128))
+    assert time.process_time() - start < 5
+
+
+def test_meta_then_real(constants):
+    model = build(constants(), device="meta")
+    assert all(p.is_meta for p in model.parameters())
+    model.to_empty(device="cpu")
+    initialise_(model, generator=torch.Generator().manual_seed(2))
+    real = build(constants(), generator=torch.Generator().manual_seed(2))
+    for a, b in zip(model.parameters(), real.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"activation": "tanh"}, "gelu, relu, silu"),
+        ({"placement": "mid-ln"}, "post-ln"),
+        ({"norm": "batch"}, "layer, rms"),
+        ({"ffn": "moe"}, "ffn-swiglu"),
+        ({"ffn": "cross"}, "attend"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_by_name(constants, change, names):
+    with pytest.raises(InputError, match=names):
+        build(constants(**change))
+
+
+def test_pre_ln_has_no_alpha(constants):
+    from dataclasses import replace
+
+    c = replace(constants(alpha=2.0), placement="pre-ln")
+    with pytest.raises(InputError, match="alpha must be 1"):
+        build(c)
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, True])
+def test_bad_seeds(constants, seeds):
+    with pytest.raises(InputError, match="seeds"):
+        build(constants(), seeds=seeds)
