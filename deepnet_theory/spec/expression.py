@@ -194,7 +194,7 @@ def evaluate(expression: Expression, **values: float) -> float:
     """
     where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
     try:
-        value = fold(expression.root, FloatAlgebra(**values))
+        value: float = fold(expression.root, FloatAlgebra(**values))
     except KeyError as missing:
         raise InputError(f"{expression.text!r} needs a value for {missing.args[0]}") from None
     except (ArithmeticError, ValueError, TypeError):
@@ -342,7 +342,7 @@ class _Constant(OperatorAlgebra[Fraction]):
 
 def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
     try:
-        value = fold(node, _Constant(refuse))
+        value: Fraction = fold(node, _Constant(refuse))
     except ZeroDivisionError:
         raise refuse("an exponent divides by zero") from None
     if abs(value.numerator) > MAX_EXPONENT or value.denominator > MAX_EXPONENT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import sympy as sp
@@ -95,6 +96,7 @@ class PlacementLaw:
     feeds_beta: bool  # whether the forward pass sees the gains
 
 
+@cache
 def placement_law(placement: Placement) -> PlacementLaw:
     """Derive the law of a placement.
 

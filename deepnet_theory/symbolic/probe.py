@@ -64,10 +64,12 @@ def loss_increment(optimizer: Optimizer) -> Step:
 
 def _tidy(product: Any, entries: Any) -> Any:
     """g·sign(g) written |g|, and common factors taken out."""
-    unsigned = sp.expand(sp.simplify(product.replace(sp.sign, lambda a: a / sp.Abs(a))))
-    for entry in entries:
-        unsigned = unsigned.subs(entry**2 / sp.Abs(entry), sp.Abs(entry))
-    return sp.factor_terms(unsigned)
+    absolute = [sp.Symbol(f"a_{i}", positive=True) for i, _ in enumerate(entries)]
+    unsigned = sp.expand(product)
+    for entry, size in zip(entries, absolute, strict=True):
+        unsigned = unsigned.xreplace({sp.sign(entry): size / entry})
+    collected = sp.factor_terms(sp.expand(unsigned))
+    return collected.xreplace({a: sp.Abs(g) for a, g in zip(absolute, entries, strict=True)})
 
 
 def _equal_at_entries(g: Any, theta: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sympy as sp
@@ -18,7 +19,7 @@ from deepnet_theory.symbolic.branch import branch, delta, gain
 from deepnet_theory.symbolic.degree import Degrees
 from deepnet_theory.symbolic.nodes import coefficient
 from deepnet_theory.symbolic.placement_law import P, PlacementLaw
-from deepnet_theory.symbolic.symbols import alpha, beta
+from deepnet_theory.symbolic.symbols import beta
 
 # Roles whose parameters start at zero: the expression of an update of degree q > 0 in θ gives
 # them no step at all; libraries then take the ratio as 1, which is degree 0, as done here.
@@ -49,6 +50,7 @@ class Term:
         return self.gradient**degrees.p * self.size**q
 
 
+@cache
 def gains_product(sublayer: Sublayer) -> Any:
     """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
     return _at_common_gain(sublayer, coefficient(branch(sublayer)))
@@ -68,12 +70,17 @@ def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> Any:
     return law.weight.subs(P, gains_product(sublayer))
 
 
-def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> Iterator[Term]:
+@cache
+def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> tuple[Term, ...]:
     """The terms of a sublayer's matrices and vectors, and of its norm where one is given.
 
     The gradients come from transverse probes W = λU + δV: where the branch is normalised, the
     radial probe ∂/∂λ vanishes identically and says nothing of the gradient.
     """
+    return tuple(_terms(sublayer, law, norm))
+
+
+def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator[Term]:
     response = law.response.subs(P, gains_product(sublayer))
     for parameter in sublayer.parameters:
         moved = sp.expand(branch(sublayer, parameter.name).diff(delta).subs(delta, 0))
@@ -97,14 +104,3 @@ def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) ->
         raise ValueError(f"the scaled matrices of {sublayer.name} move the output differently")
     return found.pop()
 
-
-__all__ = [
-    "STARTS_AT_ZERO",
-    "Term",
-    "alpha",
-    "beta",
-    "branch_weight",
-    "gains_product",
-    "scaled_increment",
-    "terms",
-]

@@ -45,5 +45,5 @@ def test_the_folders_hold_what_their_files_say():
 
 
 def test_an_unknown_name_lists_the_valid_ones():
-    with pytest.raises(InputError, match="unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
+    with pytest.raises(InputError, match=r"unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
         choose("optimizer", "adamm", optimizers())
