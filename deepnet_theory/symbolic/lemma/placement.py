@@ -141,7 +141,8 @@ def directions(placement: Placement, alpha: sp.Symbol) -> Directions:
 
 def _evaluate(placement: Placement, size: Any, weight: Any, change: Any, alpha: Any) -> Signal:
     result = fold(placement.expression.root, _Directions(size, weight, change, alpha))
-    assert isinstance(result, Signal)
+    if not isinstance(result, Signal):
+        raise TypeError("an equation without a signal")
     return result
 
 

@@ -1,0 +1,172 @@
+"""The lemma route's statements against plain numbers that share no code with it."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.lemma import lemma_steps
+from deepnet_theory.symbolic.step import Step
+
+unit = st.floats(0.01, 0.99)
+positive = st.floats(0.1, 3.0)
+
+
+@cache
+def step(name: str, **select: str) -> Step:
+    selection = Selection(method="lemma", **{"optimizer": "sgd", **select})  # type: ignore[arg-type]
+    return next(s for s in lemma_steps(selection) if s.name == name)
+
+
+def value(expression: sp.Expr, **at: float) -> float:
+    by_name = {s.name: s for s in expression.free_symbols}
+    return float(expression.subs({by_name[k]: v for k, v in at.items() if k in by_name}))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 8))
+def test_a_softmax_average_is_never_longer_than_the_longest_token(
+    seed: int, tokens: int, width: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(tokens, width)) * generator.lognormal(size=(tokens, 1))
+    weights = np.exp(5 * generator.normal(size=tokens))
+    weights /= weights.sum()
+    lengths = np.linalg.norm(x, axis=1)
+    average = np.linalg.norm(weights @ x)
+    assert average <= (weights @ lengths) * (1 + 1e-12) <= lengths.max() * (1 + 1e-11)
+
+
+@given(unit, st.integers(1, 6))
+def test_the_average_of_correlated_tokens(rho: float, tokens: int) -> None:
+    """The quadratic form of the tokens' correlation matrix, at uniform weights."""
+    correlation = np.full((tokens, tokens), rho) + (1 - rho) * np.eye(tokens)
+    expected = np.full(tokens, 1 / tokens) @ correlation @ np.full(tokens, 1 / tokens)
+    found = value(step("average-with-uniform-weights").rhs, rho=rho, n=tokens)
+    assert math.isclose(found, expected, rel_tol=1e-12)
+
+
+def test_independent_tokens_lose_magnitude() -> None:
+    """Independent tokens average to 1/√n: the lemma's bound is far from an equality."""
+    found = step("average-with-uniform-weights").rhs
+    assert value(found, rho=0.0, n=1024) == 1 / 1024
+    assert value(found, rho=1.0, n=1024) == 1.0
+
+
+@given(positive, positive, positive)
+def test_derivatives_of_the_scalar_sublayer(alpha: float, v: float, w: float) -> None:
+    """Complex-step differentiation: exact to rounding, and no formula in common."""
+
+    def f(v: complex, w: complex) -> complex:
+        return (alpha + v * w) / (alpha**2 + (v * w) ** 2) ** 0.5
+
+    tiny = 1e-30
+    for name, along in (("v", f(v + tiny * 1j, w)), ("w", f(v, w + tiny * 1j))):
+        found = value(step(f"derivative-{name}").rhs, alpha=alpha, v=v, w=w, x=1.0)
+        assert math.isclose(found, along.imag / tiny, rel_tol=1e-9, abs_tol=1e-12)
+
+
+@given(unit, st.integers(1, 7))
+def test_the_four_products_of_jacobians(r: float, count: int) -> None:
+    products = np.array(
+        [
+            np.prod([(1 + s * r) / math.sqrt(1 + r * r) for s in signs])
+            for signs in product((1, -1), repeat=count)
+        ]
+    )
+    expected = {
+        "jacobian-geometric-mean": np.exp(np.log(products).mean()),
+        "jacobian-mean": products.mean(),
+        "jacobian-root-mean-square": math.sqrt((products**2).mean()),
+        "jacobian-all-positive": products.max(),
+    }
+    for name, truth in expected.items():
+        assert math.isclose(value(step(name).rhs, r=r, K=count), truth, rel_tol=1e-10), name
+    assert list(expected.values()) == sorted(expected.values()) or count == 1 or r < 1e-6
+
+
+@pytest.mark.parametrize("sublayers", [128, 2000])
+def test_the_published_inequality_fails_for_aligned_branches(sublayers: int) -> None:
+    """All signs positive at DeepNet's own α and β: Theorem 4.2's right side is exceeded by e^(S r).
+
+    The scalar stack is the paper's own; its output is differentiated in all v and w at once.
+    """
+    alpha, beta = sublayers**0.25, (4 * sublayers) ** -0.25
+    r = beta**2 / alpha
+
+    def output(gain: complex) -> complex:
+        x: complex = 1.0
+        for _ in range(sublayers):
+            x = x * (alpha + gain**2) / (alpha**2 + gain**4) ** 0.5
+        return x
+
+    change = output(beta + 1e-30j).imag / 1e-30  # every Δv = Δw = 1, so every ‖Δθ‖ = √2
+    published = sublayers * math.sqrt(2 * beta**2) / alpha * math.sqrt(2)
+    assert change / published > 2
+    # S log J = S (r − r²) + O(S r³), and the one derivative's (1 − r)/(1 + r²)^(3/2)
+    assert math.isclose(change / published, math.exp(sublayers * (r - r**2)), rel_tol=4 * r)
+
+
+def test_aligned_amplification_at_finite_depth() -> None:
+    found = step("aligned-amplification")
+    r, sublayers = 1e-3, 2000
+    jacobian = (1 + r) / math.sqrt(1 + r * r)
+    truth = sum(jacobian ** (sublayers - i) for i in range(1, sublayers + 1)) / sublayers
+    assert math.isclose(value(found.lhs, r=r, S=sublayers), truth, rel_tol=1e-9)
+    assert math.isclose(value(found.rhs, r=r, S=sublayers), truth, rel_tol=3 * r)
+
+
+def test_a_pre_ln_stream_in_independent_directions() -> None:
+    """Random orthogonal branches: the stream's size and what passes it, as the steps say."""
+    generator = np.random.default_rng(0)
+    width, sublayers, r, start = 48, 12, 0.6, 4
+    sizes, passed = [], []
+
+    def norm(x: np.ndarray) -> np.ndarray:
+        return math.sqrt(width) * x / np.linalg.norm(x)
+
+    def orthogonal() -> np.ndarray:
+        q, upper = np.linalg.qr(generator.normal(size=(width, width)))
+        return q * np.sign(np.diag(upper))  # Haar: without the signs q would lean to −1
+
+    for _ in range(400):
+        branches = [orthogonal() for _ in range(sublayers)]
+        x = norm(generator.normal(size=width))
+        moved = x
+        direction = generator.normal(size=width)
+        direction *= math.sqrt(width) / np.linalg.norm(direction)
+        for index, branch in enumerate(branches, start=1):
+            x = x + r * branch @ norm(x)
+            moved = moved + r * branch @ norm(moved)
+            if index == start:
+                moved = x + 1e-6 * direction
+        sizes.append(x @ x / width)
+        passed.append(((norm(moved) - norm(x)) @ (norm(moved) - norm(x))) / 1e-12 / width)
+    for found, samples in (
+        (step("stream-size", placement="pre-ln").rhs, sizes),
+        (step("stream-jacobians", placement="pre-ln").rhs, passed),
+    ):
+        truth = value(found, r=r, S=sublayers, i=start)
+        error = np.std(samples) / math.sqrt(len(samples))
+        # a norm takes the share 1/width of a change that lies along the stream
+        assert abs(np.mean(samples) - truth) < 4 * error + 2 * truth / width
+
+
+@pytest.mark.parametrize(("optimizer", "power"), [("sgd", 1), ("adam", 0)])
+def test_the_sum_far_from_the_identity(optimizer: str, power: int) -> None:
+    """Plain pre-LN (r = 1) in independent directions: log S for SGD, √S for Adam, not S."""
+    found = step("sum-without-near-identity", optimizer=optimizer, placement="pre-ln")
+    previous = 0.0
+    for sublayers in (10, 1000, 100_000):
+        truth = sum((1 + i) ** (-(1 + power) / 2) for i in range(1, sublayers + 1))
+        bound = value(found.rhs, r=1, S=sublayers)
+        assert previous < truth <= bound
+        assert bound - truth < 1.3  # the summand's fall from its first value, at most
+        previous = truth

@@ -1,0 +1,209 @@
+"""The lemma route's increments, balanced and closed, give the published rules."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import sympy as sp
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic import placement_law as matrix_law
+from deepnet_theory.symbolic.balance import Problem
+from deepnet_theory.symbolic.lemma import lemma_steps, products_at
+from deepnet_theory.symbolic.lemma.cross import crossings
+from deepnet_theory.symbolic.lemma.placement import P, directions
+from deepnet_theory.symbolic.monomial import solve
+from deepnet_theory.symbolic.symbols import M, N, alpha, beta, part_symbol
+
+
+def increments(**select: str) -> dict[str, sp.Expr]:
+    steps = lemma_steps(Selection(method="lemma", **select))  # type: ignore[arg-type]
+    return {s.name: s.rhs for s in steps if s.name.startswith(("increment-", "share-"))}
+
+
+def balanced(increment: sp.Expr, a: sp.Symbol, b: sp.Symbol, matrices: int = 2) -> tuple:
+    """α and β from ``increment = 1`` and the closure √(Σβ²) = 1/α."""
+    solution = solve([(increment, 1), (sp.sqrt(matrices) * b, 1 / a)], (a, b))
+    assert solution is not None and solution.unique
+    return solution.values[a], solution.values[b]
+
+
+def same(left: sp.Expr, right: sp.Expr) -> bool:
+    return sp.powdenest(sp.expand_power_base(left / right, force=True), force=True) == 1
+
+
+def test_encoder_of_deepnet() -> None:
+    a, b = balanced(increments(optimizer="sgd")["increment-encoder"], alpha, beta)
+    assert same(a, (2 * N) ** sp.Rational(1, 4))  # DeepNet, Figure 2
+    assert same(b, (8 * N) ** sp.Rational(-1, 4))
+
+
+def test_decoder_only_of_deepnet() -> None:
+    found = increments(optimizer="sgd", stack="decoder")
+    a, b = balanced(found["increment-decoder"], alpha, beta)
+    assert same(a, (2 * M) ** sp.Rational(1, 4))
+    assert same(b, (8 * M) ** sp.Rational(-1, 4))
+
+
+def test_encoder_and_decoder_of_deepnet_with_the_decimals_as_roundings() -> None:
+    found = increments(optimizer="sgd", stack="encoder-decoder")
+    knobs = {
+        part: [part_symbol(k, part, 2) for k in ("alpha", "beta")]
+        for part in ("encoder", "decoder")
+    }
+    decoder = balanced(found["increment-decoder"], *knobs["decoder"])
+    assert same(decoder[0], (3 * M) ** sp.Rational(1, 4))
+    assert same(decoder[1], (12 * M) ** sp.Rational(-1, 4))
+    at = dict(zip(knobs["decoder"], decoder, strict=True))
+    encoder = balanced(found["increment-encoder"].subs(at), *knobs["encoder"])
+    assert same(encoder[0], (N**4 * M / 27) ** sp.Rational(1, 16))
+    assert same(encoder[1], (256 * N**4 * M / 27) ** sp.Rational(-1, 16))
+    one = {N: 1, M: 1}
+    assert f"{sp.N(encoder[0].subs(one)):.2f}" == "0.81"  # the decimals that DeepNet prints
+    assert f"{sp.N(encoder[1].subs(one)):.2f}" == "0.87"
+    # the amplification that was passed on grows with the decoder's depth
+    assert same(found["increment-encoder"].subs(at) / found["increment-encoder-own"],
+                (M / 27) ** sp.Rational(1, 4) / 2)  # fmt: skip
+
+
+def test_pre_ln_with_sgd() -> None:
+    found = increments(optimizer="sgd", placement="pre-ln")["increment-encoder"]
+    assert alpha not in found.free_symbols
+    solution = solve([(found, 1)], (beta,))
+    assert solution is not None and same(solution.values[beta], (4 * N) ** -sp.Rational(1, 2))
+
+
+def test_a_normalised_branch_has_no_rule_by_beta_alone_under_lamb() -> None:
+    found = increments(optimizer="lamb", placement="res-post-ln")["increment-encoder"]
+    assert found == 4 * N / alpha
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        {"optimizer": o, "placement": p, "stack": s}
+        for o, p, s in product(
+            ("sgd", "adam", "lamb"), ("post-ln", "pre-ln"), ("encoder", "decoder")
+        )
+    ]
+    + [
+        {"optimizer": "adam", "stack": "encoder-decoder"},
+        {"optimizer": "sgd", "stack": "encoder-decoder"},
+        {"optimizer": "sgd", "layer": "attention,ffn:swiglu"},
+        {"optimizer": "adam", "layer": "ffn:swiglu"},
+        {"update": "-eta*g/sqrt(norm(g))", "placement": "post-ln"},
+    ],
+    ids=str,
+)
+def test_the_engine_balances_these_increments(select: dict[str, str]) -> None:
+    """At the rule that the engine solves for, the lemma's increment of every part is 1."""
+    selection = Selection(method="lemma", **select)  # type: ignore[arg-type]
+    found = {s.name: s.rhs for s in lemma_steps(selection) if s.name.startswith("increment-")}
+    parts = Problem(selection).balanced
+    values = {k: v for part in parts for k, v in part.solution.values.items()}
+    for part in parts:
+        own = part.amplification is not None and part.amplification.factor == 1
+        name = f"increment-{part.part.name}" + ("-own" if own else "")
+        at = found[name].subs(values).subs({N: sp.Rational(7, 2), M: sp.Rational(11, 3)})
+        assert abs(sp.N(at, 30) - 1) < 1e-25
+
+
+@pytest.mark.parametrize("form", ["worst-case", "independent"])
+def test_other_amplifications_enter_once_more_for_each_degree_in_the_gradient(form: str) -> None:
+    published, other = (
+        increments(optimizer="sgd", stack="encoder-decoder", amplification=a)["increment-encoder"]
+        for a in ("published", form)
+    )
+    alpha_d, beta_d = (part_symbol(k, "decoder", 2) for k in ("alpha", "beta"))
+    weight = beta_d**2 / alpha_d
+    aligned = M * weight
+    expected = aligned**2 if form == "worst-case" else M * weight**2
+    assert same(other / published, expected / aligned)
+
+
+@pytest.mark.parametrize("name", placements())
+def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: str) -> None:
+    found = directions(placements()[name], alpha)
+    law = matrix_law.placement_law(placements()[name])
+    at = {matrix_law.P: P}
+    assert same(found.weight, law.weight.subs(at))
+    assert same(found.leading, law.response.subs(at))
+
+
+@pytest.mark.parametrize(
+    ("equation", "final_norm"),
+    [
+        ("norm(branch(x))", False),  # no path
+        ("x + branch(branch(x))", True),
+        ("x + branch(x)", True),  # the stream grows by a factor in every sublayer
+        ("x + branch(norm(x))", False),  # nothing normalises the output
+        ("norm(alpha*x)", False),  # no branch
+        ("alpha", True),
+    ],
+)
+def test_an_equation_without_a_law_is_refused(equation: str, final_norm: bool) -> None:
+    from deepnet_theory.symbolic.lemma.placement import placement_steps
+    from deepnet_theory.symbolic.lemma.symbols import gains
+
+    with pytest.raises(Refusal, match="no law for the placement 'odd'"):
+        placement_steps(directions(Placement("odd", equation, final_norm), alpha), gains(2), alpha)
+
+
+def test_a_decoder_that_does_not_attend_is_refused() -> None:
+    selection = Selection(
+        method="lemma", optimizer="sgd", stack="encoder-decoder", layer="attention,ffn"
+    )
+    with pytest.raises(Refusal, match="no cross-attention"):
+        lemma_steps(selection)
+
+
+def test_two_cross_attentions_in_a_layer_amplify_twice() -> None:
+    layer = "attention,cross,cross,ffn"
+    assert crossings(stack("encoder-decoder", layer).parts[1]) == 2
+    single, double = (
+        increments(optimizer="sgd", stack="encoder-decoder", layer=of)["increment-encoder"]
+        for of in ("attention,cross,ffn", layer)
+    )
+    assert double == 2 * single
+
+
+def products_of(select: dict[str, str], part: int = 0) -> dict[str, str]:
+    """What the engine's rule does to the typical and to the worst product of Jacobians."""
+    found = Problem(Selection(**select)).balanced[part]  # type: ignore[arg-type]
+    (kind,) = found.kinds
+    steps = products_at(found.at_solution(kind.weight), N, found.sublayers, "encoder")
+    for step in steps:
+        assert step.check() is Verdict.PROVED
+        from dataclasses import replace
+
+        for wrong in (2 * step.rhs, -step.rhs, step.rhs * N ** sp.Rational(1, 16)):
+            assert replace(step, rhs=wrong).check() is Verdict.REFUTED
+    return {step.name.split("-encoder")[0]: step.because.split(": ")[-1] for step in steps}
+
+
+def test_what_deepnets_rule_does_to_products_of_jacobians() -> None:
+    """'Smaller than one, exponentially decaying' is no decay at the rule's own branch weight."""
+    found = products_of({"optimizer": "sgd", "method": "lemma"})
+    assert found["jacobian-geometric-mean"].endswith("so the product tends to 1")
+    assert found["jacobian-all-positive"].endswith("so the product tends to infinity")
+
+
+def test_with_adams_rule_even_the_worst_product_tends_to_one() -> None:
+    found = products_of({"optimizer": "adam"})
+    assert all(text.endswith("so the product tends to 1") for text in found.values())
+
+
+def test_with_lambs_rule_the_worst_product_stays_bounded() -> None:
+    found = products_of({"optimizer": "lamb"})
+    assert found["jacobian-geometric-mean"].endswith("so the product tends to 1")
+    assert found["jacobian-all-positive"].endswith("within a constant of 1")
+
+
+def test_a_branch_weight_that_does_not_shrink_has_no_leading_order() -> None:
+    with pytest.raises(ValueError, match="does not tend to 0"):
+        products_at(sp.Rational(1, 2), N, 2 * N, "encoder")
