@@ -20,6 +20,7 @@ from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.floor import crossings
 from deepnet_theory.symbolic.monomial import present
 from deepnet_theory.symbolic.nodes import ONES
+from deepnet_theory.symbolic.placement_law import scale_step
 from deepnet_theory.symbolic.predict import predictions
 from deepnet_theory.symbolic.probe import (
     derivative_steps,
@@ -39,8 +40,11 @@ from deepnet_theory.symbolic.symbols import DEPTHS, alpha, beta, eta
 Increments = dict[tuple[str, str], tuple[str, ...]]
 
 
-def derive(selection: Selection) -> Derivation:
+def derive(selection: Selection, background: bool = False) -> Derivation:
     """Derive the rule of a selection.
+
+    ``background`` puts before it what the probe rests on: the magnitude of a matrix, how far a
+    Xavier matrix is from orthogonal, and the identity ∂L/∂λ = ⟨∂L/∂W, U⟩.
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
@@ -48,6 +52,11 @@ def derive(selection: Selection) -> Derivation:
     problem.balanced  # noqa: B018  a refusal comes before any work on steps
     route = {"probe": _probe_route, "lemma": _lemma_route, "moments": _moment_route}
     steps, increments, given = route[selection.method](problem)
+    if background:
+        from deepnet_theory.symbolic import magnitude
+
+        steps = [*magnitude.magnitude_steps(), *steps]
+        given = (*given, *magnitude.given())
     ending, conclusion = conclusion_steps(problem, increments)
     found = tuple(shares(problem))
     rule = rule_of(problem)
@@ -93,7 +102,12 @@ def _probe_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
     """Su's route, one block of steps for each distinct sublayer of the stack."""
     selection = problem.selection
     placement, optimizer = selection.the_placement, selection.the_optimizer
-    steps = [homogeneity_step(optimizer, problem.degrees), loss_increment(optimizer)]
+    scaling = scale_step(placement)
+    steps = [
+        homogeneity_step(optimizer, problem.degrees),
+        loss_increment(optimizer),
+        *(() if scaling is None else (scaling,)),
+    ]
     by_sublayer: dict[str, tuple[str, ...]] = {}
     distinct: dict[str, Sublayer] = {
         s.name: s for part in selection.the_stack.parts for s in part.layer

@@ -21,6 +21,8 @@ from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.branch import branch, delta, transverse, x
 from deepnet_theory.symbolic.depth import rational
 from deepnet_theory.symbolic.nodes import Branch, Hadamard, Normalise, coefficient, split
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.step import Check, Step
 from deepnet_theory.symbolic.symbols import alpha
 
 P = sp.Symbol("P", positive=True)  # the product of a branch's gains
@@ -37,12 +39,12 @@ def _unit_identity(argument: Any) -> Any:
 
 @dataclass(frozen=True)
 class Residual(OperatorAlgebra[Any]):
-    """The algebra of a residual equation; ``inside`` stops before the outermost norm."""
+    """The algebra of a residual equation."""
 
     branch_of: Any  # argument → the branch as SymPy expression
     probe_gain: bool = False
     probe_bias: bool = False
-    inside: bool = False
+    rescale: bool = True  # whether a norm's argument is divided by its identity path's scalar
 
     def number(self, value: Fraction) -> Any:
         return rational(value)
@@ -56,7 +58,8 @@ class Residual(OperatorAlgebra[Any]):
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         if function == "branch":
             return self.branch_of(arguments[0])
-        value = Normalise(_unit_identity(arguments[0]))
+        argument = sp.expand(arguments[0])
+        value = Normalise(_unit_identity(argument) if self.rescale else argument)
         if self.probe_gain:
             value += delta * Hadamard(value, transverse("gain"))
         if self.probe_bias:
@@ -143,4 +146,30 @@ def _branch_weight(placement: Placement) -> Any:
     raise Refusal(
         f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
         "not an identity path plus one branch"
+    )
+
+
+def scale_step(placement: Placement) -> Step | None:
+    r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
+
+    None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
+    """
+    from deepnet_theory.symbolic.witness import scales_alike
+
+    written = sp.expand(
+        fold(placement.expression.root, Residual(lambda y: P * Branch(y), rescale=False))
+    )
+    simplified = residual(placement, lambda y: P * Branch(y))
+    if written == simplified:
+        return None
+    return Step(
+        name="norm-scale",
+        section="The sublayer",
+        lhs=written,
+        rhs=simplified,
+        relation=Relation.EQUAL,
+        because="a norm is homogeneous of degree 0 (up to its epsilon)",
+        source="Su, §Feed-forward gradient",
+        establishes=(P,),
+        checks=(Check("explicit matrices", scales_alike),),
     )

@@ -21,6 +21,7 @@ from deepnet_theory.symbolic.branch import delta, direction, gain, memory, trans
 from deepnet_theory.symbolic.nodes import (
     ONES,
     Activation,
+    Branch,
     DirectionalDifferential,
     Hadamard,
     MatrixMap,
@@ -105,7 +106,13 @@ def central_difference(f: Callable[[float], Rows]) -> Rows:
     return scale(combine(scale(near, 8.0), far, -1.0), 1.0 / (12 * STEP))
 
 
+def any_branch(a: Rows) -> Rows:
+    """A branch of no particular form, for statements that hold whatever the branch is."""
+    return [[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a]
+
+
 _MAPS: dict[type[MatrixMap], Callable[[Rows], Rows]] = {
+    Branch: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
@@ -276,3 +283,16 @@ class _Branch:
         if function == "hadamard":
             return hadamard(*arguments)
         return {"phi": leaky_relu, "softmax": softmax, "T": transposed}[function](arguments[0])
+
+
+def scales_alike(step: Any) -> bool:
+    """Both sides of a step in x, α and P, evaluated with an arbitrary branch, agree."""
+    from deepnet_theory.spec.placement import placement
+    from deepnet_theory.spec.sublayer import sublayer
+    from deepnet_theory.symbolic.placement_law import P
+    from deepnet_theory.symbolic.symbols import alpha
+
+    witness = Witness(sublayer("ffn"), placement("post-ln"))
+    witness.values[P] = 0.7
+    sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
+    return distance(*sides) < TOLERANCE
