@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ FIRST_ETA = 1e-3
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
 LINEAR = 0.01  # the second-order part is kept under this
 ATTEMPTS = 6
+LAYERS_DRAWN = 256  # a shallow stack's weights are drawn again until so many layers were drawn …
+MOST_DRAWS = 8  # … or so many times
 
 Chosen = Callable[[Description], bool]
 
@@ -31,9 +34,10 @@ class ModelUpdate:
     r"""One measured step at one depth; per-seed values as tuples.
 
     ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
-    over the width, averaged over tokens. ``second_order`` is the part of ΔF that is not linear
-    in η, rounding included; ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value
-    became infinite or NaN.
+    over the width, averaged over tokens and over draws of the branch weights;
+    ``first_draw`` the same of the first draw alone, to which the losses belong.
+    ``second_order`` is the part of ΔF that is not linear in η, rounding included;
+    ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value became infinite or NaN.
     """
 
     depth: Depth
@@ -41,6 +45,7 @@ class ModelUpdate:
     values: tuple[float, ...]
     second_order: float
     relative_change: float
+    first_draw: tuple[float, ...]
     losses: tuple[float, ...]
     loss_changes: tuple[float, ...]
     first_order: tuple[float, ...]
@@ -53,10 +58,19 @@ class ModelUpdate:
             "eta": self.eta,
             "second_order": self.second_order,
             "relative_change": self.relative_change,
+            "first_draw": list(self.first_draw),
             "losses": list(self.losses),
             "loss_changes": list(self.loss_changes),
             "first_order": list(self.first_order),
         }
+
+
+def draws_at(depth: Depth) -> int:
+    """How often the branch weights of a depth are drawn: the noise of shallow stacks is larger.
+
+    It depends on the depth alone, so that a depth's values are the same in every list.
+    """
+    return min(max(LAYERS_DRAWN // sum(depth.values()), 1), MOST_DRAWS)
 
 
 def measure_model_update(
@@ -66,6 +80,7 @@ def measure_model_update(
     settings: Settings,
     *,
     eta: float = FIRST_ETA,
+    draws: int = 1,
     chosen: Chosen | None = None,
 ) -> ModelUpdate:
     r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
@@ -75,7 +90,8 @@ def measure_model_update(
 
     .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
 
-    is half of it. ``chosen`` restricts the step to some of the parameters: a share of ΔF.
+    is half of it. Each of the ``draws`` draws the branch weights anew for the same data.
+    ``chosen`` restricts the step to some of the parameters: a share of ΔF.
     """
     best: ModelUpdate | None = None
     for _ in range(ATTEMPTS):
@@ -99,7 +115,23 @@ def measure_model_update(
         else:
             eta *= RELATIVE_CHANGE / found.relative_change
     assert best is not None
-    return best
+    if draws == 1 or best.finding or not best.relative_change:
+        return best
+    more = [
+        _step(Trial(selection, rule, depth, settings, draw=draw, twin=True), best.eta, chosen)
+        for draw in range(1, draws)
+    ]
+    return _average([best, *more])
+
+
+def _average(drawn: list[ModelUpdate]) -> ModelUpdate:
+    """One model update of several draws: the mean of values, the root mean square of parts."""
+    return replace(
+        drawn[0],
+        values=tuple(fmean(one) for one in zip(*(u.values for u in drawn), strict=True)),
+        second_order=math.sqrt(fmean(u.second_order**2 for u in drawn)),
+        finding=next((u.finding for u in drawn if u.finding), ""),
+    )
 
 
 def _badness(update: ModelUpdate) -> float:
@@ -140,6 +172,7 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         depth=trial.depth,
         eta=eta,
         values=tuple(values.tolist()),
+        first_draw=tuple(values.tolist()),
         second_order=0.0 if not change.any() else float(bend),
         relative_change=float(relative),
         losses=tuple(losses[:-1].tolist()),
@@ -152,7 +185,7 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
 def _nothing(trial: Trial, eta: float) -> ModelUpdate:
     """A step of no parameters moves nothing."""
     zeros = (0.0,) * (trial.seeds - 1)
-    return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros)
+    return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros, zeros)
 
 
 @torch.no_grad()

@@ -44,10 +44,10 @@ class Probe:
 
     @property
     def values(self) -> Tensor:
-        """‖ΔF‖/η of every seed: (seeds,)."""
-        return torch.tensor(self.model_update.values, dtype=torch.float64)
+        """‖ΔF‖/η of every seed, of the weights that :meth:`trial` draws: (seeds,)."""
+        return torch.tensor(self.model_update.first_draw, dtype=torch.float64)
 
-    def share(self, chosen: Chosen) -> Tensor:
+    def share(self, chosen: Chosen, draws: int = 1) -> Tensor:
         """‖ΔF‖/η when only the ``chosen`` parameters are stepped: (seeds,)."""
         found = measure_model_update(
             self.selection,
@@ -55,6 +55,7 @@ class Probe:
             self.depth,
             self.settings,
             eta=self.model_update.eta,
+            draws=draws,
             chosen=chosen,
         )
         return torch.tensor(found.values, dtype=torch.float64)

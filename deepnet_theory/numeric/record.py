@@ -125,7 +125,7 @@ def _read(data: Mapping[str, Any]) -> Record:
         key = depth_key(step["depth"])
         numbers = {
             name: tuple(_number(v) for v in step[name])
-            for name in ("losses", "loss_changes", "first_order")
+            for name in ("first_draw", "losses", "loss_changes", "first_order")
         }
         record.updates[key] = ModelUpdate(
             depth={k: int(n) for k, n in step["depth"].items()},

@@ -14,6 +14,7 @@ from deepnet_theory.spec.verdict import Verdict
 
 CONFIDENCE = 0.95
 TOLERANCE = 0.05  # an exponent within this distance of the prediction is equivalent to it
+SETTLED = TOLERANCE / 2  # a local slope this close to the deeper ones has settled
 
 Array = NDArray[np.float64]
 
@@ -116,7 +117,7 @@ def fit_exponent(
     """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
 
     Finite depth bends the line. The least depth is left out as long as the local slope that
-    leads away from it differs from the slope of what lies deeper, by more than the tolerance
+    leads away from it differs from the slope of what lies deeper, by more than half the tolerance
     and by more than the seeds' noise; three depths always remain. Seeds are paired: each
     contributes its own slope, and the interval is over those. Seeds whose values are not all
     positive and finite are left out.
@@ -131,7 +132,7 @@ def fit_exponent(
         near = _slopes_where((d >= first) & (d <= second), x, y, labels)
         deep = _slopes_where(d >= second, x, y, labels)
         bend = t_interval(np.subtract(near, deep))
-        if abs(bend.estimate) <= TOLERANCE or 0.0 in bend:
+        if abs(bend.estimate) <= SETTLED or 0.0 in bend:
             break
         starts.pop(0)
     per_seed = _slopes_where(d >= starts[0], x, y, labels)

@@ -72,8 +72,8 @@ class Trial:
     """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
 
     Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
-    same ones at every depth; branch weights are drawn anew at each depth. With ``twin`` one
-    more seed is added, a copy of the first.
+    same ones at every depth; branch weights are drawn anew at each depth, and again for each
+    ``draw``. With ``twin`` one more seed is added, a copy of the first.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Trial:
         settings: Settings,
         *,
         seeds: int | None = None,
+        draw: int = 0,
         twin: bool = False,
     ) -> None:
         self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
@@ -93,7 +94,7 @@ class Trial:
         self.model: Model = build(
             constants_for(selection, rule, depth, settings),
             seeds=self.seeds,
-            generator=generator_for(settings.seed, f"branches {depth_key(depth)}"),
+            generator=generator_for(settings.seed, f"branches {depth_key(depth)} {draw}"),
             embedding_generator=generator_for(settings.seed, "embedding and head"),
             dtype=settings.torch_dtype,
             trainable_vectors=settings.step == "all",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from deepnet_theory.numeric.model_update import (
     FIRST_ETA,
     LINEAR,
     ModelUpdate,
+    draws_at,
     measure_model_update,
 )
 from deepnet_theory.numeric.probe import Probe
@@ -196,12 +198,16 @@ def _measure(
         report(done, total, f"model update at depth {key}")
         if key not in record.updates:
             eta = record.next_eta(depth) or FIRST_ETA
-            record.updates[key] = measure_model_update(selection, rule, depth, settings, eta=eta)
+            record.updates[key] = measure_model_update(
+                selection, rule, depth, settings, eta=eta, draws=draws_at(depth)
+            )
         probe = Probe(selection, rule, depth, settings, record.updates[key])
         for plan in plans:
             share = plan.prediction.share
             if share != ALL and key not in record.samples.setdefault(plan.key, {}):
-                record.samples[plan.key][key] = probe.share(share_of(share)).tolist()
+                record.samples[plan.key][key] = probe.share(
+                    share_of(share), draws_at(depth)
+                ).tolist()
         done += cost
         if keys:
             report(done, total, f"assumptions at depth {key}")
@@ -254,16 +260,19 @@ def _exponent(plan: Plan, record: Record, depths: Sequence[Depth]) -> Exponent:
     prediction = plan.prediction
     variable, share = prediction.variable, prediction.share
     predicted = None if prediction.exponent is None else float(prediction.exponent)
+    rivals = [(name, float(e)) for name, e in prediction.rivals]
     if share != ALL:
         there = record.samples.get(plan.key, {})
         depths = [d for d in depths if depth_key(d) in there]
     if not (_varies_alone(variable, depths) if not plan.total else len(depths) > 1):
-        nan = float("nan")
+        nan = math.nan
         because = "too few depths were measured"
-        return Exponent(variable, share, nan, nan, nan, predicted, Verdict.UNDECIDED, because)
+        return Exponent(
+            variable, share, nan, nan, nan, predicted, Verdict.UNDECIDED, because, None,
+            tuple(rivals),
+        )  # fmt: skip
     values = _values(record, share, plan.key, depths)
     fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
-    rivals = [(name, float(e)) for name, e in prediction.rivals]
     verdict, because = judge(fit.interval, predicted, rivals)
     if plan.total:
         because = f"all depths grow together, so the exponents add; {because}"
@@ -286,6 +295,7 @@ def _exponent(plan: Plan, record: Record, depths: Sequence[Depth]) -> Exponent:
         verdict=verdict,
         because=because,
         fitted_from=fit.fitted_from,
+        rivals=tuple(rivals),
     )
 
 
