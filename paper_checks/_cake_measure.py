@@ -1,0 +1,242 @@
+"""What the claims of the layer cake, the norm note and the paper measure in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.statistics import Interval, slopes, t_interval
+from deepnet_theory.numeric.step import only
+from deepnet_theory.numeric.trace import Trace, take_trace
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import Description
+from deepnet_theory.spec.claim import Context
+from deepnet_theory.spec.rule import Rule, own_rule
+from deepnet_theory.spec.selection import Selection
+
+ENCODER = ("encoder",)
+PLAIN = own_rule(ENCODER, "1", "1")
+DEEPNORM = own_rule(ENCODER, "(2*N)**(1/4)", "(8*N)**(-1/4)")  # as published
+
+
+def settings(context: Context, **chosen: Any) -> Settings:
+    """Small stacks on one thread, drawn from the context's seed."""
+    small = {"width": 32, "heads": 4, "tokens": 16, "seeds": 8, "device": "cpu"}
+    return Settings(**{**small, "seed": context.seed, **chosen})
+
+
+def updates(
+    selection: Selection,
+    rule: Rule,
+    depths: Sequence[int],
+    given: Settings,
+    chosen: Callable[[Description], bool] | None = None,
+) -> np.ndarray:
+    """‖ΔF‖/η per token after one step, (seeds, depths)."""
+    symbol = selection.the_stack.depths[0]
+    found = [
+        measure_model_update(selection, rule, {symbol: n}, given, chosen=chosen).values
+        for n in depths
+    ]
+    return np.array(found).T
+
+
+def trace(selection: Selection, rule: Rule, layers: int, given: Settings) -> Trace:
+    """One recorded forward and backward pass of a stack of one part."""
+    return take_trace(Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given))
+
+
+def power(x: Sequence[float], values: Any) -> Interval:
+    """The log–log slope of ``values`` (seeds, points) over all points, seeds paired."""
+    y = np.log(np.asarray(values, dtype=float))
+    return t_interval(slopes(np.log(np.asarray(x, dtype=float)), y))
+
+
+def rate(x: Sequence[float], values: Any) -> Interval:
+    """The slope of log ``values`` (seeds, points) in x itself: an exponential's rate."""
+    y = np.log(np.asarray(values, dtype=float))
+    return t_interval(slopes(np.asarray(x, dtype=float), y))
+
+
+def mean(values: Any) -> Interval:
+    """Mean over seeds with Student's interval."""
+    return t_interval(np.asarray(values, dtype=float))
+
+
+def generator(context: Context, purpose: int = 0) -> torch.Generator:
+    """A generator of the context's seed, one for each purpose."""
+    return torch.Generator().manual_seed(1000 * context.seed + purpose)
+
+
+# ---- steps of chosen directions ------------------------------------------------------------
+
+
+@torch.no_grad()
+def moved(trial: Trial, changes: dict[int, Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
+    """ΔF to first order, (k, batch, tokens, d): the central difference of two opposite steps."""
+    kept = [p.clone() for p in parameters]
+    outputs = []
+    for sign in (1.0, -1.0):
+        for p, old in zip(parameters, kept, strict=True):
+            p.copy_(old + sign * changes[id(p)])
+        outputs.append(trial.output().double())
+    for p, old in zip(parameters, kept, strict=True):
+        p.copy_(old)
+    return (outputs[0] - outputs[1]) / 2
+
+
+def directions(
+    trial: Trial,
+    kind: str,
+    step: float,
+    chosen: Callable[[Description], bool] = lambda _: True,
+    seed: int = 0,
+) -> tuple[dict[int, Tensor], list[tuple[nn.Parameter, Description]]]:
+    """Δθ of every chosen matrix: the SGD step, or Gaussian directions of the same norms.
+
+    ``step`` is the norm of the whole Δθ of a seed, small enough for a first order.
+    """
+    group = [(p, d) for p, d in trial.parameters() if chosen(d)]
+    parameters = [p for p, _ in group]
+    with only(trial.model, parameters):
+        trial.loss(trial.output()).sum().backward()  # type: ignore[no-untyped-call]
+        gradients = {id(p): p.grad for p in parameters}
+    total = torch.sqrt(sum((norms(g) ** 2 for g in gradients.values()), torch.tensor(0.0)))
+    source = torch.Generator().manual_seed(seed)
+    found = {}
+    for p in parameters:
+        change = gradients[id(p)]
+        if kind == "random":
+            drawn = torch.randn(p.shape, generator=source, dtype=p.dtype)
+            change = drawn * (norms(change) / norms(drawn)).view(-1, 1, 1)
+        elif kind != "gradient":
+            raise ValueError(kind)
+        found[id(p)] = -step * change / total.view(-1, 1, 1)
+    return found, group
+
+
+def norms(x: Tensor) -> Tensor:
+    """The Frobenius norm of each seed: (k, …) → (k,)."""
+    return x.flatten(1).norm(dim=1)
+
+
+def sublayer_norms(
+    changes: dict[int, Tensor], group: Sequence[tuple[nn.Parameter, Description]]
+) -> Tensor:
+    """‖Δθ_i‖ of each sublayer over its scaled matrices, (sublayers, seeds)."""
+    squares: dict[tuple[Any, ...], Tensor] = {}
+    for p, d in group:
+        key = (d.part, d.layer, d.sublayer)
+        squares[key] = squares.get(key, 0) + norms(changes[id(p)]).double() ** 2  # type: ignore[operator]
+    return torch.stack(list(squares.values())).sqrt()
+
+
+def per_token(change: Tensor) -> Tensor:
+    """The mean over tokens of ‖Δx_p‖ of each seed: (k,)."""
+    return change.norm(dim=-1).flatten(1).mean(1)
+
+
+def bound_ratio(
+    selection: Selection,
+    rule: Rule,
+    layers: int,
+    given: Settings,
+    kind: str,
+    chosen: Callable[[Description], bool] = lambda d: d.role.value == "scaled",
+    step: float = 1e-5,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""The change of the output over Σ √(v²+w²)/α ‖Δθ_i‖: the mean token's, and the worst's.
+
+    v = w = β of each sublayer; float64, so that a step of 10⁻⁵ is far from rounding.
+    """
+    symbol = selection.the_stack.depths[0]
+    trial = Trial(selection, rule, {symbol: layers}, given)
+    changes, group = directions(trial, kind, step, chosen, given.seed)
+    delta = moved(trial, changes, [p for p, _ in group])
+    alpha, beta = rule.entry(selection.the_stack.parts[0].name, "*").at(**{symbol: layers})
+    bound = math.sqrt(2) * beta / alpha * sublayer_norms(changes, group).sum(0)
+    sizes = delta.norm(dim=-1).flatten(1)
+    return (sizes.mean(1) / bound).numpy(), (sizes.amax(1) / bound).numpy()
+
+
+# ---- through a stack, and inside it --------------------------------------------------------
+
+
+@torch.no_grad()
+def through_stack(
+    selection: Selection, rule: Rule, depths: Sequence[int], given: Settings, common: bool = False
+) -> np.ndarray:
+    """‖ΔF‖/‖Δx‖ of a small random change of the input, (seeds, depths), in float64.
+
+    ``common`` moves all tokens of a sequence the same way.
+    """
+    symbol = selection.the_stack.depths[0]
+    columns = []
+    for n in depths:
+        trial = Trial(selection, rule, {symbol: n}, given)
+        x = trial.inputs[-1]
+        g = torch.Generator().manual_seed(given.seed + 77)
+        shape = (*x.shape[:-2], 1, x.shape[-1]) if common else x.shape
+        v = torch.randn(shape, generator=g, dtype=x.dtype).expand(x.shape)
+        v = v - v.mean(-1, keepdim=True)
+        # a change along a normalised token leaves with the first norm: take the tangent part
+        v = 1e-5 * (v - (v * x).sum(-1, keepdim=True) / (x * x).sum(-1, keepdim=True) * x)
+        change = (trial.model.body(x + v) - trial.model.body(x - v)) / 2
+        columns.append((norms(change) / norms(v)).numpy())
+    return np.array(columns).T
+
+
+@torch.no_grad()
+def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
+    """The site, the input x and the branch's output G(x) of every residual sublayer."""
+    found: list[tuple[Any, Tensor, Tensor]] = []
+    handles = []
+    for residual in trial.model.residuals():
+        kept: list[Tensor] = []
+
+        def before(_: nn.Module, args: tuple[Any, ...], kept: list[Tensor] = kept) -> None:
+            kept[:] = [args[0]]
+
+        def branch(
+            _: nn.Module,
+            __: tuple[Any, ...],
+            output: Tensor,
+            kept: list[Tensor] = kept,
+            site: Any = residual.site,
+        ) -> None:
+            found.append((site, kept[0], output))
+
+        handles.append(residual.register_forward_pre_hook(before))
+        handles.append(residual.branch.register_forward_hook(branch))
+    try:
+        trial.output()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+# ---- one feed-forward sublayer as §5.1 of the layer cake draws it --------------------------
+
+
+def feed_forward(
+    source: torch.Generator, draws: int, d: int, m: int, v: float, w: float
+) -> tuple[Tensor, Tensor]:
+    """W (draws, d, m) of variance 2w²/d and V (draws, m, d) of variance v²/m, in float64."""
+    W = w * math.sqrt(2 / d) * torch.randn(draws, d, m, generator=source, dtype=torch.float64)
+    V = v * math.sqrt(1 / m) * torch.randn(draws, m, d, generator=source, dtype=torch.float64)
+    return W, V
+
+
+def normalised(source: torch.Generator, *shape: int) -> Tensor:
+    """Tokens of mean 0 and variance 1 over the last axis, in float64."""
+    x = torch.randn(*shape, generator=source, dtype=torch.float64)
+    x = x - x.mean(-1, keepdim=True)
+    return x / x.square().mean(-1, keepdim=True).sqrt()

@@ -1,0 +1,111 @@
+"""E z_i² = α² + v²w², and ‖z‖ ≈ √(d(α² + v²w²))."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+
+MOMENT, CENTRED, SIZE, XAVIER, CORRECTED = (
+    "E z_i² averaged over i, Gaussian W and V, the true ReLU mask",
+    "E z_i = 0 over W and V, for every x",
+    "‖z‖ is within O(d^{−1/2}) of √(d(α² + v²w²))",
+    "with Xavier's variance 2/(d + m), as DeepNet initialises",
+    "with Xavier's variance: α² + 2dm/(d + m)² · v²w²",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Exact contraction with the half-Gaussian moment, draws of W and V, and built stacks."""
+    import sympy as sp
+
+    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic.moments import Gaussian, Index, Known, Tensor, expect
+    from paper_checks._cake_findings import agrees, exponent, proved, within
+    from paper_checks._cake_measure import (
+        PLAIN, feed_forward, generator, mean, normalised, np, power, residual_sums, settings, torch,
+    )  # fmt: skip
+
+    a, v, w, t, s, norm = sp.symbols("alpha v w t s X", positive=True)
+    d, m = sp.symbols("d m", integer=True, positive=True)
+    half = sp.integrate(
+        t**2 * sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi)), (t, 0, sp.oo)
+    )
+    # given x, (xW)_k is Gaussian of variance 2w²|x|²/d, so relu(xW)_k has second moment half of it
+    hidden = half.subs(s, sp.sqrt(2 * w**2 * norm**2 / d))
+    i, k = Index("i", d), Index("k", m)
+    V, h, x = Tensor("V", (m, d), Gaussian(v**2 / m)), Tensor("h", (m,)), Tensor("x", (d,))
+    z = a * x[i] + (h[k] * V[k, i]).sum(k)
+    H = sp.Symbol("H", positive=True)
+    known = (Known(H, (h[k] * h[k]).sum(k), 2), Known(norm, (x[i] * x[i]).sum(i), 2))
+    square = expect((z * z).sum(i), known).subs(H**2, m * hidden)
+    first = expect((h[k] * V[k, i]).sum(k))
+    second = sp.simplify(square.subs(norm, sp.sqrt(d)) / d)
+
+    widths = context.pick((16, 32, 64), (16, 32, 64, 128))
+    spread, levels = [], []
+    for width in widths:
+        g = generator(context, width)
+        W, V_ = feed_forward(g, context.pick(400, 800), width, 2 * width, 0.8, 0.7)
+        xs = normalised(g, len(W), 1, width)
+        out = 1.5 * xs + torch.relu(xs @ W) @ V_
+        ratio = out.square().sum(-1).flatten() / (width * (1.5**2 + 0.56**2))
+        levels.append(mean(ratio))
+        spread.append([float(r.sqrt().sub(1).square().mean().sqrt()) for r in ratio.chunk(10)])
+    real = []
+    for ffn_ratio in (1.0, 4.0):
+        given = settings(context, width=64, seeds=16, ffn_ratio=ffn_ratio)
+        sums = residual_sums(Trial(Selection(optimizer="sgd"), PLAIN, {"N": 3}, given))
+        out = [o.square().mean(-1).flatten(1).mean(1) for site, _, o in sums if site.kind == "ffn"]
+        real.append(mean(torch.stack(out).mean(0).double().numpy()))
+    four = real[1]
+    expected = 2 * 4 / 25
+    return (
+        proved(
+            MOMENT,
+            sp.simplify(second - a**2 - v**2 * w**2) == 0 and all(map(agrees, levels)),
+            f"contraction gives {second}; drawn over predicted {[round(l.estimate, 4) for l in levels]} at d = {widths}",
+        ),
+        proved(CENTRED, first == 0, "V is centred and independent of the hidden layer"),
+        exponent(
+            SIZE,
+            power(widths, np.array(spread).T),
+            -0.5,
+            (("no concentration", 0.0), ("1/d", -1.0)),
+            0.15,
+            what="relative spread of ‖z‖ against d, exponent",
+        ),
+        within(
+            XAVIER,
+            four,
+            0.95,
+            1.05,
+            "E‖FFN(x)‖²/d in built stacks, m = 4d, β = 1 (the formula says 1)",
+        ),
+        within(
+            CORRECTED,
+            four,
+            0.9 * expected,
+            1.1 * expected,
+            "the same against 2dm/(d + m)² = 0.32",
+            square=[real[0].estimate, real[0].low, real[0].high],
+        ),
+    )
+
+
+CLAIM = Claim(
+    name="cake-ffn-moment",
+    source="Transformer layer cake (AI推公式), §5.1, E[z_i], E[z_i²], E‖z‖²",
+    statement="E z_i = 0, E z_i² = α² + v²w², E‖z‖² = d(α² + v²w²), hence ‖z‖ ≈ √(d(α² + v²w²)).",
+    conditions="‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 256; built torch stacks with Xavier's variance at m = d and m = 4d",
+    recorded=(
+        Ruling(MOMENT, Verdict.PROVED),
+        Ruling(CENTRED, Verdict.PROVED),
+        Ruling(SIZE, Verdict.SUPPORTED),
+        Ruling(XAVIER, Verdict.REFUTED),
+        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="d = 1, m = 4, x = 1, Xavier variance 2/5 for both: E FFN² = ½·4·(2/5)² = 0.32, not v²w² = 1.",
+    corrected="E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² + 2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d).",
+    check=check,
+    seconds=2.0,
+)

@@ -1,0 +1,120 @@
+"""E‖∂f/∂θ‖² = (v² + w²)/α²."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+
+LEADING, EQUALITY, BOUND, MATRIX, CORRECTED = (
+    "scalar sublayer, leading order in r",
+    "scalar sublayer, as an equality at any r",
+    "scalar sublayer with random sign, as an upper bound at any r",
+    "matrices: the size of ∂x_{l+1}/∂θ does not depend on width",
+    "matrices: the squared Frobenius norm is (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d)",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Quadrature over x and I for the scalars; torch Jacobians of a feed-forward sublayer."""
+    import sympy as sp
+
+    from paper_checks._cake_findings import exponent, proved, within
+    from paper_checks._cake_measure import mean, power
+
+    x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
+    square = sp.Integer(0)
+    for sign in (1, -1):
+        f = (a + sign * v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
+        square += (sp.diff(f, v) ** 2 + sp.diff(f, w) ** 2) / 2
+    second = sp.Symbol("E", positive=True)  # E x², the only moment that enters
+    exact = sp.expand(square.subs(x, sp.sqrt(second))).subs(second, 1)
+    ratio = sp.simplify(exact.subs(v, r * a / w) / ((v**2 + w**2) / a**2).subs(v, r * a / w))
+    below = sp.factor(1 - ratio)
+    widths = context.pick((16, 32, 64), (16, 32, 64, 128))
+    seeds = context.pick(32, 64)
+    squares = _jacobians(context, widths, seeds)
+    growth = power(widths, squares)
+    # d·m·w² through V and d²v²/2 through W at v = w = 1/2, m = 4d; the norm takes α² + v²w² out
+    # and removes two of the d directions
+    flat = [
+        mean(column / ((d * d + d * d / 8) / (4 + 1 / 16) * (1 - 2 / d)))
+        for d, column in zip(widths, squares.T, strict=True)
+    ]
+    return (
+        proved(
+            LEADING,
+            sp.limit(ratio, r, 0) == 1,
+            f"exact over leading order is {ratio}, which tends to 1",
+        ),
+        proved(
+            EQUALITY,
+            sp.simplify(ratio - 1) == 0,
+            f"the ratio is {ratio}: {ratio.subs(r, 1)} at r = 1",
+        ),
+        proved(
+            BOUND,
+            bool(sp.numer(below).subs(r, sp.Rational(1, 2)) > 0)
+            and sp.simplify(below * (1 + r**2) ** 2 - r**2 * (r**2 + 2)) == 0,
+            "1 − ratio = r²(2 + r²)/(1 + r²)² ≥ 0",
+        ),
+        exponent(
+            MATRIX,
+            growth,
+            0.0,
+            what="squared Jacobian against d at m = 4d, exponent",
+            widths=list(widths),
+        ),
+        within(
+            CORRECTED,
+            flat[-1],
+            0.9,
+            1.1,
+            f"measured over predicted at d = {widths[-1]}",
+            all_widths=[f.estimate for f in flat],
+            widths=list(widths),
+        ),
+    )
+
+
+def _jacobians(context, widths, seeds):  # type: ignore[no-untyped-def]
+    """‖∂LN(αx + relu(xW)V)/∂(W, V)‖_F², (seeds, widths), α = 2, v = w = 1/2, as the cake draws W, V."""
+    import numpy as np
+    import torch
+    from torch.nn.functional import layer_norm
+
+    table = []
+    for seed in range(seeds):
+        row = []
+        for d in widths:
+            g = torch.Generator().manual_seed(1000 * context.seed + seed)
+            m = 4 * d
+            x = layer_norm(torch.randn(d, generator=g, dtype=torch.float64), (d,))
+            W = 0.5 * (2 / d) ** 0.5 * torch.randn(d, m, generator=g, dtype=torch.float64)
+            V = 0.5 * (1 / m) ** 0.5 * torch.randn(m, d, generator=g, dtype=torch.float64)
+            W.requires_grad_(), V.requires_grad_()
+            out = layer_norm(2 * x + torch.relu(x @ W) @ V, (d,))
+            grads = torch.autograd.grad(
+                out, (W, V), torch.eye(d, dtype=torch.float64), is_grads_batched=True
+            )
+            total = sum(float(gr.square().sum()) for gr in grads)
+            row.append(total)
+        table.append(row)
+    return np.array(table)
+
+
+CLAIM = Claim(
+    name="cake-parameter-norm",
+    source="Transformer layer cake (AI推公式), §4.2, second supplement, and §4.3, E‖∂x_{l+1}/∂θ_l‖²",
+    statement="E‖∂f_l/∂θ_l‖² = (v_l² + w_l²)/α² with E x² = 1, so ‖∂f_l/∂θ_l‖ ≈ √(v_l² + w_l²)/α.",
+    conditions="scalars with E x² = 1, fair sign I; matrices: Gaussian W, V with variances 2w²/d and v²/m, d from 8 to 64, m = 4d",
+    recorded=(
+        Ruling(LEADING, Verdict.PROVED),
+        Ruling(EQUALITY, Verdict.REFUTED),
+        Ruling(BOUND, Verdict.PROVED),
+        Ruling(MATRIX, Verdict.REFUTED),
+        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="α = v = w = 1: E‖∂f/∂θ‖² = 1/2, the formula says 2.",
+    corrected="Scalars: E‖∂f/∂θ‖² = (v² + w²)/α²/(1 + r²)² with r = vw/α. Matrices: E‖∂x_{l+1}/∂θ‖_F² = (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d).",
+    check=check,
+    seconds=3.0,
+)
