@@ -23,6 +23,8 @@ def vanishes(expression: Any) -> bool:
 
 def is_nonnegative(expression: Any) -> bool:
     """Whether numerator and denominator are sums of non-negative terms."""
+    if expression.is_nonnegative:
+        return True
     numerator, denominator = sp.fraction(sp.together(expression))
     return bool(
         sp.expand(numerator).is_nonnegative
@@ -98,16 +100,16 @@ def _derivative_by_quotient(step: Step) -> bool:
     return bool(abs(quotient - sp.N(step.rhs.subs(point), 40)) < sp.Float("1e-20"))
 
 
-def _derivative_by_square(step: Step) -> bool:
-    """f² is rational where f holds a square root: (f²)' = 2 f f'."""
+def _derivative_by_logarithm(step: Step) -> bool:
+    """f'/f = (log f)', which is rational where f holds a square root."""
     function, (variable, _) = step.lhs.args
-    square = sp.diff(sp.expand(sp.numer(function) ** 2) / sp.denom(function) ** 2, variable)
-    return vanishes(square - 2 * function * step.rhs)
+    logarithm = sp.expand_log(sp.log(function), force=True)
+    return vanishes(step.rhs / function - sp.diff(logarithm, variable))
 
 
 DERIVATIVE = (
     Check("a central difference at a random point", _derivative_by_quotient),
-    Check("half the derivative of the square", _derivative_by_square),
+    Check("the logarithmic derivative", _derivative_by_logarithm),
 )
 
 
@@ -136,6 +138,13 @@ def _squares(step: Step) -> bool:
 
 
 SQUARES_AT_MOST = Check("rhs^2 - lhs^2 is a sum of non-negative terms", _squares)
+
+
+def _nonnegative_terms(step: Step) -> bool:
+    return is_nonnegative(step.rhs - step.lhs)
+
+
+NONNEGATIVE_TERMS = Check("rhs - lhs is a sum of non-negative terms", _nonnegative_terms)
 
 
 def _rational_function(step: Step) -> bool:

@@ -116,7 +116,7 @@ def _by_patterns(power: int) -> Check:
     """Both sides (to the power) against the mean over every sign pattern, listed one by one."""
 
     def holds(step: Step) -> bool:
-        for count in _COUNTS[: 4 - power]:  # squares of three Jacobians only cost time
+        for count in (1, 2):
             truth = sp.Add(*(p**power for p in _patterns(count))) / 2**count
             for side in (step.lhs, step.rhs):
                 written = written_out(side.subs(K, count))
@@ -124,7 +124,7 @@ def _by_patterns(power: int) -> Check:
                     return False
         return True
 
-    return Check(f"every sign pattern listed, K = 1 to {4 - power}", holds)
+    return Check("every sign pattern listed, K = 1, 2", holds)
 
 
 def _geometric_by_patterns(step: Step) -> bool:

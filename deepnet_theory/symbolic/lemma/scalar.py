@@ -15,7 +15,7 @@ import sympy as sp
 from deepnet_theory.symbolic.lemma.checks import (
     DERIVATIVE,
     EXACT,
-    SQUARES_AT_MOST,
+    NONNEGATIVE_TERMS,
     defines,
     ratio_in_branch_weight,
 )
@@ -188,7 +188,8 @@ def _derivative(name: str, output: Any, variable: sp.Symbol, suffix: str, source
         because=f"differentiated in {variable} and factored",
         source=source,
         uses=("scalar-sublayer",),
-        checks=DERIVATIVE,
+        # the signed derivatives differ by σ alone: their exact check is enough
+        checks=DERIVATIVE[1:] if suffix else DERIVATIVE,
         establishes=(sigma,) if suffix else (),
     )
 
@@ -229,7 +230,7 @@ def _random_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
         relation=Relation.AT_MOST,
         because="with the random sign the source's leading order is an upper bound at every r",
         uses=("parameter-norm-signed",),
-        checks=(SQUARES_AT_MOST,),
+        checks=(NONNEGATIVE_TERMS,),
     )
     leading = Step(
         name="parameter-norm-signed-leading",

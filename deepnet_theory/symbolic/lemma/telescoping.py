@@ -21,7 +21,7 @@ from deepnet_theory.symbolic.lemma.checks import (
     written_out,
 )
 from deepnet_theory.symbolic.lemma.jacobians import jacobian
-from deepnet_theory.symbolic.lemma.symbols import S, c, i, l, r
+from deepnet_theory.symbolic.lemma.symbols import S, alpha, c, i, l, r, v, w, x
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Regime, Step
 
@@ -93,6 +93,7 @@ def _published() -> tuple[Step, ...]:
             checks=(at_most_at_sizes(S, sizes=(3,), rewrite=_growth_above_one),),
         ),
         *_equal_sublayers(),
+        *_aligned_stack(),
     )
 
 
@@ -173,14 +174,84 @@ def _equal_sublayers() -> tuple[Step, ...]:
 
 
 def _amplification(step: Step) -> bool:
-    """At S = c/r: the limit of J^(c/r) by its logarithm, and of r/(J − 1) by itself."""
-    limits = []
-    for side in (step.lhs, step.rhs):
-        at = sp.powsimp(side.subs(S, c / r))
-        powers = {p for p in at.atoms(sp.Pow) if p.exp.has(c)}
-        for power in powers:
-            logarithm = sp.expand_log(sp.log(power.base), force=True)
-            (slope,) = (sp.limit(power.exp * logarithm, r, 0),)
-            at = at.subs(power, sp.exp(slope))
-        limits.append(sp.limit(at, r, 0))
-    return bool(sp.expand(limits[0] - limits[1]) == 0 and limits[0].is_finite is not False)
+    """The limits of both sides at S = c/r, from first derivatives at r = 0."""
+    left, right = (_at_fixed_product(side) for side in (step.lhs, step.rhs))
+    return bool(left.is_finite is not False and sp.expand(left - right) == 0)
+
+
+def _at_fixed_product(side: Any) -> Any:
+    """A power b^S with b = 1 + r + … tends to e^c; what is left is r over an analytic function."""
+    for power in {p for p in side.atoms(sp.Pow, sp.exp) if p.as_base_exp()[1].has(S)}:
+        base, _ = power.as_base_exp()
+        exponent = power.exp * sp.log(base) if base != sp.E else power.exp
+        slope = sp.diff(exponent / S, r).subs(r, 0)
+        if (exponent / S).subs(r, 0) != 0:
+            raise ValueError(f"{power} has no limit at a fixed S·r")
+        side = side.subs(power, sp.exp(slope * c))
+    inverse = r / side.subs(S, c / r)
+    if inverse.subs(r, 0) != 0:
+        raise ValueError(f"{side} has no limit at a fixed S·r")
+    return 1 / sp.diff(inverse, r).subs(r, 0)
+
+
+def _aligned_stack() -> tuple[Step, ...]:
+    """The paper's own scalar stack, differentiated as a whole: it exceeds the published sum."""
+    weight = v * w / alpha
+    one = (1 + weight) / sp.sqrt(1 + weight**2)
+    output = x * one**S
+    published = S * w * x / alpha
+    excess = jacobian ** (S - 1) * (1 - r) / (1 + r**2) ** sp.Rational(3, 2)
+    whole = Step(
+        name="aligned-stack-derivative",
+        section=SECTION,
+        lhs=sp.Derivative(output, v),
+        rhs=published * excess.subs(r, weight),
+        relation=Relation.EQUAL,
+        because=(
+            "S scalar sublayers of one v and one w, moved together: the published sum S·w/α "
+            "times what the Jacobians in between make of it"
+        ),
+        uses=("telescoping", "derivative-v", "jacobian-all-positive"),
+        checks=(Check("logarithmic derivative, and a central difference", _stack_differentiated),),
+    )
+    grown = Step(
+        name="aligned-stack-excess",
+        section=SECTION,
+        lhs=excess,
+        rhs=sp.exp(S * r),
+        relation=Relation.ASYMPTOTIC,
+        because=(
+            "so with unit Jacobians the bound fails in the paper's own scalar model wherever "
+            "S·r grows; random signs, not small r, are what makes it hold"
+        ),
+        uses=("aligned-stack-derivative", "jacobian-all-positive-leading"),
+        regime=Regime(r, sp.Integer(0), "S*r fixed"),
+        checks=(Check("Taylor terms of the logarithm, S apart", _excess_taylor),),
+    )
+    return whole, grown
+
+
+def _stack_differentiated(step: Step) -> bool:
+    """F'/F = (log F)', the logarithm being rational in its derivative; then one number."""
+    function, (variable, _) = step.lhs.args
+    logarithm = sp.expand_log(sp.log(function), force=True)
+    if not vanishes(sp.powsimp(step.rhs / function) - sp.diff(logarithm, variable)):
+        return False
+    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))}
+    h, at = sp.Rational(1, 10**15), sp.Rational(2, 3)
+    ahead, behind = (function.subs({**point, S: 3, variable: at + shift}) for shift in (h, -h))
+    quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
+    expected = sp.N(step.rhs.subs({**point, S: 3, variable: at}), 40)
+    return bool(abs(quotient - expected) < sp.Float("1e-20"))
+
+
+def _excess_taylor(step: Step) -> bool:
+    """log lhs − log rhs = S·h + g with h = O(r²) and g = O(r), so it vanishes at S = c/r."""
+    gap = sp.expand(sp.expand_log(sp.log(step.lhs) - sp.log(step.rhs), force=True))
+    h = gap.coeff(S, 1)
+    g = sp.expand(gap - S * h)
+    return bool(
+        not g.has(S)
+        and h.free_symbols | g.free_symbols <= {r}
+        and h.subs(r, 0) == g.subs(r, 0) == sp.diff(h, r).subs(r, 0) == 0
+    )
