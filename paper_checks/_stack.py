@@ -1,0 +1,266 @@
+"""What the claims measure on the runtime's own stacks: one step, or one backward pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.statistics import TOLERANCE, Interval, fit_exponent, judge
+from deepnet_theory.numeric.step import only
+from deepnet_theory.numeric.trial import MATRICES, Trial
+from deepnet_theory.runtime import Description
+from deepnet_theory.spec.claim import Context, Finding
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.verdict import Verdict
+
+Chosen = Callable[[Description], bool]
+Scale = Callable[[Description], float]
+
+
+@dataclass(frozen=True)
+class Net:
+    """A network with a rule: α, β and the learning rate's factor as texts in N."""
+
+    alpha: str = "1"
+    beta: str = "1"
+    optimizer: str = "sgd"
+    placement: str = "post-ln"
+    eta: str = "1"
+    layer: str | None = None
+    update: str | None = None
+
+    @property
+    def selection(self) -> Selection:
+        """The selection of the package."""
+        return Selection(
+            optimizer=None if self.update else self.optimizer,
+            update=self.update,
+            placement=self.placement,
+            layer=self.layer,
+        )
+
+    def trial(self, depth: int, settings: Settings, scale: Scale | None = None) -> Trial:
+        """The stacks of all seeds; ``scale`` multiplies each matrix after it was drawn."""
+        rule = replace(own_rule(("encoder",), self.alpha, self.beta), eta=self.eta)
+        trial = Trial(self.selection, rule, {"N": depth}, settings)
+        if scale is not None:
+            with torch.no_grad():
+                for parameter, description in trial.parameters():
+                    parameter.mul_(scale(description))
+        return trial
+
+
+def settings(context: Context, **other: Any) -> Settings:
+    """Small stacks in a quick run, the laboratory's default ones in a full run."""
+    base: dict[str, Any] = {
+        "width": context.pick(32, 64),
+        "tokens": context.pick(16, 32),
+        "batch": 2,
+        "seeds": 16,
+        "seed": context.seed,
+        "device": "cpu",
+    }
+    return Settings(**{**base, **other})
+
+
+def variations(context: Context, **other: Any) -> dict[str, Settings]:
+    """One setting in a quick run; in a full run width, length, data, heads and activation vary."""
+    base = settings(context, **other)
+    if not context.full:
+        return {"text": base}
+    changes: dict[str, dict[str, Any]] = {
+        "text": {},
+        "width 128": {"width": 128, "seeds": 8},
+        "128 tokens": {"tokens": 128, "seeds": 8},
+        "independent tokens": {"data": "gaussian:0"},
+        "correlated tokens": {"data": "gaussian:0.9"},
+        "one head": {"heads": 1},
+        "GELU": {"activation": "gelu"},
+    }
+    return {name: replace(base, **change) for name, change in changes.items()}
+
+
+def depths(context: Context) -> tuple[int, ...]:
+    """Layers measured."""
+    chosen: tuple[int, ...] = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
+    return chosen
+
+
+# ---- one step ------------------------------------------------------------------------------
+
+
+def model_updates(
+    net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None
+) -> np.ndarray:
+    """‖ΔF‖/η per token of every seed and depth: (seeds, depths)."""
+    rule = replace(own_rule(("encoder",), net.alpha, net.beta), eta=net.eta)
+    columns, eta = [], 1e-3
+    for depth in at:
+        found = measure_model_update(net.selection, rule, {"N": depth}, s, eta=eta, chosen=chosen)
+        eta = found.eta
+        columns.append(found.values)
+    return np.array(columns).T
+
+
+# ---- one backward pass ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """One parameter of all seeds with its gradient: (k, …) each."""
+
+    description: Description
+    theta: Tensor
+    g: Tensor
+
+    @property
+    def sublayer(self) -> int:
+        """The index of its residual sublayer in the stack, from the bottom."""
+        d = self.description
+        return (d.layer or 0) * 2 + (d.sublayer or 0)
+
+    def norm(self) -> Tensor:
+        """‖∂L/∂W‖ of every seed."""
+        return self.g.flatten(1).norm(dim=1)
+
+    def probe(self) -> Tensor:
+        """⟨∂L/∂W, W⟩ of every seed: λ times the scalar probe."""
+        return (self.g * self.theta).flatten(1).sum(1)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward and a backward pass of all seeds."""
+
+    gradients: tuple[Gradient, ...]
+    loss: Tensor  # (k,)
+    states: tuple[Tensor, ...]  # x_0 … x_S, (k, batch, tokens, d) each
+    signals: tuple[Tensor, ...]  # ∂L/∂x_1 … ∂L/∂x_S
+    branches: tuple[Tensor, ...]  # G(x) of every sublayer
+
+    def of(self, *names: str) -> tuple[Gradient, ...]:
+        """The gradients of the matrices called so, from the bottom up."""
+        return tuple(g for g in self.gradients if g.description.name in names)
+
+
+def backward(trial: Trial, roles: Iterable[Role] = MATRICES) -> Pass:
+    """Loss, gradients of ``roles``, hidden states and the signals that come back to them."""
+    chosen = trial.parameters(roles)
+    states: list[Tensor] = []
+    branches: list[Tensor] = []
+    handles = []
+    for residual in trial.model.residuals():
+        handles.append(residual.register_forward_hook(lambda m, a, out: states.append(out)))
+        handles.append(residual.branch.register_forward_hook(lambda m, a, o: branches.append(o)))
+    try:
+        with only(trial.model, [p for p, _ in chosen]):
+            output = trial.output()
+            losses = trial.loss(output)
+            wanted = [p for p, _ in chosen]
+            found = torch.autograd.grad(losses.sum(), [*wanted, *states])
+    finally:
+        for handle in handles:
+            handle.remove()
+    return Pass(
+        gradients=tuple(
+            Gradient(d, p.detach(), g)
+            for (p, d), g in zip(chosen, found[: len(chosen)], strict=True)
+        ),
+        loss=losses.detach(),
+        states=(trial.inputs[-1], *(x.detach() for x in states)),
+        signals=found[len(chosen) :],
+        branches=tuple(b.detach() for b in branches),
+    )
+
+
+def per_depth(
+    net: Net,
+    at: Sequence[int],
+    s: Settings,
+    quantity: Callable[[Pass], Tensor],
+    scale: Scale | None = None,
+    roles: Iterable[Role] = MATRICES,
+) -> np.ndarray:
+    """A quantity of the backward pass of every seed and depth: (seeds, depths)."""
+    columns = [quantity(backward(net.trial(depth, s, scale), roles)) for depth in at]
+    return torch.stack(columns, dim=1).double().numpy()
+
+
+def squared_gradient(p: Pass) -> Tensor:
+    """‖∇L‖² over all the matrices."""
+    return sum((g.norm().double() ** 2 for g in p.gradients), torch.zeros(len(p.loss)))
+
+
+def absolute_gradient(p: Pass) -> Tensor:
+    """‖∇L‖₁ over all the matrices."""
+    return sum(
+        (g.g.double().abs().flatten(1).sum(1) for g in p.gradients), torch.zeros(len(p.loss))
+    )
+
+
+# ---- exponents -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """A measured exponent under one condition."""
+
+    label: str
+    interval: Interval
+    fitted_from: float
+    points: tuple[float, ...]
+    at: tuple[float, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for evidence."""
+        i = self.interval
+        return {
+            "condition": self.label,
+            "exponent": round(i.estimate, 4),
+            "low": round(i.low, 4),
+            "high": round(i.high, 4),
+            "fitted_from": self.fitted_from,
+            "at": self.at,
+            "means": self.points,
+        }
+
+    def __str__(self) -> str:
+        i = self.interval
+        return f"{i.estimate:+.3f} [{i.low:+.3f}, {i.high:+.3f}]"
+
+
+def exponent(label: str, at: Sequence[int], values: np.ndarray) -> Exponent:
+    """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
+    fit = fit_exponent(at, values)
+    means = np.exp(np.log(np.abs(values)).mean(axis=0))
+    return Exponent(label, fit.interval, fit.fitted_from, tuple(means.tolist()), tuple(at))
+
+
+def on_the_exponent(
+    about: str,
+    found: Sequence[Exponent],
+    predicted: float,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+    **evidence: Any,
+) -> Finding:
+    """The verdict on one predicted exponent under all conditions: the worst of them."""
+    order = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
+    judged = [(*judge(e.interval, predicted, rivals, tolerance), e) for e in found]
+    verdict, because, worst = min(judged, key=lambda j: order.index(j[0]))
+    return Finding(
+        about,
+        verdict,
+        f"{worst.label}: the exponent {because}",
+        {"predicted": predicted, "measured": [e.to_dict() for e in found], **evidence},
+    )

@@ -1,0 +1,40 @@
+"""∂L/∂λ_v = O(λ_o/α), ∂L/∂λ_o = O(λ_v/α)."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+
+ORDER, PROBE, BOUND, EXACT, LAW = (
+    "order of ‖∂L/∂W‖ for a small branch weight",
+    "order of |∂L/∂λ| for a small branch weight",
+    "as a bound, at any branch weight",
+    "as an order, at any branch weight",
+    "with √(α² + λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """The scan of knobs on stacks of attention sublayers."""
+    from paper_checks._branch_gradients import check_branch
+
+    return check_branch(context, "attention", "value", "output")
+
+
+CLAIM = Claim(
+    name="su-attention-gradient",
+    source=f"{SU}, §Self-attention, third and fourth equations",
+    statement="∂L/∂λ_v = O(λ_o/α) and ∂L/∂λ_o = O(λ_v/α).",
+    conditions="post-LN stacks of self-attention sublayers; λ from 1/8 to 8, α from 1 to 64",
+    recorded=(
+        Ruling(ORDER, Verdict.SUPPORTED),
+        Ruling(PROBE, Verdict.SUPPORTED),
+        Ruling(BOUND, Verdict.SUPPORTED),
+        Ruling(EXACT, Verdict.REFUTED),
+        Ruling(LAW, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=6,
+)
