@@ -163,7 +163,7 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
     moved = Step(
         name="sublayer-increment",
         section=SECTION,
-        lhs=law.response(of, alpha) * update,
+        lhs=sp.Mul(law.response(of, alpha), update, evaluate=False),
         rhs=eta * delta**p * law.share(of, alpha),
         relation=Relation.EQUAL,
         because=f"D‖Δθ‖ with ‖Δθ‖ = η‖g‖^p‖θ‖^q at the optimizer's degrees p = {p}, q = {q}",
@@ -210,11 +210,11 @@ def _matrix_by_matrix(law: Law, of: Gains) -> Step:
     equal = dict.fromkeys(of, beta)
     kappa = law.found.leading.subs(P, sp.Mul(*of))
     single = sp.Add(*((sp.Mul(*of) / gain * kappa) ** (1 + p) * gain**q for gain in of))
-    ratio = (single / law.share(of, alpha)).subs(equal)
+    norm = law.share(of, alpha)
     return Step(
         name="matrix-by-matrix",
         section=SECTION,
-        lhs=sp.powsimp(sp.powdenest(ratio, force=True), force=True),
+        lhs=sp.Mul(single.subs(equal), 1 / norm.subs(equal), evaluate=False),
         rhs=sp.Integer(count) ** ((1 - p - q) / 2),
         relation=Relation.EQUAL,
         because=(
@@ -234,7 +234,9 @@ def _ratio_of_forms(law: Law, of: Gains) -> Callable[[Step], bool]:
         kappa = law.found.leading.subs({P: gain**count, alpha: residual})
         one_by_one = sum((kappa * gain ** (count - 1)) ** (1 + p) * gain**q for _ in of)
         expected = sp.N(one_by_one / _one_sublayer(count, residual, gain, law), 40)
-        return all(abs(sp.N(side, 40) - expected) < 1e-30 for side in (step.lhs, step.rhs))
+        at = {alpha: residual, beta: gain}
+        sides = (step.lhs.subs(at), step.rhs.subs(at))
+        return all(abs(sp.N(side, 40) - expected) < 1e-30 for side in sides)
 
     return holds
 

@@ -60,7 +60,7 @@ def _four() -> tuple[Step, ...]:
             relation=Relation.EQUAL,
             because="exp E log|J| to the power K: half of the signs positive, half negative",
             source=SOURCE,
-            uses=("scalar-sublayer", "branch-weight"),
+            uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(Check("all sign patterns multiplied, K = 1, 2", _geometric_by_patterns),),
             establishes=(K,),
@@ -72,7 +72,7 @@ def _four() -> tuple[Step, ...]:
             rhs=mean,
             relation=Relation.EQUAL,
             because="independent signs: E J to the power K, by the binomial theorem",
-            uses=("scalar-sublayer", "branch-weight"),
+            uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(_by_patterns(1),),
         ),
@@ -86,7 +86,7 @@ def _four() -> tuple[Step, ...]:
                 "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
                 "and nothing grows, at any depth and branch weight"
             ),
-            uses=("scalar-sublayer", "branch-weight"),
+            uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(_by_patterns(2),),
         ),
@@ -210,7 +210,7 @@ def _leading() -> tuple[Step, ...]:
             relation=Relation.ASYMPTOTIC,
             because=because,
             uses=(name,),
-            regime=Regime(r, sp.Integer(0), f"K*r**{order} fixed"),
+            regime=Regime(r, sp.Integer(0), f"{K * r**order} fixed"),
             checks=(_log_ratio(order),),
         )
 

@@ -8,8 +8,11 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.degree import degrees, homogeneity_step
 from deepnet_theory.symbolic.lemma.checks import vanishes
+from deepnet_theory.symbolic.lemma.cross import SECTION as CROSS_SECTION
+from deepnet_theory.symbolic.lemma.cross import SOURCE as CROSS_SOURCE
 from deepnet_theory.symbolic.lemma.cross import (
     cross_steps,
     encoder_increments,
@@ -65,12 +68,19 @@ def lemma_steps(selection: Selection) -> tuple[Step, ...]:
         for index, count in enumerate(counts)
     )
     if len(parts) == 1:
-        steps += _part_steps(parts[0], per_part[parts[0].name], law, last)
+        steps += _part_steps(parts[0], per_part[parts[0].name], law, uses=last)
         return tuple(steps)
     encoder, decoder = (per_part[part.name] for part in parts)
     steps += sublayer_count_steps(selection.the_stack)
     steps += cross_steps(selection, decoder, law)
-    steps += _part_steps(parts[1], decoder, law, (*last, "two-part-bound"))
+    steps += _part_steps(
+        parts[1],
+        decoder,
+        law,
+        uses=(*last, "two-part-bound"),
+        section=CROSS_SECTION,
+        source=CROSS_SOURCE,
+    )
     steps += encoder_increments(selection, encoder, decoder, law)
     return tuple(steps)
 
@@ -111,13 +121,13 @@ def _renamed(steps: tuple[Step, ...], suffix: str) -> list[Step]:
     ]
 
 
-def _part_steps(part: Any, of: tuple[Kind, ...], law: Law, uses: tuple[str, ...]) -> list[Step]:
-    shares = [] if len(of) == 1 else [_share(part, kind, law, uses) for kind in of]
-    names = tuple(share.name for share in shares)
-    return [*shares, increment_step(part, of, law, uses=(*uses, *names))]
+def _part_steps(part: Part, of: tuple[Kind, ...], law: Law, **say: Any) -> list[Step]:
+    shares = [] if len(of) == 1 else [_share(part, kind, law, **say) for kind in of]
+    uses = (*say.pop("uses"), *(share.name for share in shares))
+    return [*shares, increment_step(part, of, law, uses=uses, **say)]
 
 
-def _share(part: Any, kind: Kind, law: Law, uses: tuple[str, ...]) -> Step:
+def _share(part: Part, kind: Kind, law: Law, **say: Any) -> Step:
     members = replace(part, layer=tuple(s for s in part.layer if s.name == kind.name))
     return increment_step(
         members,
@@ -125,5 +135,5 @@ def _share(part: Any, kind: Kind, law: Law, uses: tuple[str, ...]) -> Step:
         law,
         name=f"share-{part.name}-{kind.name}",
         because=f"the part of the sum that the {kind.name} sublayers of the {part.name} make",
-        uses=uses,
+        **say,
     )

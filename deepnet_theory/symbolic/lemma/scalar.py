@@ -164,7 +164,7 @@ def _one_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
         Step(
             name="parameter-norm",
             section=SECTION,
-            lhs=squared.subs(x, 1),
+            lhs=sp.factor_terms(squared.subs(x, 1)),
             rhs=responses(gains) / alpha**2,
             relation=Relation.ASYMPTOTIC,
             because="E‖∂f/∂θ‖² with E x² = 1, leading order",
@@ -213,7 +213,7 @@ def _random_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
     mean = Step(
         name="parameter-norm-signed",
         section=SECTION,
-        lhs=squared,
+        lhs=sp.factor_terms(squared),
         rhs=sp.factor(squared),
         relation=Relation.EQUAL,
         because="E‖∂f/∂θ‖² over both signs with E x² = 1; the terms odd in r cancel",
@@ -245,4 +245,5 @@ def _random_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
         regime=SMALL,
         checks=(ratio_in_branch_weight(gains[0], weight / alpha),),
     )
-    return (*exact, mean, bound, leading)
+    path = _derivative("x", output, x, "-signed", SIGNED_SOURCE)
+    return (path, *exact, mean, bound, leading)

@@ -24,8 +24,8 @@ SOURCE = "layer cake, §4.1"
 n, d = tokens, width
 _q = sp.Function("q", real=True)  # attention scores
 _s = sp.Function("s", positive=True)  # weights, where only their sign matters
-_length = sp.Function("ell", positive=True)  # ‖x_i‖
-_gap = sp.Function("g", positive=True)  # ℓ − ‖x_i‖
+_length = sp.Function("L", positive=True)  # ‖x_i‖
+_gap = sp.Function("g", positive=True)  # L_max − ‖x_i‖
 _cosine = sp.Function("c", real=True)  # cosine of the angle between two tokens
 _x = sp.Function("x", real=True)
 _y = sp.Function("y", real=True)
@@ -79,7 +79,7 @@ def _convexity() -> tuple[Step, ...]:
         lhs=sp.Sum(sp.exp(_q(i)) * (ell - _gap(i)), (i, 1, n)) / _total,
         rhs=ell,
         relation=Relation.AT_MOST,
-        because="a weighted mean of lengths ℓ − g_i is at most the greatest length ℓ",
+        because="a weighted mean of lengths L_max − g_i is at most the greatest length",
         source=SOURCE,
         uses=("softmax-weights",),
         checks=(at_most_at_sizes(n, sizes=(1, 3), rewrite=_scores_as_logarithms),),
@@ -100,17 +100,19 @@ def _cosines_at_most_one(expression: Any) -> Any:
 
 
 def _token_norm() -> Step:
-    mean = sp.Sum(_y(j), (j, 1, d)) / d
-    variance = sp.Sum((_y(l) - mean) ** 2, (l, 1, d)) / d
+    mean_square = sp.Sum(_x(l) ** 2, (l, 1, d)) / d
     return Step(
         name="token-norm",
         section=SECTION,
-        lhs=sp.sqrt(sp.Sum((_y(k) - mean) ** 2 / variance, (k, 1, d))),
+        lhs=sp.sqrt(sp.Sum(_x(k) ** 2 / mean_square, (k, 1, d))),
         rhs=sp.sqrt(d),
         relation=Relation.EQUAL,
-        because="mean 0 and variance 1 over d entries make a length of √d (not d)",
+        because=(
+            "d entries divided by their root mean square, which at mean 0 is their deviation: "
+            "variance 1 makes a length of √d, not d"
+        ),
         source="layer cake, §4.1, correcting DeepNet",
-        checks=(equal_at_sizes(d, sizes=(3,), rewrite=sp.together),),
+        checks=(equal_at_sizes(d, sizes=(2, 3), rewrite=sp.together),),
     )
 
 
@@ -156,7 +158,7 @@ def _correlation() -> tuple[Step, ...]:
         relation=Relation.EQUAL,
         because=(
             "equal scores; n² times either side is a polynomial of degree 2 in n, "
-            "so agreement at four n is agreement at all"
+            "so agreement at three n is agreement at all"
         ),
         uses=("average-of-correlated-tokens",),
         checks=(equal_at_sizes(n),),

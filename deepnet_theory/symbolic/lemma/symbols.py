@@ -15,7 +15,7 @@ delta = sp.Symbol("delta", positive=True)  # ‖∂L/∂F‖, the loss's gradien
 kappa = sp.Symbol("kappa", positive=True)  # the exponent of r = S^(−κ)
 rho = sp.Symbol("rho", positive=True)  # correlation of two tokens, at most 1
 a = sp.Symbol("a", positive=True)  # magnitude of a softmax average, relative to a token's
-ell = sp.Symbol("ell", positive=True)  # the largest token norm
+ell = sp.Symbol("L_max", positive=True)  # the largest token norm
 epsilon = sp.Symbol("epsilon", positive=True)  # a small change of the branch's output
 s = sp.Symbol("s", positive=True)  # standard deviation of the residual stream
 tokens, width = sp.symbols("n d", integer=True, positive=True)
