@@ -3,8 +3,9 @@
 This room imports torch, the standard library and ``spec`` only.
 """
 
+from deepnet_theory.runtime.applying import Applied, apply_
 from deepnet_theory.runtime.branches import Cache, math_attention
-from deepnet_theory.runtime.building import build, initialise_, load_constants, unstack
+from deepnet_theory.runtime.building import build, initialise_, load_constants, schema, unstack
 from deepnet_theory.runtime.description import Description, described
 from deepnet_theory.runtime.groups import parameter_groups
 from deepnet_theory.runtime.model import Model
@@ -18,6 +19,7 @@ from deepnet_theory.spec.constants import (
 )
 
 __all__ = [
+    "Applied",
     "Architecture",
     "Cache",
     "Constants",
@@ -25,6 +27,7 @@ __all__ = [
     "Model",
     "PartConstants",
     "SublayerConstants",
+    "apply_",
     "build",
     "described",
     "from_torch",
@@ -34,5 +37,6 @@ __all__ = [
     "math_attention",
     "parameter_groups",
     "save",
+    "schema",
     "unstack",
 ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -99,6 +102,8 @@ def initialise_(
     weight at once; so one generator gives the same embedding and head at every depth. They may
     have a generator of their own.
     """
+    if isinstance(model, Model):
+        model.tie_()
     outer = (Role.EMBEDDING, Role.HEAD)
     for parameter, d in described(model):
         if d.is_matrix:
@@ -118,7 +123,15 @@ def unstack(model: Model, seed: int) -> Model:
     vectors = any(not d.is_matrix for _, d in stacked)
     make = Make(None, torch.device("meta"), first.dtype, vectors, model.constants.architecture.bias)
     single = Model(model.constants, make).to_empty(device=first.device)
+    single.tie_()
     for (target, _), (source, _) in zip(described(single), stacked, strict=True):
         target.copy_(source[seed])
     single.train(model.training)
     return single
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a constants file, as it ships in the package."""
+    text = (resources.files("deepnet_theory.spec") / "constants.schema.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded

@@ -133,9 +133,13 @@ class Model(nn.Module):
         self.constants, self.seeds = constants, make.seeds
         self.embed = Embedding(constants, make)
         self.head = Linear(a.width, a.vocab, make, Site("head"), "head", Role.HEAD)
-        if a.tied_head:
-            self.head.weight = self.embed.weight
+        self.tie_()
         self.parts = nn.ModuleDict({p.name: Part(p, constants, make) for p in constants.parts})
+
+    def tie_(self) -> None:
+        """Make a tied head the embedding again, as ``to_empty`` cuts them apart."""
+        if self.constants.architecture.tied_head:
+            self.head.weight = self.embed.weight
 
     def body(
         self,
@@ -248,3 +252,8 @@ class Model(nn.Module):
             return None
         keys = (~padding).expand(x.shape[:-1]).reshape(-1, 1, 1, x.shape[-2])
         return keys
+
+    def checkpoint_(self, on: bool = True) -> None:
+        """Recompute each layer's activations in the backward pass instead of keeping them."""
+        for part in self.parts.values():
+            part.checkpoint = on  # type: ignore[assignment]

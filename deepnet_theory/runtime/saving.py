@@ -77,6 +77,7 @@ def load(
     if wrong:
         raise InputError(f"{str(path)!r} does not fit its constants: see the tensor {wrong[0]!r}")
     model = model.to_empty(device=where)
+    model.tie_()
     with torch.no_grad():
         for name, parameter in _tensors(model).items():
             parameter.copy_(tensors[name])

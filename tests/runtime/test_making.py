@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from deepnet_theory.runtime import build, described, initialise_, parameter_groups
+from deepnet_theory.runtime import build, described, initialise_, parameter_groups, unstack
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.sublayer import Role, sublayers
 
@@ -76,6 +76,16 @@ def test_a_tied_head_is_the_embedding(constants):
     model = build(constants(tied_head=True))
     assert model.head.weight is model.embed.weight
     assert sum(d.role is Role.HEAD for _, d in described(model)) == 0
+
+
+def test_a_tied_head_stays_tied_when_it_becomes_real(constants):
+    model = build(constants(tied_head=True), device="meta").to_empty(device="cpu")
+    initialise_(model)
+    assert model.head.weight is model.embed.weight
+    stacked = build(constants(tied_head=True), seeds=2)
+    single = unstack(stacked, 1)
+    assert single.head.weight is single.embed.weight
+    assert torch.equal(single.head.weight, stacked.embed.weight[1])
 
 
 def test_vectors_can_be_left_out(constants):

@@ -1,0 +1,124 @@
+"""α and β put into a model that somebody already has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from deepnet_theory.runtime.building import check
+from deepnet_theory.runtime.recognising import Recognised, recognise
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.sublayer import sublayer
+
+_MARK = "_deepnet_theory_constants"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened to one matrix, vector or residual sum."""
+
+    name: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Every change, in order; empty where the model already had these constants."""
+
+    changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        if not self.changes:
+            return "nothing changed: the model already has these constants"
+        return "\n".join(map(str, self.changes))
+
+
+@torch.no_grad()
+def apply_(
+    model: nn.Module,
+    constants: Constants,
+    *,
+    initialise: bool = True,
+    generator: torch.Generator | None = None,
+) -> Applied:
+    r"""Put the constants into a model that :func:`build` did not make, in place.
+
+    Every residual sum of a post-LN model becomes :math:`\alpha x + G(x)`, and every branch
+    matrix is drawn anew with Xavier's law at gain β (value, output, feed-forward) or 1 (query,
+    key); packed matrices block by block, each with its own fans; biases become 0. Embeddings,
+    heads and norms are left alone. ``initialise=False`` sets α only, for a model whose
+    trained weights are to be loaded.
+
+    Idempotent: a model that has the same constants is left as it is, weights included. Raises
+    :class:`Refusal`, having changed nothing, for a model that is not recognised or that does
+    not fit the constants in placement, depth or kinds of sublayers.
+    """
+    check(constants)
+    found = recognise(model)
+    _fit(found, constants)
+    mark = (constants.to_json(), initialise)
+    layers_found = [layer.module for layers in found.parts for layer in layers]
+    if all(getattr(m, _MARK, None) in (mark, (mark[0], True)) for m in layers_found):
+        return Applied(())
+    changes: list[Change] = []
+    for part, layers in zip(constants.parts, found.parts, strict=True):
+        alphas = tuple(s.alpha for s in part.sublayers)
+        for index, layer in enumerate(layers):
+            for s, own in zip(part.sublayers, layer.sublayers, strict=True):
+                if layer.scale is not None:
+                    where = f"{part.name} layer {index}, {s.kind}"
+                    changes.append(Change(where, f"norm({s.alpha:.6g}·x + G(x))"))
+                if not initialise:
+                    continue
+                roles = {m.name: m for m in sublayer(s.kind).scaled}
+                for name, block in own.matrices.items():
+                    gain = s.beta if name in roles else 1.0
+                    std = gain * math.sqrt(2.0 / sum(block.fans))
+                    block.view.copy_(
+                        torch.empty_like(block.view).normal_(0.0, std, generator=generator)
+                    )
+                    what = f"{name}, gain {gain:.6g}, standard deviation {std:.6g}"
+                    changes.append(Change(str(block), what))
+                for name, bias in own.biases.items():
+                    bias.zero_()
+                    changes.append(Change(name, "bias, 0"))
+            if layer.scale is not None:
+                layer.scale(alphas)
+    for encoder in found.encoders:
+        if found.placement == "post-ln":
+            encoder.use_nested_tensor = False  # its fast path for padding knows no α
+    for module in layers_found:
+        setattr(module, _MARK, mark)
+    return Applied(tuple(changes))
+
+
+def _fit(found: Recognised, c: Constants) -> None:
+    """Raise :class:`Refusal` where the model and the constants are of different shapes."""
+    if found.placement != c.placement:
+        raise Refusal(f"the model is {found.placement}, the constants are for {c.placement}")
+    if c.norm != "layer":
+        raise Refusal(f"the model has LayerNorm, the constants are for the norm {c.norm!r}")
+    if c.architecture.residual_gain is not None:
+        raise Refusal("the constants ask for residual gains, which this model has none of")
+    if len(found.parts) != len(c.parts):
+        raise Refusal(f"the model has {len(found.parts)} part(s), the constants {len(c.parts)}")
+    for part, layers in zip(c.parts, found.parts, strict=True):
+        if len(layers) != part.layers:
+            raise Refusal(
+                f"the model's {part.name} has {len(layers)} layers, the constants {part.layers}"
+            )
+        kinds = [s.kind for s in part.sublayers]
+        for layer in layers:
+            own = [s.kind for s in layer.sublayers]
+            if own != kinds:
+                raise Refusal(
+                    f"a layer of the model's {part.name} is {', '.join(own)}, "
+                    f"the constants are for {', '.join(kinds)}"
+                )

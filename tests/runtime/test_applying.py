@@ -1,0 +1,258 @@
+"""apply_ on torch.nn, BERT-like and GPT-2-like models."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from deepnet_theory.runtime import apply_, build, from_torch
+from deepnet_theory.spec.errors import InputError, Refusal
+
+F64 = torch.float64
+D = 64
+
+
+def encoder(layers=3, first=False, **options):
+    layer = nn.TransformerEncoderLayer(
+        D, 4, 4 * D, 0.0, batch_first=True, norm_first=first, dtype=F64, **options
+    )
+    norm = nn.LayerNorm(D, dtype=F64) if first else None
+    return nn.TransformerEncoder(layer, layers, norm, enable_nested_tensor=not first)
+
+
+def snapshot(model):
+    return {k: v.clone() for k, v in model.state_dict().items()}
+
+
+def same(model, before):
+    return all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+
+
+def close(tensor, std):
+    # five standard errors of a standard deviation from n normals
+    return abs(tensor.std().item() / std - 1) < 5 / math.sqrt(2 * tensor.numel())
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_an_applied_encoder_is_the_built_one(constants, placement, padded):
+    c = constants(placement=placement, width=D, beta=0.3)
+    model = encoder(first=placement == "pre-ln")
+    torch_class = type(model.layers[0])
+    apply_(model, c)
+    assert isinstance(model.layers[0], torch_class)
+    part = build(c, dtype=F64).parts["encoder"]
+    part.load_state_dict(from_torch(model.state_dict()))
+    x = torch.randn(2, 9, D, dtype=F64)
+    padding = torch.zeros(2, 9, dtype=torch.bool)
+    padding[1, 6:] = padded
+    seen = ~padding
+    expected = part(x, None, seen[:, None, None])[seen]
+    for training in (True, False):  # torch has a fast path of its own in evaluation
+        model.train(training)
+        with torch.set_grad_enabled(training):
+            y = model(x, src_key_padding_mask=padding if padded else None)
+        torch.testing.assert_close(y[seen], expected, rtol=0, atol=1e-10)
+    if placement == "post-ln":  # planted error: without α the outputs differ
+        for layer in model.layers:
+            layer.alphas = (1.0, 1.0)
+        assert not torch.allclose(model(x)[seen], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+def test_an_applied_encoder_decoder_is_the_built_one(constants, placement):
+    c = constants("encoder-decoder", placement, width=D)
+    first = placement == "pre-ln"
+    model = nn.Transformer(D, 4, 3, 3, 4 * D, 0.0, batch_first=True, norm_first=first, dtype=F64)
+    if not first:
+        model.encoder.norm = model.decoder.norm = None
+    apply_(model, c)
+    ours = build(c, dtype=F64)
+    ours.parts.load_state_dict(from_torch(model.state_dict()))
+    source, target = torch.randn(2, 9, D, dtype=F64), torch.randn(2, 6, D, dtype=F64)
+    mask = model.generate_square_subsequent_mask(6, dtype=F64)
+    theirs = model(source, target, tgt_mask=mask, tgt_is_causal=True)
+    torch.testing.assert_close(ours.body(target, source), theirs, rtol=0, atol=1e-10)
+
+
+def test_packed_matrices_are_drawn_block_by_block(constants):
+    c = constants(width=D, beta=0.25)
+    model = encoder()
+    report = apply_(model, c, generator=torch.Generator().manual_seed(0))
+    layer = model.layers[1]
+    q, k, v = layer.self_attn.in_proj_weight.detach().chunk(3)
+    square = math.sqrt(2 / (2 * D))  # each block has fans D and D, not D and 3·D
+    assert close(q, square) and close(k, square) and close(v, 0.25 * square)
+    assert close(layer.self_attn.out_proj.weight.detach(), 0.25 * square)
+    assert close(layer.linear1.weight.detach(), 0.25 * math.sqrt(2 / (5 * D)))
+    assert close(layer.linear2.weight.detach(), 0.25 * math.sqrt(2 / (5 * D)))
+    assert all(
+        (b == 0).all() for n, b in model.named_parameters() if "norm" not in n and "bias" in n
+    )
+    names = [change.name for change in report.changes]
+    assert f"layers.1.self_attn.in_proj_weight[{2 * D}:{3 * D}]" in names
+    # every matrix and bias of the branches is reported; norms are not touched
+    told = {n.split("[")[0] for n in names}
+    assert {n for n, _ in model.named_parameters() if "norm" not in n} <= told
+    assert "value, gain 0.25" in str(report)
+
+
+def test_a_second_application_changes_nothing_another_rule_does(constants):
+    c = constants(width=D)
+    model = encoder()
+    apply_(model, c)
+    before = snapshot(model)
+    assert apply_(model, c).changes == () and same(model, before)
+    assert "nothing changed" in str(apply_(model, c))
+    assert apply_(copy.deepcopy(model), c).changes == ()
+    other = constants(width=D, alpha=3.0)
+    assert apply_(model, other).changes and model.layers[0].alphas == (3.0, 3.0)
+
+
+def test_alpha_alone_keeps_the_weights(constants):
+    model = encoder()
+    before = snapshot(model)
+    report = apply_(model, constants(width=D), initialise=False)
+    assert same(model, before) and len(report.changes) == 6
+    assert model.layers[2].alphas == (1.7, 1.7)
+
+
+class OwnLayer(nn.TransformerEncoderLayer):
+    def forward(self, src, *a, **k):
+        return src
+
+
+REFUSED = {
+    "a linear map": lambda: nn.Linear(D, D),
+    "pre-LN": lambda: encoder(first=True),
+    "four layers": lambda: encoder(4),
+    "a layer of one's own": lambda: nn.TransformerEncoder(
+        OwnLayer(D, 4, 4 * D, batch_first=True), 3, enable_nested_tensor=False
+    ),
+    "a decoder": lambda: nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(D, 4, 4 * D, batch_first=True), 3
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_recognised_is_refused_and_left_alone(constants, name):
+    model = REFUSED[name]()
+    before, classes = snapshot(model), [type(m) for m in model.modules()]
+    with pytest.raises(Refusal):
+        apply_(model, constants(width=D))
+    assert same(model, before) and classes == [type(m) for m in model.modules()]
+
+
+def test_constants_that_no_torch_layer_can_bear_are_refused(constants):
+    for wrong in (
+        constants(width=D, norm="rms"),
+        constants(width=D, ffn="ffn-swiglu"),
+        constants(width=D, residual_gain=0.0),
+        constants(width=D, placement="res-post-ln"),
+    ):
+        with pytest.raises(Refusal):
+            apply_(encoder(), wrong)
+    with pytest.raises(InputError):
+        apply_(encoder(), replace(constants(width=D), placement="nowhere"))
+
+
+def bert(**options):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=D, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=4 * D, hidden_act="relu", hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, layer_norm_eps=1e-5, **options,
+    )  # fmt: skip
+    return transformers.BertForMaskedLM(config).double().eval()
+
+
+def test_bert(constants):
+    c = constants(width=D, beta=0.3)
+    model = bert()
+    embeddings = model.bert.embeddings.word_embeddings.weight.clone()
+    report = apply_(model, c)
+    assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight)
+    first = model.bert.encoder.layer[0]
+    assert close(first.attention.self.value.weight.detach(), 0.3 / math.sqrt(D))
+    assert close(first.attention.self.query.weight.detach(), 1 / math.sqrt(D))
+    before = snapshot(model)
+    assert apply_(model, c).changes == () and same(model, before)
+    assert "bert.encoder.layer.0.attention.self.value.weight" in str(report)
+    # the whole encoder is the runtime's own, given the same weights
+    part = build(c, dtype=F64).parts["encoder"]
+    with torch.no_grad():
+        for layer, own in zip(model.bert.encoder.layer, part.layers, strict=True):
+            pairs = [
+                (layer.attention.self.query, own[0].branch.query),
+                (layer.attention.self.key, own[0].branch.key),
+                (layer.attention.self.value, own[0].branch.value),
+                (layer.attention.output.dense, own[0].branch.output),
+                (layer.intermediate.dense, own[1].branch.fc1),
+                (layer.output.dense, own[1].branch.fc2),
+            ]
+            for theirs, ours in pairs:
+                ours.weight.copy_(theirs.weight)
+    x = torch.randn(2, 9, D, dtype=F64)
+    theirs = model.bert.encoder(x).last_hidden_state
+    torch.testing.assert_close(part(x), theirs, rtol=0, atol=1e-10)
+    # another rule replaces α; it does not stack up
+    apply_(model, constants(width=D, alpha=1.0), initialise=False)
+    hooks = first.output._forward_pre_hooks
+    assert len(hooks) == 1 and next(iter(hooks.values())).alpha == 1.0
+
+
+def test_roberta_is_bert_like_and_its_pre_ln_form_is_not(constants):
+    transformers = pytest.importorskip("transformers")
+    sizes = {
+        "vocab_size": 50, "hidden_size": D, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "intermediate_size": 4 * D,
+    }  # fmt: skip
+    model = transformers.RobertaModel(transformers.RobertaConfig(**sizes))
+    assert apply_(model, constants(width=D)).changes
+    other = transformers.RobertaPreLayerNormModel(transformers.RobertaPreLayerNormConfig(**sizes))
+    with pytest.raises(Refusal):
+        apply_(other, constants(width=D))
+
+
+def test_a_bert_whose_residual_is_another_is_refused(constants):
+    model = bert()
+    end = type(model.bert.encoder.layer[1].output)
+
+    class Doubled(end):
+        def forward(self, hidden_states, input_tensor):
+            return super().forward(hidden_states, 2 * input_tensor)
+
+    model.bert.encoder.layer[1].output.__class__ = Doubled
+    before = snapshot(model)
+    with pytest.raises(Refusal, match="Doubled"):
+        apply_(model, constants(width=D))
+    assert same(model, before)
+    assert not any(m._forward_pre_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize("n_inner", [None, 2 * D])
+def test_gpt2(constants, n_inner):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=50, n_embd=D, n_layer=3, n_head=4, n_positions=32, n_inner=n_inner
+    )
+    model = transformers.GPT2LMHeadModel(config)
+    c = constants("decoder", "pre-ln", width=D, beta=0.2)
+    report = apply_(model, c)
+    block = model.transformer.h[2]
+    q, k, v = block.attn.c_attn.weight.detach().chunk(3, dim=1)  # a Conv1D is (in, out)
+    assert (
+        close(q, 1 / math.sqrt(D)) and close(k, 1 / math.sqrt(D)) and close(v, 0.2 / math.sqrt(D))
+    )
+    hidden = n_inner or 4 * D
+    assert close(block.mlp.c_fc.weight.detach(), 0.2 * math.sqrt(2 / (D + hidden)))
+    assert f"transformer.h.2.attn.c_attn.weight[:, {2 * D}:{3 * D}]" in str(report)
+    assert apply_(model, c).changes == ()
+    with pytest.raises(Refusal, match="pre-ln"):
+        apply_(model, constants(width=D))

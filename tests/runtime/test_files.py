@@ -1,0 +1,173 @@
+"""Constants files and model files: round trips, damage, hostility, missing extras."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from dataclasses import asdict
+
+import jsonschema
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.runtime import build, load, load_constants, save, schema
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants
+from deepnet_theory.spec.errors import InputError, MissingExtraError
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder", "encoder-decoder"])
+def test_a_model_comes_back(constants, stack, tmp_path):
+    c = constants(
+        stack, tied_head=stack == "decoder", norm="rms" if stack == "encoder" else "layer"
+    )
+    for options in ({}, {"seeds": 2}, {"trainable_vectors": False}, {"dtype": torch.float64}):
+        model = build(c, **options)
+        save(model, tmp_path / "m.safetensors")
+        again = load(tmp_path / "m.safetensors")
+        assert again.constants == c
+        tokens = torch.randint(50, (2, 5)).expand(*([2] if "seeds" in options else []), 2, 5)
+        memory = tokens if stack == "encoder-decoder" else None
+        assert torch.equal(model(tokens, memory), again(tokens, memory))
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+def test_a_damaged_or_foreign_model_file_is_one_sentence(constants, tmp_path):
+    from safetensors.torch import save_file
+
+    path = tmp_path / "m.safetensors"
+    model = build(constants())
+    save(model, path)
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:100], whole[:-7], b"\xff" * 64, pickle.dumps(print)):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"m\.safetensors"):
+            load(path)
+    with pytest.raises(InputError, match="cannot read"):
+        load(tmp_path / "absent")
+    tensors = {n: p.detach() for n, p in model.named_parameters()}
+    metadata = {"constants": model.constants.to_json()}
+    huge = constants(layers=10**6).to_json()
+    hostile = [
+        (tensors, {}),
+        (tensors, {"constants": "{}"}),
+        (tensors, {"constants": huge}),
+        (tensors, {**metadata, "seeds": "-1"}),
+        (tensors, {**metadata, "seeds": "2"}),
+        ({**tensors, "more": torch.zeros(1)}, metadata),
+        ({k: v for k, v in tensors.items() if k != "head.weight"}, metadata),
+        ({**tensors, "head.weight": torch.zeros(3, 3)}, metadata),
+        ({}, metadata),
+    ]
+    for contents, told in hostile:
+        save_file(contents, path, told)
+        with pytest.raises(InputError):
+            load(path)
+
+
+def test_a_missing_extra_names_the_install_command(constants, tmp_path, monkeypatch):
+    for name in [m for m in sys.modules if m.split(".")[0] == "safetensors"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'deepnet-theory\[runtime\]'"):
+        save(build(constants()), tmp_path / "m")
+    with pytest.raises(MissingExtraError, match="safetensors"):
+        load(tmp_path / "m")
+
+
+def test_a_constants_file_comes_back(constants, tmp_path):
+    c = constants("encoder-decoder", multipliers={"norm-gain": 0.5})
+    c.save(tmp_path / "c.json")
+    assert load_constants(tmp_path / "c.json") == c
+
+
+HOSTILE = {
+    "not JSON": lambda d: "{",
+    "not an object": lambda d: "[]",
+    "NaN": lambda d: json.dumps({**d, "eta": float("nan")}),
+    "deep": lambda d: "[" * 100_000,
+    "future": lambda d: json.dumps({**d, "schema": "deepnet-theory/constants/2"}),
+    "no parts": lambda d: json.dumps({**d, "parts": []}),
+    "parts of numbers": lambda d: json.dumps({**d, "parts": [1]}),
+    "a placement with code": lambda d: json.dumps({**d, "placement": "__import__('os')"}),
+    "a path as a part": lambda d: _part(d, name="../../etc"),
+    "a dotted part": lambda d: _part(d, name="a.b"),
+    "negative layers": lambda d: _part(d, layers=-1),
+    "layers as text": lambda d: _part(d, layers="3"),
+    "an unknown key": lambda d: _part(d, extra=1),
+    "infinite alpha": lambda d: _sub(d, alpha=1e999),
+    "beta of zero": lambda d: _sub(d, beta=0),
+    "an unknown kind": lambda d: _sub(d, kind="moe"),
+    "a width that heads do not divide": lambda d: _size(d, width=18),
+    "a huge width": lambda d: _size(d, width=2**40),
+    "an unknown activation": lambda d: _size(d, activation="eval"),
+    "a negative multiplier": lambda d: _part(d, multipliers={"norm-gain": -1}),
+}
+
+
+def _part(d, **changes):
+    return json.dumps({**d, "parts": [{**d["parts"][0], **changes}]})
+
+
+def _sub(d, **changes):
+    first, *rest = d["parts"][0]["sublayers"]
+    return _part(d, sublayers=[{**first, **changes}, *rest])
+
+
+def _size(d, **changes):
+    return json.dumps({**d, "architecture": {**d["architecture"], **changes}})
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_constants_file_is_one_sentence(constants, name, tmp_path):
+    data = json.loads(constants().to_json())
+    path = tmp_path / "c.json"
+    path.write_text(HOSTILE[name](data), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_constants(path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_other_bad_constants_files(tmp_path):
+    path = tmp_path / "c.json"
+    for content in (b"\xff\xfe", b"x" * 2_000_000):
+        path.write_bytes(content)
+        with pytest.raises(InputError):
+            load_constants(path)
+    with pytest.raises(InputError):
+        load_constants(tmp_path)
+
+
+def test_the_schema_says_what_the_reader_reads(constants):
+    shipped = schema()
+    jsonschema.Draft202012Validator.check_schema(shipped)
+    validator = jsonschema.Draft202012Validator(shipped)
+    for stack in ("encoder", "decoder", "encoder-decoder"):
+        validator.validate(json.loads(constants(stack).to_json()))
+    body, part = shipped["properties"], shipped["properties"]["parts"]["items"]["properties"]
+    assert body.keys() == constants().to_dict().keys()
+    assert part.keys() == asdict(constants().parts[0]).keys()
+    assert body["architecture"]["properties"].keys() == asdict(Architecture()).keys()
+    # planted errors that the schema alone must catch
+    data = json.loads(constants().to_json())
+    for wrong in ({**data, "schema": "x"}, {**data, "parts": []}, {**data, "eta": 0}):
+        assert not validator.is_valid(wrong)
+    assert not validator.is_valid(json.loads(_sub(data, alpha=-1)))
+
+
+@given(
+    st.floats(1e-3, 1e3),
+    st.floats(1e-3, 1e3),
+    st.integers(1, 5),
+    st.dictionaries(st.sampled_from(["scaled", "norm-gain", "output-bias"]), st.floats(0, 10)),
+)
+def test_any_constants_make_the_round_trip(alpha, beta, layers, multipliers):
+    from deepnet_theory.spec.constants import SublayerConstants
+
+    sublayers = (SublayerConstants("attention", alpha, beta), SublayerConstants("ffn", beta, alpha))
+    part = PartConstants("encoder", layers, False, sublayers, multipliers)
+    c = Constants("encoder", "post-ln", "layer", (part,), Architecture(width=8, heads=2))
+    assert Constants.from_json(c.to_json()) == c

@@ -1,0 +1,223 @@
+"""What people train with: compile, autocast, checkpointing, several processes, few imports."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F  # noqa: N812
+
+import deepnet_theory
+from deepnet_theory.runtime import build, parameter_groups
+
+PACKAGE = Path(deepnet_theory.__file__).parent
+
+
+def loss_and_gradients(model, tokens):
+    logits = model(tokens)
+    loss = F.cross_entropy(logits.flatten(0, -2).float(), tokens.roll(-1).flatten())
+    loss.backward()
+    gradients = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    return loss.detach(), gradients
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_checkpointing_changes_memory_and_nothing_else(constants, stack):
+    model = build(constants(stack, dropout=0.1), dtype=torch.float64)
+    tokens = torch.randint(50, (2, 8))
+
+    def run():
+        kept = []
+        torch.manual_seed(0)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            return *loss_and_gradients(model, tokens), sum(t.numel() for t in kept)
+
+    plain, expected, memory = run()
+    model.checkpoint_(True)
+    again, gradients, less = run()
+    assert torch.equal(plain, again)
+    torch.testing.assert_close(gradients, expected, rtol=0, atol=0)
+    assert less < memory
+
+
+def test_autocast_to_bf16_stays_near_fp32(constants):
+    c = constants(layers=12, width=32, alpha=24**0.5, beta=24**-0.5)
+    for norm in ("layer", "rms"):
+        for seeds in (None, 2):
+            model = build(constants(layers=12, norm=norm, alpha=c.parts[0].sublayers[0].alpha),
+                          seeds=seeds)  # fmt: skip
+            tokens = torch.randint(50, (2, 8))
+            full = model(tokens)
+            with torch.autocast("cpu", torch.bfloat16):
+                half = model(tokens)
+                x = model.body(model.embed(tokens))
+            assert half.dtype is torch.bfloat16
+            assert x.dtype is torch.float32  # the residual stream keeps its precision
+            assert (half.float() - full).norm() < 0.05 * full.norm()
+            half.float().square().mean().backward()
+            assert all(p.grad.dtype is torch.float32 for p in model.parameters())
+
+
+@pytest.mark.slow
+def test_compiled_is_the_same_function(constants):
+    model = build(constants("decoder", layers=1), dtype=torch.float64)
+    tokens = torch.randint(50, (2, 8))
+    loss, gradients = loss_and_gradients(model, tokens)
+    compiled = torch.compile(model, fullgraph=True)
+    try:
+        again, compiled_gradients = loss_and_gradients(compiled, tokens)
+    except torch._inductor.exc.InvalidCxxCompiler:
+        pytest.skip("no C++ compiler")
+    torch.testing.assert_close(again, loss, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(compiled_gradients, gradients, rtol=1e-8, atol=1e-10)
+    assert parameter_groups(compiled, 1.0)
+
+
+def test_one_graph_without_a_break(constants):
+    """Dynamo traces the whole forward without falling back (no C++ compiler needed)."""
+    for stack in ("encoder", "decoder"):
+        model = build(constants(stack, layers=2))
+        tokens = torch.randint(50, (2, 8))
+        traced = torch.compile(model, backend="eager", fullgraph=True)
+        torch.testing.assert_close(traced(tokens), model(tokens))
+
+
+def test_our_code_imports_torch_the_standard_library_and_spec_only():
+    allowed = set(sys.stdlib_module_names) | {"torch", "safetensors"}
+    for room, extra in (("runtime", set()), ("spec", {"torch", "safetensors"})):
+        files = sorted((PACKAGE / room).rglob("*.py"))
+        assert files
+        for file in files:
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                names = []
+                if isinstance(node, ast.Import):
+                    names = [alias.name for alias in node.names]
+                elif isinstance(node, ast.ImportFrom):
+                    assert node.level == 0, f"{file}: relative import"
+                    names = [node.module]
+                for name in names:
+                    ours = name.startswith(("deepnet_theory.spec", f"deepnet_theory.{room}"))
+                    ok = ours or name.split(".")[0] in allowed - extra
+                    assert ok or name == "deepnet_theory", f"{file.name} imports {name}"
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        frame = sys._getframe()
+        while frame is not None:
+            own = frame.f_globals.get("__name__", "")
+            if own.startswith("deepnet_theory") and "torch" not in name:
+                break
+            if own.startswith(("torch", "numpy", "sympy")):
+                return None  # torch's own imports are its own affair
+            frame = frame.f_back
+        top = name.split(".")[0]
+        if top in ("sympy", "numpy", "scipy", "rich", "typer", "transformers", "matplotlib"):
+            raise ImportError("blocked: " + name)
+        return None
+sys.meta_path.insert(0, Blocker())
+from deepnet_theory.runtime import *
+c = Constants("decoder", "post-ln", "layer", (PartConstants("decoder", 2, True,
+    (SublayerConstants("attention", 2.0, 0.5), SublayerConstants("ffn", 2.0, 0.5))),),
+    Architecture(width=8, heads=2))
+import torch
+model = build(c)
+model(torch.zeros(1, 4, dtype=torch.long)).sum().backward()
+apply_(torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 32), 2,
+    enable_nested_tensor=False), c)
+loaded = {m.split(".")[0] for m in sys.modules}
+assert not {"scipy", "rich", "typer", "transformers", "matplotlib"} & loaded, loaded
+rooms = {m.split(".")[1] for m in sys.modules if m.startswith("deepnet_theory.")}
+assert rooms <= {"runtime", "spec", "_discovered"}, rooms
+try:
+    import scipy
+except ImportError:
+    print("works without them")
+"""
+
+
+def test_the_runtime_works_where_everything_else_is_blocked():
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "works without them" in done.stdout
+
+
+# ------------------------------------------------------------------ more than one process
+
+STEPS, WORLD = 4, 2
+
+
+def _data():
+    generator = torch.Generator().manual_seed(7)
+    return torch.randint(50, (STEPS, 4, 8), generator=generator)
+
+
+def _train(model, batches, reduce):
+    optimizer = torch.optim.SGD(parameter_groups(model, 0.1))
+    losses = []
+    for tokens in batches:
+        logits = model(tokens[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(reduce(loss.detach()))
+    return losses
+
+
+def _mean(loss):
+    dist.all_reduce(loss)
+    return (loss / WORLD).item()
+
+
+def _worker(rank, way, constants, rendezvous, queue):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=WORLD)
+    try:
+        model = build(constants, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        if way == "ddp":
+            model = torch.nn.parallel.DistributedDataParallel(model)
+        else:
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
+            mesh = init_device_mesh("cpu", (WORLD,))
+            for part in model.parts.values():
+                for layer in part.layers:
+                    fully_shard(layer, mesh=mesh)
+            fully_shard(model, mesh=mesh)
+        mine = _data().chunk(WORLD, dim=1)[rank]
+        unwrapped = build(
+            constants, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        )
+        losses = _train(model, mine, _mean), _train(unwrapped, mine, _mean)
+        if rank == 0:
+            queue.put(losses)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("way", ["ddp", "fsdp2"])
+def test_two_processes_get_the_losses_of_one(constants, way, tmp_path):
+    c = constants("decoder", multipliers={"norm-gain": 0.5})
+    model = build(c, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    alone = _train(model, _data(), lambda loss: loss.item())
+    context = mp.get_context("spawn")
+    queue = context.SimpleQueue()
+    mp.spawn(_worker, (way, c, str(tmp_path / "meet"), queue), nprocs=WORLD)
+    together, apart = queue.get()
+    assert together == pytest.approx(alone, rel=1e-10)
+    # planted error: processes that do not share their gradients go elsewhere
+    assert apart[0] == pytest.approx(alone[0], rel=1e-10)
+    assert apart[-1] != pytest.approx(alone[-1], rel=1e-6)
