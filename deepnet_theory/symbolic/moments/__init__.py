@@ -2,7 +2,14 @@
 
 from deepnet_theory.symbolic.moments.contraction import Known, expect
 from deepnet_theory.symbolic.moments.enumeration import enumerate_expectation
-from deepnet_theory.symbolic.moments.law import Bernoulli, Gaussian, Law, Rademacher, White
+from deepnet_theory.symbolic.moments.law import (
+    Bernoulli,
+    Gaussian,
+    Law,
+    Rademacher,
+    RectifiedGaussian,
+    White,
+)
 from deepnet_theory.symbolic.moments.node import ENUMERATED, Expectation, IndexSum, is_enumerated
 from deepnet_theory.symbolic.moments.polynomial import Index, Polynomial, Tensor, constant, delta
 
@@ -17,6 +24,7 @@ __all__ = [
     "Law",
     "Polynomial",
     "Rademacher",
+    "RectifiedGaussian",
     "Tensor",
     "White",
     "constant",

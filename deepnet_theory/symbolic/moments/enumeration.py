@@ -6,14 +6,13 @@ in exact rational arithmetic. It is slow and obvious, and it checks the contract
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import Any
 
-import sympy as sp
-
+from deepnet_theory.symbolic.moments.exact import exact
 from deepnet_theory.symbolic.moments.polynomial import Index, Polynomial, Tensor, Term
 
 Entries = Mapping[tuple[int, ...], Fraction]
@@ -30,12 +29,11 @@ def enumerate_expectation(
     ``values`` are the entries of fixed tensors (or of random ones that are held), ``at`` the
     values of the free indices, both counted from 1.
     """
-    total = sp.S.Zero
-    moments: dict[tuple[Tensor, int], Fraction] = {}
+    total: Any = Fraction(0)
     for term in polynomial.terms:
-        coefficient = sp.sympify(term.coefficient).subs(point)
+        coefficient = exact(term.coefficient, point)
         if coefficient != 0:
-            total += coefficient * sp.Rational(_sum(term, point, values or {}, at or {}, moments))
+            total = total + coefficient * _sum(term, point, values or {}, at or {})
     return total
 
 
@@ -44,45 +42,61 @@ def _sum(
     point: Mapping[Any, Any],
     values: Mapping[Tensor, Entries],
     at: Mapping[str, int],
-    moments: dict[tuple[Tensor, int], Fraction],
-) -> Fraction:
+) -> Any:
+    free = [(index, at[index.name]) for index in term.free]
     bound = sorted(term.bound, key=lambda i: (i.name, i.copy))
-    place: dict[Index, int] = {index: at[index.name] for index in term.free}
-    total = Fraction(0)
+    position = {index: p for p, index in enumerate([*bound, *(index for index, _ in free)])}
+    tail = tuple(value for _, value in free)
+    deltas = [(position[a], position[b]) for a, b in term.deltas]
+    held, drawn = [], []
+    for tensor, indices in term.factors:
+        places = tuple(position[i] for i in indices)
+        if tensor in values:
+            held.append((values[tensor], places))
+        elif tensor.law is None:
+            raise ValueError(f"the fixed tensor {tensor.name} was given no values")
+        else:
+            drawn.append((tensor, places))
+    orders = range(1, len(drawn) + 1)
+    moments = {
+        tensor: {order: _Lazy(tensor, order, point) for order in orders}
+        for tensor in {tensor for tensor, _ in drawn}
+    }
+    total: Any = Fraction(0)
     for assignment in product(*(range(1, _size(i, point) + 1) for i in bound)):
-        place.update(zip(bound, assignment, strict=True))
-        if any(place[a] != place[b] for a, b in term.deltas):
+        place = assignment + tail
+        if any(place[a] != place[b] for a, b in deltas):
             continue
-        weight = Fraction(1)
-        occurrences: Counter[tuple[Tensor, tuple[int, ...]]] = Counter()
-        for tensor, indices in term.factors:
-            entry = tuple(place[i] for i in indices)
-            if tensor in values:
-                weight *= values[tensor][entry]
-            else:
-                occurrences[tensor, entry] += 1
-        for (tensor, _), order in occurrences.items():
-            if not weight:
+        occurrences: dict[tuple[str, tuple[int, ...]], tuple[Tensor, int]] = {}
+        for tensor, places in drawn:
+            entry = (tensor.name, tuple([place[p] for p in places]))
+            counted = occurrences.get(entry)
+            occurrences[entry] = (tensor, 1) if counted is None else (tensor, counted[1] + 1)
+        weight: Any = Fraction(1)
+        for tensor, order in occurrences.values():
+            moment = moments[tensor][order].value
+            if not moment:
                 break
-            weight *= _moment(tensor, order, point, moments)
-        total += weight
+            weight = weight * moment
+        else:
+            for entries, places in held:
+                weight = weight * entries[tuple([place[p] for p in places])]
+            total = total + weight
     return total
 
 
 def _size(index: Index, point: Mapping[Any, Any]) -> int:
-    return int(sp.sympify(index.size).subs(point))
+    return int(exact(index.size, point))
 
 
-def _moment(
-    tensor: Tensor,
-    order: int,
-    point: Mapping[Any, Any],
-    moments: dict[tuple[Tensor, int], Fraction],
-) -> Fraction:
-    key = (tensor, order)
-    if key not in moments:
-        if tensor.law is None:
-            raise ValueError(f"the fixed tensor {tensor.name} was given no values")
-        number = sp.Rational(sp.sympify(tensor.law.moment(order)).subs(point))
-        moments[key] = Fraction(int(number.p), int(number.q))
-    return moments[key]
+class _Lazy:
+    """A moment at the point, computed when first asked for: of some laws only two are known."""
+
+    def __init__(self, tensor: Tensor, order: int, point: Mapping[Any, Any]) -> None:
+        self._of = (tensor, order, point)
+
+    @cached_property
+    def value(self) -> Any:
+        tensor, order, point = self._of
+        assert tensor.law is not None
+        return exact(tensor.law.moment(order), point)

@@ -85,3 +85,16 @@ class White(Law):
                 "and the variance are given; give a full law such as Gaussian"
             )
         return sp.S.Zero if order == 1 else self.variance
+
+
+@dataclass(frozen=True)
+class RectifiedGaussian(Law):
+    """max(h, 0) of a centred Gaussian h of the given variance: a hidden unit after ReLU."""
+
+    variance: Any
+
+    def moment(self, order: int) -> Any:
+        """E max(h, 0)ʳ = sʳ 2^{r/2 − 1} Γ((r + 1)/2)/√π; half the Gaussian moment for even r."""
+        half = sp.Rational(order, 2)
+        size = self.variance**half * 2 ** (half - 1)
+        return size * sp.gamma(half + sp.Rational(1, 2)) / sp.sqrt(sp.pi)

@@ -13,6 +13,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.moments.contraction import Known, expect
 from deepnet_theory.symbolic.moments.enumeration import Entries, enumerate_expectation
+from deepnet_theory.symbolic.moments.exact import exact, is_zero
 from deepnet_theory.symbolic.moments.polynomial import Index, Polynomial, Tensor, Term
 from deepnet_theory.symbolic.step import Check, Step
 
@@ -91,7 +92,7 @@ def random_entries(
     tensor: Tensor, point: Mapping[Any, Any], generator: random.Random
 ) -> dict[tuple[int, ...], Fraction]:
     """Random rational entries for a tensor whose axes have the lengths of ``point``."""
-    ranges = (range(1, int(sp.sympify(size).subs(point)) + 1) for size in tensor.axes)
+    ranges = (range(1, int(exact(size, point)) + 1) for size in tensor.axes)
     return {
         place: Fraction(
             generator.randint(1, 9) * generator.choice((-1, 1)), generator.randint(2, 5)
@@ -166,19 +167,17 @@ def _holds_at(
     values: dict[Tensor, Entries] = {}
     for tensor in _fixed(nodes, invariants):
         values[tensor] = random_entries(tensor, point, generator)
-    for symbol, item in invariants.items():
-        number = enumerate_expectation(item.polynomial, point, values)
-        point[symbol] = sp.sqrt(number) if item.power == 2 else number
     at = {
         index.name: generator.randint(1, int(point[index.size]))
         for index in sorted(_free(nodes), key=lambda i: i.name)
     }
-    difference = step.lhs - step.rhs
-    replaced = {node: enumerate_expectation(node.polynomial, point, values, at) for node in nodes}
-    number = difference.xreplace(replaced).subs(
-        {**point, **{sp.Symbol(name): value for name, value in at.items()}}
-    )
-    return bool(sp.expand(number) == 0)
+    for symbol, item in invariants.items():
+        number = enumerate_expectation(item.polynomial, point, values, at)
+        point[symbol] = sp.sqrt(sp.sympify(number)) if item.power == 2 else number
+    for node in nodes:
+        point[node] = enumerate_expectation(node.polynomial, point, values, at)
+    point |= {sp.Symbol(name): value for name, value in at.items()}
+    return is_zero(exact(step.lhs - step.rhs, point))
 
 
 def _fixed(nodes: list[IndexSum], invariants: Mapping[Any, Known]) -> list[Tensor]:

@@ -1,0 +1,139 @@
+"""The moment route: the layer cake's §5, with matrices, exact expectations and its conditions.
+
+What the source derives: the second moments of a post-LN sublayer with independent Gaussian
+weights, the recursion of the change through it, and the coefficient √(v²+w²)/α of ‖Δθ‖. What is
+added: the Jacobian of the norm exactly, ReLU's mask as the function of the weights that it is,
+Xavier's variances, any number of heads, how near ‖z‖ is to its mean square, the update as an
+optimizer makes it, and the sequence length.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.degree import Degrees, degrees, homogeneity_step
+from deepnet_theory.symbolic.moment_route.aligned import aligned_steps
+from deepnet_theory.symbolic.moment_route.concentration import concentration_steps
+from deepnet_theory.symbolic.moment_route.conventions import convention_steps, head_steps
+from deepnet_theory.symbolic.moment_route.mask import mask_steps
+from deepnet_theory.symbolic.moment_route.norm import norm_steps
+from deepnet_theory.symbolic.moment_route.ranges import range_steps
+from deepnet_theory.symbolic.moment_route.recursion import COEFFICIENT, recursion_steps
+from deepnet_theory.symbolic.moment_route.rule import sharper_rule_steps
+from deepnet_theory.symbolic.moment_route.setting import (
+    CAKE,
+    CAKE_ATTENTION,
+    Branch,
+    given,
+    source_convention,
+)
+from deepnet_theory.symbolic.moment_route.sublayer import sublayer_steps
+from deepnet_theory.symbolic.moment_route.tokens import token_steps
+from deepnet_theory.symbolic.moments.model import norm_of
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.step import BOUNDED, Check, Step
+from deepnet_theory.symbolic.symbols import alpha, beta, eta
+
+__all__ = ["given_symbols", "moment_steps"]
+
+loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")
+
+BRANCHES = {
+    "ffn": Branch("ffn", True, source_convention(True), CAKE),
+    "attention": Branch("attention", False, source_convention(False), CAKE_ATTENTION),
+}
+
+
+def branches(selection: Selection) -> tuple[Branch, ...]:
+    """The kinds of sublayers of the selection that the route has a law for.
+
+    Raises :class:`Refusal` for every other placement or sublayer, naming the missing law.
+    """
+    if selection.placement != "post-ln":
+        raise Refusal(
+            f"the moment route has no law for the placement {selection.placement!r}: its second "
+            "moments are those of a post-LN sublayer; use --method probe or lemma"
+        )
+    kinds = dict.fromkeys(s.name for part in selection.the_stack.parts for s in part.layer)
+    missing = [name for name in kinds if name not in BRANCHES]
+    if missing:
+        raise Refusal(
+            f"the moment route has no second moment of the branch {missing[0]!r} (it has those of "
+            f"{', '.join(BRANCHES)}); use --method probe or lemma"
+        )
+    # the feed-forward sublayer first, as in the source
+    return tuple(branch for name, branch in BRANCHES.items() if name in kinds)
+
+
+def moment_steps(selection: Selection) -> tuple[Step, ...]:
+    """The route's steps; the last is one sublayer's share of the change per η.
+
+    Raises :class:`Refusal` where a law is missing.
+    """
+    return _steps(branches(selection), selection.the_norm.centred) + _ending(selection)
+
+
+def given_symbols(selection: Selection) -> tuple[Any, ...]:
+    """The symbols that stand before the first step."""
+    branches(selection)
+    return given()
+
+
+@cache
+def _steps(kinds: tuple[Branch, ...], centred: bool) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for branch in kinds:
+        steps += sublayer_steps(branch)
+        if branch.rectified:
+            steps += range_steps(branch)
+            steps += mask_steps(branch)
+        else:
+            steps += head_steps(branch)
+        steps += convention_steps(branch)
+        steps += concentration_steps(branch)
+    steps += norm_steps(centred, kinds)
+    steps += aligned_steps(kinds)
+    steps += token_steps()
+    steps += recursion_steps(kinds)
+    steps += sharper_rule_steps()
+    return tuple(steps)
+
+
+def _ending(selection: Selection) -> tuple[Step, ...]:
+    found: Degrees = degrees(selection.the_optimizer)
+    response = sp.sqrt(2) * beta / alpha
+    size = sp.sqrt(2) * beta
+    return (
+        homogeneity_step(selection.the_optimizer, found),
+        Step(
+            name="moment-increment",
+            section="Update substituted",
+            lhs=response * (eta * (loss_gradient * response) ** found.p * size**found.q),
+            rhs=eta
+            * sp.sqrt(2) ** (1 + found.p + found.q)
+            * (beta / alpha) ** (1 + found.p)
+            * beta**found.q,
+            relation=Relation.BOUND,
+            because=(
+                "the coefficient √(v²+w²)/α times ‖Δθ‖ = η‖g‖^p‖θ‖^q at v = w = β, "
+                f"p = {found.p}, q = {found.q}, ‖g‖ at most ‖∂L/∂F‖ times the same coefficient; "
+                "‖∂L/∂F‖ is of order one"
+            ),
+            source="layer cake, §5.3 and §4.3",
+            uses=(COEFFICIENT, "degrees"),
+            assumptions=("bounded-loss-gradient", "independent-signs", "equal-gains"),
+            establishes=(loss_gradient,),
+            bounded=(loss_gradient,),
+            checks=(BOUNDED, Check("equal where ‖∂L/∂F‖ = 1", _equal_at_unit_gradient)),
+        ),
+    )
+
+
+def _equal_at_unit_gradient(step: Step) -> bool:
+    ratio = sp.powsimp(step.lhs.subs(loss_gradient, 1) / step.rhs, force=True)
+    return bool(sp.simplify(ratio - 1) == 0)

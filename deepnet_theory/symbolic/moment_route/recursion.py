@@ -1,0 +1,148 @@
+"""The recursion of the change through one sublayer, and the coefficient of ‖Δθ‖."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy as sp
+
+from deepnet_theory.symbolic.moment_route.norm import (
+    RECURSION,
+    explicit_changes,
+    input_term,
+    jacobian,
+    parameter_term,
+)
+from deepnet_theory.symbolic.moment_route.setting import (
+    CAKE,
+    Branch,
+    alpha,
+    beta,
+    norm_dtheta,
+    norm_dx,
+    norm_dx_next,
+    v,
+    w,
+)
+from deepnet_theory.symbolic.moments.model import in_models
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
+
+gain = sp.sqrt(alpha**2 + v**2 * w**2)
+both = sp.sqrt(v**2 + w**2)
+COEFFICIENT = "moment-coefficient"
+
+
+def _numerators(step: Step) -> bool:
+    """Both sides are positive and rhs² − lhs² is a quotient of sums of positive terms."""
+    top, bottom = sp.fraction(sp.together(step.rhs**2 - step.lhs**2))
+    return bool(sp.expand(top).is_nonnegative and sp.expand(bottom).is_positive)
+
+
+SQUARES = Check("rhs^2 - lhs^2 is a quotient of positive sums", _numerators)
+
+
+def recursion_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
+    """‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v²+w²)/√(α²+v²w²)·‖Δθ_l‖, then with α alone below."""
+    of_input = tuple(f"{b.name}-input-term" for b in branches)
+    of_theta = tuple(f"{b.name}-parameter-bound-in-theta" for b in branches)
+    sharper = tuple(f"{b.name}-parameter-sharper-bound" for b in branches)
+    recursion = norm_dx + both / gain * norm_dtheta
+    final = norm_dx + both / alpha * norm_dtheta
+    at_beta = {v: beta, w: beta}
+    return (
+        Step(
+            name="triangle-inequality",
+            section=RECURSION,
+            lhs=norm_dx_next,
+            rhs=jacobian * (input_term + parameter_term),
+            relation=Relation.AT_MOST,
+            because=(
+                "Δx_{l+1} = J(∂z/∂x Δx + ∂z/∂θ Δθ) to first order, ‖J a‖ ≤ ‖J‖₂‖a‖ and the "
+                "triangle inequality; in mean square it is Minkowski's"
+            ),
+            source=CAKE,
+            uses=("norm-jacobian",),
+            assumptions=("linear-step",),
+            establishes=(norm_dx_next, input_term, parameter_term),
+            checks=(
+                in_models(
+                    "at explicit Jacobians and vectors, once with equality", explicit_changes
+                ),
+            ),
+        ),
+        Step(
+            name="moments-put-in",
+            section=RECURSION,
+            lhs=(jacobian * (input_term + parameter_term)).subs(
+                {jacobian: 1 / gain, input_term: gain * norm_dx, parameter_term: both * norm_dtheta}
+            ),
+            rhs=recursion,
+            relation=Relation.EQUAL,
+            because=(
+                "√d/‖z‖ = 1/√(α²+v²w²), and the root mean squares of both terms: the factor of "
+                "‖Δx‖ is exactly 1, because z and its change carry the same second moment"
+            ),
+            source=CAKE,
+            uses=("triangle-inequality", "norm-jacobian-size", *of_input, *of_theta),
+            assumptions=("norm-concentrates",),
+            checks=(IDENTITY, Check("as the mean squares say", _from_squares())),
+        ),
+        Step(
+            name="recursion",
+            section=RECURSION,
+            lhs=recursion,
+            rhs=final,
+            relation=Relation.AT_MOST,
+            because="v²w² > 0 is dropped under the root",
+            source=CAKE,
+            uses=("moments-put-in",),
+            checks=(Check("coefficient by coefficient", _coefficients),),
+        ),
+        Step(
+            name="sharper-coefficient",
+            section=RECURSION,
+            lhs=beta / gain.subs(at_beta),
+            rhs=(both / gain).subs(at_beta) / sp.sqrt(2),
+            relation=Relation.EQUAL,
+            because=("with v = w = β the sharper bound β²‖Δθ‖² gives a coefficient smaller by √2"),
+            source="layer cake, §5.3",
+            uses=sharper,
+            checks=(IDENTITY, SAMPLED),
+        ),
+        Step(
+            name=COEFFICIENT,
+            section=RECURSION,
+            lhs=both / gain,
+            rhs=both / alpha,
+            relation=Relation.AT_MOST,
+            because="what one sublayer adds per ‖Δθ‖; the telescoping sum takes one such term each",
+            source="layer cake, §5.1 and §5.2",
+            uses=("recursion",),
+            checks=(SQUARES,),
+        ),
+    )
+
+
+def _from_squares() -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        # coefficients of ‖Δx‖² and ‖Δθ‖² alone, squared: no root is simplified
+        for symbol, square in (
+            (norm_dx, sp.S.One),
+            (norm_dtheta, (v**2 + w**2) / (alpha**2 + v**2 * w**2)),
+        ):
+            own = step.rhs.coeff(symbol, 1)
+            if sp.expand(sp.numer(sp.together(own**2 - square))) != 0 or not own.is_positive:
+                return False
+        return bool(sp.expand(step.rhs.subs({norm_dx: 0, norm_dtheta: 0})) == 0)
+
+    return holds
+
+
+def _coefficients(step: Step) -> bool:
+    for symbol in (norm_dx, norm_dtheta):
+        left, right = (sp.expand(side).coeff(symbol, 1) for side in (step.lhs, step.rhs))
+        top, bottom = sp.fraction(sp.together(right**2 - left**2))
+        if not (sp.expand(top).is_nonnegative and sp.expand(bottom).is_positive):
+            return False
+    return True
