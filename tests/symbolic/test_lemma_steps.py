@@ -33,6 +33,9 @@ SELECTIONS = (
     {"optimizer": "lars", "placement": "sandwich-ln", "stack": "encoder-decoder",
      "amplification": "independent"},
     {"update": "-eta*g/sqrt(norm(g))*norm(theta)**(1/3)"},
+    {"update": "-eta*g/norm(g)**2"},
+    {"update": "-eta*g/norm(g)**(3/2)", "placement": "pre-ln"},
+    {"update": "-eta*g/norm(g)**(3/2)", "placement": "res-post-ln"},
 )  # fmt: skip
 
 
@@ -105,7 +108,7 @@ def undetected(pairs: Iterable[tuple[Step, Step]]) -> list[str]:
 
 
 @pytest.mark.parametrize("error", PLANTED)
-@pytest.mark.parametrize("index", [0, 1, 4, 5, 6, 8])
+@pytest.mark.parametrize("index", [0, 1, 4, 5, 6, 8, 12, 13])
 def test_planted_errors_in_equalities_are_refuted(index: int, error: str) -> None:
     plant = PLANTED[error]
     strict = [s for s in steps_of(index) if s.relation in (Relation.EQUAL, Relation.ASYMPTOTIC)]
@@ -170,3 +173,12 @@ def test_every_placement_has_a_route() -> None:
     for name in placements():
         selection = Selection(method="lemma", optimizer="sgd", placement=name)
         assert lemma_steps(selection)[-1].name == "increment-encoder"
+
+
+def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound() -> None:
+    """Where p < 0 an upper bound on the gradient bounds nothing: its leading order is taken."""
+    assert named("gradient-size", 0).relation is Relation.AT_MOST
+    for index in (11, 12, 13):
+        step = named("gradient-size", index)
+        assert step.relation is Relation.ASYMPTOTIC
+        assert "near-identity" in step.assumptions

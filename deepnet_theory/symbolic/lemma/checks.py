@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.symbolic.lemma.symbols import r
+from deepnet_theory.symbolic.lemma.symbols import i, r
 from deepnet_theory.symbolic.step import Check, Step
 
 SIZES = (1, 2, 3)
@@ -114,19 +114,20 @@ DERIVATIVE = (
 
 
 def ratio_in_branch_weight(last: sp.Symbol, weight: Any) -> Check:
-    """lhs/rhs depends on the branch weight r alone and tends to 1 with r → 0.
+    """lhs/rhs depends on r alone (and on a sublayer's number i) and tends to 1 with r → 0.
 
-    ``last`` is a factor of ``weight``; it is eliminated in favour of r = ``weight``.
+    ``last`` is a factor of ``weight`` or of its inverse, eliminated in favour of r = ``weight``.
     """
-    solution = r * last / weight
+    inverse = (weight / last).has(last)  # weight is some factor over ``last``
+    solution = weight * last / r if inverse else r * last / weight
 
     def holds(step: Step) -> bool:
         ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2).subs(last, solution))
         # squaring removes the root and the sign, so the sign is looked at by itself
         tiny = dict.fromkeys(step.free_symbols, sp.Rational(3, 2))
-        tiny[last] = sp.Rational(3, 2) * solution.subs({**tiny, r: sp.Rational(1, 10**9)})
+        tiny[last] = solution.subs({**tiny, r: sp.Rational(1, 10**9)})
         positive = sp.N((step.lhs / step.rhs).subs(tiny), 30) > 0
-        return bool(positive and ratio.free_symbols <= {r} and sp.limit(ratio, r, 0) == 1)
+        return bool(positive and ratio.free_symbols <= {r, i} and sp.limit(ratio, r, 0) == 1)
 
     return Check("the ratio is positive, its square a function of r alone that tends to 1", holds)
 

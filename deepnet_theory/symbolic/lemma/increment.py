@@ -11,7 +11,7 @@ parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy as sp
@@ -24,6 +24,7 @@ from deepnet_theory.symbolic.lemma.checks import (
     EXACT,
     SQUARES_AT_MOST,
     equal_at_sizes,
+    ratio_in_branch_weight,
     written_out,
 )
 from deepnet_theory.symbolic.lemma.placement import Directions, P
@@ -41,7 +42,7 @@ from deepnet_theory.symbolic.lemma.symbols import (
     r,
 )
 from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Check, Step
+from deepnet_theory.symbolic.step import Check, Regime, Step
 
 SECTION = "Update substituted"
 SOURCE = "layer cake, §4.3"
@@ -127,24 +128,7 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
     gradient = delta * law.response(of, alpha)
     size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
     update = eta * gradient**p * size**q
-    # what later sublayers and a final norm leave of a change, in mean square
-    passage = 1 if law.found.normalised else 1 / sp.sqrt(1 + i * r**2)
-    one = Step(
-        name="gradient-size",
-        section=SECTION,
-        lhs=delta * law.exact_response(of, alpha) * passage,
-        rhs=gradient,
-        relation=Relation.AT_MOST,
-        because=(
-            "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
-            "mean square the Jacobians in between are at most 1"
-        ),
-        source=SOURCE,
-        uses=(_passage(law), "branch-response"),
-        assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
-        checks=(SQUARES_AT_MOST,),
-        establishes=(delta,),
-    )
+    one = _gradient_size(law, of)
     step_size = Step(
         name="update-size",
         section=SECTION,
@@ -202,6 +186,44 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
         bounded=(delta,),
     )
     return one, step_size, moved, total, bound, _matrix_by_matrix(law, of)
+
+
+def _gradient_size(law: Law, of: Gains) -> Step:
+    """‖g‖: a bound, or its leading order where the update falls with the gradient (p < 0)."""
+    # what later sublayers and a final norm leave of a change, in mean square
+    passage = 1 if law.found.normalised else 1 / sp.sqrt(1 + i * r**2)
+    step = Step(
+        name="gradient-size",
+        section=SECTION,
+        lhs=delta * law.exact_response(of, alpha) * passage,
+        rhs=delta * law.response(of, alpha),
+        relation=Relation.AT_MOST,
+        because=(
+            "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
+            "mean square the Jacobians in between are at most 1"
+        ),
+        source=SOURCE,
+        uses=(_passage(law), "branch-response"),
+        assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
+        checks=(SQUARES_AT_MOST,),
+        establishes=(delta,),
+    )
+    if law.degrees.p >= 0:
+        return step
+    weight = law.found.weight.subs(P, sp.Mul(*of))
+    last = of[0] if weight.has(of[0]) else alpha
+    return replace(
+        step,
+        relation=Relation.ASYMPTOTIC,
+        because=(
+            "the update falls with the gradient, so an upper bound would not do: the gradient's "
+            "size itself, to leading order where S·r² is small"
+        ),
+        source="derived here",
+        assumptions=(*step.assumptions, "near-identity"),
+        regime=Regime(r, sp.S.Zero, "S*r**2 -> 0"),
+        checks=(ratio_in_branch_weight(last, weight),),
+    )
 
 
 def _matrix_by_matrix(law: Law, of: Gains) -> Step:
