@@ -76,8 +76,18 @@ def share_exponent(
     return max(candidates) + rate
 
 
-def _amplification_exponent(problem: Problem, rule: Rule, variable: sp.Symbol) -> Any:
-    """The exponent of what the later part multiplies the first part's share with."""
+def _amplification_exponent(
+    problem: Problem, rule: Rule, variable: sp.Symbol, aligned: bool = False
+) -> Any:
+    r"""The exponent of what the later part multiplies the first part's share with.
+
+    M cross-attentions of weight c carry a change of the encoder's output to the decoder's. Their
+    value and output matrices are independent at initialisation, so that they add as
+    :math:`A = \sqrt M c` (``aligned``: :math:`Mc`), once forward and p times through the
+    gradient, whichever convention the rule was balanced with.
+
+    Source: derived here.
+    """
     parts = problem.selection.the_stack.parts
     later = parts[-1]
     depth = DEPTHS[later.depth]
@@ -85,12 +95,8 @@ def _amplification_exponent(problem: Problem, rule: Rule, variable: sp.Symbol) -
     if crossing is None:
         raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
     weight = _at_rule(branch_weight(crossing, problem.law), rule, later, crossing)
-    form = problem.selection.amplification
-    layers = sp.sqrt(depth) if form == "independent" else depth
-    grown = exponent_in(layers * weight, variable)
-    if form == "published":
-        return max(grown, sp.Integer(0))
-    return (1 + problem.degrees.p) * grown
+    layers = depth if aligned else sp.sqrt(depth)
+    return (1 + problem.degrees.p) * exponent_in(layers * weight, variable)
 
 
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
@@ -98,11 +104,12 @@ VECTORS = frozenset(Role) - MATRICES
 
 
 def exponents_of(
-    selection: Selection, rule: Rule, step: str = "matrices"
+    selection: Selection, rule: Rule, step: str = "matrices", aligned: bool = False
 ) -> dict[tuple[str, str], Fraction]:
     """Predicted exponents by (variable, share); share is ``all`` or a part's name.
 
-    ``step`` is ``matrices`` (what the published rules speak of) or ``all`` parameters.
+    ``step`` is ``matrices`` (what the published rules speak of) or ``all`` parameters;
+    ``aligned`` takes the cross-attentions as all aligned instead of independent.
     """
     problem = Problem(selection)
     parts = selection.the_stack.parts
@@ -114,7 +121,7 @@ def exponents_of(
         for index, part in enumerate(parts):
             value = share_exponent(problem, rule, part, symbol, roles)
             if len(parts) > 1 and index == 0:
-                value += _amplification_exponent(problem, rule, symbol)
+                value += _amplification_exponent(problem, rule, symbol, aligned)
             values[part.name] = _fraction(value)
         found[(variable, "all")] = max(values.values())
         if len(parts) > 1:
@@ -156,16 +163,15 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
     others = {
         name: exponents_of(selection, other, step) for name, other in rival_rules(selection).items()
     }
-    rows = tuple(
-        Prediction(
-            variable=variable,
-            share=share,
-            exponent=exponent,
-            rivals=tuple((name, other[(variable, share)]) for name, other in others.items()),
-        )
-        for (variable, share), exponent in own.items()
-    )
-    return Predictions(rows, warnings=tuple(_warnings(selection, rule)))
+    aligned = exponents_of(selection, rule, step, aligned=True)
+    rows = []
+    for key, exponent in own.items():
+        rivals = [(name, other[key]) for name, other in others.items()]
+        if key[1] == selection.the_stack.parts[0].name:
+            # which amplification is real is a question to the laboratory
+            rivals.append(("aligned cross-attentions", aligned[key]))
+        rows.append(Prediction(*key, exponent=exponent, rivals=tuple(rivals)))
+    return Predictions(tuple(rows), warnings=tuple(_warnings(selection, rule)))
 
 
 def _warnings(selection: Selection, rule: Rule) -> list[str]:

@@ -97,7 +97,22 @@ def test_division_by_zero_in_an_own_rule_is_one_sentence():
 
 
 def test_encoder_and_decoder_have_their_own_shares():
-    selection = Selection(optimizer="sgd", stack="encoder-decoder")
-    found = exponents_of(selection, solve_rule(selection))
-    assert found[("N", "encoder")] == 0 and found[("M", "decoder")] == 0
-    assert found[("M", "encoder")] == 0  # the published balance counts the amplification once
+    # by hand: A = √M c with c = λ²/α of the decoder, (1 + p) times, and the encoder's own M
+    shares = {
+        "sgd": 2 * (Fraction(1, 2) - Fraction(3, 4)) - Fraction(1, 4),
+        "adam": Fraction(1, 2) - Fraction(3, 2),
+        "lamb": Fraction(1, 2) - 1,
+    }
+    for name, in_m in shares.items():
+        selection = Selection(optimizer=name, stack="encoder-decoder")
+        found = exponents_of(selection, solve_rule(selection))
+        assert found[("N", "encoder")] == found[("M", "decoder")] == 0
+        assert found[("N", "all")] == found[("M", "all")] == 0
+        assert found[("M", "encoder")] == in_m
+
+
+def test_alignment_of_the_cross_attentions_is_offered_as_a_rival():
+    selection = Selection(optimizer="adam", stack="encoder-decoder")
+    found = predictions(selection, solve_rule(selection)).exponents
+    encoder = next(p for p in found if (p.variable, p.share) == ("M", "encoder"))
+    assert dict(encoder.rivals)["aligned cross-attentions"] - encoder.exponent == Fraction(1, 2)
