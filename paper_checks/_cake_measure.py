@@ -240,3 +240,90 @@ def normalised(source: torch.Generator, *shape: int) -> Tensor:
     x = torch.randn(*shape, generator=source, dtype=torch.float64)
     x = x - x.mean(-1, keepdim=True)
     return x / x.square().mean(-1, keepdim=True).sqrt()
+
+
+def jacobian_norms(
+    selection: Selection, rule: Rule, layers: int, given: Settings, probes: int = 4
+) -> dict[str, np.ndarray]:
+    r"""‖∂F/∂θ_i‖_F of each sublayer's scaled matrices by kind: (layers, seeds).
+
+    With Gaussian u the squared norm of ∂⟨u, F⟩/∂θ has the squared Frobenius norm as its mean.
+    """
+    trial = Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    group = [(p, d) for p, d in trial.parameters() if d.role.value == "scaled"]
+    parameters = [p for p, _ in group]
+    source = torch.Generator().manual_seed(given.seed + 5)
+    squares: dict[tuple[str, int], Tensor] = {}
+    with only(trial.model, parameters):
+        output = trial.output()
+        for _ in range(probes):
+            u = torch.randn(output.shape, generator=source, dtype=output.dtype)
+            found = torch.autograd.grad(output, parameters, u, retain_graph=True)
+            for (_, d), g in zip(group, found, strict=True):
+                key = (str(d.kind), int(d.layer or 0))
+                squares[key] = squares.get(key, 0) + norms(g).double() ** 2 / probes  # type: ignore[operator]
+    kinds = sorted({kind for kind, _ in squares})
+    return {
+        kind: torch.stack([squares[kind, n] for n in range(layers)]).sqrt().numpy()
+        for kind in kinds
+    }
+
+
+def signals(
+    selection: Selection, rule: Rule, layers: int, given: Settings
+) -> tuple[np.ndarray, np.ndarray]:
+    """‖∂L/∂x_l‖ at every sublayer's output, and the part that differs between the tokens.
+
+    Both (sublayers, seeds), bottom first.
+    """
+    trial = Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    found: list[Tensor] = []
+    handles = []
+
+    def keep(_: nn.Module, __: Any, output: Tensor) -> None:
+        output.register_hook(lambda g: found.append(g.detach().double()))  # type: ignore[no-untyped-call]
+
+    for residual in trial.model.residuals():
+        handles.append(residual.register_forward_hook(keep))
+    try:
+        with only(trial.model, [p for p, d in trial.parameters()]):
+            trial.loss(trial.output()).sum().backward()  # type: ignore[no-untyped-call]
+    finally:
+        for handle in handles:
+            handle.remove()
+    found.reverse()
+    whole = torch.stack([norms(g) for g in found])
+    differing = torch.stack([norms(g - g.mean(-2, keepdim=True)) for g in found])
+    return whole.numpy(), differing.numpy()
+
+
+def token_changes(
+    selection: Selection,
+    rule: Rule,
+    layers: int,
+    given: Settings,
+    chosen: Callable[[Description], bool] = lambda _: True,
+) -> np.ndarray:
+    """‖Δx_p‖/η of every token to first order of one SGD step, (seeds, batch·tokens)."""
+    trial = Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    group = [(p, d) for p, d in trial.parameters() if chosen(d)]
+    parameters = [p for p, _ in group]
+    with only(trial.model, parameters):
+        trial.loss(trial.output()).sum().backward()  # type: ignore[no-untyped-call]
+        changes = {id(p): -1e-6 * p.grad for p in parameters}  # type: ignore[operator]
+    return (moved(trial, changes, parameters).norm(dim=-1).flatten(1) / 1e-6).numpy()
+
+
+def output_gradient(
+    selection: Selection, rule: Rule, layers: int, given: Settings, head: float = 1.0
+) -> np.ndarray:
+    """‖∂L_p/∂F_p‖, the root of its mean square over tokens, with the head scaled: (seeds,)."""
+    trial = Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    with torch.no_grad():
+        trial.model.head.weight.mul_(head)
+        output = trial.output()
+    output.requires_grad_()
+    trial.loss(output).sum().backward()  # type: ignore[no-untyped-call]
+    assert output.grad is not None
+    tokens = output[0, ..., 0].numel()
+    return (norms(output.grad).double() * math.sqrt(tokens)).numpy()

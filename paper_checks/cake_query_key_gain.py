@@ -1,0 +1,156 @@
+"""The softmax lemma justifies gain 1 for query and key."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+
+FORWARD, SAME, SGD, ADAM, LAMB,  LAW = (
+    "the branch stays bounded at any gain of query and key",
+    "the branch's magnitude does not depend on that gain, independent tokens",
+    "SGD under DeepNorm: query and key move the output negligibly, ever less with depth",
+    "Adam under its rule: likewise",
+    "LAMB under its rule: likewise",
+    
+    "LAMB: their share does not vanish with depth",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Branch sizes under scaled queries and keys; steps of queries and keys alone."""
+    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.spec.rule import own_rule
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic.derive import derive
+    from paper_checks._cake_findings import exponent, seen, within
+    from paper_checks._cake_measure import (
+        DEEPNORM,
+        ENCODER,
+        PLAIN,
+        mean,
+        power,
+        residual_sums,
+        settings,
+        torch,
+        updates,
+    )
+
+    ratios = {}
+    for data in ("gaussian:0", "gaussian:0.5", "text"):
+        sizes = []
+        for gain in (0.1, 1.0, 4.0):
+            trial = Trial(
+                Selection(optimizer="sgd"),
+                PLAIN,
+                {"N": 1},
+                settings(context, data=data, tokens=32, seeds=16),
+            )
+            with torch.no_grad():
+                for p, d in trial.parameters():
+                    if d.name in ("query", "key"):
+                        p.mul_(gain)
+            _, x, out = residual_sums(trial)[0]
+            branch = next(trial.model.residuals()).branch
+            single = branch.output(branch.value(x))
+            sizes.append((out.norm(dim=-1) / single.norm(dim=-1).mean()).flatten(1).mean(1))
+        ratios[data] = [mean(s.double().numpy()) for s in sizes]
+    change = mean((sizes_ratio(context)).numpy())
+    depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128, 256))
+    rules = {
+        "sgd": DEEPNORM,
+        "adam": own_rule(ENCODER, "(2*N)**(1/2)", "(2*N)**(-1/2)"),
+        "lamb": own_rule(ENCODER, "1", "(2*N)**(-1/2)"),
+    }
+    slopes, levels, predicted = {}, {}, {}
+    for name, rule in rules.items():
+        selection = Selection(optimizer=name)
+        given = settings(context, seeds=context.pick(8, 16))
+        own = updates(selection, rule, depths, given, lambda d: d.name in ("query", "key"))
+        scaled = updates(selection, rule, depths, given, lambda d: d.role.value == "scaled")
+        slopes[name], levels[name] = power(depths, own / scaled), (own / scaled).mean(0).tolist()
+        shares = [s for s in derive(selection).shares if s.parameter in ("query", "key")]
+        predicted[name] = float(max(s.exponent for s in shares))
+    return (
+        seen(
+            FORWARD,
+            all(r.high < 1.5 for v in ratios.values() for r in v),
+            f"‖Attn‖ over ‖xW_VW_O‖ at gains 0.1, 1, 4: { ({k: [round(r.estimate, 2) for r in v] for k, v in ratios.items()}) }",
+        ),
+        within(
+            SAME,
+            change,
+            0.8,
+            1.25,
+            "branch at gain 4 over branch at gain 0.1, independent tokens, n = 32",
+        ),
+        seen(
+            SGD,
+            slopes["sgd"].high < -0.25,
+            f"exponent of their share {slopes['sgd'].estimate:.2f} [{slopes['sgd'].low:.2f}, {slopes['sgd'].high:.2f}], predicted {predicted['sgd']}",
+            levels=levels["sgd"],
+            depths=list(depths),
+        ),
+        seen(
+            ADAM,
+            slopes["adam"].high < -0.25,
+            f"exponent of their share {slopes['adam'].estimate:.2f} [{slopes['adam'].low:.2f}, {slopes['adam'].high:.2f}], predicted {predicted['adam']}",
+            levels=levels["adam"],
+        ),
+        seen(
+            LAMB,
+            slopes["lamb"].high < -0.25,
+            f"exponent of their share {slopes['lamb'].estimate:.2f} [{slopes['lamb'].low:.2f}, {slopes['lamb'].high:.2f}], predicted {predicted['lamb']}",
+            levels=levels["lamb"],
+        ),
+        
+        exponent(
+            LAW,
+            slopes["lamb"],
+            0.0,
+            (("vanishing", -0.5),),
+            0.15,
+            what="LAMB: exponent of the share of query and key",
+        ),
+    )
+
+
+def sizes_ratio(context: Context):  # type: ignore[no-untyped-def]
+    """The attention branch's size with queries and keys of gain 4 over gain 0.1, per seed."""
+    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.spec.selection import Selection
+    from paper_checks._cake_measure import PLAIN, residual_sums, settings, torch
+
+    sizes = []
+    for gain in (4.0, 0.1):
+        trial = Trial(
+            Selection(optimizer="sgd"),
+            PLAIN,
+            {"N": 1},
+            settings(context, data="gaussian:0", tokens=32, seeds=16),
+        )
+        with torch.no_grad():
+            for p, d in trial.parameters():
+                if d.name in ("query", "key"):
+                    p.mul_(gain)
+        sizes.append(residual_sums(trial)[0][2].double().norm(dim=-1).flatten(1).mean(1))
+    return sizes[0] / sizes[1]
+
+
+CLAIM = Claim(
+    name="cake-query-key-gain",
+    source="Transformer layer cake (AI推公式), §4, before the lemma of §4.1; DeepNet, arXiv 2203.00555, §4.1",
+    statement="W_Q and W_K do not affect the magnitude of attention's output, so they need no scaling and take gain 1.",
+    conditions="gains 0.1, 1, 4 of query and key on built attention; share of query and key in ‖ΔF‖ for SGD, Adam, LAMB under their rules, 8 to 256 layers",
+    recorded=(
+        Ruling(FORWARD, Verdict.SUPPORTED),
+        Ruling(SAME, Verdict.REFUTED),
+        Ruling(SGD, Verdict.SUPPORTED),
+        Ruling(ADAM, Verdict.SUPPORTED),
+        Ruling(LAMB, Verdict.REFUTED),
+        
+        Ruling(LAW, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="Two orthogonal tokens: equal scores give an average of length √(d/2), scores far apart give √d.",
+    corrected="Any gain of query and key leaves the branch between the uniform average and a single token. Their share of the update falls as N^{−1/2} under the rules of SGD and Adam; under LAMB's it stays constant, of a tenth.",
+    check=check,
+    seconds=6.0,
+)
