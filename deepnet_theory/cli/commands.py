@@ -123,9 +123,7 @@ def export(
     own: Own,
     model: Model,
     talk: Talk,
-    depth: Annotated[
-        str, typer.Option("--depth", metavar="N[,M]", help="Layers of the model.")
-    ],
+    depth: Annotated[str, typer.Option("--depth", metavar="N[,M]", help="Layers of the model.")],
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="File; standard output if not given."),
@@ -153,7 +151,9 @@ def train(
     text: Annotated[
         str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="Steps.", parser=whole)] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", metavar="N", help="Steps.", parser=whole)
+    ] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
@@ -179,9 +179,7 @@ def report(
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The HTML page.")],
     depth: Annotated[
         list[str] | None,
-        typer.Option(
-            "--depth", metavar="N[,M]", help="Print constants at this depth; repeatable."
-        ),
+        typer.Option("--depth", metavar="N[,M]", help="Print constants at this depth; repeatable."),
     ] = None,
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
@@ -223,8 +221,11 @@ def list_(
 
     rows = listing(chosen("list", what, KINDS))
     print(
-        json.dumps({"schema": "deepnet-theory/list/1", "list": what, what: rows}, indent=2,
-                   ensure_ascii=False)
+        json.dumps(
+            {"schema": "deepnet-theory/list/1", "list": what, what: rows},
+            indent=2,
+            ensure_ascii=False,
+        )
         if format == "json"
         else listing_text(rows)
     )
@@ -238,7 +239,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "verify": (
         "verify --optimizer adam --depths 8,16,32,64,128",
-        'verify --optimizer sgd --alpha "1" --beta "(2*N)**(-1/2)" --format json',
+        'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)" --format json',
     ),
     "check": ("check", "check su-probe cake-constants --format json"),
     "export": (

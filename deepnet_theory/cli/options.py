@@ -158,7 +158,7 @@ class Own:
     """A rule of one's own in place of the derived one."""
 
     alpha: Annotated[
-        str | None, typer.Option(metavar="EXPR", help='Your own alpha, e.g. "(2*N)**(1/4)".')
+        str | None, typer.Option(metavar="EXPR", help='Your own alpha, e.g. "N**(1/3)".')
     ] = None
     beta: Annotated[str | None, typer.Option(metavar="EXPR", help="Your own beta.")] = None
     decoder_alpha: Annotated[
@@ -178,9 +178,7 @@ class Own:
             raise InputError(f"{option} was given without both --alpha EXPR and --beta EXPR")
         from deepnet_theory.workflow import own_rule
 
-        return own_rule(
-            selection, self.alpha, self.beta, self.decoder_alpha, self.decoder_beta
-        )
+        return own_rule(selection, self.alpha, self.beta, self.decoder_alpha, self.decoder_beta)
 
 
 @dataclass(frozen=True)
@@ -199,9 +197,7 @@ class Measure:
     tokens: Annotated[int | None, _whole("N", "Tokens a sequence; 32.")] = None
     batch: Annotated[int | None, _whole("N", "Sequences a batch; 1.")] = None
     seeds: Annotated[int | None, _whole("N", "Independent draws; 8.")] = None
-    ffn_ratio: Annotated[
-        float | None, _real("R", "Hidden width over width; 4.")
-    ] = None
+    ffn_ratio: Annotated[float | None, _real("R", "Hidden width over width; 4.")] = None
     activation: Annotated[
         str | None,
         typer.Option(
@@ -252,12 +248,8 @@ class Model:
 
     width: Annotated[int | None, _whole("D", "Model width; 512.")] = None
     heads: Annotated[int | None, _whole("H", "Attention heads; 8.")] = None
-    kv_heads: Annotated[
-        int | None, _whole("H", "Key and value heads; as many as heads.")
-    ] = None
-    ffn_ratio: Annotated[
-        float | None, _real("R", "Hidden width over width; 4.")
-    ] = None
+    kv_heads: Annotated[int | None, _whole("H", "Key and value heads; as many as heads.")] = None
+    ffn_ratio: Annotated[float | None, _real("R", "Hidden width over width; 4.")] = None
     vocab: Annotated[int | None, _whole("V", "Vocabulary; 256, bytes.")] = None
     activation: Annotated[
         str | None,
@@ -285,9 +277,7 @@ class Model:
 class Talk:
     """How much to say on standard error."""
 
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log to standard error.")
-    ] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to standard error.")] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress, no notes on standard error.")
     ] = False

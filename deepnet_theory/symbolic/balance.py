@@ -8,7 +8,6 @@ knows an optimizer or a placement by name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,7 @@ import sympy as sp
 
 from deepnet_theory.spec.closure import Closure, closure
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import Expression, OperatorAlgebra, fold
+from deepnet_theory.spec.expression import Call, Expression, OperatorAlgebra, fold
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
@@ -389,4 +388,7 @@ def _crosses(kind: Kind, later: Balanced) -> bool:
     return "memory" in kind.sublayer.expression.names
 
 
-Solver = Callable[[Problem], tuple[Balanced, ...]]
+def normalises_the_sum(problem: Problem) -> bool:
+    """Whether the placement normalises the residual sum after every sublayer."""
+    root = problem.selection.the_placement.expression.root
+    return isinstance(root, Call) and root.function == "norm"

@@ -16,6 +16,7 @@ from deepnet_theory.symbolic.balance import (
     Problem,
     closure_equations,
     eta_factor,
+    normalises_the_sum,
 )
 from deepnet_theory.symbolic.monomial import exponent_in, exponents, present, solve
 from deepnet_theory.symbolic.relation import Relation
@@ -23,6 +24,16 @@ from deepnet_theory.symbolic.step import Check, Step
 from deepnet_theory.symbolic.symbols import DEPTHS, eta
 
 _BALANCE, _CLOSURE, _AFTER = "The balance", "The closure", "Self-consistency"
+
+
+# what S·r^power says of a product of Jacobians; negative: the residual sum is not normalised
+_PRODUCTS = {
+    1: "branches that are all aligned with the stream multiply a change by up to exp(S*r)",
+    2: "along a typical path of independent branches a change is multiplied by exp(-S*r^2), in "
+    "root mean square not at all",
+    -1: "branches that are all aligned make the stream grow as 1 + S*r",
+    -2: "independent branches make the stream grow as sqrt(1 + S*r^2)",
+}
 
 
 def conclusion_steps(
@@ -41,7 +52,7 @@ def conclusion_steps(
         for step in _solution_steps(balanced, tuple(s.name for s in conditions)):
             steps.append(step)
             conclusion.append(step.name)
-        steps.extend(_after_steps(balanced))
+        steps.extend(_after_steps(problem, balanced))
     return steps, tuple(conclusion)
 
 
@@ -204,7 +215,7 @@ def _solution_steps(balanced: Balanced, uses: tuple[str, ...]) -> Iterator[Step]
         )
 
 
-def _after_steps(balanced: Balanced) -> Iterator[Step]:
+def _after_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
     part = balanced.part.name
     depth = DEPTHS[balanced.part.depth]
     for kind in balanced.kinds:
@@ -214,11 +225,7 @@ def _after_steps(balanced: Balanced) -> Iterator[Step]:
             growth = exponent_in(value, depth)
             weight = balanced.at_solution(kind.weight)
             shown = f"S*r^{power}" if power > 1 else "S*r"
-            meaning = (
-                "aligned branches multiply by exp(S*r)"
-                if power == 1
-                else "independent branches multiply by exp(S*r^2/2)"
-            )
+            meaning = _PRODUCTS[power if normalises_the_sum(problem) else -power]
             state = "grows" if growth > 0 else ("vanishes" if growth < 0 else "stays bounded")
             yield Step(
                 name=f"self-consistency-{power}-{tag}",

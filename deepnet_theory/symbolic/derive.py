@@ -143,7 +143,17 @@ def _lemma_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
     from deepnet_theory.symbolic.lemma import given_symbols, lemma_steps
 
     steps = list(lemma_steps(problem.selection))
-    return steps, _by_part(problem, "increment-{}"), given_symbols(problem.selection)
+    names = {step.name for step in steps}
+    increments: Increments = {}
+    for balanced in problem.balanced:
+        part, amplification = balanced.part.name, balanced.amplification
+        # where the amplification does not grow, the part is balanced at its own output
+        own = amplification is not None and amplification.factor == 1
+        for kind in balanced.kinds:
+            mixed = f"share-{part}-{kind.name}"
+            whole = f"increment-{part}-own" if own else f"increment-{part}"
+            increments[(part, kind.name)] = (mixed if mixed in names else whole,)
+    return steps, increments, given_symbols(problem.selection)
 
 
 def _moment_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Symbol, ...]]:

@@ -13,13 +13,12 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.expression import Call
 from deepnet_theory.spec.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.balance import Problem
+from deepnet_theory.symbolic.balance import Problem, normalises_the_sum
 from deepnet_theory.symbolic.depth import depth_expression
 from deepnet_theory.symbolic.monomial import exponent_in
 from deepnet_theory.symbolic.solved_rule import solve_rule
@@ -35,11 +34,6 @@ def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any
     return sp.powdenest(sp.sympify(expression).subs({alpha: a, beta: b}), force=True)
 
 
-def _normalises_the_sum(problem: Problem) -> bool:
-    root = problem.selection.the_placement.expression.root
-    return isinstance(root, Call) and root.function == "norm"
-
-
 def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol) -> Any:
     r"""The exponent of :math:`\sum_{l\le S} (1 + l r^2)^{-(1+p)/2}`, S of the part.
 
@@ -51,7 +45,7 @@ def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol)
     """
     own = DEPTHS[part.depth]
     count = sp.Integer(1) if own == variable else sp.Integer(0)
-    if _normalises_the_sum(problem):
+    if normalises_the_sum(problem):
         return count
     growth = count + 2 * exponent_in(weight, variable)
     if growth <= 0:

@@ -103,4 +103,3 @@ def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) ->
     if len(found) != 1:
         raise ValueError(f"the scaled matrices of {sublayer.name} move the output differently")
     return found.pop()
-

@@ -177,7 +177,7 @@ def _is_mean_square(branches: tuple[Branch, ...]) -> Check:
             node = Expectation((z * z).sum(i), f"||z||^2[{branch.name}]")
             if not is_enumerated(replace(step, lhs=node, rhs=step.rhs**2)):
                 return False
-        return bool(step.lhs == norm_z)
+        return bool(step.lhs == norm_z and step.rhs.is_positive)
 
     return Check("its square is E||z||^2 by explicit sums over inputs of norm sqrt(d)", holds)
 

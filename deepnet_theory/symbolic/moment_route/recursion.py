@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import sympy as sp
 
@@ -35,8 +36,17 @@ COEFFICIENT = "moment-coefficient"
 
 def _numerators(step: Step) -> bool:
     """Both sides are positive and rhs² − lhs² is a quotient of sums of positive terms."""
-    top, bottom = sp.fraction(sp.together(step.rhs**2 - step.lhs**2))
-    return bool(sp.expand(top).is_nonnegative and sp.expand(bottom).is_positive)
+    return _at_most(step.lhs, step.rhs)
+
+
+def _at_most(left: Any, right: Any) -> bool:
+    top, bottom = sp.fraction(sp.together(right**2 - left**2))
+    return bool(
+        left.is_nonnegative
+        and right.is_nonnegative
+        and sp.expand(top).is_nonnegative
+        and sp.expand(bottom).is_positive
+    )
 
 
 SQUARES = Check("rhs^2 - lhs^2 is a quotient of positive sums", _numerators)
@@ -142,7 +152,6 @@ def _from_squares() -> Callable[[Step], bool]:
 def _coefficients(step: Step) -> bool:
     for symbol in (norm_dx, norm_dtheta):
         left, right = (sp.expand(side).coeff(symbol, 1) for side in (step.lhs, step.rhs))
-        top, bottom = sp.fraction(sp.together(right**2 - left**2))
-        if not (sp.expand(top).is_nonnegative and sp.expand(bottom).is_positive):
+        if not _at_most(left, right):
             return False
     return True

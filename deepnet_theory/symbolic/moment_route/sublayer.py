@@ -410,7 +410,7 @@ def _is_joined_norm(step: Step) -> bool:
         return sum(e**2 for e in entries)
 
     at = {norm_dv: sp.sqrt(square(a)), norm_dw: sp.sqrt(square(b)), norm_dtheta: 0}
-    return bool(step.lhs == norm_dtheta and step.rhs.subs(at) ** 2 == square(a + b))
+    return bool(step.lhs == norm_dtheta and step.rhs.subs(at) == sp.sqrt(square(a + b)))
 
 
 def source_factors(branch: Branch) -> tuple[Any, Any]:

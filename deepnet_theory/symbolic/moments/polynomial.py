@@ -178,8 +178,6 @@ class Polynomial:
         """The sum over ``indices``, each from 1 to its size."""
         terms = []
         for term in self.terms:
-            if term.bound & set(indices):
-                raise InputError(f"{[i.name for i in indices]} is summed twice")
             names = {i: i.renamed() for i in indices}
             renamed = term.rename(names)
             terms.append(replace(renamed, bound=renamed.bound | frozenset(names.values())))
