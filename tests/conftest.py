@@ -1,0 +1,12 @@
+"""Settings of all tests."""
+
+import os
+
+from hypothesis import settings
+
+# small tensors: a second OpenMP thread stalls more than it helps; set before torch is imported
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# wall-clock deadlines fail on a busy machine and say nothing of the code
+settings.register_profile("project", deadline=None, print_blob=True)
+settings.load_profile("project")
