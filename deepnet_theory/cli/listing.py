@@ -25,7 +25,13 @@ METHODS = {
 
 def _optimizers() -> list[Row]:
     return [
-        {"name": o.name, "update": o.update, "summary": o.summary, "mind": o.mind, "source": o.source}
+        {
+            "name": o.name,
+            "update": o.update,
+            "summary": o.summary,
+            "mind": o.mind,
+            "source": o.source,
+        }
         for o in optimizers().values()
     ]
 

@@ -27,10 +27,11 @@ RELATION_MATHML = {
 }
 
 
+_FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
+
+
 class _AsWritten:
     """SymPy without evaluation: (2N)^(1/4) is shown so, not as a product of roots."""
-
-    functions = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
 
     def number(self, value: Fraction) -> Any:
         return sp.Rational(value.numerator, value.denominator)
@@ -48,13 +49,14 @@ class _AsWritten:
         return sp.Mul(left, right, evaluate=False)
 
     def divide(self, left: Any, right: Any) -> Any:
-        return sp.Mul(left, sp.Pow(right, -1, evaluate=False), evaluate=False)
+        inverse = sp.Pow(right, -1, evaluate=False)
+        return inverse if left == 1 else sp.Mul(left, inverse, evaluate=False)
 
     def power(self, base: Any, exponent: Fraction) -> Any:
         return sp.Pow(base, self.number(exponent), evaluate=False)
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        return self.functions[function](*arguments)
+        return _FUNCTIONS[function](*arguments)
 
 
 def as_written(formula: str) -> Any:

@@ -79,10 +79,11 @@ def conclusion(derivation: Derivation) -> str:
     verdicts = derivation.verdicts.values()
     holding = sum(v.value == "PROVED" for v in verdicts)
     given = len(derivation.assumptions)
+    relation = derivation.relation.name
     return (
         f"{derivation.verdict.value}: {holding} of {len(derivation.steps)} steps check"
         + (f", given {given} assumption{'s' * (given != 1)}" if given else "")
-        + f"; the rule holds as {derivation.relation.name} ({RELATION_MEANING[derivation.relation.name]})."
+        + f"; the rule holds as {relation} ({RELATION_MEANING[relation]})."
     )
 
 

@@ -28,12 +28,39 @@ INDENT = 6  # of what stands under an equation's number
 
 
 class _Pretty(PrettyPrinter):  # type: ignore[misc]
-    """Two-dimensional notation; nodes of our own are written the way they write themselves."""
+    """Two-dimensional notation for the matrix-valued nodes of a derivation too."""
 
     def _print_Function(self, expression: Any, *args: Any, **kwargs: Any) -> Any:
-        if hasattr(expression, "_sympystr"):
+        if not hasattr(expression, "_sympystr"):
+            return super()._print_Function(expression, *args, **kwargs)
+        label = getattr(expression, "label", None)
+        if label is None or len(expression.args) != 1:
             return prettyForm(StrPrinter().doprint(expression))
-        return super()._print_Function(expression, *args, **kwargs)
+        argument = prettyForm(*self._print(expression.args[0]).parens())
+        return prettyForm(*argument.left(_sign(label)))
+
+    def _print_Transpose(self, expression: Any) -> Any:
+        return prettyForm(*self._factor(expression.args[0]).right("ᵀ"))
+
+    def _print_Hadamard(self, expression: Any) -> Any:
+        left, right = (self._factor(a) for a in expression.args)
+        return prettyForm(*prettyForm(*left.right(" ⊙ ", right)).parens())
+
+    def _print_DirectionalDifferential(self, expression: Any) -> Any:
+        label, point, direction = expression.args
+        form = prettyForm(*self._print(point).parens())
+        form = prettyForm(*form.left(f"D{_sign(label.function.label)}"))
+        towards = prettyForm(*self._print(direction).parens("[", "]"))
+        return prettyForm(*form.right(towards))
+
+    def _factor(self, expression: Any) -> Any:
+        form = self._print(expression)
+        compound = expression.is_Add or expression.is_Mul
+        return prettyForm(*form.parens()) if compound else form
+
+
+def _sign(label: str) -> str:
+    return {"phi": "φ", "softmax": "σ"}.get(label, label)
 
 
 def _pretty(expression: Any) -> prettyForm:
@@ -136,13 +163,10 @@ def _step(derivation: Derivation, number: int, step: Step) -> list[str]:
     label = f"({number})"
     body = equation(step, WIDTH - INDENT)
     middle = len(body) // 2
-    lines = [
-        (label if i == middle else "").ljust(INDENT) + line for i, line in enumerate(body)
-    ]
+    lines = [(label if i == middle else "").ljust(INDENT) + line for i, line in enumerate(body)]
     lines += _paragraph(step.because)
     rests = support(derivation, step)
-    tail = f"{rests}. {step.source}." if rests else f"{step.source}."
-    lines += _paragraph(f"[{tail}]")
+    lines += _paragraph(f"[{rests}; {step.source}]" if rests else f"[{step.source}]")
     verdict = derivation.verdicts[step.name].value
     if verdict != "PROVED":
         lines += _paragraph(f"{verdict}: fails {', '.join(step.failures())}")
@@ -157,7 +181,7 @@ def _rule(derivation: Derivation) -> list[str]:
         lines.append(f"  {owner(entry)}")
         values = entry.at(**depth) if depth else None
         for index, (name, formula) in enumerate((("alpha", entry.alpha), ("beta", entry.beta))):
-            value = f"  = {values[index]:.6g}" if values else ""
+            value = f"  = {values[index]:.6g}" if values and formula != "1" else ""
             lines.append(f"    {name:5} = {formula}{value}")
     if derivation.rule.eta != "1":
         value = f"  = {derivation.rule.eta_at(**depth):.6g}" if depth else ""

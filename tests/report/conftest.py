@@ -23,17 +23,55 @@ A, H = sp.symbols("A H", commutative=False)
 def derivation() -> Derivation:
     nothing = (Check("by hand", lambda step: True),)
     steps = (
-        Step("count", S, 2 * N, Relation.EQUAL, "two sublayers a layer <with α & β>",
-             section="Stack", establishes=(S,), checks=nothing),
-        Step("tangent", DirectionalDifferential(Label(Softmax), A, H),
-             DirectionalDifferential(Label(Softmax), A, H), Relation.EQUAL,
-             "the softmax has no law of its own", section="Branch", checks=nothing),
-        Step("gain", r / (1 + r), r, Relation.ASYMPTOTIC, "the branch weight r_l is small",
-             section="Branch", uses=("count",), regime=Regime(r, sp.Integer(0))),
-        Step("bound", r * (N + 1) ** p, r * (N + 1) ** p, Relation.BOUND,
-             "a sum of equal terms; 100% of them", section="Balance", uses=("gain",)),
-        Step("size", p, 1 / sp.sqrt(2 * N), Relation.ORDER, "balance and closure",
-             section="Balance", uses=("bound",), establishes=(p,), checks=nothing),
+        Step(
+            "count",
+            S,
+            2 * N,
+            Relation.EQUAL,
+            "two sublayers a layer <with α & β>",
+            section="Stack",
+            establishes=(S,),
+            checks=nothing,
+        ),
+        Step(
+            "tangent",
+            DirectionalDifferential(Label(Softmax), A, H),
+            DirectionalDifferential(Label(Softmax), A, H),
+            Relation.EQUAL,
+            "the softmax has no law of its own",
+            section="Branch",
+            checks=nothing,
+        ),
+        Step(
+            "gain",
+            r / (1 + r),
+            r,
+            Relation.ASYMPTOTIC,
+            "the branch weight r_l is small",
+            section="Branch",
+            uses=("count",),
+            regime=Regime(r, sp.Integer(0)),
+        ),
+        Step(
+            "bound",
+            r * (N + 1) ** p,
+            r * (N + 1) ** p,
+            Relation.BOUND,
+            "a sum of equal terms; 100% of them",
+            section="Balance",
+            uses=("gain",),
+        ),
+        Step(
+            "size",
+            p,
+            1 / sp.sqrt(2 * N),
+            Relation.ORDER,
+            "balance and closure",
+            section="Balance",
+            uses=("bound",),
+            establishes=(p,),
+            checks=nothing,
+        ),
     )
     return Derivation(
         selection=Selection(optimizer="lamb"),
@@ -41,9 +79,7 @@ def derivation() -> Derivation:
         given=(N, r, p, A, H),
         rule=Rule("lamb", (RuleEntry("encoder", "*", "1", "(2*N)**(-1/2)"),), meaning="An order."),
         conclusion=("size",),
-        consequences=(
-            Consequence("branch weight", "size of a branch", 1 / (2 * N), "encoder"),
-        ),
+        consequences=(Consequence("branch weight", "size of a branch", 1 / (2 * N), "encoder"),),
         predictions=Predictions(
             (Prediction("N", "all", Fraction(0), (("adam", Fraction(-1, 2)),)),)
         ),

@@ -1,0 +1,83 @@
+"""The figure of a verification: what was measured beside what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report.svg import Mark, Plot, Series, Slope, loglog
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.verification import Point, Verification
+
+Y_LABEL = "‖ΔF‖/η per token"
+
+
+def plot(
+    verification: Verification,
+    variable: str | None = None,
+    rivals: Sequence[Verification] = (),
+) -> Plot:
+    """``‖ΔF‖/η`` against a depth, log–log, with lines of the predicted slopes.
+
+    ``variable`` is the depth that varies, by default the first exponent's; of two depths the
+    other one is held at its least value. ``rivals`` are measurements of other rules.
+    """
+    first = verification.exponents[0].variable if verification.exponents else "N"
+    variable = variable or first
+    points = along(verification.points, variable)
+    series = [Series(_rule_name(verification), _marks(points, variable))]
+    series += [
+        Series(_rule_name(r), _marks(along(r.points, variable), variable), own=False)
+        for r in rivals
+    ]
+    return loglog(series, _slopes(verification, variable, points), f"{variable}, layers", Y_LABEL)
+
+
+def along(points: Sequence[Point], variable: str) -> list[Point]:
+    """The points on which only ``variable`` varies, the other depth at its least."""
+
+    def held(point: Point) -> tuple[int, ...]:
+        return tuple(n for symbol, n in point.depth.items() if symbol != variable)
+
+    least = min(map(held, points), default=())
+    chosen = [p for p in points if held(p) == least]
+    return sorted(chosen, key=lambda p: p.depth[variable])
+
+
+def _marks(points: Sequence[Point], variable: str) -> tuple[Mark, ...]:
+    return tuple(Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
+
+
+def _rule_name(verification: Verification) -> str:
+    return str(verification.rule.get("name", "the rule"))
+
+
+def _slopes(verification: Verification, variable: str, points: Sequence[Point]) -> list[Slope]:
+    """Lines of predicted slope: all through the deepest settled region's first point."""
+    exponent = next(
+        (e for e in verification.exponents if e.variable == variable and e.share == "all"), None
+    )
+    if exponent is None or exponent.predicted is None or not points:
+        return []
+    start = next((p for p in points if p.depth[variable] >= (exponent.fitted_from or 0)), points[0])
+    at = (float(start.depth[variable]), start.mean)
+    own = f"{_rule_name(verification)}'s rule,\npredicted {power(exponent.predicted)}"
+    slopes = [Slope(own, exponent.predicted, *at, own=True)]
+    groups: dict[float, list[str]] = {}
+    for name, value in exponent.rivals:
+        if value != exponent.predicted:
+            groups.setdefault(value, []).append(name)
+    for value, names in sorted(groups.items()):
+        shown = names[0] if len(names) == 1 else f"{names[0]} + {len(names) - 1} more"
+        slopes.append(Slope(f"{shown}'s rule:\n{power(value)}", value, *at))
+    return slopes
+
+
+def power(exponent: float) -> str:
+    """A slope in words: 0 is "flat", 0.5 is "slope +1/2"."""
+    if exponent == 0:
+        return "flat"
+    fraction = Fraction(exponent).limit_denominator(64)
+    return f"slope {'+' if exponent > 0 else '−'}{abs(fraction)}"

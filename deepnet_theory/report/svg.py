@@ -1,0 +1,213 @@
+"""A log–log plot as SVG: measured points with intervals, and lines of predicted slope."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+WIDTH, HEIGHT = 460, 330
+LEFT, RIGHT, TOP, BOTTOM = 52, 122, 14, 44  # margins; the lines are labelled at the right
+LINE_HEIGHT = 13
+
+_STYLE = """
+.dnt-plot { font: 11.5px system-ui, sans-serif; }
+.dnt-plot text { fill: #57606a; }
+.dnt-plot .axis { stroke: #8c959f; fill: none; }
+.dnt-plot .grid { stroke: #8c959f; opacity: .22; }
+.dnt-plot .own { stroke: #0969da; fill: none; stroke-width: 1.6; }
+.dnt-plot .rival { stroke: #bc4c00; fill: none; stroke-dasharray: 5 4; opacity: .8; }
+.dnt-plot .own-label { fill: #0969da; }
+.dnt-plot .rival-label { fill: #bc4c00; }
+.dnt-plot .point { fill: #0969da; stroke: none; }
+.dnt-plot .interval { stroke: #0969da; stroke-width: 1.4; }
+.dnt-plot .other { fill: #bc4c00; stroke: none; }
+.dnt-plot .other-interval { stroke: #bc4c00; stroke-width: 1.4; }
+@media (prefers-color-scheme: dark) {
+  .dnt-plot text { fill: #9da7b1; }
+  .dnt-plot .own { stroke: #58a6ff; } .dnt-plot .own-label { fill: #58a6ff; }
+  .dnt-plot .point { fill: #58a6ff; } .dnt-plot .interval { stroke: #58a6ff; }
+  .dnt-plot .rival { stroke: #f0883e; } .dnt-plot .rival-label { fill: #f0883e; }
+  .dnt-plot .other { fill: #f0883e; } .dnt-plot .other-interval { stroke: #f0883e; }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A measured point: depth, mean, and the ends of its interval."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measured points of one rule."""
+
+    label: str
+    marks: tuple[Mark, ...]
+    own: bool = True
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A line of slope ``exponent`` through the point ``(x, y)``."""
+
+    label: str
+    exponent: float
+    x: float
+    y: float
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure; a notebook shows it, :meth:`save` writes it."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> None:
+        """Write the SVG by atomic replacement."""
+        from deepnet_theory.spec.constants import write_text
+
+        write_text(Path(path), self.svg)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A logarithmic axis: data from ``low`` to ``high`` onto pixels ``start`` to ``end``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + share * (self.end - self.start)
+
+
+def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_label: str) -> Plot:
+    """The plot; points that are not positive and finite are left out."""
+    series = [Series(s.label, tuple(filter(_drawable, s.marks)), s.own) for s in series]
+    marks = [m for s in series for m in s.marks]
+    if not marks:
+        return Plot(_document(['<text x="20" y="40">no finite point was measured</text>'], y_label))
+    xs = sorted({m.x for m in marks})
+    first, last = xs[0], xs[-1] if len(xs) > 1 else xs[0] * 2
+    x = _Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
+    ends = [s.y * (at / s.x) ** s.exponent for s in slopes for at in (first, last)]
+    values = [v for m in marks for v in (m.low, m.high)] + ends
+    low, high = min(values) / 1.25, max(values) * 1.25
+    if high / low < 4:  # a flat line should look flat, not like enlarged noise
+        centre = math.sqrt(high * low)
+        low, high = centre / 2, centre * 2
+    y = _Scale(low, high, HEIGHT - BOTTOM, TOP)
+    body = [*_axes(x, y, xs, x_label, y_label)]
+    body += [_line(s, x, y, first, last) for s in slopes]
+    for s in series:
+        body += [_point(m, x, y, s) for m in s.marks]
+    body += _labels(slopes, y, last)
+    return Plot(_document(body, f"{y_label} against {x_label}"))
+
+
+def _drawable(mark: Mark) -> bool:
+    return all(math.isfinite(v) and v > 0 for v in (mark.x, mark.mean, mark.low, mark.high))
+
+
+def _document(body: Sequence[str], label: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
+        f'aria-label="{escape(label)}" viewBox="0 0 {WIDTH} {HEIGHT}">'
+        f"<style>{_STYLE}</style>\n" + "\n".join(body) + "\n</svg>"
+    )
+
+
+def _line(slope: Slope, x: _Scale, y: _Scale, first: float, last: float) -> str:
+    (y1, y2) = (y(slope.y * (at / slope.x) ** slope.exponent) for at in (first, last))
+    kind = "own" if slope.own else "rival"
+    return f'<path class="{kind}" d="M{x(first):.1f} {y1:.1f}L{x(last):.1f} {y2:.1f}"/>'
+
+
+def _point(mark: Mark, x: _Scale, y: _Scale, series: Series) -> str:
+    at = x(mark.x)
+    point, interval = ("point", "interval") if series.own else ("other", "other-interval")
+    return (
+        f'<path class="{interval}" d="M{at:.1f} {y(mark.low):.1f}V{y(mark.high):.1f}"/>'
+        f'<circle class="{point}" cx="{at:.1f}" cy="{y(mark.mean):.1f}" r="3.4">'
+        f"<title>{escape(series.label)} at {mark.x:g}: {mark.mean:.4g} "
+        f"({mark.low:.4g} to {mark.high:.4g})</title></circle>"
+    )
+
+
+def _labels(slopes: Sequence[Slope], y: _Scale, last: float) -> list[str]:
+    """Labels at the right ends of the lines, pushed apart where they would overlap."""
+    blocks = [
+        (y(s.y * (last / s.x) ** s.exponent), s, s.label.split("\n"))
+        for s in sorted(slopes, key=lambda s: -s.exponent)
+    ]
+    lines = []
+    free = float(TOP)
+    rest = sum(len(words) for _, _, words in blocks) * LINE_HEIGHT
+    for at, slope, words in blocks:
+        top = max(free, min(at - LINE_HEIGHT / 2, HEIGHT - BOTTOM - rest))
+        kind = "own-label" if slope.own else "rival-label"
+        for index, line in enumerate(words):
+            lines.append(
+                f'<text class="{kind}" x="{WIDTH - RIGHT + 6}" '
+                f'y="{top + LINE_HEIGHT * (index + 0.8):.1f}">{escape(line)}</text>'
+            )
+        free = top + LINE_HEIGHT * len(words) + 2
+        rest -= LINE_HEIGHT * len(words)
+    return lines
+
+
+def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str) -> list[str]:
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    lines = [f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>']
+    free = 0.0
+    for value in xs:
+        at = x(value)
+        lines.append(f'<path class="grid" d="M{at:.1f} {TOP}V{bottom}"/>')
+        if at - 11 >= free:
+            lines.append(
+                f'<text x="{at:.1f}" y="{bottom + 15}" text-anchor="middle">{value:g}</text>'
+            )
+            free = at + 13
+    for value in _ticks(y.low, y.high):
+        at = y(value)
+        lines.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
+        lines.append(
+            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{_number(value)}</text>'
+        )
+    middle = (TOP + bottom) / 2
+    lines.append(
+        f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">'
+        f"{escape(x_label)}</text>"
+    )
+    lines.append(
+        f'<text x="13" y="{middle}" text-anchor="middle" transform="rotate(-90 13 {middle})">'
+        f"{escape(y_label)}</text>"
+    )
+    return lines
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 300 else (1,)
+    values = [step * 10.0**decade for decade in decades for step in steps]
+    inside = [v for v in values if low <= v <= high]
+    every = -(-len(inside) // 9)
+    return inside[::every]
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if 1e-3 <= value < 1e5 else f"{value:.0e}".replace("e-0", "e-")
