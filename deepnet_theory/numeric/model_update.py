@@ -19,9 +19,10 @@ from deepnet_theory.runtime import Description
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 
-FIRST_ETA = 1e-3
+FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
 LINEAR = 0.01  # the second-order part is kept under this
+WIDE = 30.0  # how many times more or less is accepted where the step is linear
 ATTEMPTS = 6
 LAYERS_DRAWN = 256  # a shallow stack's weights are drawn again until so many layers were drawn …
 MOST_DRAWS = 8  # … or so many times
@@ -93,35 +94,46 @@ def measure_model_update(
     is half of it. Each of the ``draws`` draws the branch weights anew for the same data.
     ``chosen`` restricts the step to some of the parameters: a share of ΔF.
     """
-    best: ModelUpdate | None = None
+
+    def step(eta: float, draw: int = 0) -> ModelUpdate:
+        trial = Trial(selection, rule, depth, settings, draw=draw, twin=True)
+        return _step(trial, eta, chosen)
+
+    first = find_linear_step(step, eta)
+    if draws == 1 or first.finding or not first.relative_change:
+        return first
+    return _average([first, *(step(first.eta, draw) for draw in range(1, draws))])
+
+
+def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelUpdate:
+    """A step of a size at which the output changes linearly, beginning at ``eta``.
+
+    η is a power of two: added to a gain of 1, or to a weight, such a step is not rounded,
+    where any other would be rounded alike in every entry.
+    """
+    found = step(_power_of_two(eta))
     for _ in range(ATTEMPTS):
-        trial = Trial(selection, rule, depth, settings, twin=True)
-        found = _step(trial, eta, chosen)
-        del trial
-        if best is None or _badness(found) < _badness(best):
-            best = found
-        if found.second_order < LINEAR and found.relative_change < 30 * RELATIVE_CHANGE:
+        change = found.relative_change / RELATIVE_CHANGE
+        if 1 / WIDE < change < WIDE or math.isnan(change):
+            break  # NaN: the stack itself is not finite, and no step is small enough
+        factor = 1e-3 if math.isinf(change) else 1e3 if change == 0 else 1 / change
+        if not 1e-30 < found.eta * factor < 1e15:
+            break  # the step moves nothing, or breaks everything, whatever its size
+        found = step(_power_of_two(found.eta * factor))
+    if found.second_order < LINEAR or not 0 < found.relative_change < math.inf:
+        return found
+    aimed = found.eta * RELATIVE_CHANGE / found.relative_change
+    for factor in (1, 4, 1 / 4):  # a larger step drowns rounding, a smaller one curvature
+        other = step(_power_of_two(factor * aimed))
+        if not found.second_order <= other.second_order:
+            found = other
+        if found.second_order < LINEAR:
             break
-        if math.isnan(found.second_order) and found.finding.startswith("before"):
-            break  # the stack itself is not finite: no step is small enough
-        if not math.isfinite(found.relative_change):
-            eta /= 1000
-        elif found.relative_change == 0:
-            eta *= 1000
-            if eta > 1e12:
-                break  # the step moves nothing, whatever its size
-        elif 0.5 < found.relative_change / RELATIVE_CHANGE < 2:
-            eta /= 3  # curvature: noise would fall below the limit at the aimed change
-        else:
-            eta *= RELATIVE_CHANGE / found.relative_change
-    assert best is not None
-    if draws == 1 or best.finding or not best.relative_change:
-        return best
-    more = [
-        _step(Trial(selection, rule, depth, settings, draw=draw, twin=True), best.eta, chosen)
-        for draw in range(1, draws)
-    ]
-    return _average([best, *more])
+    return found
+
+
+def _power_of_two(eta: float) -> float:
+    return float(2.0 ** round(math.log2(eta)))
 
 
 def _average(drawn: list[ModelUpdate]) -> ModelUpdate:
@@ -132,10 +144,6 @@ def _average(drawn: list[ModelUpdate]) -> ModelUpdate:
         second_order=math.sqrt(fmean(u.second_order**2 for u in drawn)),
         finding=next((u.finding for u in drawn if u.finding), ""),
     )
-
-
-def _badness(update: ModelUpdate) -> float:
-    return update.second_order if math.isfinite(update.second_order) else math.inf
 
 
 def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
@@ -163,7 +171,10 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         change = (after - before).double()
         sizes = change.norm(dim=-1).flatten(1).mean(1)  # (k,), the mean over tokens of ‖ΔF‖
         bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
-        relative = change.norm() / before.double().norm()
+        sound = before.flatten(1).isfinite().all(1)
+        relative = change[sound].norm() / before[sound].double().norm()
+        if sound.any() and not relative.isfinite():
+            relative.fill_(math.inf)
     values = (sizes / eta)[:-1]
     finding = ""
     if not values.isfinite().all():

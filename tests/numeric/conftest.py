@@ -1,0 +1,16 @@
+"""One thread for all tests of the laboratory, whose tensors are small."""
+
+import pytest
+import torch
+
+from deepnet_theory.spec.selection import Selection
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def adam():
+    return Selection(optimizer="adam")
