@@ -1,0 +1,90 @@
+"""Batches of text and of translations, and the unigram entropy."""
+
+from __future__ import annotations
+
+import math
+import sys
+from importlib import util
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.errors import InputError, MissingExtraError
+from deepnet_theory.training import Text, Translation
+from deepnet_theory.training.corpus import IGNORED, entropy
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_target_is_the_next_byte():
+    for parts in (1, 2):
+        corpus = Text(None, 16, parts)
+        batch = corpus.batch(5, generator())
+        assert batch.tokens.shape == batch.targets.shape == (5, 16)
+        assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+        if parts == 2:  # the decoder goes on where the source ends
+            joined = torch.cat([batch.source, batch.tokens], 1)[0].tolist()
+            text = corpus.train.tolist()
+            at = bytes(text).index(bytes(joined))
+            assert text[at + 32] == batch.targets[0, -1]
+
+
+def test_held_out_text_is_never_trained_on(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_bytes(b"a" * 900 + b"b" * 100)
+    corpus = Text(path, 8)
+    assert set(corpus.batch(50, generator()).targets.flatten().tolist()) == {ord("a")}
+    held = corpus.batch(50, generator(), held_out=True)
+    assert set(held.targets.flatten().tolist()) == {ord("b")}
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+def test_the_entropy_is_that_of_the_counts(counts):
+    symbols = torch.tensor([i for i, n in enumerate(counts) for _ in range(n)])
+    total = sum(counts)
+    expected = -sum(n / total * math.log(n / total) for n in counts)
+    assert entropy(symbols) == pytest.approx(expected, abs=1e-12)
+
+
+def test_short_or_unreadable_texts_are_named(tmp_path):
+    (tmp_path / "short").write_bytes(b"too short")
+    (tmp_path / "empty").write_bytes(b"")
+    for name in ("short", "empty", "absent", "."):
+        with pytest.raises(InputError, match=str(tmp_path)):
+            Text(tmp_path / name, 16)
+
+
+def test_translations_are_pairs_of_messages():
+    pytest.importorskip("django")
+    corpus = Translation(64)
+    assert not set(corpus.train) & set(corpus.held_out)
+    assert (b"January", b"Januar") in [*corpus.train, *corpus.held_out]
+    batch = corpus.batch(6, generator())
+    for row in range(6):
+        source = bytes(batch.source[row][~batch.source_padding[row]].tolist())
+        real = batch.targets[row] != IGNORED
+        target = bytes(batch.targets[row][real].tolist())
+        assert target.endswith(b"\0") and (source, target[:-1]) in corpus.train
+        assert bytes(batch.tokens[row][real].tolist()) == b"\0" + target[:-1]
+    shuffled = batch.shuffled()
+    assert torch.equal(shuffled.source[1], batch.source[0])
+    assert torch.equal(shuffled.targets, batch.targets)
+    with pytest.raises(InputError, match="0 messages"):
+        Translation(64, "xx")
+    with pytest.raises(InputError, match="language"):
+        Translation(64, "../de")
+
+
+def test_without_django_the_extra_is_named(monkeypatch):
+    find = util.find_spec
+    monkeypatch.setattr(
+        "deepnet_theory.training.corpus.util.find_spec",
+        lambda name: None if name == "django" else find(name),
+    )
+    monkeypatch.delitem(sys.modules, "django", raising=False)
+    with pytest.raises(MissingExtraError, match=r"deepnet-theory\[translation\]"):
+        Translation(64)

@@ -1,0 +1,148 @@
+"""The training loop: what is learnt, what is reported, resuming, interruption."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from deepnet_theory.spec.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.training import train
+from deepnet_theory.training.result import Run, judge
+from deepnet_theory.training.run import causal, plain
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def constants(stack="decoder", layers=4, width=32, **architecture):
+    def layer(*kinds):
+        alpha = (layers * len(kinds)) ** 0.5
+        return tuple(SublayerConstants(kind, alpha, 1 / alpha) for kind in kinds)
+
+    if stack == "encoder-decoder":
+        parts = (
+            PartConstants("encoder", layers, False, layer("attention", "ffn")),
+            PartConstants("decoder", layers, True, layer("attention", "cross", "ffn")),
+        )
+    else:
+        parts = (PartConstants(stack, layers, stack == "decoder", layer("attention", "ffn")),)
+    return Constants(
+        stack, "post-ln", "layer", parts, Architecture(width=width, heads=4, **architecture)
+    )
+
+
+SMALL = {"steps": 6, "batch": 2, "tokens": 16}
+
+
+def test_a_shallow_model_goes_below_the_unigram_entropy():
+    result = train(constants(), steps=150, batch=8, tokens=32, lr=3e-3)
+    assert result.verdict is Verdict.SUPPORTED, result.because
+    assert result.runs[0].held_out < result.baseline
+    data = json.loads(result.to_json())
+    assert data["schema"] == "deepnet-theory/training/1"
+    assert [len(r["losses"]) for r in data["runs"]] == [150, 150, 150]
+    assert {r["placement"] for r in data["runs"]} == {"post-ln", "pre-ln"}
+    assert data["baseline"] == result.baseline and data["verdict"] == "SUPPORTED"
+
+
+def test_too_few_steps_are_undecided_and_nan_is_a_finding():
+    assert train(constants(), **SMALL).verdict is Verdict.UNDECIDED
+    broken = train(replace(constants(), eta=1e30), **SMALL)
+    assert broken.verdict is Verdict.REFUTED
+    assert "step" in broken.runs[0].finding and len(broken.runs[1].losses) == 6
+    json.loads(broken.to_json())
+    # each verdict of the law itself
+    fine = Run("r", "post-ln", (1.0,), held_out=2.0)
+    assert judge(fine, 3.0, 1)[0] is Verdict.SUPPORTED
+    assert judge(fine, 1.0, 1)[0] is Verdict.UNDECIDED
+    assert judge(replace(fine, held_out=None), 3.0, 9)[0] is Verdict.UNDECIDED
+    assert judge(replace(fine, finding="the loss was nan"), 3.0, 1)[0] is Verdict.REFUTED
+
+
+def test_an_encoder_is_trained_with_a_causal_mask():
+    c = causal(constants("encoder"))
+    assert c.parts[0].causal
+    result = train(constants("encoder"), **SMALL)
+    expected = train(replace(constants("encoder"), parts=c.parts), **SMALL)
+    assert result.runs[0].losses == expected.runs[0].losses
+
+
+def test_the_rivals_have_no_constants():
+    c = plain(replace(constants(), eta=0.5), "pre-ln")
+    assert c.eta == 1 and c.placement == "pre-ln"
+    assert {(s.alpha, s.beta) for p in c.parts for s in p.sublayers} == {(1.0, 1.0)}
+
+
+def test_runs_repeat_and_resume(tmp_path):
+    whole = train(constants(), **SMALL)
+    assert train(constants(), **SMALL).runs == whole.runs
+    state = tmp_path / "state"
+    train(constants(), **{**SMALL, "steps": 3}, state=state)
+    resumed = train(constants(), **SMALL, state=state)
+    assert resumed.runs == whole.runs
+    with pytest.raises(InputError, match="lr differs"):
+        train(constants(), **SMALL, lr=1.0, state=state)
+    content = state.read_bytes()
+    for damaged in (content[:200], b"", b"cos\nsystem\n(S'true'\ntR."):
+        state.write_bytes(damaged)
+        with pytest.raises(InputError, match="state"):
+            train(constants(), **SMALL, state=state)
+
+
+def test_an_interrupted_run_is_a_partial_result():
+    def stop(done, total, what):
+        assert "pre-LN" in what
+        if done == 4:
+            raise KeyboardInterrupt
+
+    result = train(constants(), **SMALL, progress=stop)
+    assert [len(r.losses) for r in result.runs] == [3, 3, 3]
+    assert result.verdict is Verdict.UNDECIDED and "stopped after 3 of 6" in result.because
+
+
+def test_an_encoder_decoder_on_text_and_on_translations(tmp_path):
+    pytest.importorskip("django")
+    c = constants("encoder-decoder", layers=1)
+    translated = train(c, **{**SMALL, "tokens": 48})
+    assert "Django" in translated.conditions["corpus"]
+    assert translated.runs[0].shuffled is not None
+    path = tmp_path / "t.txt"
+    path.write_text("to be or not to be " * 60, encoding="utf-8")
+    assert train(c, **SMALL, text=path).conditions["corpus"] == str(path)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"steps": 0}, {"batch": -1}, {"tokens": 1.5}, {"lr": 0.0}, {"device": "tpu"}]
+)
+def test_bad_settings_are_named(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        train(constants(), **{**SMALL, **wrong})
+
+
+def test_a_vocabulary_that_bytes_do_not_fit():
+    with pytest.raises(InputError, match="256"):
+        train(constants(vocab=255), **SMALL)
+
+
+@pytest.mark.slow
+def test_the_encoder_decoder_learns_to_translate_and_reads_its_source():
+    pytest.importorskip("django")
+    result = train(constants("encoder-decoder", layers=2, width=64), steps=400, lr=3e-3)
+    own = result.runs[0]
+    assert result.verdict is Verdict.SUPPORTED, result.because
+    assert own.held_out < own.shuffled
