@@ -23,7 +23,11 @@ from deepnet_theory.symbolic.moment_route.conventions import convention_steps, h
 from deepnet_theory.symbolic.moment_route.mask import mask_steps
 from deepnet_theory.symbolic.moment_route.norm import norm_steps
 from deepnet_theory.symbolic.moment_route.ranges import range_steps
-from deepnet_theory.symbolic.moment_route.recursion import COEFFICIENT, recursion_steps
+from deepnet_theory.symbolic.moment_route.recursion import (
+    COEFFICIENT,
+    recursion_steps,
+    telescoping_step,
+)
 from deepnet_theory.symbolic.moment_route.rule import sharper_rule_steps
 from deepnet_theory.symbolic.moment_route.setting import (
     CAKE,
@@ -100,6 +104,7 @@ def _steps(kinds: tuple[Branch, ...], centred: bool) -> tuple[Step, ...]:
     steps += aligned_steps(kinds)
     steps += token_steps()
     steps += recursion_steps(kinds)
+    steps.append(telescoping_step())
     steps += sharper_rule_steps()
     return tuple(steps)
 
@@ -125,7 +130,7 @@ def _ending(selection: Selection) -> tuple[Step, ...]:
                 "‖∂L/∂F‖ is of order one"
             ),
             source="layer cake, §5.3 and §4.3",
-            uses=(COEFFICIENT, "degrees"),
+            uses=(COEFFICIENT, "telescoping", "degrees"),
             assumptions=("bounded-loss-gradient", "independent-signs", "equal-gains"),
             establishes=(loss_gradient,),
             bounded=(loss_gradient,),

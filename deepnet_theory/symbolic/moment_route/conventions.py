@@ -9,15 +9,18 @@ import sympy as sp
 
 from deepnet_theory.symbolic.moment_route.setting import (
     CAKE_ATTENTION,
+    KNOWN_AVERAGE,
     KNOWN_DV,
     KNOWN_DW,
     KNOWN_X,
     XAVIER,
     Branch,
     alpha,
+    average,
     d,
     i,
     j,
+    k,
     m,
     norm_x,
     v,
@@ -140,7 +143,26 @@ def head_steps(branch: Branch) -> tuple[Step, ...]:
     z = alpha * x[i] + (x[j] * value[a, j, kk] * output[a, kk, i]).sum(a, j, kk)
     square = (z * z).sum(i)
     node = Expectation(square, "||z||^2 with h heads", r"\|z\|^2", (KNOWN_X,))
+    averaged = x[i] * alpha + (average[j] * branch.W[j, k] * branch.V[k, i]).sum(j, k)
+    softmaxed = (averaged * averaged).sum(i)
+    of_average = (KNOWN_X, KNOWN_AVERAGE)
     return (
+        Step(
+            name=f"{branch.name}-of-an-average",
+            section=HEADS,
+            lhs=Expectation(softmaxed, "||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2", of_average),
+            rhs=expect(softmaxed, of_average),
+            relation=Relation.EQUAL,
+            because=(
+                "with softmax the value map sees an average a of the tokens: the branch weighs "
+                "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
+                "under even attention"
+            ),
+            source="derived here",
+            uses=(f"{branch.name}-norm",),
+            assumptions=("fresh-weights",),
+            checks=(ENUMERATED,),
+        ),
         Step(
             name=f"{branch.name}-heads",
             section=HEADS,

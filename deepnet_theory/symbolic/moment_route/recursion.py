@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -25,12 +26,16 @@ from deepnet_theory.symbolic.moment_route.setting import (
     v,
     w,
 )
-from deepnet_theory.symbolic.moments.model import in_models
+from deepnet_theory.symbolic.moments.model import in_models, norm_of
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.symbols import S
 
 gain = sp.sqrt(alpha**2 + v**2 * w**2)
 both = sp.sqrt(v**2 + w**2)
+norm_dx_last = norm_of("dx_last", r"\Delta x_{S+1}")
+change = sp.Function("norm_dtheta")  # ‖Δθ_i‖ of sublayer i
+index = sp.Symbol("i", integer=True, positive=True)
 COEFFICIENT = "moment-coefficient"
 
 
@@ -132,6 +137,42 @@ def recursion_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
             checks=(SQUARES,),
         ),
     )
+
+
+def telescoping_step() -> Step:
+    """‖Δx_{S+1}‖ ≤ Σ_i √(v²+w²)/α ‖Δθ_i‖, the recursion unrolled."""
+    return Step(
+        name="telescoping",
+        section=RECURSION,
+        lhs=norm_dx_last,
+        rhs=sp.Sum(both / alpha * change(index), (index, 1, S)),
+        relation=Relation.AT_MOST,
+        because=(
+            "the recursion from l = 1, where Δx_1 = 0, through the S sublayers of the stack; the "
+            "factor 1 of ‖Δx_l‖ makes it a plain sum"
+        ),
+        source="layer cake, §5.3",
+        uses=(COEFFICIENT,),
+        assumptions=("linear-step", "norm-concentrates"),
+        establishes=(norm_dx_last,),
+        checks=(Check("the recursion run at S = 1, 2, 3, 6", _unrolled),),
+    )
+
+
+def _unrolled(step: Step) -> bool:
+    generator = random.Random(step.name)
+    at = {alpha: sp.Rational(7, 3), v: sp.Rational(3, 5), w: sp.Rational(4, 5)}
+    for sublayers in (1, 2, 3, 6):
+        sizes = [sp.Rational(generator.randint(1, 9), 4) for _ in range(sublayers)]
+        reached = sp.S.Zero
+        for size in sizes:
+            reached = reached + sp.sqrt(at[v] ** 2 + at[w] ** 2) / at[alpha] * size
+        written = step.rhs.subs({**at, S: sublayers}).doit()
+        for place, size in enumerate(sizes, 1):
+            written = written.subs(change(place), size)
+        if sp.simplify(written - reached) != 0:
+            return False
+    return bool(step.lhs == norm_dx_last)
 
 
 def _from_squares() -> Callable[[Step], bool]:

@@ -20,8 +20,9 @@ from deepnet_theory.symbolic.moments import (
     Tensor,
     White,
 )
-from deepnet_theory.symbolic.moments.model import norm_of
+from deepnet_theory.symbolic.moments.model import Quantity, norm_of
 from deepnet_theory.symbolic.symbols import DEPTHS as DEPTHS
+from deepnet_theory.symbolic.symbols import S as S
 from deepnet_theory.symbolic.symbols import alpha as alpha
 from deepnet_theory.symbolic.symbols import beta as beta
 from deepnet_theory.symbolic.symbols import eta as eta
@@ -40,9 +41,11 @@ i, j = Index("i", d), Index("j", d)
 k, l = Index("k", m), Index("l", m)  # noqa: E741  the sources' own letter
 
 norm_x = norm_of("x")
+norm_average = norm_of("a")
 norm_z = norm_of("z")
 norm_dx = norm_of("dx", r"\Delta x")
 norm_dx_next = norm_of("dx_next", r"\Delta x_{l+1}")
+entry_dx = Quantity("dx_i", r"\Delta x_i", real=True)
 norm_dv = norm_of("dV", r"\Delta V")
 norm_dw = norm_of("dW", r"\Delta W")
 norm_xdw = norm_of("xdW", r"x\Delta W")
@@ -54,10 +57,13 @@ x_white = Tensor("x", (d,), White(sp.S.One))  # E x_i = 0, E x_i x_j = δ_ij
 dx = Tensor("dx", (d,))
 delta_v = Tensor("dV", (m, d))
 delta_w = Tensor("dW", (d, m))
+average = Tensor("a", (d,))  # what softmax makes of the tokens
 mask = Tensor("R", (m,), Bernoulli(HALF))
 
 KNOWN_X = Known(norm_x, (x[i] * x[i]).sum(i), 2)
+KNOWN_AVERAGE = Known(norm_average, (average[i] * average[i]).sum(i), 2)
 KNOWN_DX = Known(norm_dx, (dx[i] * dx[i]).sum(i), 2)
+KNOWN_DX_I = Known(entry_dx, dx[i])
 KNOWN_DV = Known(norm_dv, (delta_v[k, i] * delta_v[k, i]).sum(k, i), 2)
 KNOWN_DV_I = Known(norm_dv_i, (delta_v[k, i] * delta_v[k, i]).sum(k), 2)
 KNOWN_DW = Known(norm_dw, (delta_w[j, k] * delta_w[j, k]).sum(j, k), 2)
@@ -120,7 +126,8 @@ class Branch:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What its expectations rest on; the mask's independence is removed later."""
-        return ("fresh-weights", "independent-mask") if self.rectified else ("fresh-weights",)
+        second = "independent-mask" if self.rectified else "attention-keeps-magnitude"
+        return ("fresh-weights", second)
 
 
 Explicit = Mapping[Tensor, Mapping[tuple[int, ...], Fraction]]
@@ -178,5 +185,5 @@ def explicit_z(branch: Branch, case: Case, changed: Explicit | None = None) -> l
 
 def given() -> tuple[Any, ...]:
     """The symbols that stand at the beginning."""
-    sizes = (norm_x, norm_dx, norm_dv, norm_dw, norm_xdw, norm_dv_i)
-    return (*DEPTHS.values(), alpha, beta, eta, v, w, d, m, n, *sizes)
+    sizes = (norm_x, norm_average, entry_dx, norm_dx, norm_dv, norm_dw, norm_xdw, norm_dv_i)
+    return (*DEPTHS.values(), S, alpha, beta, eta, v, w, d, m, n, *sizes)

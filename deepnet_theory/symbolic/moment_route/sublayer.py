@@ -12,6 +12,7 @@ from deepnet_theory.symbolic.moment_route.setting import (
     KNOWN_DV_I,
     KNOWN_DW,
     KNOWN_DX,
+    KNOWN_DX_I,
     KNOWN_X,
     KNOWN_XDW,
     Branch,
@@ -234,7 +235,23 @@ def input_steps(branch: Branch) -> tuple[Step, ...]:
     change = branch.z().along(x, dx)
     square = (change * change).sum(i)
     value = sp.factor(expect(square, (KNOWN_DX,)))
+    entry_known = (KNOWN_DX, KNOWN_DX_I)
     return (
+        Step(
+            name=f"{branch.name}-input-entry",
+            section=INPUT,
+            lhs=Expectation(
+                change * change, "(dz/dx dx)_i^2",
+                r"(\tfrac{\partial z}{\partial x}\Delta x)_i^2", entry_known,
+            ),
+            rhs=expect(change * change, entry_known),
+            relation=Relation.EQUAL,
+            because="the identity path keeps the entry, the branch spreads Δx over all entries",
+            source=branch.source,
+            uses=(f"{branch.name}-derivative-input",),
+            assumptions=(*branch.assumptions, "independent-update"),
+            checks=(ENUMERATED,),
+        ),
         Step(
             name=f"{branch.name}-input-term",
             section=INPUT,
@@ -252,11 +269,11 @@ def input_steps(branch: Branch) -> tuple[Step, ...]:
                 "does not need"
             ),
             source=branch.source,
-            uses=(f"{branch.name}-derivative-input",),
+            uses=(f"{branch.name}-input-entry",),
             assumptions=(*branch.assumptions, "independent-update"),
             checks=(ENUMERATED,),
         ),
-    )
+    )  # fmt: skip
 
 
 # ---- the parameter term --------------------------------------------------------------------

@@ -1,0 +1,202 @@
+"""The moment route: every step proved, planted errors refuted, samples agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from deepnet_theory.spec.assumption import assumptions
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.moment_route import BRANCHES, moment_steps
+from deepnet_theory.symbolic.moment_route.setting import (
+    XAVIER,
+    alpha,
+    beta,
+    d,
+    delta_w,
+    j,
+    k,
+    m,
+    n,
+    norm_dv,
+    norm_dw,
+    norm_x,
+    v,
+    w,
+)
+from deepnet_theory.symbolic.moments import IndexSum
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.step import Step
+
+STEPS = {s.name: s for s in moment_steps(Selection(optimizer="sgd", method="moments"))}
+DERIVATION = derive(Selection(optimizer="sgd", method="moments"))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_step_is_proved(name: str) -> None:
+    assert STEPS[name].failures() == ()
+
+
+def planted(step: Step) -> list[Any]:
+    """Wrong right-hand sides of a step; those that happen to be equal are left out."""
+    right = step.rhs
+    if isinstance(right, IndexSum):
+        wrong: list[Any] = [IndexSum(right.polynomial * 2), IndexSum(right.polynomial * (-1))]
+        return wrong
+    if right == 0:
+        return [alpha, 1]
+    wrong = [-right, right / 2]
+    if step.relation in (Relation.EQUAL, Relation.ASYMPTOTIC):
+        wrong += [2 * right, right + 1]
+        wrong += [right.subs({d: m, m: d}, simultaneous=True), right.subs(d, m), right.subs(m, d)]
+        wrong += [right.subs(s, s**2) for s in (v, w, alpha, beta, norm_x, norm_dv, norm_dw, d, n)]
+    return [x for x in wrong if sp.simplify(x - right) != 0]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_planted_errors_are_refuted(name: str) -> None:
+    step = STEPS[name]
+    wrong = planted(step)
+    assert wrong
+    for right in wrong:
+        assert replace(step, rhs=right).check() is Verdict.REFUTED, right
+
+
+def test_swapped_ranges_of_the_first_matrix_do_not_even_form() -> None:
+    with pytest.raises(InputError, match="axes of sizes"):
+        delta_w[k, j]
+    as_printed, right = STEPS["ffn-index-ranges-as-printed"], STEPS["ffn-index-ranges"]
+    assert replace(right, rhs=as_printed.rhs).check() is Verdict.REFUTED
+    assert replace(as_printed, rhs=right.rhs).check() is Verdict.REFUTED
+    slip = STEPS["ffn-index-ranges-slip"]
+    assert replace(slip, lhs=slip.rhs, rhs=slip.lhs).check() is Verdict.REFUTED
+
+
+def test_derivatives_with_swapped_indices_are_refuted() -> None:
+    first = STEPS["ffn-derivative-first-matrix"]
+    second = STEPS["ffn-derivative-second-matrix"]
+    assert replace(first, rhs=second.rhs).check() is Verdict.REFUTED
+    masked = STEPS["attention-derivative-first-matrix"]
+    assert replace(first, rhs=masked.rhs).check() is Verdict.REFUTED  # the mask forgotten
+
+
+def test_reversed_inequalities_are_refuted() -> None:
+    for name, step in STEPS.items():
+        if step.relation is Relation.AT_MOST:
+            swapped = replace(step, lhs=step.rhs, rhs=step.lhs)
+            assert swapped.check() is Verdict.REFUTED, name
+
+
+def test_the_source_s_moments_come_out() -> None:
+    assert STEPS["ffn-mean"].rhs == 0
+    assert STEPS["ffn-second-moment"].rhs == alpha**2 + v**2 * w**2
+    assert STEPS["attention-second-moment"].rhs == alpha**2 + v**2 * w**2
+    term = w**2 * norm_dv**2 + d * v**2 / (2 * m) * norm_dw**2
+    assert sp.expand(STEPS["ffn-parameter-term"].rhs - term) == 0
+    assert STEPS["attention-parameter-term"].rhs.coeff(norm_dw, 2) == d * v**2 / m
+    assert STEPS["moment-coefficient"].rhs == sp.sqrt(v**2 + w**2) / alpha
+
+
+def test_the_mean_square_of_z_sampled_with_the_true_mask() -> None:
+    generator = np.random.default_rng(1)
+    width, inner, draws = 6, 10, 20_000
+    x = generator.normal(size=width)
+    for rectified, variances in (
+        (True, BRANCHES["ffn"].convention),
+        (False, BRANCHES["attention"].convention),
+        (True, XAVIER),
+    ):
+        at = {d: width, m: inner, v: 0.7, w: 0.9}
+        big_w = generator.normal(0, float(sp.sqrt(variances.inner.subs(at))), (draws, width, inner))
+        big_v = generator.normal(0, float(sp.sqrt(variances.outer.subs(at))), (draws, inner, width))
+        hidden = x @ big_w
+        if rectified:
+            hidden = np.maximum(hidden, 0)
+        z = 1.3 * x + np.einsum("nk,nki->ni", hidden, big_v)
+        sampled = (z**2).sum(1)
+        name = "ffn-norm" if rectified else "attention-norm"
+        name = "ffn-xavier-norm" if variances is XAVIER else name
+        exact = float(STEPS[name].rhs.subs({**at, alpha: 1.3, norm_x: np.linalg.norm(x)}))
+        assert abs(sampled.mean() - exact) < 4 * sampled.std() / np.sqrt(draws), name
+
+
+def test_relu_hidden_units_have_a_common_direction() -> None:
+    """‖ReLU(xW)ΔV‖² with equal rows of ΔV: the coin's w²‖ΔV‖² is several times too small."""
+    generator = np.random.default_rng(2)
+    width, inner, draws = 8, 20, 40_000
+    x = generator.normal(size=width)
+    x *= np.sqrt(width) / np.linalg.norm(x)
+    hidden = np.maximum(x @ generator.normal(0, np.sqrt(2 / width), (draws, width, inner)), 0)
+    change = np.ones((inner, 1))
+    sampled = ((hidden @ change) ** 2).sum(1)
+    step = STEPS["ffn-mask-second-matrix"]
+    names = {str(symbol): symbol for symbol in step.rhs.free_symbols}
+    values = {"s": sp.sqrt(2), "norm_dV": sp.sqrt(inner), "norm_1dV": inner}
+    exact = float(step.rhs.subs({names[key]: value for key, value in values.items()}))
+    assert abs(sampled.mean() - exact) < 4 * sampled.std() / np.sqrt(draws)
+    assert exact > 6 * inner  # the coin says ‖ΔV‖² = 20
+
+
+def test_orthogonal_tokens_meet_behind_relu() -> None:
+    generator = np.random.default_rng(3)
+    first, second = np.maximum(generator.normal(size=(2, 400_000)), 0)
+    cosine = (first * second).mean() / np.sqrt((first**2).mean() * (second**2).mean())
+    assert abs(cosine - float(STEPS["mask-orthogonal-tokens"].rhs)) < 0.005
+
+
+def test_aligned_updates_sampled() -> None:
+    """E‖x_qΔW‖²/E‖ΔW‖² of real outer products, tokens of exact norm √d."""
+    generator = np.random.default_rng(4)
+    width, tokens, inner, draws = 16, 4, 8, 4_000
+    x = generator.choice((-1.0, 1.0), (draws, tokens, width))
+    signal = generator.normal(size=(draws, tokens, inner))
+    change = np.einsum("npj,npk->njk", x, signal)
+    moved = np.einsum("nqj,njk->nqk", x, change)
+    ratio = (moved**2).sum((1, 2)).mean() / tokens / (change**2).sum((1, 2)).mean()
+    exact = float(STEPS["aligned-tokens-factor"].rhs.subs({d: width, n: tokens}))
+    assert exact == (width + tokens - 1) / tokens
+    assert abs(ratio / exact - 1) < 0.02
+
+
+def test_deepnet_s_constants_and_their_assumptions() -> None:
+    (entry,) = DERIVATION.rule.entries
+    assert (entry.alpha, entry.beta) == ("(2*N)**(1/4)", "(8*N)**(-1/4)")
+    assert DERIVATION.verdict is Verdict.PROVED
+    assert DERIVATION.relation is Relation.BOUND
+    names = {a.name for a in DERIVATION.assumptions}
+    assert {"independent-update", "independent-mask", "white-input"} <= names
+    assert names <= set(assumptions())
+
+
+def test_the_sharper_bound_keeps_the_powers() -> None:
+    depth = sp.Symbol("N", positive=True)
+    for symbol, published in (("alpha", (2 * depth) ** 0.25), ("beta", (8 * depth) ** -0.25)):
+        sharper = STEPS[f"sharper-rule-{symbol}"].rhs
+        ratio = [float((sharper / published).subs(depth, N)) for N in (3, 300)]
+        assert ratio[0] == pytest.approx(ratio[1]) and ratio[0] != pytest.approx(1)
+
+
+def test_parts_of_a_layer_and_other_norms() -> None:
+    only = moment_steps(Selection(optimizer="adam", method="moments", layer="attention"))
+    assert not [s.name for s in only if s.name.startswith("ffn") or "relu" in s.name]
+    assert all(s.check() is Verdict.PROVED for s in only)
+    rms = {
+        s.name: s for s in moment_steps(Selection(optimizer="sgd", method="moments", norm="rms"))
+    }
+    assert rms["norm-jacobian-rank"].rhs == d - 1
+    assert rms["norm-jacobian-rank"].check() is Verdict.PROVED
+    assert rms["norm-jacobian"].check() is Verdict.PROVED
+
+
+@pytest.mark.parametrize("other", [{"placement": "pre-ln"}, {"layer": "attention,ffn:swiglu"}])
+def test_missing_laws_are_refused(other: dict[str, str]) -> None:
+    selection = Selection(optimizer="sgd", method="moments", **other)  # type: ignore[arg-type]
+    with pytest.raises(Refusal, match="moment route"):
+        moment_steps(selection)
