@@ -6,7 +6,7 @@ Each function imports the room that it needs when it is called.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,13 +63,20 @@ def own_rule(
     return _own_rule(parts, alpha, beta, decoder_alpha, decoder_beta)
 
 
-def predict(derivation: Derivation, rule: Rule | None = None) -> Predictions:
-    """The exponents that the derivation's laws predict for its own rule, or for ``rule``."""
-    if rule is None:
+def predict(
+    derivation: Derivation, rule: Rule | None = None, step: str = "matrices"
+) -> Predictions:
+    """The exponents that the derivation's laws predict for its own rule, or for ``rule``.
+
+    ``step`` says which parameters are stepped: the branch ``matrices``, or ``all``. A rule of
+    one's own rests on the premises of the derivation too.
+    """
+    if rule is None and step == "matrices":
         return derivation.predictions
     from deepnet_theory.symbolic.predict import predictions
 
-    return predictions(derivation.selection, rule)
+    found = predictions(derivation.selection, rule or derivation.rule, step)
+    return replace(found, assumptions=derivation.predictions.assumptions)
 
 
 def verify(
@@ -97,7 +104,7 @@ def verify(
     return run(
         selection,
         derivation.rule if rule is None else rule,
-        predict(derivation, rule),
+        predict(derivation, rule, settings.step),
         wanted,
         settings,
         progress=progress,

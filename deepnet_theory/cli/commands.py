@@ -19,6 +19,7 @@ from deepnet_theory.cli.options import (
     chosen,
     grouped,
     output_path,
+    real,
     whole,
     words_of,
 )
@@ -77,6 +78,10 @@ def verify(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
     ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="FILE", help="Go on from an earlier -o FILE."),
+    ] = None,
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks."""
     chosen("format", format, DEFAULT_TEXT_JSON)
@@ -89,7 +94,12 @@ def verify(
     derivation = workflow.derive(selection)
     with live("verify", talk.quiet) as progress:
         result = workflow.verify(
-            derivation, measure.depths, rule=rule, progress=progress, **measure.settings()
+            derivation,
+            measure.depths,
+            rule=rule,
+            progress=progress,
+            resume=resume,
+            **measure.settings(),
         )
     _save(path, result.to_json() + "\n", talk)
     print(result.to_json() if format == "json" else verification_text(result))
@@ -109,12 +119,11 @@ def check(
     """Check the claims of the literature and compare with the recorded verdicts."""
     chosen("format", format, DEFAULT_TEXT_JSON)
     from deepnet_theory import claims
-    from deepnet_theory.report.claims import claims_text
     from deepnet_theory.report.terminal import live
 
     with live("check", talk.quiet) as progress:
         results = claims.check(tuple(ids or ()), full=full, progress=progress)
-    print(results.to_json() if format == "json" else claims_text(results))
+    print(results.to_json() if format == "json" else results.table())
     return results.exit_code
 
 
@@ -152,7 +161,29 @@ def train(
         str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", metavar="N", help="Steps.", parser=whole)
+        int | None, typer.Option("--steps", metavar="N", help="Steps; 300.", parser=whole)
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", help="Windows a step; 8.", parser=whole)
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", metavar="N", help="Bytes a window; 64.", parser=whole)
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option("--lr", metavar="ETA", help="Learning rate; 1e-3.", parser=real)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="S", help="Of all draws; 0.", parser=whole)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="FILE", help="Kept while training, to go on from."),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
     ] = None,
     format: TextOrJson = "text",
 ) -> int:
@@ -162,12 +193,23 @@ def train(
     from deepnet_theory.report.training import training_text
     from deepnet_theory.spec.constants import Constants
 
+    path = output_path(output)
     loaded = Constants.load(Path(constants))
     from deepnet_theory import training
 
-    settings: dict[str, Any] = {} if steps is None else {"steps": steps}
+    given: dict[str, Any] = {
+        "steps": steps,
+        "batch": batch,
+        "tokens": tokens,
+        "lr": lr,
+        "seed": seed,
+        "device": device,
+        "state": state,
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
     with live("train", talk.quiet) as progress:
         result = training.train(loaded, text=text, progress=progress, **settings)
+    _save(path, result.to_json() + "\n", talk)
     print(result.to_json() if format == "json" else training_text(result))
     return 0
 
@@ -193,7 +235,7 @@ def report(
         result = workflow.report(
             derivation,
             measure.depths,
-            depth=list(depth) if depth else None,
+            depth=[*depth] if depth else None,
             command=_command_of(sys.argv[1:]),
             progress=progress,
             **measure.settings(),

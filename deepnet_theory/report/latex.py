@@ -88,21 +88,6 @@ _SPECIAL = {
 }
 _GREEK = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 _GREEK += ["iota", "kappa", "lambda", "mu", "nu", "xi"]
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-]
 _SPECIAL |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(_GREEK)}
 _SPECIAL |= {"π": r"$\pi$", "ρ": r"$\rho$", "σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\varphi$"}
 _SPECIAL |= {"χ": r"$\chi$", "ψ": r"$\psi$", "ω": r"$\omega$"}

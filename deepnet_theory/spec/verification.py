@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.report.svg import Plot
 
 SCHEMA = "deepnet-theory/verification/1"
 
@@ -94,6 +97,17 @@ class Verification:
             "seconds": self.seconds,
             "versions": self.versions,
         }
+
+    def plot(self, variable: str | None = None) -> Plot:
+        """‖ΔF‖/η against a depth, log–log, with lines of the predicted slopes."""
+        from deepnet_theory.report.figure import plot
+
+        return plot(self, variable)
+
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.page import measurement_html
+
+        return measurement_html(self)
 
     def to_json(self) -> str:
         """The JSON text; NaN and infinity, which JSON lacks, are written as null."""

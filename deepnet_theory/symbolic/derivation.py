@@ -200,6 +200,16 @@ class Derivation:
             result["eta_value"] = self.rule.eta_at(**depth)
         return result
 
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.html import derivation_html
+
+        return derivation_html(self)
+
+    def _repr_latex_(self) -> str:
+        from deepnet_theory.report.latex import rule_latex
+
+        return rule_latex(self)
+
     def to_json(self) -> str:
         """The derivation as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)

@@ -1,0 +1,118 @@
+"""Pieces of HTML: the derivation as mathematics, folded by section, and tables of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report.notation import (
+    RELATION_MATHML,
+    expression_mathml,
+    formula_mathml,
+    math,
+)
+from deepnet_theory.report.outline import conclusion, owner, sections, support, title
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.step import Step
+
+
+def equation(step: Step) -> str:
+    """``lhs relation rhs`` as one ``<math>`` element."""
+    right = expression_mathml(step.rhs)
+    if step.relation.name in ("ORDER", "BOUND"):
+        right = f"<mrow><mo>(</mo>{right}<mo>)</mo></mrow>"
+    sign = RELATION_MATHML[step.relation.name]
+    return math(f"{expression_mathml(step.lhs)}{sign}{right}", display=True)
+
+
+def verdict_badge(verdict: str) -> str:
+    """A verdict, coloured by what it says."""
+    return f'<span class="verdict {escape(verdict)}">{escape(verdict)}</span>'
+
+
+def steps_html(derivation: Derivation) -> str:
+    """Every section as a fold, every step with its number, reason, premises and verdict."""
+    return "\n".join(
+        f"<details><summary>{escape(section.title)} "
+        f'<span class="soft">{_steps(len(section.steps))}</span></summary>\n'
+        + "\n".join(_step(derivation, number, step) for number, step in section.steps)
+        + "</details>"
+        for section in sections(derivation)
+    )
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'s' * (count != 1)}"
+
+
+def _step(derivation: Derivation, number: int, step: Step) -> str:
+    rests = support(derivation, step)
+    tail = f"{rests}; {step.source}" if rests else step.source
+    verdict = derivation.verdicts[step.name].value
+    badge = "" if verdict == "PROVED" else f" {verdict_badge(verdict)}"
+    return (
+        f'<div class="step"><div class="equation"><div class="formula">{equation(step)}</div>'
+        f'<div class="number">({number})</div></div>'
+        f'<p class="because">{escape(step.because)} [{escape(tail)}]{badge}</p></div>'
+    )
+
+
+def rule_html(derivation: Derivation) -> str:
+    """The rule as a table; with values where the derivation was given a depth."""
+    depth = dict(derivation.values)
+    eta = derivation.rule.eta
+    head = ["of", "α", "β"] + (["factor on η"] if eta != "1" else [])
+    if depth:
+        where = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
+        head += [f"α at {where}", f"β at {where}"]
+    rows = []
+    for entry in derivation.rule.entries:
+        cells = [escape(owner(entry))]
+        cells += [math(formula_mathml(f)) for f in (entry.alpha, entry.beta)]
+        cells += [math(formula_mathml(eta))] if eta != "1" else []
+        cells += [f"{value:.6g}" for value in entry.at(**depth)] if depth else []
+        rows.append(cells)
+    return table(head, rows)
+
+
+def consequences_html(derivation: Derivation) -> str:
+    """What follows from the rule, as powers of the depth."""
+    rows = []
+    for c in derivation.consequences:
+        whose = c.part if c.sublayer == "*" else f"{c.part}, {c.sublayer}"
+        words = ". ".join(w.rstrip(".") for w in (c.meaning, c.remark) if w)
+        value = math(expression_mathml(c.value))
+        rows.append([escape(c.name), escape(whose), value, escape(words)])
+    return table(["quantity", "of", "order", "meaning"], rows, words=(3,))
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Sequence[int] = (),
+    words: Sequence[int] = (),
+) -> str:
+    """A table that scrolls sideways where it does not fit; cells are HTML already."""
+
+    def attribute(column: int) -> str:
+        if column in numbers:
+            return ' class="number"'
+        return ' class="words"' if column in words else ""
+
+    heads = "".join(f"<th{attribute(i)}>{escape(h)}</th>" for i, h in enumerate(head))
+    body = "".join(
+        "<tr>" + "".join(f"<td{attribute(i)}>{c}</td>" for i, c in enumerate(row)) + "</tr>\n"
+        for row in rows
+    )
+    return f'<div class="wide"><table><tr>{heads}</tr>\n{body}</table></div>'
+
+
+def derivation_html(derivation: Derivation) -> str:
+    """A derivation as a notebook shows it: the rule, and the steps folded under it."""
+    return (
+        f"<div><p><b>{escape(title(derivation.selection))}</b></p>\n{rule_html(derivation)}\n"
+        f"{steps_html(derivation)}\n<p>{escape(conclusion(derivation))}</p></div>"
+    )
