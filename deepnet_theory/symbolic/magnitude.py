@@ -29,7 +29,7 @@ from deepnet_theory.symbolic.moments import (
     Tensor,
     expect,
 )
-from deepnet_theory.symbolic.moments.model import Model, Quantity, in_models, norm_of
+from deepnet_theory.symbolic.moments.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Regime, Step
 from deepnet_theory.symbolic.symbols import beta
@@ -42,13 +42,13 @@ m = sp.Symbol("m", positive=True)
 sigma = sp.Symbol("sigma", positive=True)
 kappa = sp.Symbol("kappa", positive=True)
 u = sp.Symbol("u", positive=True)  # 1/κ²
-t1 = Quantity("t_1", r"\operatorname{tr}WW^\top")
-t2 = Quantity("t_2", r"\operatorname{tr}(WW^\top)^2")
-distance = Quantity("distance", r"\|WW^\top/\kappa^2-I\|_F", nonnegative=True)
-magnitude = Quantity("lambda_W", r"\lambda(W)")
-least = Quantity("least_distance", r"\min_\kappa\|WW^\top/\kappa^2-I\|_F", nonnegative=True)
-probe = Quantity("dL_dlambda", r"\partial L/\partial\lambda", real=True)
-inner = Quantity("inner_G_U", r"\langle\partial L/\partial W,U\rangle", real=True)
+t1 = NamedQuantity("t_1", r"\operatorname{tr}WW^\top")
+t2 = NamedQuantity("t_2", r"\operatorname{tr}(WW^\top)^2")
+distance = NamedQuantity("distance", r"\|WW^\top/\kappa^2-I\|_F", nonnegative=True)
+magnitude = NamedQuantity("lambda_W", r"\lambda(W)")
+least = NamedQuantity("least_distance", r"\min_\kappa\|WW^\top/\kappa^2-I\|_F", nonnegative=True)
+probe = NamedQuantity("dL_dlambda", r"\partial L/\partial\lambda", real=True)
+inner = NamedQuantity("inner_G_U", r"\langle\partial L/\partial W,U\rangle", real=True)
 norm_g = norm_of("G", r"\partial L/\partial W")
 norm_u = norm_of("U")
 norm_x = norm_of("x")

@@ -30,17 +30,21 @@ from deepnet_theory.symbolic.moment_route.setting import (
     w,
 )
 from deepnet_theory.symbolic.moments import Expectation, Rademacher, Tensor, is_enumerated
-from deepnet_theory.symbolic.moments.model import Model, Quantity, in_models, norm_of
+from deepnet_theory.symbolic.moments.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
 
 NORM, RECURSION = "Jacobian of the norm", "Recursion"
 
 norm_pz = norm_of("Pz")
-jacobian = Quantity("norm_J", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
-rank = Quantity("rank_J", r"\operatorname{rank}\partial\mathrm{LN}/\partial z", nonnegative=True)
-input_term = Quantity("norm_z_x", r"\|\tfrac{\partial z}{\partial x}\Delta x\|")
-parameter_term = Quantity("norm_z_theta", r"\|\tfrac{\partial z}{\partial\theta}\Delta\theta\|")
+jacobian = NamedQuantity("norm_J", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
+rank = NamedQuantity(
+    "rank_J", r"\operatorname{rank}\partial\mathrm{LN}/\partial z", nonnegative=True
+)
+input_term = NamedQuantity("norm_z_x", r"\|\tfrac{\partial z}{\partial x}\Delta x\|")
+parameter_term = NamedQuantity(
+    "norm_z_theta", r"\|\tfrac{\partial z}{\partial\theta}\Delta\theta\|"
+)
 
 
 def explicit_jacobian(z: list[Any], centred: bool) -> tuple[sp.Matrix, Any]:

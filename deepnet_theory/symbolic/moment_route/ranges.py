@@ -10,7 +10,7 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.symbolic.moment_route.setting import CAKE, Branch, d, m, v
-from deepnet_theory.symbolic.moments.model import Quantity
+from deepnet_theory.symbolic.moments.model import NamedQuantity
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Step
 
@@ -18,8 +18,10 @@ RANGES = "Index ranges"
 
 t = sp.Symbol("t", nonnegative=True)
 tau = sp.Symbol("tau", positive=True)  # variance of the entries of ΔW
-literal = Quantity("first_matrix_term_as_printed", r"\text{term of }\Delta W\text{ as printed}")
-whole = Quantity("first_matrix_term", r"\text{term of }\Delta W")
+literal = NamedQuantity(
+    "first_matrix_term_as_printed", r"\text{term of }\Delta W\text{ as printed}"
+)
+whole = NamedQuantity("first_matrix_term", r"\text{term of }\Delta W")
 
 
 def _term(kept: Any, width: int, inner: int, first: int, last: int, numbers: Any) -> Any:

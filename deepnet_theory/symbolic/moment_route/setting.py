@@ -20,7 +20,7 @@ from deepnet_theory.symbolic.moments import (
     Tensor,
     White,
 )
-from deepnet_theory.symbolic.moments.model import Quantity, norm_of
+from deepnet_theory.symbolic.moments.model import NamedQuantity, norm_of
 from deepnet_theory.symbolic.symbols import DEPTHS as DEPTHS
 from deepnet_theory.symbolic.symbols import S as S
 from deepnet_theory.symbolic.symbols import alpha as alpha
@@ -45,7 +45,7 @@ norm_average = norm_of("a")
 norm_z = norm_of("z")
 norm_dx = norm_of("dx", r"\Delta x")
 norm_dx_next = norm_of("dx_next", r"\Delta x_{l+1}")
-entry_dx = Quantity("dx_i", r"\Delta x_i", real=True)
+entry_dx = NamedQuantity("dx_i", r"\Delta x_i", real=True)
 norm_dv = norm_of("dV", r"\Delta V")
 norm_dw = norm_of("dW", r"\Delta W")
 norm_xdw = norm_of("xdW", r"x\Delta W")

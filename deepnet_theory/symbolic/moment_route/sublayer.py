@@ -48,7 +48,7 @@ from deepnet_theory.symbolic.moments import (
     enumerate_expectation,
     expect,
 )
-from deepnet_theory.symbolic.moments.model import Quantity
+from deepnet_theory.symbolic.moments.model import NamedQuantity
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
 
@@ -77,7 +77,7 @@ def output_steps(branch: Branch) -> tuple[Step, ...]:
     square = (z * z).sum(i)
     second = expect(white * white)
     total = sp.factor(expect(square, (KNOWN_X,)))
-    entry = Quantity(f"z_i[{branch.name}]", "z_i", real=True)
+    entry = NamedQuantity(f"z_i[{branch.name}]", "z_i", real=True)
     named = f"{branch.name}-"
     return (
         Step(
@@ -193,7 +193,7 @@ def _derivative(
     because: str,
 ) -> Step:
     letters = "".join(index.name for index in indices)
-    lhs = Quantity(
+    lhs = NamedQuantity(
         f"dz_i/d{tensor.name}_{letters}[{branch.name}]",
         rf"\partial z_i/\partial {tensor.name}_{{{letters}}}",
         real=True,

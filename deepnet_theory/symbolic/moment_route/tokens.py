@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import sympy as sp
 
 from deepnet_theory.symbolic.moment_route.setting import n
-from deepnet_theory.symbolic.moments.model import Model, Quantity, in_models
+from deepnet_theory.symbolic.moments.model import Model, NamedQuantity, in_models
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Step
 
 TOKENS = "Sequence length"
 
-output = Quantity("norm_dF", r"\|\Delta F\|_F")
-token_sum = Quantity("sum_norm_dx_p", r"\sum_p\|\Delta x_p\|")
+output = NamedQuantity("norm_dF", r"\|\Delta F\|_F")
+token_sum = NamedQuantity("sum_norm_dx_p", r"\sum_p\|\Delta x_p\|")
 
 
 def _outputs() -> Iterator[Model]:

@@ -17,12 +17,12 @@ from deepnet_theory.symbolic.step import Check, Step
 Model = Mapping[Any, Any]
 
 
-class Quantity(sp.Symbol):  # type: ignore[misc]
+class NamedQuantity(sp.Symbol):  # type: ignore[misc]
     """A named real quantity, positive unless told otherwise, with its own LaTeX."""
 
     latex: str
 
-    def __new__(cls, name: str, latex: str = "", **assumptions: bool) -> Quantity:
+    def __new__(cls, name: str, latex: str = "", **assumptions: bool) -> NamedQuantity:
         quantity = super().__new__(cls, name, **(assumptions or {"positive": True}))
         quantity.latex = latex or sp.latex(sp.Symbol(name))
         return quantity  # type: ignore[no-any-return]
@@ -34,9 +34,9 @@ class Quantity(sp.Symbol):  # type: ignore[misc]
         return self.latex
 
 
-def norm_of(name: str, latex: str = "") -> Quantity:
+def norm_of(name: str, latex: str = "") -> NamedQuantity:
     """The norm of the named vector or matrix."""
-    return Quantity(f"norm_{name}", rf"\|{latex or name}\|")
+    return NamedQuantity(f"norm_{name}", rf"\|{latex or name}\|")
 
 
 def in_models(name: str, models: Callable[[], Iterable[Model]]) -> Check:
