@@ -80,6 +80,8 @@ def judge_assumption(
 def _slope(
     depths: Sequence[int], values: Array, groups: Sequence[object] | None
 ) -> tuple[Interval, int]:
+    if len(set(depths)) < 2:
+        return Interval(math.nan, -math.inf, math.inf), min(depths)
     if np.isfinite(values).all() and not values.any():
         return Interval(0.0, 0.0, 0.0), min(depths)  # identically zero: does not grow
     fit = fit_exponent(depths, values, groups)

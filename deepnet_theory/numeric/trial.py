@@ -23,10 +23,10 @@ MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
 STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
 
 
-def generator_for(seed: int, purpose: str) -> torch.Generator:
+def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator of its own for each purpose, so that one draw never shifts another."""
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8]) >> 1)
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:8]) >> 1)
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Batch:
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
+
+    def with_twin(self) -> Batch:
+        """The data with those of the first seed once more at the end."""
+        inputs = tuple(torch.cat([x, x[:1]]) for x in self.inputs)
+        return Batch(inputs, torch.cat([self.targets, self.targets[:1]]))
 
 
 def draw_batch(settings: Settings, seeds: int, parts: int) -> Batch:
@@ -88,31 +93,42 @@ class Trial:
         twin: bool = False,
     ) -> None:
         self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
-        self.seeds = (settings.seeds if seeds is None else seeds) + twin
-        parts = len(selection.the_stack.parts)
-        self.batch = draw_batch(settings, self.seeds, parts)
+        drawn = settings.seeds if seeds is None else seeds
+        self.seeds = drawn + twin
+        self.batch = draw_batch(settings, drawn, len(selection.the_stack.parts))
+        if twin:
+            self.batch = self.batch.with_twin()
         self.model: Model = build(
             constants_for(selection, rule, depth, settings),
             seeds=self.seeds,
-            generator=generator_for(settings.seed, f"branches {depth_key(depth)} {draw}"),
-            embedding_generator=generator_for(settings.seed, "embedding and head"),
+            device="meta",
             dtype=settings.torch_dtype,
             trainable_vectors=settings.step == "all",
-        ).to(settings.torch_device)
+        ).to_empty(device=settings.torch_device)
         self.model.requires_grad_(False)
-        if twin:
-            self._copy_first_to_last()
+        self._draw(draw, drawn)
         with torch.no_grad():
             given = settings.correlation is not None
             self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
         self.eta_factor = rule.eta_at(**depth)
 
     @torch.no_grad()
-    def _copy_first_to_last(self) -> None:
-        for parameter in self.model.parameters():
-            parameter[-1].copy_(parameter[0])
-        for data in (*self.batch.inputs, self.batch.targets):
-            data[-1].copy_(data[0])
+    def _draw(self, draw: int, drawn: int) -> None:
+        """Draw the first ``drawn`` seeds by the builder's laws; a twin copies the first one.
+
+        The same as ``build(seeds=drawn, generator=…, embedding_generator=…)``, whatever twins
+        are beside them.
+        """
+        seed, device = self.settings.seed, self.settings.torch_device
+        outer = generator_for(seed, "embedding and head", device)
+        inner = generator_for(seed, f"branches {depth_key(self.depth)} {draw}", device)
+        for parameter, d in described(self.model):
+            if d.is_matrix:
+                own = outer if d.role in (Role.EMBEDDING, Role.HEAD) else inner
+                parameter[:drawn].normal_(0.0, d.std, generator=own)
+            else:
+                parameter[:drawn].fill_(d.gain)
+            parameter[drawn:].copy_(parameter[:1])
 
     def output(self) -> Tensor:
         """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""

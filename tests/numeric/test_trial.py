@@ -1,12 +1,15 @@
 """Trials: what is the same at all depths, and what is not."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from published_rules import SMALL, rule
 
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.runtime import described, unstack
+from deepnet_theory.numeric.stack import constants_for
+from deepnet_theory.numeric.trial import Trial, generator_for
+from deepnet_theory.runtime import build, described, unstack
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
@@ -67,8 +70,33 @@ def test_twin_is_a_copy_of_the_first(adam):
     assert trial.seeds == SMALL.seeds + 1
     assert all(torch.equal(p[0], p[-1]) for p in trial.model.parameters())
     torch.testing.assert_close(trial.output()[0], trial.output()[-1])
-    plain = Trial(adam, rule("adam"), {"N": 2}, SMALL)
+
+
+@pytest.mark.parametrize("data", ["text", "gaussian:0.3"])
+def test_a_twin_leaves_the_other_seeds_as_they_are(adam, data):
+    settings = replace(SMALL, data=data)
+    plain = Trial(adam, rule("adam"), {"N": 2}, settings)
+    trial = Trial(adam, rule("adam"), {"N": 2}, settings, twin=True)
     assert torch.equal(plain.inputs[0], trial.inputs[0][:-1])
+    assert torch.equal(plain.batch.targets, trial.batch.targets[:-1])
+    assert all(
+        torch.equal(p, q[:-1])
+        for p, q in zip(plain.model.parameters(), trial.model.parameters(), strict=True)
+    )
+
+
+def test_weights_are_the_builders_own(adam):
+    trial = Trial(adam, rule("adam"), {"N": 2}, SMALL, twin=True)
+    built = build(
+        constants_for(adam, rule("adam"), {"N": 2}, SMALL),
+        seeds=SMALL.seeds,
+        generator=generator_for(0, "branches 2 0"),
+        embedding_generator=generator_for(0, "embedding and head"),
+        trainable_vectors=False,
+    )
+    ours = dict(trial.model.named_parameters())
+    for name, p in built.named_parameters():
+        assert torch.equal(ours[name][:-1], p)
 
 
 @pytest.mark.parametrize("step", ["matrices", "all"])

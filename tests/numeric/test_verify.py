@@ -1,0 +1,246 @@
+"""Verify from end to end on small stacks: verdicts, partial results, resuming."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from published_rules import SMALL, SU, depths, predicted, predictions, rule
+
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.verify import plan_exponents, verify
+from deepnet_theory.spec.assumption import Assumption, assumptions
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+
+LAB = Settings(width=16, heads=2, tokens=8, seeds=8)
+DEEP = depths(8, 16, 32)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+@pytest.mark.parametrize("name", sorted(SU))
+def test_cross_table_of_rules_and_optimizers(optimizer, name):
+    found = verify(
+        Selection(optimizer=optimizer), rule(name), predictions(optimizer, name), DEEP, LAB
+    )
+    (exponent,) = found.exponents
+    assert abs(exponent.estimate - float(predicted(optimizer, name))) < 0.08
+    # the other optimizers' predictions, which differ, are never supported
+    for other in SU:
+        wrong = predicted(optimizer, other)
+        if wrong != predicted(optimizer, name):
+            planted = Predictions((Prediction("N", "all", wrong),))
+            judged = verify(
+                Selection(optimizer=optimizer), rule(name), planted, DEEP, LAB, resume=found
+            )
+            assert judged.verdict is Verdict.REFUTED
+
+
+def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam):
+    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB)
+    assert found.verdict is Verdict.SUPPORTED
+    assert "excludes the nearest rival" in found.exponents[0].because
+    sgd = predictions("sgd", "sgd").exponents[0]
+    assert dict(sgd.rivals)["lamb"] == sgd.exponent  # LAMB's rule is equivalent under SGD
+    muddled = Predictions((replace(sgd, rivals=(*sgd.rivals, ("close", Fraction(-1, 200)))),))
+    again = verify(adam, rule("adam"), muddled, DEEP, LAB, resume=found)
+    assert "equivalent to it: lamb" in again.exponents[0].because
+    assert again.verdict in (Verdict.UNDECIDED, Verdict.SUPPORTED)
+    assert (again.verdict is Verdict.SUPPORTED) == (
+        not again.exponents[0].low <= -1 / 200 <= again.exponents[0].high
+    )
+
+
+def test_json_has_the_public_shape(adam):
+    found = verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL)
+    data = json.loads(found.to_json())
+    assert data["schema"] == "deepnet-theory/verification/1"
+    assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}]
+    assert data["points"][0]["seeds"] == 3
+    assert data["exponent"] == data["exponents"][0]
+    assert {"in", "share", "estimate", "low", "high", "predicted"} <= set(data["exponent"])
+    assert {"device", "seconds", "verdict"} <= set(data)
+    mean = sum(data["points"][0]["values"]) / 3
+    assert data["points"][0]["mean"] == pytest.approx(mean)
+
+
+def test_real_optimizer_is_stepped_at_both_ends(adam):
+    found = verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4, 6), SMALL)
+    rows = found.checks["reference"]
+    assert [r["depth"] for r in rows] == [{"N": 2}, {"N": 6}]
+    assert all(r["difference"] < 0.01 for r in rows)
+    # planted: an expression that is not the optimizer's is seen
+    wrong = verify(
+        Selection(optimizer="adafactor"), rule("adam"), predictions("adam", "adam"),
+        depths(2, 4), SMALL,
+    )  # fmt: skip
+    assert all(r["difference"] > 0.01 for r in wrong.checks["reference"])
+
+
+def test_assumptions_are_measured_beside(adam):
+    chosen = [assumptions()[n] for n in ("near-identity", "unit-activations", "equal-gains")]
+    chosen.append(Assumption("planted", "‖x‖ halves", "activation_size", slope=-1.0))
+    found = verify(adam, rule("adam"), predictions("adam", "adam", chosen), DEEP, LAB)
+    verdicts = {a.name: a.verdict for a in found.assumptions}
+    assert verdicts["near-identity"] is Verdict.SUPPORTED
+    assert verdicts["unit-activations"] is Verdict.SUPPORTED
+    assert verdicts["equal-gains"] is Verdict.ASSUMED
+    assert verdicts["planted"] is Verdict.REFUTED
+
+
+def test_interrupt_leaves_a_partial_result_that_can_be_resumed(adam, tmp_path):
+    asked = predictions("adam", "adam", [assumptions()["near-identity"]])
+    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+
+    def interrupt(done, total, what):
+        assert 0 <= done <= total
+        if what.startswith("assumptions at depth 4"):
+            raise KeyboardInterrupt
+
+    part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, progress=interrupt)
+    assert len(part.points) == 2
+    assert part.verdict is not Verdict.SUPPORTED
+    assert any("interrupted" in w for w in part.warnings)
+    path = tmp_path / "part.json"
+    path.write_text(part.to_json(), encoding="utf-8")
+    resumed = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=path)
+    assert resumed.points == whole.points
+    assert resumed.exponents == whole.exponents
+    assert resumed.assumptions == whole.assumptions
+    assert resumed.checks == whole.checks
+
+
+def test_interrupt_before_anything_is_a_result_too(adam):
+    def interrupt(done, total, what):
+        raise KeyboardInterrupt
+
+    found = verify(
+        adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, progress=interrupt
+    )
+    assert found.verdict is Verdict.UNDECIDED
+    assert found.points == ()
+    json.loads(found.to_json())
+
+
+def test_resume_takes_up_what_is_there_and_measures_the_rest(adam):
+    asked = predictions("adam", "adam")
+    shallow = verify(adam, rule("adam"), asked, depths(2, 4), SMALL)
+    seen = []
+    deeper = verify(
+        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=shallow,
+        progress=lambda done, total, what: seen.append(what),
+    )  # fmt: skip
+    assert deeper.points[:2] == shallow.points
+    assert seen[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"schema": "deepnet-theory/verification/1"}', "nul"]
+)
+def test_damaged_files_are_refused(adam, tmp_path, content):
+    path = tmp_path / "part.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"part\.json"):
+        verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, resume=path)
+
+
+def test_another_measurement_is_not_resumed(adam):
+    asked = predictions("adam", "adam")
+    found = verify(adam, rule("adam"), asked, depths(2, 4), SMALL)
+    with pytest.raises(InputError, match="rule"):
+        verify(adam, rule("sgd"), asked, depths(2, 4), SMALL, resume=found)
+    with pytest.raises(InputError, match="measure"):
+        other = replace(SMALL, seed=1)
+        verify(adam, rule("adam"), asked, depths(2, 4), other, resume=found)
+    with pytest.raises(InputError, match="cannot read"):
+        verify(adam, rule("adam"), asked, depths(2, 4), SMALL, resume="no/such/file.json")
+
+
+def test_nan_is_a_finding_and_never_a_pass():
+    selection = Selection(optimizer="adam", placement="pre-ln")
+    huge = own_rule(("encoder",), "1", "10**15")
+    found = verify(selection, huge, predictions("adam", "adam"), depths(2, 4), SMALL)
+    assert found.verdict is Verdict.UNDECIDED
+    assert any("first in layer 1 of the encoder" in w for w in found.warnings)
+    assert math.isnan(found.points[0].mean)
+    assert json.loads(found.to_json())["points"][0]["mean"] is None
+
+
+def test_rule_and_depths_are_refused_before_measuring(adam):
+    asked = predictions("adam", "adam")
+    with pytest.raises(InputError, match="positive"):
+        verify(adam, own_rule(("encoder",), "N - 4", "1"), asked, depths(2, 4), SMALL)
+    with pytest.raises(InputError, match="give no exponent"):
+        verify(adam, rule("adam"), asked, depths(8), SMALL)
+    unknown = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing", slope=0.0)])
+    with pytest.raises(InputError, match="no_such_thing"):
+        verify(adam, rule("adam"), unknown, depths(2, 4), SMALL)
+
+
+PAIR = Selection(optimizer="adam", stack="encoder-decoder")
+
+
+def rows(n, m):
+    return Predictions(
+        (
+            Prediction("N", "all", n, (("sgd", n + 1),)),
+            Prediction("M", "all", m, (("sgd", m),)),
+        )
+    )
+
+
+def pairs(*numbers):
+    return [{"N": n, "M": m} for n, m in numbers]
+
+
+def test_plans_hold_the_other_depth_fixed():
+    one = plan_exponents(PAIR, rows(Fraction(0), Fraction(1)), pairs((8, 6), (16, 6)))
+    assert [p.prediction.variable for p in one] == ["N"]
+    both = plan_exponents(PAIR, rows(Fraction(0), Fraction(1)), pairs((8, 6), (16, 6), (8, 12)))
+    assert [p.prediction.variable for p in both] == ["N", "M"]
+    (diagonal,) = plan_exponents(PAIR, rows(Fraction(0), Fraction(1)), pairs((8, 4), (16, 8)))
+    assert diagonal.total
+    assert diagonal.prediction.exponent == 1
+    assert dict(diagonal.prediction.rivals) == {"sgd": Fraction(2)}
+    with pytest.raises(InputError, match="give no exponent"):
+        plan_exponents(PAIR, rows(Fraction(0), Fraction(1)), pairs((8, 4), (16, 16)))
+
+
+def test_encoder_decoder_with_shares():
+    own = own_rule(("encoder", "decoder"), "1", "1/2")
+    asked = Predictions(
+        tuple(
+            Prediction(v, share, None)
+            for v in ("N", "M")
+            for share in ("all", "encoder", "decoder", "value")
+        )
+    )
+    found = verify(PAIR, own, asked, pairs((2, 2), (4, 2), (2, 4)), SMALL)
+    assert [(e.variable, e.share) for e in found.exponents][:2] == [("N", "all"), ("N", "encoder")]
+    assert all(math.isfinite(e.estimate) for e in found.exponents)
+    assert found.verdict is Verdict.UNDECIDED  # nothing was predicted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SU))
+def test_own_rules_at_the_default_settings(name):
+    found = verify(
+        Selection(optimizer=name), rule(name), predictions(name, name),
+        depths(16, 32, 64, 128), Settings(),
+    )  # fmt: skip
+    assert found.verdict is Verdict.SUPPORTED
+    assert abs(found.exponents[0].estimate) < 0.05
+
+
+@pytest.mark.slow
+def test_a_thousand_layers(adam):
+    found = verify(
+        adam, rule("adam"), predictions("adam", "adam"), depths(250, 500, 1000),
+        replace(LAB, seeds=2),
+    )  # fmt: skip
+    assert abs(found.exponents[0].estimate) < 0.05
+    assert all(s["second_order"] < 0.01 for s in found.checks["steps"])
