@@ -47,10 +47,9 @@ class Embedding(Described):
         if w.dim() == 2:
             x = F.embedding(tokens, w)
         else:
-            k, vocab, _ = w.shape
+            k = w.shape[0]
             tokens = tokens.expand(k, *tokens.shape) if tokens.dim() == 2 else tokens
-            offset = vocab * torch.arange(k, device=tokens.device).view(k, 1, 1)
-            x = F.embedding(tokens + offset, w.reshape(k * vocab, -1))
+            x = w[torch.arange(k, device=tokens.device).view(k, 1, 1), tokens]
         positions = sinusoids(start, tokens.shape[-1], self.width, x)
         return normalise(math.sqrt(self.width) * x + positions, self.norm)
 

@@ -47,6 +47,6 @@ def make_constants(
     return Constants(stack, placement, norm, parts, Architecture(**sizes))  # type: ignore[arg-type]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def constants() -> Callable[..., Constants]:
     return make_constants

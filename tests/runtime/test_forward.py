@@ -199,3 +199,10 @@ def test_residual_gains_of_zero_leave_the_identity(constants):
     x = torch.randn(2, 1, 5, 16, dtype=F64)
     torch.testing.assert_close(model.parts["encoder"].layers[0](x), x, rtol=0, atol=0)
     assert all(r.residual_gain.shape == (2, 1) for r in model.residuals())
+
+
+@pytest.mark.parametrize("seeds", [None, 2])
+def test_a_token_outside_the_vocabulary_is_an_error(constants, seeds):
+    """Not another seed's embedding."""
+    with pytest.raises(IndexError):
+        build(constants(), seeds=seeds)(torch.full((1, 3), 50))
