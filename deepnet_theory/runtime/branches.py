@@ -60,7 +60,11 @@ class Branch(nn.Module):
 
 
 class Attention(Branch):
-    """softmax(q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``)."""
+    """softmax(q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
+
+    Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
+    arXiv 2305.13245.
+    """
 
     query: Linear
     key: Linear
@@ -135,7 +139,10 @@ class FeedForward(Branch):
 
 
 class GatedFeedForward(Branch):
-    """(silu(x gate) ⊙ x up) down."""
+    """(silu(x gate) ⊙ x up) down.
+
+    Source: Shazeer, arXiv 2002.05202.
+    """
 
     gate: Linear
     up: Linear

@@ -77,6 +77,9 @@ def build(
     their initial values 1 and 0 change nothing. On ``device="meta"`` nothing is drawn; call
     :func:`initialise_` once the parameters are real. Raises :class:`InputError` where the
     constants name something unknown.
+
+    Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2 (which
+    matrices take β).
     """
     check(constants)
     if seeds is not None and (type(seeds) is not int or seeds < 1):

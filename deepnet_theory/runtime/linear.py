@@ -79,7 +79,10 @@ class Linear(Described):
 
 
 class Norm(Described):
-    r"""LayerNorm or RMSNorm over the width, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias."""
+    r"""LayerNorm or RMSNorm over the width, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias.
+
+    Source: Ba et al., arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467.
+    """
 
     gain: nn.Parameter | None
     bias: nn.Parameter | None

@@ -27,6 +27,8 @@ class Embedding(Described):
     A lookup sums over no inputs, so the matrix is drawn with both fans equal to the width:
     its entries have variance 1/d whatever the vocabulary, and as a tied head it gives logits
     of variance 1. The norm has no gain and no bias.
+
+    Source: Vaswani et al., arXiv 1706.03762, §3.4 and §3.5; the norm is our own.
     """
 
     def __init__(self, c: Constants, make: Make) -> None:

@@ -17,7 +17,12 @@ from deepnet_theory.spec.sublayer import Role
 
 
 class Residual(Described):
-    """One residual sublayer: a branch, its norms in order of application, and α."""
+    """One residual sublayer: a branch, its norms in order of application, and α.
+
+    ``residual_gain`` is the initial value of a learnable scalar on the branch, None for none.
+    Source: DeepNet, arXiv 2203.00555, §3 (post-ln); each file of ``spec/placements`` names its
+    own; the scalar is ReZero's, Bachlechner et al., arXiv 2003.04887.
+    """
 
     residual_gain: nn.Parameter | None
 
