@@ -22,7 +22,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.degree import Degrees, degrees
 from deepnet_theory.symbolic.depth import rational
-from deepnet_theory.symbolic.monomial import Solution, exponent_in, exponents, solve
+from deepnet_theory.symbolic.monomial import Solution, exponent_in, exponents, simplified, solve
 from deepnet_theory.symbolic.placement_law import PlacementLaw, placement_law
 from deepnet_theory.symbolic.symbols import DEPTHS, alpha, beta, part_symbol
 from deepnet_theory.symbolic.terms import branch_weight, scaled_increment
@@ -80,7 +80,7 @@ class Balanced:
 
     def at_solution(self, expression: Any) -> Any:
         """An expression in α's and β's with the solved values put in."""
-        return sp.powdenest(expression.subs(self.solution.values), force=True)
+        return simplified(expression.subs(self.solution.values))
 
     def self_consistency(self, kind: Kind, power: int = 2) -> Any:
         """S·r^power of a kind at the solution."""
@@ -377,8 +377,8 @@ def amplify(selection: Selection, later: Balanced, d: Degrees) -> Amplification:
         size=size,
         grows=exponent_in(size, depth) > 0,
         power=power,
-        factor=sp.powdenest(factor, force=True),
-        alternatives=tuple((name, sp.powdenest(f[2], force=True)) for name, f in forms.items()),
+        factor=simplified(factor),
+        alternatives=tuple((name, simplified(f[2])) for name, f in forms.items()),
     )
 
 

@@ -18,7 +18,7 @@ from deepnet_theory.symbolic.balance import (
     eta_factor,
     normalises_the_sum,
 )
-from deepnet_theory.symbolic.monomial import exponent_in, exponents, present, solve
+from deepnet_theory.symbolic.monomial import exponent_in, exponents, present, simplified, solve
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Step
 from deepnet_theory.symbolic.symbols import DEPTHS, eta
@@ -189,7 +189,7 @@ def _solution_steps(balanced: Balanced, uses: tuple[str, ...]) -> Iterator[Step]
         def holds(step: Step, symbol: Any = symbol, others: Any = others) -> bool:
             values = {**others, symbol: step.rhs}
             return bool(step.rhs.is_positive) and all(
-                not exponents(sp.powdenest(sp.sympify(a / b).subs(values), force=True))
+                not exponents(simplified(sp.sympify(a / b).subs(values)))
                 for a, b in balanced.conditions
             )
 

@@ -51,6 +51,14 @@ def monomial(powers: Mapping[Any, Any]) -> Any:
     return sp.Mul(*(base**exponent for base, exponent in powers.items()))
 
 
+def simplified(expression: Any) -> Any:
+    """A monomial with its powers gathered; anything else with nested powers undone."""
+    try:
+        return monomial(exponents(expression))
+    except ValueError:
+        return sp.powdenest(expression, force=True)
+
+
 @dataclass(frozen=True)
 class Solution:
     """The solution of monomial equations; ``rank`` tells whether it is the only one."""

@@ -20,7 +20,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.balance import Problem, normalises_the_sum
 from deepnet_theory.symbolic.depth import depth_expression
-from deepnet_theory.symbolic.monomial import exponent_in
+from deepnet_theory.symbolic.monomial import exponent_in, simplified
 from deepnet_theory.symbolic.solved_rule import solve_rule
 from deepnet_theory.symbolic.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.terms import branch_weight, terms
@@ -31,7 +31,7 @@ RIVALS = ("sgd", "adam", "lamb")
 def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any:
     entry = rule.entry(part.name, sublayer.name)
     a, b = (depth_expression(e) for e in entry.expressions)
-    return sp.powdenest(sp.sympify(expression).subs({alpha: a, beta: b}), force=True)
+    return simplified(sp.sympify(expression).subs({alpha: a, beta: b}))
 
 
 def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol) -> Any:
@@ -157,12 +157,13 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
     others = {
         name: exponents_of(selection, other, step) for name, other in rival_rules(selection).items()
     }
-    aligned = exponents_of(selection, rule, step, aligned=True)
+    parts = selection.the_stack.parts
+    # which amplification is real is a question to the laboratory
+    aligned = exponents_of(selection, rule, step, aligned=True) if len(parts) > 1 else {}
     rows = []
     for key, exponent in own.items():
         rivals = [(name, other[key]) for name, other in others.items()]
-        if key[1] == selection.the_stack.parts[0].name:
-            # which amplification is real is a question to the laboratory
+        if key[1] == parts[0].name:
             rivals.append(("aligned cross-attentions", aligned[key]))
         rows.append(Prediction(*key, exponent=exponent, rivals=tuple(rivals)))
     return Predictions(tuple(rows), warnings=tuple(_warnings(selection, rule)))

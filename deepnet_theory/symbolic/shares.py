@@ -15,7 +15,7 @@ import sympy as sp
 
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.balance import Balanced, Problem
-from deepnet_theory.symbolic.monomial import exponent_in, present
+from deepnet_theory.symbolic.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.terms import terms
 
@@ -87,4 +87,4 @@ def total_of(problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, t
     for symbol, value in balanced.solution.values.items():
         if symbol.name == "eta_0":
             rate = value
-    return sp.powdenest(balanced.sublayers * factor * rate * balanced.at_solution(own), force=True)
+    return simplified(balanced.sublayers * factor * rate * balanced.at_solution(own))
