@@ -63,15 +63,15 @@ def _slopes(verification: Verification, variable: str, points: Sequence[Point]) 
         return []
     start = next((p for p in points if p.depth[variable] >= (exponent.fitted_from or 0)), points[0])
     at = (float(start.depth[variable]), start.mean)
-    own = f"{_rule_name(verification)}'s rule,\npredicted {power(exponent.predicted)}"
+    own = f"rule of {_rule_name(verification)}:\n{power(exponent.predicted)}"
     slopes = [Slope(own, exponent.predicted, *at, own=True)]
     groups: dict[float, list[str]] = {}
     for name, value in exponent.rivals:
         if value != exponent.predicted:
             groups.setdefault(value, []).append(name)
     for value, names in sorted(groups.items()):
-        shown = names[0] if len(names) == 1 else f"{names[0]} + {len(names) - 1} more"
-        slopes.append(Slope(f"{shown}'s rule:\n{power(value)}", value, *at))
+        shown = ", ".join(names) if len(names) < 3 else f"{names[0]}, {len(names) - 1} more"
+        slopes.append(Slope(f"rule of {shown}:\n{power(value)}", value, *at))
     return slopes
 
 

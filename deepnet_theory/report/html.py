@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def equation(step: Step) -> str:
-    """``lhs relation rhs`` as one ``<math>`` element."""
+    """``lhs relation rhs`` as two ``<math>`` elements, so that a narrow page may break between."""
     right = expression_mathml(step.rhs)
     if step.relation.name in ("ORDER", "BOUND"):
         right = f"<mrow><mo>(</mo>{right}<mo>)</mo></mrow>"
     sign = RELATION_MATHML[step.relation.name]
-    return math(f"{expression_mathml(step.lhs)}{sign}{right}", display=True)
+    return math(expression_mathml(step.lhs)) + math(f"{sign}{right}")
 
 
 def verdict_badge(verdict: str) -> str:
@@ -107,7 +107,9 @@ def table(
         "<tr>" + "".join(f"<td{attribute(i)}>{c}</td>" for i, c in enumerate(row)) + "</tr>\n"
         for row in rows
     )
-    return f'<div class="wide"><table><tr>{heads}</tr>\n{body}</table></div>'
+    # a table with sentences is stacked on a narrow page, one of numbers scrolls
+    kind = ' class="stack"' if words else ""
+    return f'<div class="wide"><table{kind}><tr>{heads}</tr>\n{body}</table></div>'
 
 
 def derivation_html(derivation: Derivation) -> str:

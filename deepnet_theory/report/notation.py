@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 from sympy.printing.latex import latex
-from sympy.printing.mathml import mathml
+from sympy.printing.mathml import MathMLPresentationPrinter
 
 from deepnet_theory.spec.expression import DEPTH, fold
 
@@ -81,10 +81,29 @@ def expression_latex(expression: Any) -> str:
 
 def expression_mathml(expression: Any, **settings: Any) -> str:
     """An expression as presentation MathML, without the enclosing ``<math>``."""
-    return str(mathml(expression, printer="presentation", **settings))
+    return str(_Presentation(settings).doprint(expression))
 
 
-def math(content: str, display: bool = False) -> str:
-    """MathML content as an element that a browser shows."""
-    mode = ' display="block"' if display else ""
-    return f"<math{mode}><mrow>{content}</mrow></math>"
+class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
+    """SymPy's printer, with the parentheses that it omits around a differentiated sum."""
+
+    def _print_Derivative(self, expression: Any) -> Any:
+        row = super()._print_Derivative(expression)
+        if not expression.expr.is_Add:
+            return row
+        body = row.lastChild
+        enclosed = self.dom.createElement("mrow")
+        for piece in ("(", body, ")"):
+            if isinstance(piece, str):
+                mark = self.dom.createElement("mo")
+                mark.appendChild(self.dom.createTextNode(piece))
+                enclosed.appendChild(mark)
+            else:
+                enclosed.appendChild(piece)
+        row.appendChild(enclosed)
+        return row
+
+
+def math(content: str) -> str:
+    """MathML content as an element that a browser shows, at the size of a display."""
+    return f'<math displaystyle="true"><mrow>{content}</mrow></math>'

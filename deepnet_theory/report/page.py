@@ -118,21 +118,23 @@ def measurement_html(verification: Verification, rivals: Sequence[Verification] 
             "rule, dashed for other optimizers’ rules on the same network.</figcaption></figure>"
         )
     exponents = table(
-        ["in", "share", "measured", "95% interval", "predicted", "verdict", "because"],
+        ["in", "share", "verdict", "measured", "95% interval", "predicted"],
         [
             [
                 escape(e.variable),
                 escape(e.share),
+                verdict_badge(e.verdict.value),
                 f"{e.estimate:+.4f}",
                 f"{e.low:+.4f} to {e.high:+.4f}",
                 "–" if e.predicted is None else f"{e.predicted:+.4g}",
-                verdict_badge(e.verdict.value),
-                escape(_because(e)),
             ]
             for e in verification.exponents
         ],
-        numbers=(2, 3, 4),
-        words=(6,),
+        numbers=(3, 4, 5),
+    )
+    reasons = "".join(
+        f'<p class="because">{escape(e.variable)}, {escape(e.share)}: {escape(_because(e))}.</p>'
+        for e in verification.exponents
     )
     points = table(
         ["depth", "mean", "95% interval", "seeds"],
@@ -149,7 +151,7 @@ def measurement_html(verification: Verification, rivals: Sequence[Verification] 
     )
     warnings = "".join(f"<p>Warning: {escape(w)}</p>" for w in verification.warnings)
     return (
-        f"{''.join(figures)}\n{exponents}\n{warnings}"
+        f"{''.join(figures)}\n{exponents}\n{reasons}{warnings}"
         f"<details><summary>The points</summary>{points}</details>"
     )
 
