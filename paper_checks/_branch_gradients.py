@@ -13,7 +13,7 @@ ORDER, PROBE, BOUND, EXACT = (
     "order of ‖∂L/∂W‖ for a small branch weight",
     "order of |∂L/∂λ| for a small branch weight",
     "as a bound, at any branch weight",
-    "as an order, at any branch weight",
+    "as an order (Θ), at any branch weight",
 )
 LAW = "with √(α² + λ₁²λ₂²) in place of α, for one sublayer at any branch weight"
 

@@ -327,3 +327,20 @@ def output_gradient(
     assert output.grad is not None
     tokens = output[0, ..., 0].numel()
     return (norms(output.grad).double() * math.sqrt(tokens)).numpy()
+
+
+def matrix_updates(
+    selection: Selection, rule: Rule, depths: Sequence[int], given: Settings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Root mean squares over the scaled matrices of ‖g‖_F and ‖W‖_F, (seeds, depths)."""
+    columns = []
+    for n in depths:
+        trial = Trial(selection, rule, {selection.the_stack.depths[0]: n}, given)
+        group = [p for p, d in trial.parameters() if d.role.value == "scaled"]
+        with only(trial.model, group):
+            trial.loss(trial.output()).sum().backward()  # type: ignore[no-untyped-call]
+            gradient = torch.stack([norms(p.grad) for p in group])  # type: ignore[arg-type]
+        weight = torch.stack([norms(p.detach()) for p in group])
+        columns.append([x.square().mean(0).sqrt().double().numpy() for x in (gradient, weight)])
+    both = np.array(columns)  # (depths, 2, seeds)
+    return both[:, 0].T, both[:, 1].T

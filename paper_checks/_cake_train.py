@@ -51,7 +51,10 @@ def train(
         windows = (
             text_windows(batch, tokens + 1, data)
             if text is None
-            else text[torch.randint(len(text) - tokens, (batch, 1), generator=data) + torch.arange(tokens + 1)]
+            else text[
+                torch.randint(len(text) - tokens, (batch, 1), generator=data)
+                + torch.arange(tokens + 1)
+            ]
         )
         logits = model(windows[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())

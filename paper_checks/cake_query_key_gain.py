@@ -3,13 +3,12 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-FORWARD, SAME, SGD, ADAM, LAMB,  LAW = (
+FORWARD, SAME, SGD, ADAM, LAMB, LAW = (
     "the branch stays bounded at any gain of query and key",
     "the branch's magnitude does not depend on that gain, independent tokens",
     "SGD under DeepNorm: query and key move the output negligibly, ever less with depth",
     "Adam under its rule: likewise",
     "LAMB under its rule: likewise",
-    
     "LAMB: their share does not vanish with depth",
 )
 
@@ -100,7 +99,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             f"exponent of their share {slopes['lamb'].estimate:.2f} [{slopes['lamb'].low:.2f}, {slopes['lamb'].high:.2f}], predicted {predicted['lamb']}",
             levels=levels["lamb"],
         ),
-        
         exponent(
             LAW,
             slopes["lamb"],
@@ -145,7 +143,6 @@ CLAIM = Claim(
         Ruling(SGD, Verdict.SUPPORTED),
         Ruling(ADAM, Verdict.SUPPORTED),
         Ruling(LAMB, Verdict.REFUTED),
-        
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
     finding="pending",

@@ -8,7 +8,7 @@ ORDER, PROBE, BOUND, EXACT, LAW = (
     "order of ‖∂L/∂W‖ for a small branch weight",
     "order of |∂L/∂λ| for a small branch weight",
     "as a bound, at any branch weight",
-    "as an order, at any branch weight",
+    "as an order (Θ), at any branch weight",
     "with √(α² + λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
 )
 

@@ -1,0 +1,84 @@
+"""Adam needs λ/α = 1/(2N)."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+
+ADAM, LOSS, SGD, NEEDED, ALL, MENDED = (
+    "λ/α = 1/(2N) keeps Adam's update constant in depth",
+    "and its increment of the loss, η‖∇L‖₁",
+    "SGD's rule does the same under Adam",
+    "other powers fail: λ/α = (2N)^{−c} gives the exponent 1 − c",
+    "all parameters stepped",
+    "all parameters with the derived learning-rate multipliers",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Exponents of ‖ΔF‖/η under Adam's first step for three powers of the depth."""
+    from paper_checks._multipliers import scaled_updates
+    from paper_checks._stack import (
+        Net,
+        absolute_gradient,
+        depths,
+        exponent,
+        model_updates,
+        on_the_exponent,
+        per_depth,
+        settings,
+        variations,
+    )
+
+    at, s = depths(context), settings(context)
+    rule = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
+    rivals = [("SGD's rule", 0.5), ("linear growth", 1.0)]
+    own = [exponent(n, at, model_updates(rule, at, v)) for n, v in variations(context).items()]
+    loss = exponent("text", at, per_depth(rule, at, s, absolute_gradient))
+    of_sgd = exponent(
+        "text", at, model_updates(Net("(2*N)**(1/4)", "(2*N)**(-1/4)", "adam"), at, s)
+    )
+    three_quarters = exponent(
+        "c = 3/4", at, model_updates(Net("(2*N)**(3/8)", "(2*N)**(-3/8)", "adam"), at, s)
+    )
+    three_halves = exponent(
+        "c = 3/2", at, model_updates(Net("(2*N)**(3/4)", "(2*N)**(-3/4)", "adam"), at, s)
+    )
+    over = on_the_exponent(NEEDED, [three_quarters], 0.25, [("constant", 0.0)])
+    under = on_the_exponent(NEEDED, [three_halves], -0.5, [("constant", 0.0)])
+    everything = settings(context, step="all")
+    every = exponent("all", at, model_updates(rule, at, everything))
+    mended = exponent("all, multiplied", at, scaled_updates(rule, at, everything, 1e-6))
+    return (
+        on_the_exponent(ADAM, own, 0.0, rivals),
+        on_the_exponent(LOSS, [loss], 0.0, rivals),
+        on_the_exponent(SGD, [of_sgd], 0.0),
+        Finding(
+            NEEDED,
+            max(over.verdict, under.verdict, key=["SUPPORTED", "UNDECIDED", "REFUTED"].index),
+            f"{over.because}; {under.because}",
+            {"c = 3/4": over.evidence, "c = 3/2": under.evidence},
+        ),
+        on_the_exponent(ALL, [every], 0.0),
+        on_the_exponent(MENDED, [mended], 0.0, rivals),
+    )
+
+
+CLAIM = Claim(
+    name="su-adam",
+    source=f"{SU}, §Multiple optimizers, first equation",
+    statement="Adam's ΔL ≈ −η‖∇L‖₁ is of degree 1 in the gradient, so Adam needs λ/α = 1/(2N).",
+    conditions="post-LN encoder, first Adam step, 16 to 256 layers; text, Gaussian tokens, widths 32 to 128",
+    recorded=(
+        Ruling(ADAM, Verdict.SUPPORTED),
+        Ruling(LOSS, Verdict.SUPPORTED),
+        Ruling(SGD, Verdict.REFUTED),
+        Ruling(NEEDED, Verdict.SUPPORTED),
+        Ruling(ALL, Verdict.REFUTED),
+        Ruling(MENDED, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=8,
+)

@@ -1,0 +1,109 @@
+"""Three choices on the balanced curve, by their relative updates."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+
+DERIVED, RESIDUAL, INIT, BETWEEN, OUTPUT = (
+    "derived powers of N: 0, −1/2, −1/4",
+    "α = 1: the relative update does not shrink with depth",
+    "λ = 1: it shrinks as (2N)^{−1/2}",
+    "symmetric: in between, as (2N)^{−1/4}",
+    "all three move the output by the same order",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """‖Δθ‖/‖θ‖ = η‖g‖/‖θ‖ of the scaled matrices, for the three closures."""
+    import numpy as np
+    import sympy as sp
+    import torch
+
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic.consequences import compare_closures
+    from paper_checks._stack import (
+        Net,
+        Pass,
+        depths,
+        exponent,
+        model_updates,
+        on_the_exponent,
+        per_depth,
+        settings,
+        variations,
+    )
+    from paper_checks._verdicts import proved
+
+    N = sp.Symbol("N", positive=True)
+    table = compare_closures(Selection(optimizer="sgd"))
+    derived = {}
+    for closure in ("unit-residual", "unit-init", "symmetric"):
+        value = next(c.value for c in table[closure] if c.name == "relative-update")
+        one = sp.sympify(str(value), {"N": N})
+        derived[closure] = str(sp.simplify(N * sp.diff(sp.log(one), N)))
+    at = depths(context)
+    nets = {
+        "unit-residual": Net("1", "(2*N)**(-1/2)"),
+        "unit-init": Net("(2*N)**(1/2)", "1"),
+        "symmetric": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"),
+    }
+
+    def relative(p: Pass) -> torch.Tensor:
+        chosen = p.of("value", "output", "fc1", "fc2")
+        size = sum(g.theta.flatten(1).norm(dim=1).double() ** 2 for g in chosen)
+        return (sum(g.norm().double() ** 2 for g in chosen) / size).sqrt()
+
+    found = {
+        name: [
+            exponent(label, at, per_depth(net, at, s, relative))
+            for label, s in variations(context, seeds=16).items()
+        ]
+        for name, net in nets.items()
+    }
+    ends = np.array(
+        [
+            model_updates(net, (at[-1],), settings(context)).mean()
+            for name, net in nets.items()
+            if name != "plain"
+        ]
+    )
+    return (
+        proved(
+            DERIVED,
+            derived == {"unit-residual": "0", "unit-init": "-1/2", "symmetric": "-1/4"},
+            "derived for every closure from the balance",
+            derived,
+        ),
+        on_the_exponent(RESIDUAL, found["unit-residual"], 0.0, [("symmetric", -0.25)]),
+        on_the_exponent(INIT, found["unit-init"], -0.5, [("symmetric", -0.25)]),
+        on_the_exponent(
+            BETWEEN, found["symmetric"], -0.25, [("alpha = 1", 0.0), ("lambda = 1", -0.5)]
+        ),
+        Finding(
+            OUTPUT,
+            Verdict.SUPPORTED if ends.max() / ends.min() < 2 else Verdict.REFUTED,
+            f"‖ΔF‖/η at {at[-1]} layers within a factor {ends.max() / ends.min():.2f}",
+            {"values": ends.tolist(), "seed": context.seed},
+        ),
+    )
+
+
+CLAIM = Claim(
+    name="su-alternatives",
+    source=f"{SU}, §First conclusions, the two alternative solutions",
+    statement=(
+        "With SGD, α = 1, λ = (2N)^{−1/2} keeps the relative update as it was, α = (2N)^{1/2}, λ = 1 "
+        "shrinks it, and the symmetric choice lies between."
+    ),
+    conditions="post-LN encoder, first SGD step, 16 to 256 layers",
+    recorded=(
+        Ruling(DERIVED, Verdict.PROVED),
+        Ruling(RESIDUAL, Verdict.SUPPORTED),
+        Ruling(INIT, Verdict.SUPPORTED),
+        Ruling(BETWEEN, Verdict.SUPPORTED),
+        Ruling(OUTPUT, Verdict.SUPPORTED),
+    ),
+    finding="pending",
+    check=check,
+    seconds=8,
+)

@@ -1,0 +1,96 @@
+"""λ/α = 1/√(2N) makes SGD's increment independent of depth; 1/√(4N) is of the same order."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+from paper_checks._verdicts import interval_within
+
+LOSS, UPDATE, PAPER, ALL, MENDED = (
+    "the increment of the loss, λ = 1/α, matrices stepped",
+    "the change of the output, λ from (2N)^{−1/2} to 1, matrices stepped",
+    "1/√(4N): same exponent, half the increment",
+    "all parameters stepped",
+    "all parameters with the derived learning-rate multipliers",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Exponents of ‖∇L‖² (−ΔL/η of SGD) and of ‖ΔF‖/η along the balanced curve."""
+    from paper_checks._multipliers import scaled_updates
+    from paper_checks._stack import (
+        Net,
+        deep,
+        depths,
+        exponent,
+        model_updates,
+        on_the_exponent,
+        per_depth,
+        settings,
+        squared_gradient,
+        variations,
+    )
+
+    at = depths(context)
+    symmetric = Net("(2*N)**(1/4)", "(2*N)**(-1/4)")
+    rivals = [("linear growth", 1.0), ("Adam's rule", -1.0)]
+    loss = [
+        exponent(n, at, per_depth(symmetric, at, s, squared_gradient))
+        for n, s in variations(context, seeds=16).items()
+    ]
+    base = settings(context, seeds=16)
+    curve = {
+        "lambda = (2N)^-1/2": Net("1", "(2*N)**(-1/2)"),
+        "lambda = (2N)^-1/4": symmetric,
+        "lambda = 1": Net("(2*N)**(1/2)", "1"),
+    }
+    far = deep(context)
+    updates = [exponent(n, far, model_updates(net, far, base)) for n, net in curve.items()]
+    paper = per_depth(Net("(2*N)**(1/4)", "(8*N)**(-1/4)"), at, base, squared_gradient)
+    ratio = paper / per_depth(symmetric, at, base, squared_gradient)
+    ends = ratio.mean(0)
+    everything = settings(context, step="all", seeds=16)
+    every = exponent("all", at, model_updates(symmetric, at, everything))
+    mended = exponent("all, multiplied", at, scaled_updates(symmetric, at, everything))
+    return (
+        on_the_exponent(LOSS, loss, 0.0, rivals),
+        on_the_exponent(UPDATE, updates, 0.0, rivals),
+        interval_within(
+            PAPER,
+            float(ends.min()),
+            float(ends.max()),
+            0.45,
+            0.55,
+            f"the ratio of the two increments is {float(ends.min()):.3f} to "
+            f"{float(ends.max()):.3f} from {at[0]} to {at[-1]} layers (1/2 by the rule)",
+            {
+                "ratio by depth": ends.tolist(),
+                "seeds": len(ratio),
+                "exponent": exponent("1/sqrt(4N)", at, paper).to_dict(),
+            },
+        ),
+        on_the_exponent(ALL, [every], 0.0, rivals),
+        on_the_exponent(MENDED, [mended], 0.0, rivals, 0.1),
+    )
+
+
+CLAIM = Claim(
+    name="su-balance-sgd",
+    source=f"{SU}, §First conclusions",
+    statement=(
+        "λ/α = 1/√(2N) makes ΔL of one SGD step independent of depth; the paper's "
+        "λ/α = 1/√(4N) is equivalent in order."
+    ),
+    conditions="post-LN encoder, 16 to 256 layers; text, Gaussian tokens, widths 32 to 128",
+    recorded=(
+        Ruling(LOSS, Verdict.SUPPORTED),
+        Ruling(UPDATE, Verdict.SUPPORTED),
+        Ruling(PAPER, Verdict.SUPPORTED),
+        Ruling(ALL, Verdict.REFUTED),
+        Ruling(MENDED, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=8,
+)

@@ -1,0 +1,100 @@
+"""Because of the softmax the gradients of query and key are small and do not matter."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+
+SMALL, REASON, SGD, ADAM, LAMB, PLAIN = (
+    "under SGD's and Adam's rules the gradient is smaller by a further factor λ",
+    "the softmax alone makes it small in depth",
+    "negligible for SGD: share of ‖ΔF‖ falls as N^{−1/2}",
+    "negligible for Adam: share of ‖ΔF‖ falls as N^{−1/2}",
+    "negligible for LAMB",
+    "of equal order for LAMB: share of ‖ΔF‖ stays constant in depth",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Gradient ratios and shares of one step taken with query and key alone."""
+    import numpy as np
+    import torch
+
+    from paper_checks._rules import PUBLISHED
+    from paper_checks._stack import (
+        Net,
+        Pass,
+        depths,
+        exponent,
+        model_updates,
+        on_the_exponent,
+        per_depth,
+        settings,
+        variations,
+    )
+
+    at = depths(context)
+
+    def ratio(p: Pass) -> torch.Tensor:
+        small = sum(g.norm() ** 2 for g in p.of("query", "key"))
+        return (small / sum(g.norm() ** 2 for g in p.of("value", "output"))).sqrt()
+
+    def share(net: Net, s: "object") -> np.ndarray:
+        alone = model_updates(net, at, s, lambda d: d.name in ("query", "key"))
+        return alone / model_updates(net, at, s, lambda d: d.name not in ("query", "key"))
+
+    small = []
+    for name in ("sgd", "adam"):
+        net = Net(*PUBLISHED[name], name)
+        expected = {"sgd": -0.25, "adam": -0.5}[name]  # the exponent of λ
+        e = exponent(name, at, per_depth(net, at, settings(context), ratio))
+        small.append(on_the_exponent(SMALL, [e], expected, [("as large", 0.0)], 0.08))
+    # λ fixed, only α carries the depth: the softmax has to do it alone
+    fixed = [
+        exponent(n, at, per_depth(Net("(2*N)**(1/2)", "1"), at, s, ratio))
+        for n, s in variations(context).items()
+    ]
+    shares = {
+        name: [
+            exponent(n, at, share(Net(*PUBLISHED[name], name), s))
+            for n, s in variations(context).items()
+        ]
+        for name in PUBLISHED
+    }
+    constant = on_the_exponent(REASON, fixed, 0.0, tolerance=0.1)
+    order = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
+    return (
+        min(small, key=lambda f: order.index(f.verdict)),
+        Finding(
+            REASON,
+            Verdict.REFUTED if constant.verdict is Verdict.SUPPORTED else Verdict.UNDECIDED,
+            f"with λ = 1 and α = (2N)^(1/2) the ratio to value and output is constant: {constant.because}",
+            constant.evidence,
+        ),
+        on_the_exponent(SGD, shares["sgd"], -0.5, [("equal", 0.0)], 0.15),
+        on_the_exponent(ADAM, shares["adam"], -0.5, [("equal", 0.0)], 0.1),
+        on_the_exponent(LAMB, shares["lamb"], -0.5, tolerance=0.2),
+        on_the_exponent(PLAIN, shares["lamb"], 0.0, [("as for SGD and Adam", -0.5)], 0.1),
+    )
+
+
+CLAIM = Claim(
+    name="su-query-key",
+    source=f"{SU}, §Self-attention, above the third equation",
+    statement=(
+        "Because of the softmax the gradients in λ_q and λ_k are small and do not noticeably affect the update."
+    ),
+    conditions="post-LN encoder under the rules of SGD, Adam and LAMB, 16 to 256 layers",
+    recorded=(
+        Ruling(SMALL, Verdict.SUPPORTED),
+        Ruling(REASON, Verdict.REFUTED),
+        Ruling(SGD, Verdict.SUPPORTED),
+        Ruling(ADAM, Verdict.SUPPORTED),
+        Ruling(LAMB, Verdict.REFUTED),
+        Ruling(PLAIN, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=10,
+)
