@@ -222,26 +222,38 @@ def gaussian_magnitude() -> tuple[Step, ...]:
     xavier = sp.factor(ratio.subs(sigma**2, beta**2 * 2 / (d + m)))
     left_over = sp.factor(1 - first**2 / (d * second))
     norm2 = expect((_image * _image).sum(_k), _KNOWN)
+    of_trace = Expectation(_trace, "tr(W W^T)", r"\operatorname{tr}WW^\top")
+    of_square = Expectation(_trace_of_square, "tr((W W^T)^2)", r"\operatorname{tr}(WW^\top)^2")
+    xavier_w = Tensor("W", (d, m), Gaussian(2 * beta**2 / (d + m)))
+    xavier_trace = Expectation(_trace.replaced(W, xavier_w), of_trace.label, of_trace.latex)
+    xavier_square = Expectation(
+        _trace_of_square.replaced(W, xavier_w), of_square.label, of_square.latex
+    )
+    xavier_image = (_image * _image).sum(_k).replaced(W, xavier_w)
+    norm_square = Expectation((_image * _image).sum(_k), "||x W||^2", r"\|xW\|^2", _KNOWN)
+    norm_fourth = Expectation((_image * _image).sum(_k) ** 2, "||x W||^4", r"\|xW\|^4", _KNOWN)
     norm4 = sp.factor(expect((_image * _image).sum(_k) ** 2, _KNOWN))
     spread = sp.cancel(norm4 / norm2**2 - 1)
     wide = Regime(d, sp.oo, "m = d")
     return (
-        _moment("trace", Expectation(_trace, "tr(W W^T)", r"\operatorname{tr}WW^\top"), first,
+        _moment("trace", of_trace, first,
                 "σ² for each of the d·m entries"),
         _moment(
             "trace-of-square",
-            Expectation(_trace_of_square, "tr((W W^T)^2)", r"\operatorname{tr}(WW^\top)^2"),
+            of_square,
             second,
             "three pairings of W_ik W_jk W_jl W_il: i = j leaves d·m², k = l leaves d²·m, "
             "both leave d·m",
         ),
         _of_engine(
-            "gaussian-ratio", second / first, ratio,
+            "gaussian-ratio",
+            of_square / of_trace, ratio,
             "the ratio of expectations: what κ² concentrates on",
             ("trace", "trace-of-square", "magnitude"),
         ),
         _of_engine(
-            "xavier-ratio", ratio.subs(sigma, beta * sp.sqrt(2 / (d + m))), xavier,
+            "xavier-ratio",
+            xavier_square / xavier_trace, xavier,
             "Xavier normal: σ² = 2β²/(d + m)",
             ("gaussian-ratio",),
         ),
@@ -260,7 +272,8 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             uses=("xavier-ratio",),
         ),
         _of_engine(
-            "xavier-residual", 1 - first**2 / (d * second), left_over,
+            "xavier-residual",
+            1 - of_trace**2 / (d * of_square), left_over,
             "the least squared distance to the identity per row, from the ratio of expectations: "
             "½ for a square matrix, small only for m ≫ d",
             ("least-distance", "trace", "trace-of-square"),
@@ -277,25 +290,26 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             uses=("xavier-residual",),
         ),
         _moment(
-            "image-norm", Expectation((_image * _image).sum(_k), "||x W||^2", r"\|xW\|^2", _KNOWN),
+            "image-norm", norm_square,
             norm2,
             "for an x that does not depend on W: it is in this sense, on average over W and at a "
             "given vector, that a Xavier matrix is nearly orthogonal",
         ),
         _moment(
             "image-norm-fourth",
-            Expectation((_image * _image).sum(_k) ** 2, "||x W||^4", r"\|xW\|^4", _KNOWN),
+            norm_fourth,
             norm4, "‖xW‖² is σ²‖x‖² times a χ² with m degrees of freedom",
         ),
         _of_engine(
-            "image-norm-spread", norm4 / norm2**2 - 1, spread,
+            "image-norm-spread",
+            norm_fourth / norm_square**2 - 1, spread,
             "the relative variance of ‖xW‖² vanishes with the width",
             ("image-norm", "image-norm-fourth"),
         ),
         _of_engine(
             "norm-preserving-gain",
-            (norm2 / norm_x**2).subs(sigma, beta * sp.sqrt(2 / (d + m))),
-            2 * beta**2 * m / (d + m),
+            Expectation(xavier_image, norm_square.label, norm_square.latex, _KNOWN) / norm_x**2,
+            sp.factor(expect(xavier_image, _KNOWN) / norm_x**2),
             "the factor on ‖x‖² is β² exactly for m = d only, and is not the argmin's κ² even "
             "there: ‖xW‖ ≈ β‖x‖ while λ(W) ≈ √2 β",
             ("image-norm", "xavier-ratio"),
@@ -326,7 +340,7 @@ def _of_engine(name: str, lhs: Any, rhs: Any, because: str, uses: tuple[str, ...
         because=because,
         source="derived here",
         uses=uses,
-        checks=(IDENTITY, SAMPLED),
+        checks=(ENUMERATED,),
     )
 
 
@@ -368,6 +382,8 @@ def probe_steps() -> tuple[Step, ...]:
     square = expect(_inner * _inner, _KNOWN_G)
     size = expect(_size)
     share = sp.cancel(square / (norm_g**2 * size))
+    of_square = Expectation(_inner * _inner, "<G,U>^2", r"\langle G,U\rangle^2", _KNOWN_G)
+    of_size = Expectation(_size, "||U||^2", r"\|U\|^2")
     return (
         Step(
             name="probe-identity",
@@ -397,7 +413,7 @@ def probe_steps() -> tuple[Step, ...]:
         Step(
             name="probe-square",
             section=PROBE,
-            lhs=Expectation(_inner * _inner, "<G,U>^2", r"\langle G,U\rangle^2", _KNOWN_G),
+            lhs=of_square,
             rhs=square,
             relation=Relation.EQUAL,
             because="a gradient G that does not depend on the Gaussian direction U",
@@ -408,7 +424,7 @@ def probe_steps() -> tuple[Step, ...]:
         Step(
             name="direction-size",
             section=PROBE,
-            lhs=Expectation(_size, "||U||^2", r"\|U\|^2"),
+            lhs=of_size,
             rhs=size,
             relation=Relation.EQUAL,
             because="σ² for each of the d·m entries",
@@ -418,7 +434,7 @@ def probe_steps() -> tuple[Step, ...]:
         Step(
             name="probe-share",
             section=PROBE,
-            lhs=square / (norm_g**2 * size),
+            lhs=of_square / (norm_g**2 * of_size),
             rhs=share,
             relation=Relation.EQUAL,
             because=(
@@ -427,7 +443,7 @@ def probe_steps() -> tuple[Step, ...]:
             ),
             source="derived here",
             uses=("probe-square", "direction-size", "probe-ceiling"),
-            checks=(IDENTITY, SAMPLED),
+            checks=(ENUMERATED,),
         ),
     )
 

@@ -21,6 +21,7 @@ from deepnet_theory.symbolic.moments import (
     Expectation,
     Gaussian,
     Index,
+    IndexSum,
     Known,
     Polynomial,
     Rademacher,
@@ -210,3 +211,11 @@ def test_shown_as_text_and_latex() -> None:
     assert node.free_symbols == {d, m, sigma}
     assert node.doit() == d * m * sigma**2
     assert Counter([node, Expectation((W[i, k] * W[i, k]).sum(i, k))])[node] == 2
+    square = IndexSum((W[i, k] * W[i, k]).sum(i, k), "||W||^2", r"\|W\|^2")
+    assert sp.latex(node / square**2) == (r"\frac{" + sp.latex(node) + r"}{{\|W\|^2}^{2}}")
+
+
+def test_nodes_of_different_laws_are_different() -> None:
+    wider = Tensor("W", (d, m), Gaussian(4 * sigma**2))
+    first, second = (Expectation((t[i, k] * t[i, k]).sum(i, k), "size") for t in (W, wider))
+    assert first != second and sp.simplify((second / first).doit() - 4) == 0

@@ -52,7 +52,7 @@ from deepnet_theory.symbolic.moments.model import norm_of
 from deepnet_theory.symbolic.moments.node import random_entries
 from deepnet_theory.symbolic.moments.parity import even_in_columns
 from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.step import Check, Step
 
 MASK = "ReLU's mask"
 
@@ -84,12 +84,14 @@ def _quadrature(step: Step) -> bool:
     """The integral on the left, numerically, at two values of its symbols."""
     from mpmath import fp  # type: ignore[import-untyped]
 
-    (variable, low, high) = step.lhs.args[1]
+    (integral,) = step.lhs.atoms(sp.Integral)
+    (variable, low, high) = integral.args[1]
     for number in (sp.Rational(3, 4), sp.Rational(6, 5)):
         at = dict.fromkeys(step.free_symbols, number)
-        integrand = sp.lambdify(variable, step.lhs.args[0].subs(at), "math")
+        integrand = sp.lambdify(variable, integral.args[0].subs(at), "math")
         ends = [fp.inf if end == sp.oo else float(sp.sympify(end).subs(at)) for end in (low, high)]
-        if abs(fp.quad(integrand, ends) - float(step.rhs.subs(at))) > 1e-11:
+        found = step.lhs.xreplace({integral: sp.Float(fp.quad(integrand, ends))})
+        if abs(float(found.subs(at)) - float(step.rhs.subs(at))) > 1e-11:
             return False
     return True
 
@@ -189,7 +191,7 @@ def mask_steps(branch: Branch) -> tuple[Step, ...]:
         Step(
             name="mask-orthogonal-tokens",
             section=MASK,
-            lhs=kernel.subs(theta, sp.pi / 2) / half_gaussian(2),
+            lhs=sp.Integral(angle.subs(theta, sp.pi / 2), (phi, 0, sp.pi / 2)) / half_gaussian(2),
             rhs=1 / sp.pi,
             relation=Relation.EQUAL,
             because=(
@@ -198,7 +200,7 @@ def mask_steps(branch: Branch) -> tuple[Step, ...]:
             ),
             source="derived here",
             uses=("mask-two-tokens", "mask-moment-2"),
-            checks=(IDENTITY, SAMPLED),
+            checks=(QUADRATURE,),
         ),
     )  # fmt: skip
 

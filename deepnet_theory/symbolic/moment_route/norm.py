@@ -161,15 +161,24 @@ def norm_steps(centred: bool, branches: tuple[Branch, ...]) -> tuple[Step, ...]:
         Step(
             name="norm-jacobian-size",
             section=NORM,
-            lhs=(sp.sqrt(d) / norm_pz).subs(norm_pz, size),
+            lhs=sp.sqrt(d) / norm_z,
             rhs=1 / sp.sqrt(alpha**2 + v**2 * w**2),
             relation=Relation.EQUAL,
             because="√d/‖z‖ at that norm: the width cancels",
             source=CAKE,
             uses=("norm-jacobian", "norm-of-z"),
-            checks=(IDENTITY, SAMPLED),
+            checks=(IDENTITY_AT_Z, SAMPLED_AT_Z),
         ),
     )
+
+
+def _at_z(check: Check) -> Check:
+    """The check with ‖z‖ replaced by its root mean square."""
+    at = {norm_z: sp.sqrt(d) * sp.sqrt(alpha**2 + v**2 * w**2)}
+    return Check(check.name, lambda step: check.holds(replace(step, lhs=step.lhs.subs(at))))
+
+
+IDENTITY_AT_Z, SAMPLED_AT_Z = _at_z(IDENTITY), _at_z(SAMPLED)
 
 
 def _is_mean_square(branches: tuple[Branch, ...]) -> Check:

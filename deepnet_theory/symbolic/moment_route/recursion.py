@@ -28,14 +28,25 @@ from deepnet_theory.symbolic.moment_route.setting import (
 )
 from deepnet_theory.symbolic.moments.model import in_models, norm_of
 from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.step import IDENTITY, Check, Step
 from deepnet_theory.symbolic.symbols import S
 
 gain = sp.sqrt(alpha**2 + v**2 * w**2)
 both = sp.sqrt(v**2 + w**2)
 norm_dx_last = norm_of("dx_last", r"\Delta x_{S+1}")
-change = sp.Function("norm_dtheta")  # ‖Δθ_i‖ of sublayer i
 index = sp.Symbol("i", integer=True, positive=True)
+
+
+class change(sp.Function):  # type: ignore[misc]  # noqa: N801  as SymPy names functions
+    """‖Δθ_i‖ of sublayer i."""
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"norm_dtheta({printer._print(self.args[0])})"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\|\Delta\theta_{{{printer._print(self.args[0])}}}\|"
+
+
 COEFFICIENT = "moment-coefficient"
 
 
@@ -118,12 +129,12 @@ def recursion_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
             name="sharper-coefficient",
             section=RECURSION,
             lhs=beta / gain.subs(at_beta),
-            rhs=(both / gain).subs(at_beta) / sp.sqrt(2),
-            relation=Relation.EQUAL,
-            because=("with v = w = β the sharper bound β²‖Δθ‖² gives a coefficient smaller by √2"),
+            rhs=beta / alpha,
+            relation=Relation.AT_MOST,
+            because="with v = w = β the sharper bound gives β/α in place of √(v²+w²)/α = √2·β/α",
             source="layer cake, §5.3",
             uses=sharper,
-            checks=(IDENTITY, SAMPLED),
+            checks=(SQUARES,),
         ),
         Step(
             name=COEFFICIENT,

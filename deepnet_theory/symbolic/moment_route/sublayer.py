@@ -50,7 +50,7 @@ from deepnet_theory.symbolic.moments import (
 )
 from deepnet_theory.symbolic.moments.model import NamedQuantity
 from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.step import Check, Step
 
 OUTPUT, DERIVATIVES = "Output of a sublayer", "Derivatives of a sublayer"
 INPUT, PARAMETERS = "Input term", "Parameter term"
@@ -137,14 +137,14 @@ def output_steps(branch: Branch) -> tuple[Step, ...]:
         Step(
             name=named + "norm-of-unit-input",
             section=OUTPUT,
-            lhs=total.subs(norm_x, sp.sqrt(d)),
-            rhs=d * second,
+            lhs=d * Expectation(white * white, "z_i^2", "z_i^2"),
+            rhs=sp.factor(total.subs(norm_x, sp.sqrt(d))),
             relation=Relation.EQUAL,
             because="‖x‖ = √d, since x comes out of a norm: E‖z‖² = d·E z_i²",
             source=branch.source,
             uses=(named + "norm", named + "second-moment"),
-            assumptions=("unit-activations",),
-            checks=(IDENTITY, SAMPLED),
+            assumptions=("unit-activations", "white-input"),
+            checks=(ENUMERATED,),
         ),
     )
 

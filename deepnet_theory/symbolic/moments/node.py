@@ -21,6 +21,8 @@ from deepnet_theory.symbolic.step import Check, Step
 class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
     """A polynomial in indexed entries as one SymPy atom, shown as its sums (or ``label``)."""
 
+    is_commutative = True
+
     def __new__(
         cls, polynomial: Polynomial, label: str = "", latex: str = "", known: tuple[Known, ...] = ()
     ) -> IndexSum:
@@ -37,7 +39,7 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
     known: tuple[Known, ...]
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (self.label, str(self.polynomial))
+        return (self.label, str(self.polynomial), self.polynomial.tensors)
 
     @property
     def free_symbols(self) -> set[Any]:
@@ -53,7 +55,7 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
         return self.label
 
     def _tex(self) -> str:
-        return self.latex
+        return rf"{{{self.latex}}}"  # braces, so that a power of a square stays valid
 
     def _sympystr(self, printer: Any) -> str:
         return self._text()
