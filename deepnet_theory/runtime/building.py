@@ -111,7 +111,8 @@ def initialise_(
     for parameter, d in described(model):
         if d.is_matrix:
             own = embedding_generator if d.role in outer else None
-            parameter.normal_(0.0, d.std, generator=own or generator)
+            dense = parameter if parameter.is_contiguous() else parameter.mT  # drawn as it lies
+            dense.normal_(0.0, d.std, generator=own or generator)
         else:
             parameter.fill_(d.gain)
 

@@ -35,6 +35,16 @@ class Make:
         lead = () if self.seeds is None else (self.seeds,)
         return nn.Parameter(torch.empty(*lead, *shape, device=self.device, dtype=self.dtype))
 
+    def weight(self, fan_out: int, fan_in: int) -> nn.Parameter:
+        """An uninitialised weight (out, in), or (k, out, in) for a stack of k seeds.
+
+        A stacked one lies in memory as (k, in, out): a batched product then gives the gradient
+        in the same layout, and no copy of it is made.
+        """
+        if self.seeds is None:
+            return self.empty(fan_out, fan_in)
+        return nn.Parameter(self.empty(fan_in, fan_out).detach().transpose(1, 2))
+
 
 class Linear(Described):
     """y = x Wᵀ + b, the weight (out, in), or (k, out, in) for a stack of seeds."""
@@ -53,7 +63,7 @@ class Linear(Described):
         bias: tuple[str, Role] | None = None,
     ) -> None:
         super().__init__()
-        self.weight = make.empty(fan_out, fan_in)
+        self.weight = make.weight(fan_out, fan_in)
         self.descriptions["weight"] = Description(**vars(site), role=role, name=name, gain=gain,
                                                   fan_in=fan_in, fan_out=fan_out)  # fmt: skip
         if bias is None or not (make.vectors and make.bias):

@@ -27,7 +27,9 @@ def save(model: Model, path: str | Path) -> None:
     metadata = {"constants": model.constants.to_json()}
     if model.seeds is not None:
         metadata["seeds"] = str(model.seeds)
-    write_bytes(Path(path), to_bytes(_tensors(model), metadata))
+    write_bytes(
+        Path(path), to_bytes({n: t.contiguous() for n, t in _tensors(model).items()}, metadata)
+    )
 
 
 def load(

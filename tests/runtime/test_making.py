@@ -78,6 +78,24 @@ def test_a_tied_head_is_the_embedding(constants):
     assert sum(d.role is Role.HEAD for _, d in described(model)) == 0
 
 
+def test_a_stacked_gradient_needs_no_copy(constants):
+    """It lies in memory as its weight does, which is how a batched product writes it."""
+    model = build(constants("decoder"), seeds=2, trainable_vectors=False)
+    x = torch.randn(2, 1, 5, 16)
+    produced = {}
+    for residual in model.residuals():
+        for name, linear in residual.branch.named_children():
+            if hasattr(linear, "weight"):
+                linear.weight.register_hook(
+                    lambda g, key=(residual, name): produced.update({key: g})
+                )
+    model.body(x).square().sum().backward()
+    assert len(produced) == 3 * 6
+    for (residual, name), gradient in produced.items():
+        weight = getattr(residual.branch, name).weight
+        assert gradient.stride() == weight.stride()
+
+
 def test_a_tied_head_stays_tied_when_it_becomes_real(constants):
     model = build(constants(tied_head=True), device="meta").to_empty(device="cpu")
     initialise_(model)
