@@ -67,10 +67,10 @@ class ProbedBranch(OperatorAlgebra[Any]):
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         maps = {"phi": Activation, "softmax": Softmax, "T": Transpose, "hadamard": Hadamard}
-        return maps[function](*(sp.expand(a) for a in arguments))
+        return maps[function](*(sp.expand_mul(a) for a in arguments))
 
 
 def branch(sublayer: Sublayer, perturbed: str | None = None, argument: Any = x) -> Any:
     """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V)."""
     algebra = ProbedBranch(sublayer, perturbed, argument)
-    return sp.expand(fold(sublayer.expression.root, algebra))
+    return sp.expand_mul(fold(sublayer.expression.root, algebra))

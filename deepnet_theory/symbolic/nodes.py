@@ -251,7 +251,7 @@ def coefficient(expression: Any) -> Any:
     """
     if expression == 0:
         return sp.Integer(0)
-    scalars = {split(term)[0] for term in sp.Add.make_args(sp.expand(expression))}
+    scalars = {split(term)[0] for term in sp.Add.make_args(sp.expand_mul(expression))}
     if len(scalars) != 1:
         raise ValueError(f"the terms of {expression} have different scalars")
     return scalars.pop()

@@ -31,10 +31,10 @@ H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
 
 def _unit_identity(argument: Any) -> Any:
     """The argument divided by the scalar of its identity path (a norm does not see it)."""
-    still = sp.Add.make_args(sp.expand(argument.subs(delta, 0)))
+    still = sp.Add.make_args(sp.expand_mul(argument.subs(delta, 0)))
     path = [t for t in still if split(t)[1] == x] or still
     scalar = split(path[0])[0]
-    return sp.expand(argument / scalar)
+    return sp.expand_mul(argument / scalar)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Residual(OperatorAlgebra[Any]):
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         if function == "branch":
             return self.branch_of(arguments[0])
-        argument = sp.expand(arguments[0])
+        argument = sp.expand_mul(arguments[0])
         value = Normalise(_unit_identity(argument) if self.rescale else argument)
         if self.probe_gain:
             value += delta * Hadamard(value, transverse("gain"))
@@ -69,7 +69,7 @@ class Residual(OperatorAlgebra[Any]):
 
 def residual(placement: Placement, branch_of: Any, **probes: bool) -> Any:
     """The sublayer's output as a SymPy expression."""
-    return sp.expand(fold(placement.expression.root, Residual(branch_of, **probes)))
+    return sp.expand_mul(fold(placement.expression.root, Residual(branch_of, **probes)))
 
 
 def inside(placement: Placement, branch_of: Any) -> Any:
@@ -121,7 +121,7 @@ def placement_law(placement: Placement) -> PlacementLaw:
 
 def _at_rest(expression: Any) -> Any:
     """The scalar of the derivative in δ at δ = 0; the largest where several terms differ."""
-    derivative = sp.expand(sp.diff(expression, delta).subs(delta, 0))
+    derivative = sp.expand_mul(sp.diff(expression, delta).subs(delta, 0))
     scalars = {split(term)[0] for term in sp.Add.make_args(derivative)}
     if len(scalars) == 1:
         return scalars.pop()
@@ -156,7 +156,7 @@ def scale_step(placement: Placement) -> Step | None:
     """
     from deepnet_theory.symbolic.witness import scales_alike
 
-    written = sp.expand(
+    written = sp.expand_mul(
         fold(placement.expression.root, Residual(lambda y: P * Branch(y), rescale=False))
     )
     simplified = residual(placement, lambda y: P * Branch(y))

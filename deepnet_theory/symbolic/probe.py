@@ -65,10 +65,10 @@ def loss_increment(optimizer: Optimizer) -> Step:
 def _tidy(product: Any, entries: Any) -> Any:
     """g·sign(g) written |g|, and common factors taken out."""
     absolute = [sp.Symbol(f"a_{i}", positive=True) for i, _ in enumerate(entries)]
-    unsigned = sp.expand(product)
+    unsigned = sp.expand_mul(product)
     for entry, size in zip(entries, absolute, strict=True):
         unsigned = unsigned.xreplace({sp.sign(entry): size / entry})
-    collected = sp.factor_terms(sp.expand(unsigned))
+    collected = sp.factor_terms(sp.expand_mul(unsigned))
     return collected.xreplace({a: sp.Abs(g) for a, g in zip(absolute, entries, strict=True)})
 
 
@@ -116,7 +116,7 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
     witness = Witness(sublayer, placement)
     for matrix in sublayer.matrices:
         magnitude = gain(matrix.name)
-        derivative = sp.expand(sp.diff(z, magnitude))
+        derivative = sp.expand_mul(sp.diff(z, magnitude))
         blind = derivative == 0
         yield Step(
             name=f"radial-{sublayer.name}-{matrix.name}",
@@ -134,7 +134,7 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
             uses=(f"probe-{sublayer.name}",),
             checks=(Check("finite difference", _finite_difference(witness, magnitude, None)),),
         )
-        moved = sp.expand(sp.diff(probed(placement, sublayer, matrix.name), delta).subs(delta, 0))
+        moved = sp.expand_mul(sp.diff(probed(placement, sublayer, matrix.name), delta).subs(delta, 0))
         if blind or coefficient(moved) != coefficient(derivative):
             yield Step(
                 name=f"transverse-{sublayer.name}-{matrix.name}",
@@ -172,7 +172,7 @@ def order_steps(
     for term in terms(sublayer, law):
         if term.role not in (Role.SCALED, Role.UNSCALED):
             continue
-        moved = sp.expand(sp.diff(probed(placement, sublayer, term.name), delta).subs(delta, 0))
+        moved = sp.expand_mul(sp.diff(probed(placement, sublayer, term.name), delta).subs(delta, 0))
         scalar = coefficient(moved).subs(z_at)
         attention = "softmax" in sublayer.branch
         yield (

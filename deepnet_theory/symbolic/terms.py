@@ -83,7 +83,7 @@ def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> tu
 def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator[Term]:
     response = law.response.subs(P, gains_product(sublayer))
     for parameter in sublayer.parameters:
-        moved = sp.expand(branch(sublayer, parameter.name).diff(delta).subs(delta, 0))
+        moved = sp.expand_mul(branch(sublayer, parameter.name).diff(delta).subs(delta, 0))
         through = _at_common_gain(sublayer, coefficient(moved))
         size = beta if parameter.role is Role.SCALED else sp.Integer(1)
         yield Term(parameter.name, parameter.role, response * through, size)
