@@ -344,3 +344,46 @@ def matrix_updates(
         columns.append([x.square().mean(0).sqrt().double().numpy() for x in (gradient, weight)])
     both = np.array(columns)  # (depths, 2, seeds)
     return both[:, 0].T, both[:, 1].T
+
+
+# ---- streams of Pre- and Post-Norm ---------------------------------------------------------
+
+
+class OtherNorm(nn.Module):
+    """BatchNorm, InstanceNorm, RMSNorm or LayerNorm without parameters on (k, batch, tokens, d)."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(k, batch, tokens, d) → the same; every seed is a model of its own."""
+        if self.kind == "rms":
+            return x / x.square().mean(-1, keepdim=True).sqrt()
+        axes = {"layer": (-1,), "batch": (1, 2), "instance": (2,)}[self.kind]
+        centred = x - x.mean(axes, keepdim=True)
+        return centred / centred.square().mean(axes, keepdim=True).sqrt()
+
+
+def norm_trial(placement: str, kind: str, rule: Rule, layers: int, given: Settings) -> Trial:
+    """A stack whose norms are all of one kind, BatchNorm and InstanceNorm included."""
+    selection = Selection(optimizer="sgd", placement=placement)
+    trial = Trial(selection, rule, {"N": layers}, given)
+    if kind != "layer":
+        for residual in trial.model.residuals():
+            for index in range(len(residual.norms)):
+                residual.norms[index] = OtherNorm(kind)
+    return trial
+
+
+def stream(trial: Trial) -> list[Tensor]:
+    """x_0, x_1, … x_{S−1}: the inputs of all sublayers, in float64."""
+    return [x.double() for _, x, _ in residual_sums(trial)]
+
+
+def cosines(trial: Trial) -> np.ndarray:
+    """The mean cosine of x_t with x_0 over tokens, (sublayers, seeds)."""
+    xs = stream(trial)
+    return torch.stack(
+        [nn.functional.cosine_similarity(x, xs[0], dim=-1).flatten(1).mean(1) for x in xs]
+    ).numpy()
