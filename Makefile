@@ -1,0 +1,67 @@
+# `make run` and `make test` do all set-up themselves: a virtual environment in .venv and the
+# install. A second make installs nothing: the stamp is renewed when what it lists has changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+RUN := OMP_NUM_THREADS=1 $(BIN)/python -m deepnet_theory
+OPTIMIZERS := sgd adam lamb
+OUT := out
+
+.DEFAULT_GOAL := help
+.PHONY: help run test slow lint format types contracts notebooks bench wheel check clean
+
+help:  ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+run: $(STAMP)  ## the main job: rules of three optimizers, measured on text, constants exported
+	mkdir -p $(OUT)
+	@set -e; for optimizer in $(OPTIMIZERS); do \
+	  echo "== $$optimizer"; \
+	  $(RUN) report --optimizer $$optimizer --depths 4,8,16,32,64,128,200 --depth 100 --depth 200 \
+	    -o $(OUT)/$$optimizer.html; \
+	  $(RUN) export --optimizer $$optimizer --depth 200 -o $(OUT)/$$optimizer-200.json; \
+	done
+
+test: $(STAMP)  ## the fast tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+slow: $(STAMP)  ## the tests that take longer
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(STAMP)  ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP)  ## mend style and formatting
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)  ## mypy --strict
+	$(BIN)/mypy --strict
+
+contracts: $(STAMP)  ## which room may import which
+	$(BIN)/lint-imports
+
+notebooks: $(STAMP)  ## execute the notebooks
+	$(BIN)/python -m pytest -n 2 -m notebooks tests/test_notebooks.py
+
+bench: $(STAMP)  ## measured comparisons
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/cold_start.py
+
+wheel: $(STAMP)  ## build the wheel
+	$(BIN)/python -m build --wheel --outdir dist
+
+check: $(STAMP)  ## the claims of the literature, against their recorded verdicts
+	$(RUN) check
+
+clean:  ## remove what was made
+	rm -rf $(VENV) $(OUT) dist build
