@@ -262,6 +262,7 @@ def _run_all(
         for process in running:
             if process.poll() is None:
                 process.kill()
+            process.wait()
 
 
 def _serve(

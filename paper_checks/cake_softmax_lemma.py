@@ -8,7 +8,8 @@ BOUND, UNEQUAL, EQUAL, LONG, BUILT, MEAN, CORRELATED, DEEPER = (
     "‖softmax(q)X‖ ≤ ‖x_i‖ for tokens of different lengths and any i",
     "equal magnitude, for any tokens and scores",
     "independent tokens, equal scores: the average shrinks as n^{−1/2}",
-    "independent tokens, built attention at gain 1: it shrinks, more slowly","E‖softmax(q)X‖²/d = ρ + (1 − ρ)Σ s_i²",
+    "independent tokens, built attention at gain 1: it shrinks, more slowly",
+    "E‖softmax(q)X‖²/d = ρ + (1 − ρ)Σ s_i²",
     "correlated tokens (ρ = 0.5): the average keeps its magnitude, exponent 0 in n",
     "plain Post-LN with text: the tokens' correlation rises with depth, so the lemma becomes an equality",
 )
@@ -51,7 +52,12 @@ def check(context: Context) -> tuple[Finding, ...]:
         exact &= mixed[0] ** 2 + mixed[1] ** 2 <= 1
     lengths = context.pick((16, 32, 64, 128), (16, 32, 64, 128, 256))
     averages = {}
-    for data, scores in (("gaussian:0", 1.0), ("gaussian:0.5", 1.0), ("text", 1.0), ("gaussian:0", 0.0)):
+    for data, scores in (
+        ("gaussian:0", 1.0),
+        ("gaussian:0.5", 1.0),
+        ("text", 1.0),
+        ("gaussian:0", 0.0),
+    ):
         columns = []
         for n in lengths:
             trial = Trial(
@@ -95,13 +101,24 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(UNEQUAL, False, "x_1 = 2e, x_2 = e: every average is longer than x_2"),
         proved(EQUAL, False, "x_2 = −x_1 with equal scores: the average is 0"),
-        exponent(LONG, slopes["equal scores"], -0.5, (("equal magnitude", 0.0),), 0.1, what="exponent of ‖softmax·X‖/‖X‖ in n, queries 0",
+        exponent(
+            LONG,
+            slopes["equal scores"],
+            -0.5,
+            (("equal magnitude", 0.0),),
+            0.1,
+            what="exponent of ‖softmax·X‖/‖X‖ in n, queries 0",
             values={k: v.mean(0).tolist() for k, v in averages.items()},
             lengths=list(lengths),
             text=slopes["text"].estimate,
         ),
-        seen(BUILT, slopes["gaussian:0"].high < -0.15, f"exponent in n {slopes['gaussian:0'].estimate:.2f} [{slopes['gaussian:0'].low:.2f}, {slopes['gaussian:0'].high:.2f}]"),
-        proved(MEAN,
+        seen(
+            BUILT,
+            slopes["gaussian:0"].high < -0.15,
+            f"exponent in n {slopes['gaussian:0'].estimate:.2f} [{slopes['gaussian:0'].low:.2f}, {slopes['gaussian:0'].high:.2f}]",
+        ),
+        proved(
+            MEAN,
             all(map(agrees, ratios)),
             f"drawn over predicted at ρ = 0, 0.3, 0.9: {[round(r.estimate, 4) for r in ratios]}",
         ),

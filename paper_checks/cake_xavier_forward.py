@@ -111,7 +111,11 @@ def check(context: Context) -> tuple[Finding, ...]:
             1.05,
             f"E φ(y)²/E x², GELU (SiLU: {activations['silu'].estimate:.3f})",
         ),
-        within(TYPICAL, typical[0], -0.1, 0.1,
+        within(
+            TYPICAL,
+            typical[0],
+            -0.1,
+            0.1,
             f"mean log length after {layers} ReLU layers of width {widths[0]}",
         ),
         exponent(

@@ -23,13 +23,20 @@ def check(context: Context) -> tuple[Finding, ...]:
     wide = (sp.Matrix([[c, d]]) * sp.Matrix([relu(a * u), relu(b * u)]))[0]
     side = c * relu(a * u) + d * relu(b * u) - wide
     g = torch.Generator().manual_seed(context.seed)
-    x, W1, W2, V1, V2 = (torch.randn(*s, generator=g, dtype=torch.float64) for s in ((5, 8), (8, 16), (8, 16), (16, 8), (16, 8)))
+    x, W1, W2, V1, V2 = (
+        torch.randn(*s, generator=g, dtype=torch.float64)
+        for s in ((5, 8), (8, 16), (8, 16), (16, 8), (16, 8))
+    )
     two = torch.relu(x @ W1) @ V1 + torch.relu(x @ W2) @ V2
     one = torch.relu(x @ torch.cat([W1, W2], 1)) @ torch.cat([V1, V2], 0)
     return (
         proved(PRINTED, double == 0, f"F(u) = 2u: left minus right is {double}"),
         proved(CORRECTED, sp.expand(side) == 0, "one hidden unit each, undefined activation"),
-        proved(FFN, float((two - one).abs().max()) < 1e-12, f"largest difference {float((two - one).abs().max()):.1e}"),
+        proved(
+            FFN,
+            float((two - one).abs().max()) < 1e-12,
+            f"largest difference {float((two - one).abs().max()):.1e}",
+        ),
     )
 
 

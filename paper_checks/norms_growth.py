@@ -18,7 +18,17 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from paper_checks._cake_findings import exponent, proved, seen, within
-    from paper_checks._cake_measure import PLAIN, mean, norm_trial, np, power, residual_sums, settings, stream, torch
+    from paper_checks._cake_measure import (
+        PLAIN,
+        mean,
+        norm_trial,
+        np,
+        power,
+        residual_sums,
+        settings,
+        stream,
+        torch,
+    )
 
     t = sp.Symbol("t", positive=True)
     layers = context.pick(48, 192)
@@ -28,25 +38,75 @@ def check(context: Context) -> tuple[Finding, ...]:
         trial = norm_trial("pre-ln", "layer", PLAIN, layers, given)
         xs = stream(trial)
         length = np.array([x.norm(dim=-1).flatten(1).mean(1).numpy() for x in xs])  # (t, seeds)
-        difference = np.array([(b - a).norm(dim=-1).flatten(1).mean(1).numpy() for a, b in zip(xs, xs[1:], strict=False)])
+        difference = np.array(
+            [
+                (b - a).norm(dim=-1).flatten(1).mean(1).numpy()
+                for a, b in zip(xs, xs[1:], strict=False)
+            ]
+        )
         # two sublayers of a layer at a time, so that both kinds count equally; t from 16 on
         at = np.arange(16, len(xs) - 2, 2)
         growth[data] = power(at, length[at].T)
         pair = np.sqrt(difference[at] ** 2 + difference[at + 1] ** 2)
         steps[data] = power(at, (pair / length[at]).T)
         ffn = [out.double() for site, _, out in residual_sums(trial) if site.kind == "ffn"]
-        sizes[data] = power(np.arange(1, len(ffn) + 1)[7:], np.array([f.norm(dim=-1).flatten(1).mean(1).numpy() for f in ffn])[7:].T)
-        angles.append(torch.stack([torch.nn.functional.cosine_similarity(a, b, dim=-1).flatten(1).mean(1) for a, b in zip(ffn, ffn[1:], strict=False)]).mean(0).numpy())
+        sizes[data] = power(
+            np.arange(1, len(ffn) + 1)[7:],
+            np.array([f.norm(dim=-1).flatten(1).mean(1).numpy() for f in ffn])[7:].T,
+        )
+        angles.append(
+            torch.stack(
+                [
+                    torch.nn.functional.cosine_similarity(a, b, dim=-1).flatten(1).mean(1)
+                    for a, b in zip(ffn, ffn[1:], strict=False)
+                ]
+            )
+            .mean(0)
+            .numpy()
+        )
     worst = max(growth.values(), key=lambda i: abs(i.estimate - 0.5))
     worst_step = max(steps.values(), key=lambda i: abs(i.estimate + 0.5))
     size = max(sizes.values(), key=lambda i: abs(i.estimate))
     return (
         exponent(TERMS, size, 0.0, what="exponent of ‖F_k‖ in k, feed-forward"),
-        exponent(LINEAR, worst, 1.0, what="exponent of ‖x_t‖ in t", by_data={k: v.estimate for k, v in growth.items()}),
-        exponent(ROOT, worst, 0.5, (("linear", 1.0), ("none", 0.0)), 0.1, what="exponent of ‖x_t‖ in t", layers=layers),
-        exponent(STEP, worst_step, -0.5, (("1/t", -1.0),), 0.1, what="exponent of the relative step in t", by_data={k: v.estimate for k, v in steps.items()}),
-        proved(ALIGNED, sp.limit(((t + 1) / t - 1) * t, t, sp.oo) == 1 and sp.limit((sp.sqrt((t + 1) / t) - 1) * t, t, sp.oo) == sp.Rational(1, 2), "(t + 1)/t − 1 = 1/t; lengths √(t + 1) and √t differ by 1/(2t), but the step between them is at a right angle"),
-        within(CORRELATED, mean(np.mean(angles, axis=0)), -0.05, 0.05, "mean cosine of consecutive feed-forward terms"),
+        exponent(
+            LINEAR,
+            worst,
+            1.0,
+            what="exponent of ‖x_t‖ in t",
+            by_data={k: v.estimate for k, v in growth.items()},
+        ),
+        exponent(
+            ROOT,
+            worst,
+            0.5,
+            (("linear", 1.0), ("none", 0.0)),
+            0.1,
+            what="exponent of ‖x_t‖ in t",
+            layers=layers,
+        ),
+        exponent(
+            STEP,
+            worst_step,
+            -0.5,
+            (("1/t", -1.0),),
+            0.1,
+            what="exponent of the relative step in t",
+            by_data={k: v.estimate for k, v in steps.items()},
+        ),
+        proved(
+            ALIGNED,
+            sp.limit(((t + 1) / t - 1) * t, t, sp.oo) == 1
+            and sp.limit((sp.sqrt((t + 1) / t) - 1) * t, t, sp.oo) == sp.Rational(1, 2),
+            "(t + 1)/t − 1 = 1/t; lengths √(t + 1) and √t differ by 1/(2t), but the step between them is at a right angle",
+        ),
+        within(
+            CORRELATED,
+            mean(np.mean(angles, axis=0)),
+            -0.05,
+            0.05,
+            "mean cosine of consecutive feed-forward terms",
+        ),
     )
 
 

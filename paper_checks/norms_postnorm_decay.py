@@ -20,7 +20,18 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from paper_checks._cake_findings import exponent, proved, within
-    from paper_checks._cake_measure import DEEPNORM, PLAIN, cosines, mean, norm_trial, np, power, rate, residual_sums, settings
+    from paper_checks._cake_measure import (
+        DEEPNORM,
+        PLAIN,
+        cosines,
+        mean,
+        norm_trial,
+        np,
+        power,
+        rate,
+        residual_sums,
+        settings,
+    )
 
     g, x = sp.symbols("g x", positive=True)
     weight = sp.simplify(x / sp.sqrt(x**2 + g**2 * x**2)) - (1 + g**2) ** sp.Rational(-1, 2)
@@ -31,7 +42,16 @@ def check(context: Context) -> tuple[Finding, ...]:
     count = np.arange(len(cosine))
     halves = [rate(count[s], cosine[s].T) for s in (slice(0, 6), slice(4, 10))]
     sums = residual_sums(trial)
-    logs = [-0.5 * np.log1p((out.double().square().mean(-1) / x.double().square().mean(-1)).flatten(1).mean(1).numpy()) for _, x, out in sums[:-1]]
+    logs = [
+        -0.5
+        * np.log1p(
+            (out.double().square().mean(-1) / x.double().square().mean(-1))
+            .flatten(1)
+            .mean(1)
+            .numpy()
+        )
+        for _, x, out in sums[:-1]
+    ]
     predicted = np.mean(logs)
     # the fall from one norm to the next against 1/√2
     single = mean(np.exp(np.log(np.clip(cosine[-1], 1e-6, None)) / (len(cosine) - 1)))
@@ -39,18 +59,51 @@ def check(context: Context) -> tuple[Finding, ...]:
     pre = cosines(norm_trial("pre-ln", "layer", PLAIN, layers, given))
     at = np.arange(16, len(pre), 4)
     fall = power(at, np.clip(pre[at], 1e-6, None).T)
-    deep = {n: mean(cosines(norm_trial("post-ln", "layer", DEEPNORM, n, given))[-1]) for n in context.pick((4, 16, 32), (4, 16, 64, 256))}
+    deep = {
+        n: mean(cosines(norm_trial("post-ln", "layer", DEEPNORM, n, given))[-1])
+        for n in context.pick((4, 16, 32), (4, 16, 64, 256))
+    }
     deepest = deep[max(deep)]
     return (
         proved(WEIGHT, sp.simplify(weight) == 0, "αx over the deviation of x + G, uncorrelated"),
-        within(HALF, single, 0.95 / math.sqrt(2), 1.05 / math.sqrt(2), "factor on cos(x_t, x_0) per norm"),
         within(
-            EXPONENTIAL, mean((np.log(cosine[9] / cosine[4]) / 5) / (np.log(cosine[4] / cosine[0]) / 4)), 0.6, 1.8,
-            "rate of the upper half over that of the lower", cosines=cosine.mean(1).tolist(), rates=[h.estimate for h in halves],
+            HALF,
+            single,
+            0.95 / math.sqrt(2),
+            1.05 / math.sqrt(2),
+            "factor on cos(x_t, x_0) per norm",
         ),
-        within(PRODUCT, mean(np.log(np.clip(cosine[-1], 1e-6, None)) / (len(cosine) - 1) / predicted), 0.8, 1.25, "measured over predicted rate"),
-        exponent(PRE, fall, 0.0, what="Pre-LN: exponent in t of cos(x_t, x_0)", values=pre.mean(1)[::16].tolist()),
-        within(DEEP, deepest, 0.0, 0.9, f"cos(F, x_0) at N = {max(deep)}", by_depth={n: v.estimate for n, v in deep.items()}),
+        within(
+            EXPONENTIAL,
+            mean((np.log(cosine[9] / cosine[4]) / 5) / (np.log(cosine[4] / cosine[0]) / 4)),
+            0.6,
+            1.8,
+            "rate of the upper half over that of the lower",
+            cosines=cosine.mean(1).tolist(),
+            rates=[h.estimate for h in halves],
+        ),
+        within(
+            PRODUCT,
+            mean(np.log(np.clip(cosine[-1], 1e-6, None)) / (len(cosine) - 1) / predicted),
+            0.8,
+            1.25,
+            "measured over predicted rate",
+        ),
+        exponent(
+            PRE,
+            fall,
+            0.0,
+            what="Pre-LN: exponent in t of cos(x_t, x_0)",
+            values=pre.mean(1)[::16].tolist(),
+        ),
+        within(
+            DEEP,
+            deepest,
+            0.0,
+            0.9,
+            f"cos(F, x_0) at N = {max(deep)}",
+            by_depth={n: v.estimate for n, v in deep.items()},
+        ),
     )
 
 

@@ -33,11 +33,15 @@ def check(context: Context) -> tuple[Finding, ...]:
         for t in range(depth):
             f, factor = sp.Function(f"F_{t}")(y), sp.Symbol(f"s_{t}", positive=True)
             y, weighted = factor * (y + f), sp.expand(factor * weighted + factor * f)
-        post &= sp.expand(y - weighted) == 0 and sp.expand(y).coeff(x0, 1) == sp.prod(sp.symbols(f"s_0:{depth}", positive=True))
+        post &= sp.expand(y - weighted) == 0 and sp.expand(y).coeff(x0, 1) == sp.prod(
+            sp.symbols(f"s_0:{depth}", positive=True)
+        )
     gaps, outputs, corrected = [], [], []
     for layers in context.pick((8,), (8, 64)):
         for data in ("text", "gaussian:0"):
-            trial = norm_trial("pre-ln", "layer", PLAIN, layers, settings(context, data=data, dtype="float64"))
+            trial = norm_trial(
+                "pre-ln", "layer", PLAIN, layers, settings(context, data=data, dtype="float64")
+            )
             sums = residual_sums(trial)
             total = sums[0][1] + sum(out for _, _, out in sums[:-1])
             gaps.append(float((total - sums[-1][1]).norm() / total.norm()))
@@ -47,9 +51,17 @@ def check(context: Context) -> tuple[Finding, ...]:
     return (
         proved(IDENTITY, bool(exact), "1 to 4 sublayers with undefined F_k and Norm"),
         proved(BUILT, max(gaps) < 1e-12, f"largest relative difference {max(gaps):.1e}"),
-        proved(MODEL, max(outputs) < 1e-3, f"the sum differs from the output by {max(outputs):.1f} of its length"),
+        proved(
+            MODEL,
+            max(outputs) < 1e-3,
+            f"the sum differs from the output by {max(outputs):.1f} of its length",
+        ),
         proved(POST, bool(post), "the weight of x_0 is the product of the norms' factors"),
-        proved(CORRECTED, max(corrected) < 1e-4, f"largest relative difference {max(corrected):.1e} (the norm's ε)"),
+        proved(
+            CORRECTED,
+            max(corrected) < 1e-4,
+            f"largest relative difference {max(corrected):.1e} (the norm's ε)",
+        ),
     )
 
 

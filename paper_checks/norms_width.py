@@ -15,14 +15,29 @@ PARALLEL, LAW, SAME, POST, CORRECTED = (
 def check(context: Context) -> tuple[Finding, ...]:
     """Each branch of built stacks evaluated at its own input and at the previous sublayer's."""
     from paper_checks._cake_findings import exponent, within
-    from paper_checks._cake_measure import PLAIN, mean, norm_trial, np, power, residual_sums, settings, torch
+    from paper_checks._cake_measure import (
+        PLAIN,
+        mean,
+        norm_trial,
+        np,
+        power,
+        residual_sums,
+        settings,
+        torch,
+    )
 
     layers = context.pick(48, 192)
     errors, other, apart = {}, {}, {}
     with torch.no_grad():
         for placement in ("pre-ln", "post-ln"):
             for data in ("text", "gaussian:0"):
-                trial = norm_trial(placement, "layer", PLAIN, layers, settings(context, data=data, seeds=context.pick(16, 32)))
+                trial = norm_trial(
+                    placement,
+                    "layer",
+                    PLAIN,
+                    layers,
+                    settings(context, data=data, seeds=context.pick(16, 32)),
+                )
                 sums, residuals = residual_sums(trial), list(trial.model.residuals())
                 rows, swaps = [], []
                 for t in range(len(sums) - 2):
@@ -30,9 +45,16 @@ def check(context: Context) -> tuple[Finding, ...]:
                     inner = residuals[t + 1]
                     source = inner.norms[0](before) if placement == "pre-ln" else before
                     shifted = inner.branch(source)
-                    rows.append(((shifted - out).norm(dim=-1) / out.norm(dim=-1)).flatten(1).mean(1).numpy())
+                    rows.append(
+                        ((shifted - out).norm(dim=-1) / out.norm(dim=-1)).flatten(1).mean(1).numpy()
+                    )
                     third = sums[t + 2][2]  # the next sublayer of the kind of t
-                    swaps.append(((third - out_t).norm(dim=-1) / out_t.norm(dim=-1)).flatten(1).mean(1).numpy())
+                    swaps.append(
+                        ((third - out_t).norm(dim=-1) / out_t.norm(dim=-1))
+                        .flatten(1)
+                        .mean(1)
+                        .numpy()
+                    )
                 errors[placement, data] = np.array(rows)
                 other[placement, data] = np.array(swaps)
     at = np.arange(16, 2 * layers - 4, 2)
@@ -43,14 +65,34 @@ def check(context: Context) -> tuple[Finding, ...]:
     worst = max(slopes.values(), key=lambda i: abs(i.estimate + 0.5))
     late = mean(np.mean([errors["pre-ln", d][64:].mean(0) for d in ("text", "gaussian:0")], axis=0))
     same = mean(np.mean([other["pre-ln", d][64:].mean(0) for d in ("text", "gaussian:0")], axis=0))
-    post = mean(np.mean([errors["post-ln", d][4:12].mean(0) for d in ("text", "gaussian:0")], axis=0))
-    profile = {d: [float(errors["pre-ln", d][t].mean()) for t in (1, 4, 16, 64)] for d in ("text", "gaussian:0")}
+    post = mean(
+        np.mean([errors["post-ln", d][4:12].mean(0) for d in ("text", "gaussian:0")], axis=0)
+    )
+    profile = {
+        d: [float(errors["pre-ln", d][t].mean()) for t in (1, 4, 16, 64)]
+        for d in ("text", "gaussian:0")
+    }
     return (
         within(PARALLEL, late, 0.0, 0.15, "relative change of the branch, t ≥ 64", profile=profile),
-        exponent(LAW, worst, -0.5, (("1/t", -1.0), ("none", 0.0)), 0.1, what="exponent of the error in t", by_data={k: v.estimate for k, v in slopes.items()}),
+        exponent(
+            LAW,
+            worst,
+            -0.5,
+            (("1/t", -1.0), ("none", 0.0)),
+            0.1,
+            what="exponent of the error in t",
+            by_data={k: v.estimate for k, v in slopes.items()},
+        ),
         within(SAME, same, 0.0, 0.15, "‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, t ≥ 64"),
         within(POST, post, 0.0, 0.15, "relative change of the branch, Post-LN, sublayers 4 to 12"),
-        exponent(CORRECTED, worst, -0.5, (("1/t", -1.0), ("none", 0.0)), 0.1, what="exponent of the error in t"),
+        exponent(
+            CORRECTED,
+            worst,
+            -0.5,
+            (("1/t", -1.0), ("none", 0.0)),
+            0.1,
+            what="exponent of the error in t",
+        ),
     )
 
 

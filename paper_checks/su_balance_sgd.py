@@ -7,7 +7,7 @@ from paper_checks._verdicts import interval_within
 
 LOSS, UPDATE, PAPER, ALL, MENDED = (
     "the increment of the loss, λ = 1/α, matrices stepped",
-    "the change of the output, λ from (2N)^{−1/2} to 1, matrices stepped",
+    "the change of the output, λ = (2N)^{−1/2} and (2N)^{−1/4}, matrices stepped",
     "1/√(4N): same exponent, half the increment",
     "all parameters stepped",
     "all parameters with the derived learning-rate multipliers",
@@ -41,7 +41,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     curve = {
         "lambda = (2N)^-1/2": Net("1", "(2*N)**(-1/2)"),
         "lambda = (2N)^-1/4": symmetric,
-        "lambda = 1": Net("(2*N)**(1/2)", "1"),
     }
     far = deep(context)
     updates = [exponent(n, far, model_updates(net, far, base)) for n, net in curve.items()]
