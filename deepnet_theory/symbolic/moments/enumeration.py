@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 from deepnet_theory.symbolic.moments.exact import exact
 from deepnet_theory.symbolic.moments.polynomial import Index, Polynomial, Tensor, Term
 
-Entries = Mapping[tuple[int, ...], Fraction]
+Entries = Mapping[tuple[int, ...], Any]  # integers or fractions
 
 
 def enumerate_expectation(
@@ -49,6 +48,7 @@ def _sum(
     tail = tuple(value for _, value in free)
     deltas = [(position[a], position[b]) for a, b in term.deltas]
     held, drawn = [], []
+    random: list[Tensor] = []
     for tensor, indices in term.factors:
         places = tuple(position[i] for i in indices)
         if tensor in values:
@@ -56,47 +56,48 @@ def _sum(
         elif tensor.law is None:
             raise ValueError(f"the fixed tensor {tensor.name} was given no values")
         else:
-            drawn.append((tensor, places))
-    orders = range(1, len(drawn) + 1)
-    moments = {
-        tensor: {order: _Lazy(tensor, order, point) for order in orders}
-        for tensor in {tensor for tensor, _ in drawn}
-    }
-    total: Any = Fraction(0)
+            if tensor not in random:
+                random.append(tensor)
+            drawn.append((random.index(tensor), places))
+    # Assignments with the same coincidences share their moments: those are multiplied once.
+    weights: dict[tuple[tuple[int, int], ...], Any] = {}
+    sums: dict[tuple[tuple[int, int], ...], Any] = {}
     for assignment in product(*(range(1, _size(i, point) + 1) for i in bound)):
         place = assignment + tail
-        if any(place[a] != place[b] for a, b in deltas):
+        if deltas and any(place[a] != place[b] for a, b in deltas):
             continue
-        occurrences: dict[tuple[str, tuple[int, ...]], tuple[Tensor, int]] = {}
-        for tensor, places in drawn:
-            entry = (tensor.name, tuple([place[p] for p in places]))
-            counted = occurrences.get(entry)
-            occurrences[entry] = (tensor, 1) if counted is None else (tensor, counted[1] + 1)
-        weight: Any = Fraction(1)
-        for tensor, order in occurrences.values():
-            moment = moments[tensor][order].value
-            if not moment:
-                break
-            weight = weight * moment
-        else:
+        occurrences: dict[tuple[int, ...], int] = {}
+        for number, places in drawn:
+            entry = (number, *[place[p] for p in places])
+            occurrences[entry] = occurrences.get(entry, 0) + 1
+        pattern = tuple(sorted([(entry[0], order) for entry, order in occurrences.items()]))
+        if pattern not in weights:
+            weights[pattern] = _moments(pattern, random, point)
+            sums[pattern] = 0
+        if weights[pattern]:
+            size: Any = 1
             for entries, places in held:
-                weight = weight * entries[tuple([place[p] for p in places])]
-            total = total + weight
+                size = size * entries[tuple([place[p] for p in places])]
+            sums[pattern] = sums[pattern] + size
+    total: Any = Fraction(0)
+    for pattern, weight in weights.items():
+        total = total + weight * sums[pattern]
     return total
+
+
+def _moments(
+    pattern: tuple[tuple[int, int], ...], random: list[Tensor], point: Mapping[Any, Any]
+) -> Any:
+    """The product of the moments of distinct entries, each (tensor, how often it occurs)."""
+    weight: Any = Fraction(1)
+    for number, order in pattern:
+        law = random[number].law
+        assert law is not None
+        weight = weight * exact(law.moment(order), point)
+        if weight == 0:
+            break
+    return weight
 
 
 def _size(index: Index, point: Mapping[Any, Any]) -> int:
     return int(exact(index.size, point))
-
-
-class _Lazy:
-    """A moment at the point, computed when first asked for: of some laws only two are known."""
-
-    def __init__(self, tensor: Tensor, order: int, point: Mapping[Any, Any]) -> None:
-        self._of = (tensor, order, point)
-
-    @cached_property
-    def value(self) -> Any:
-        tensor, order, point = self._of
-        assert tensor.law is not None
-        return exact(tensor.law.moment(order), point)

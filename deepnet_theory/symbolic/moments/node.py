@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -92,14 +91,11 @@ class Expectation(IndexSum):
 
 def random_entries(
     tensor: Tensor, point: Mapping[Any, Any], generator: random.Random
-) -> dict[tuple[int, ...], Fraction]:
-    """Random rational entries for a tensor whose axes have the lengths of ``point``."""
+) -> dict[tuple[int, ...], int]:
+    """Random integer entries for a tensor whose axes have the lengths of ``point``."""
     ranges = (range(1, int(exact(size, point)) + 1) for size in tensor.axes)
     return {
-        place: Fraction(
-            generator.randint(1, 9) * generator.choice((-1, 1)), generator.randint(2, 5)
-        )
-        for place in product(*ranges)
+        place: generator.choice((-1, 1)) * generator.randint(1, 19) for place in product(*ranges)
     }
 
 
