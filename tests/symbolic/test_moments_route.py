@@ -69,6 +69,13 @@ def test_planted_errors_are_refuted(name: str) -> None:
         assert replace(step, rhs=right).check() is Verdict.REFUTED, right
 
 
+@pytest.mark.parametrize("name", STEPS)
+def test_a_doubled_left_side_is_refuted(name: str) -> None:
+    step = STEPS[name]
+    if name != "degrees" and step.rhs != 0:  # the optimizer's degrees are checked elsewhere
+        assert replace(step, lhs=2 * step.lhs).check() is Verdict.REFUTED
+
+
 def test_swapped_ranges_of_the_first_matrix_do_not_even_form() -> None:
     with pytest.raises(InputError, match="axes of sizes"):
         delta_w[k, j]

@@ -38,7 +38,7 @@ def _by_noncentral_chi_square(branch: Branch) -> Callable[[Step], bool]:
         tau2 = branch.convention.outer**2 * (m * fourth + m * (m - 1) * second**2)
         a = alpha**2 * norm_x**2
         expected = a**2 + 2 * a * d * tau1 + d**2 * tau2 + 2 * d * tau2 + 4 * a * tau1
-        return bool(sp.expand(step.rhs - expected) == 0)
+        return isinstance(step.lhs, Expectation) and bool(sp.expand(step.rhs - expected) == 0)
 
     return holds
 

@@ -53,7 +53,7 @@ def _counted(branch: Branch, printed: bool) -> Callable[[Step], bool]:
             at = {d: width, m: inner, v: sp.Rational(gain), tau: sp.Rational(variance)}
             if step.rhs.subs(at) != found:
                 return False
-        return True
+        return step.lhs in step.establishes
 
     return holds
 

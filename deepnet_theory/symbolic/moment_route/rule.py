@@ -37,7 +37,7 @@ def sharper_rule_steps() -> tuple[Step, ...]:
         return True
 
     def unique(step: Step) -> bool:
-        return solution.unique and set(values) == {alpha, beta}
+        return step.lhs in values and solution.unique and set(values) == {alpha, beta}
 
     return tuple(
         Step(

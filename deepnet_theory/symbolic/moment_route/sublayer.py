@@ -151,7 +151,7 @@ def output_steps(branch: Branch) -> tuple[Step, ...]:
 
 def _is_product(branch: Branch) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
-        return all(
+        return step.lhs in step.establishes and all(
             _value(step.rhs.polynomial, case, {"i": a}) == expected
             for case in cases(branch)
             for a, expected in enumerate(explicit_z(branch, case), 1)
@@ -211,7 +211,7 @@ def _derivative(
                     found = _value(step.rhs.polynomial, case, at)
                     if found != ahead[a - 1] - base[a - 1]:
                         return False
-        return True
+        return step.lhs in step.establishes
 
     return Step(
         name=f"{branch.name}-derivative-{what}",
