@@ -154,7 +154,7 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
     first_order = torch.zeros_like(rates)
 
     def observe(_: nn.Parameter, gradient: Tensor, change: Tensor) -> None:
-        first_order.add_((gradient * change).flatten(1).sum(1))
+        first_order.add_(torch.linalg.vecdot(gradient.flatten(1), change.flatten(1)))
 
     parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
     if not parameters:

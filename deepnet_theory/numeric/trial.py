@@ -125,7 +125,8 @@ class Trial:
         for parameter, d in described(self.model):
             if d.is_matrix:
                 own = outer if d.role in (Role.EMBEDDING, Role.HEAD) else inner
-                parameter[:drawn].normal_(0.0, d.std, generator=own)
+                dense = parameter if parameter.is_contiguous() else parameter.mT
+                dense[:drawn].normal_(0.0, d.std, generator=own)
             else:
                 parameter[:drawn].fill_(d.gain)
             parameter[drawn:].copy_(parameter[:1])
