@@ -39,17 +39,42 @@ def check(context: Context) -> tuple[Finding, ...]:
     slopes = {}
     for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
         for name, rule in rules.items():
-            slopes[name, data] = power(depths, updates(adam, rule, depths, settings(context, data=data)))
+            slopes[name, data] = power(
+                depths, updates(adam, rule, depths, settings(context, data=data))
+            )
 
     def worst(name: str, value: float):  # type: ignore[no-untyped-def]
-        return max((v for (n, _), v in slopes.items() if n == name), key=lambda i: abs(i.estimate - value))
+        return max(
+            (v for (n, _), v in slopes.items() if n == name), key=lambda i: abs(i.estimate - value)
+        )
 
     shown = {f"{n}, {d}": v.estimate for (n, d), v in slopes.items()}
     return (
-        exponent(BALANCED, worst("sgd constants", 0.5), 0.0, what="exponent of ‖ΔF‖/η in N", all=shown, depths=list(depths)),
-        exponent(PREDICTED, worst("sgd constants", 0.5), float(degree), (("balanced", 0.0), ("no rule", 1.0)), what=f"N·4·β/α has degree {degree}; measured"),
-        exponent(RULE, worst("adam", 0.0), 0.0, (("SGD's rule", 0.5),), what="exponent of ‖ΔF‖/η in N"),
-        exponent(RATE, worst("lower rate", 0.0), 0.0, (("full rate", 0.5),), what="exponent of ‖ΔF‖ at η ∝ N^{−1/2}"),
+        exponent(
+            BALANCED,
+            worst("sgd constants", 0.5),
+            0.0,
+            what="exponent of ‖ΔF‖/η in N",
+            all=shown,
+            depths=list(depths),
+        ),
+        exponent(
+            PREDICTED,
+            worst("sgd constants", 0.5),
+            float(degree),
+            (("balanced", 0.0), ("no rule", 1.0)),
+            what=f"N·4·β/α has degree {degree}; measured",
+        ),
+        exponent(
+            RULE, worst("adam", 0.0), 0.0, (("SGD's rule", 0.5),), what="exponent of ‖ΔF‖/η in N"
+        ),
+        exponent(
+            RATE,
+            worst("lower rate", 0.0),
+            0.0,
+            (("full rate", 0.5),),
+            what="exponent of ‖ΔF‖ at η ∝ N^{−1/2}",
+        ),
         proved(BOUNDED, weight == 0, f"2N·r² → {weight}"),
     )
 

@@ -28,15 +28,40 @@ def check(context: Context) -> tuple[Finding, ...]:
         tables["plain", data] = updates(adam, PLAIN, depths, given)
     sgd = power(depths, updates(Selection(optimizer="sgd"), DEEPNORM, depths, settings(context)))
     slopes = {k: power(depths, v) for k, v in tables.items()}
-    deep = max((v for (n, _), v in slopes.items() if n == "deep"), key=lambda i: abs(i.estimate - 0.5))
+    deep = max(
+        (v for (n, _), v in slopes.items() if n == "deep"), key=lambda i: abs(i.estimate - 0.5)
+    )
     plain = min((v for (n, _), v in slopes.items() if n == "plain"), key=lambda i: i.low)
     predicted = float(exponents_of(adam, DEEPNORM)["N", "all"])
-    ratio = max(float(np.median(tables["deep", d][:, -1] / tables["plain", d][:, -1])) for _, d in tables if ("deep", d) in tables)
+    ratio = max(
+        float(np.median(tables["deep", d][:, -1] / tables["plain", d][:, -1]))
+        for _, d in tables
+        if ("deep", d) in tables
+    )
     levels = {f"{n}, {d}": v.mean(0).tolist() for (n, d), v in tables.items()}
     return (
-        exponent(CONSTANT, deep, 0.0, (), 0.1, what="exponent of ‖ΔF‖/η in N", levels=levels, depths=list(depths)),
-        exponent(HALF, deep, predicted, (("constant", 0.0), ("plain", 1.0)), what=f"exponent of ‖ΔF‖/η in N, predicted {predicted}"),
-        seen(GROWS, plain.low > 0.2, f"exponent {plain.estimate:.2f} [{plain.low:.2f}, {plain.high:.2f}]"),
+        exponent(
+            CONSTANT,
+            deep,
+            0.0,
+            (),
+            0.1,
+            what="exponent of ‖ΔF‖/η in N",
+            levels=levels,
+            depths=list(depths),
+        ),
+        exponent(
+            HALF,
+            deep,
+            predicted,
+            (("constant", 0.0), ("plain", 1.0)),
+            what=f"exponent of ‖ΔF‖/η in N, predicted {predicted}",
+        ),
+        seen(
+            GROWS,
+            plain.low > 0.2,
+            f"exponent {plain.estimate:.2f} [{plain.low:.2f}, {plain.high:.2f}]",
+        ),
         seen(FACTOR, ratio < 0.1, f"median ratio {ratio:.3f}"),
         exponent(SGD, sgd, 0.0, (("half", 0.5),), what="exponent of ‖ΔF‖/η in N, SGD"),
     )

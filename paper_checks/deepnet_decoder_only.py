@@ -26,23 +26,51 @@ def check(context: Context) -> tuple[Finding, ...]:
     solution = sp.Matrix([[-2, 2], [1, 1]]).LUsolve(sp.Matrix([-sp.log(4 * M), -sp.log(2) / 2]))
     found = [sp.exp(sp.expand_log(e, force=True)) for e in solution]
     claimed = [(2 * M) ** sp.Rational(1, 4), (8 * M) ** sp.Rational(-1, 4)]
-    same = all(sp.simplify(sp.expand_log(sp.log(f / c), force=True)) == 0 for f, c in zip(found, claimed, strict=True))
+    same = all(
+        sp.simplify(sp.expand_log(sp.log(f / c), force=True)) == 0
+        for f, c in zip(found, claimed, strict=True)
+    )
     entry = derive(Selection(optimizer="sgd", stack="decoder", method="lemma")).rule.entries[0]
-    engine = all(sp.simplify(sp.sympify(t, locals={"M": M}) / c) == 1 for t, c in zip((entry.alpha, entry.beta), claimed, strict=True))
-    gated = {e.sublayer: e for e in derive(Selection(optimizer="sgd", stack="decoder", method="lemma", layer="attention,ffn:swiglu")).rule.entries}
+    engine = all(
+        sp.simplify(sp.sympify(t, locals={"M": M}) / c) == 1
+        for t, c in zip((entry.alpha, entry.beta), claimed, strict=True)
+    )
+    gated = {
+        e.sublayer: e
+        for e in derive(
+            Selection(
+                optimizer="sgd", stack="decoder", method="lemma", layer="attention,ffn:swiglu"
+            )
+        ).rule.entries
+    }
     texts = {k: (e.alpha, e.beta) for k, e in gated.items()}
     swiglu = gated.get("ffn-swiglu", gated.get("*"))
-    same_gated = swiglu is not None and all(sp.simplify(sp.sympify(t, locals={"M": M}) / c) == 1 for t, c in zip((swiglu.alpha, swiglu.beta), claimed, strict=True))
+    same_gated = swiglu is not None and all(
+        sp.simplify(sp.sympify(t, locals={"M": M}) / c) == 1
+        for t, c in zip((swiglu.alpha, swiglu.beta), claimed, strict=True)
+    )
     ga, gb = (sp.sympify(t, locals={"M": M}) for t in (swiglu.alpha, swiglu.beta))
     # three matrices: each sublayer's share 3 b⁴/a² is 1/(2M), and √3 b a = 1
     fits = sp.simplify(3 * gb**4 / ga**2 * 2 * M) == 1 and sp.simplify(sp.sqrt(3) * gb * ga) == 1
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128, 256))
     rule = own_rule(("decoder",), "(2*M)**(1/4)", "(8*M)**(-1/4)")
-    slope = power(depths, updates(Selection(optimizer="sgd", stack="decoder"), rule, depths, settings(context, seeds=16)))
+    slope = power(
+        depths,
+        updates(
+            Selection(optimizer="sgd", stack="decoder"), rule, depths, settings(context, seeds=16)
+        ),
+    )
     return (
         proved(SOLVED, bool(same and engine), "solved in logarithms, and derived by the engine"),
         proved(SWIGLU, bool(same_gated), f"the balance gives {texts}"),
-        exponent(CAUSAL, slope, 0.0, (("Adam's rule", -0.5), ("no rule", 1.0)), what="exponent of ‖ΔF‖/η in M, text", depths=list(depths)),
+        exponent(
+            CAUSAL,
+            slope,
+            0.0,
+            (("Adam's rule", -0.5), ("no rule", 1.0)),
+            what="exponent of ‖ΔF‖/η in M, text",
+            depths=list(depths),
+        ),
         proved(CORRECTED, bool(fits), "3β⁴/α² = 1/(2M) and √3 β = 1/α hold for the engine's rule"),
     )
 

@@ -32,22 +32,56 @@ def check(context: Context) -> tuple[Finding, ...]:
     amplification = M * decoder[1] ** 2 / decoder[0]
     encoder = solve(2 * N * amplification)
     doubled = solve(2 * N * amplification**2)
-    claimed = 3 ** q(-3, 16) * (N**4 * M) ** q(1, 16), 3 ** q(3, 16) / sp.sqrt(2) * (N**4 * M) ** q(-1, 16)
+    claimed = (
+        3 ** q(-3, 16) * (N**4 * M) ** q(1, 16),
+        3 ** q(3, 16) / sp.sqrt(2) * (N**4 * M) ** q(-1, 16),
+    )
 
     def equal(x, y):  # type: ignore[no-untyped-def]
         return sp.simplify(sp.expand_log(sp.log(x / y), force=True)) == 0
 
-    entries = {e.part: e for e in derive(Selection(optimizer="sgd", stack="encoder-decoder", method="lemma")).rule.entries}
-    parsed = {k: tuple(sp.sympify(t, locals={"N": N, "M": M}) for t in (e.alpha, e.beta)) for k, e in entries.items()}
+    entries = {
+        e.part: e
+        for e in derive(
+            Selection(optimizer="sgd", stack="encoder-decoder", method="lemma")
+        ).rule.entries
+    }
+    parsed = {
+        k: tuple(sp.sympify(t, locals={"N": N, "M": M}) for t in (e.alpha, e.beta))
+        for k, e in entries.items()
+    }
     numbers = [float(claimed[0].subs({N: 1, M: 1})), float(claimed[1].subs({N: 1, M: 1}))]
     balance = 2 * N * (2 * encoder[1] ** 2) / encoder[0] ** 2 * amplification
-    half = sp.simplify(sp.expand_log(sp.log(doubled[0] / (N ** q(1, 4) * M ** q(1, 8))), force=True)).free_symbols
+    half = sp.simplify(
+        sp.expand_log(sp.log(doubled[0] / (N ** q(1, 4) * M ** q(1, 8))), force=True)
+    ).free_symbols
     return (
-        proved(DECODER, equal(decoder[0], (3 * M) ** q(1, 4)) and equal(decoder[1], (12 * M) ** q(-1, 4)) and all(map(equal, parsed["decoder"], decoder)), "α⁴ = 3M, β⁴ = 1/(12M); the engine derives the same"),
-        proved(RADICALS, all(map(equal, encoder, claimed)) and all(map(equal, parsed["encoder"], claimed)), "from A·2N·2β²/α² = 1 with A = Mβ_d²/α_d; the engine derives the same"),
-        proved(DECIMALS, [round(x, 2) for x in numbers] == [0.81, 0.87], f"{numbers[0]:.6f} and {numbers[1]:.6f}"),
-        proved(EXACT, equal(claimed[0].subs({N: 1, M: 1}), q(81, 100)) and equal(claimed[1].subs({N: 1, M: 1}), q(87, 100)), "3^{−3/16} is irrational"),
-        proved(ONCE, equal(balance, sp.Integer(1)), "substituted back, the share of the encoder is 1"),
+        proved(
+            DECODER,
+            equal(decoder[0], (3 * M) ** q(1, 4))
+            and equal(decoder[1], (12 * M) ** q(-1, 4))
+            and all(map(equal, parsed["decoder"], decoder)),
+            "α⁴ = 3M, β⁴ = 1/(12M); the engine derives the same",
+        ),
+        proved(
+            RADICALS,
+            all(map(equal, encoder, claimed)) and all(map(equal, parsed["encoder"], claimed)),
+            "from A·2N·2β²/α² = 1 with A = Mβ_d²/α_d; the engine derives the same",
+        ),
+        proved(
+            DECIMALS,
+            [round(x, 2) for x in numbers] == [0.81, 0.87],
+            f"{numbers[0]:.6f} and {numbers[1]:.6f}",
+        ),
+        proved(
+            EXACT,
+            equal(claimed[0].subs({N: 1, M: 1}), q(81, 100))
+            and equal(claimed[1].subs({N: 1, M: 1}), q(87, 100)),
+            "3^{−3/16} is irrational",
+        ),
+        proved(
+            ONCE, equal(balance, sp.Integer(1)), "substituted back, the share of the encoder is 1"
+        ),
         proved(TWICE, not half, f"α_e = {sp.powsimp(doubled[0], force=True)}"),
     )
 

@@ -33,7 +33,9 @@ def check(context: Context) -> tuple[Finding, ...]:
                 table = []
                 for size in sizes:
                     depth = {"N": size, "M": fixed} if variable == "N" else {"N": fixed, "M": size}
-                    table.append(measure_model_update(selection, rule, depth, given, chosen=chosen).values)
+                    table.append(
+                        measure_model_update(selection, rule, depth, given, chosen=chosen).values
+                    )
                 slopes[share, variable, data] = power(sizes, np.array(table).T)
                 levels[f"{share} in {variable}, {data}"] = [float(np.mean(t)) for t in table]
     ratio = _bound(context, selection, rule)
@@ -45,11 +47,31 @@ def check(context: Context) -> tuple[Finding, ...]:
         return max(found, key=lambda i: abs(i.estimate))
 
     return (
-        exponent(IN_N, worst("all", "N"), 0.0, (("no rule", 1.0), ("Adam's rule", -0.5)), what="exponent in N, M fixed", slopes=shown, levels=levels, sizes=list(sizes)),
-        exponent(IN_M, worst("all", "M"), 0.0, (("no rule", 1.0), ("Adam's rule", -0.5)), 0.1, what="exponent in M, N fixed"),
+        exponent(
+            IN_N,
+            worst("all", "N"),
+            0.0,
+            (("no rule", 1.0), ("Adam's rule", -0.5)),
+            what="exponent in N, M fixed",
+            slopes=shown,
+            levels=levels,
+            sizes=list(sizes),
+        ),
+        exponent(
+            IN_M,
+            worst("all", "M"),
+            0.0,
+            (("no rule", 1.0), ("Adam's rule", -0.5)),
+            0.1,
+            what="exponent in M, N fixed",
+        ),
         exponent(ENCODER, worst("encoder", "M"), 0.0, what="encoder stepped alone: exponent in M"),
         seen(STEP, ratio <= 1, f"largest ‖ΔF‖ over the bound of Theorem 4.3: {ratio:.2f}"),
-        seen(LEVEL, part < 0.3 and worst("encoder", "M").high < -0.05, f"encoder's share {part:.2f} of the decoder's; exponent in M {worst('encoder', 'M').estimate:.2f}"),
+        seen(
+            LEVEL,
+            part < 0.3 and worst("encoder", "M").high < -0.05,
+            f"encoder's share {part:.2f} of the decoder's; exponent in M {worst('encoder', 'M').estimate:.2f}",
+        ),
     )
 
 
@@ -71,7 +93,9 @@ def _bound(context: Context, selection, rule) -> float:  # type: ignore[no-untyp
             alpha, beta = rule.entry(part, "*").at(**depth)
             own = [(p, d) for p, d in group if d.part == part]
             factor = depth["M"] * beta_d**2 / alpha_d if part == "encoder" else 1.0
-            total = total + factor * math.sqrt(2) * beta / alpha * sublayer_norms(changes, own).sum(0)
+            total = total + factor * math.sqrt(2) * beta / alpha * sublayer_norms(changes, own).sum(
+                0
+            )
         worst = max(worst, float((delta.norm(dim=-1).flatten(1).amax(1) / total).max()))
     return worst
 

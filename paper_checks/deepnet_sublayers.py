@@ -15,20 +15,38 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The residual sublayers of built stacks counted (no weights are drawn)."""
     from paper_checks._cake_findings import proved
 
-    counts = {split: _count(*split) for split in ((500, 500), (1000, 0), (999, 1), (1, 999), (250, 750))}
+    counts = {
+        split: _count(*split) for split in ((500, 500), (1000, 0), (999, 1), (1, 999), (250, 750))
+    }
     return (
         proved(HALF, counts[500, 500] == 2500, f"counted {counts[500, 500]}"),
         proved(DECODER, counts[1000, 0] == 2500, f"counted {counts[1000, 0]}"),
-        proved(EXTREMES, set(counts.values()) == {2500}, f"counted {({f'{n}+{m}': c for (n, m), c in counts.items()})}"),
-        proved(CORRECTED, all(c == 2 * n + 3 * m for (n, m), c in counts.items()), "for each of the built splits"),
+        proved(
+            EXTREMES,
+            set(counts.values()) == {2500},
+            f"counted { ({f'{n}+{m}': c for (n, m), c in counts.items()}) }",
+        ),
+        proved(
+            CORRECTED,
+            all(c == 2 * n + 3 * m for (n, m), c in counts.items()),
+            "for each of the built splits",
+        ),
     )
 
 
 def _count(encoder: int, decoder: int) -> int:
-    from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
+    from deepnet_theory.runtime import (
+        Architecture,
+        Constants,
+        PartConstants,
+        SublayerConstants,
+        build,
+    )
 
     def part(name: str, layers: int, *kinds: str) -> PartConstants:
-        return PartConstants(name, layers, name == "decoder", tuple(SublayerConstants(k, 1.0, 1.0) for k in kinds))
+        return PartConstants(
+            name, layers, name == "decoder", tuple(SublayerConstants(k, 1.0, 1.0) for k in kinds)
+        )
 
     parts = (part("encoder", encoder, "attention", "ffn"),)
     if decoder:

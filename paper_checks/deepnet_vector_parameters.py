@@ -26,22 +26,43 @@ def check(context: Context) -> tuple[Finding, ...]:
     given = settings(context, step="all", seeds=context.pick(8, 16))
     matrices = power(depths, updates(sgd, DEEPNORM, depths, settings(context)))
     everything = power(depths, updates(sgd, DEEPNORM, depths, given))
-    norms = power(depths, updates(sgd, DEEPNORM, depths, given, lambda d: d.role.value in ("norm-gain", "norm-bias")))
-    biases = power(depths, updates(sgd, DEEPNORM, depths, given, lambda d: d.role.value == "output-bias"))
+    norms = power(
+        depths,
+        updates(sgd, DEEPNORM, depths, given, lambda d: d.role.value in ("norm-gain", "norm-bias")),
+    )
+    biases = power(
+        depths, updates(sgd, DEEPNORM, depths, given, lambda d: d.role.value == "output-bias")
+    )
     predicted = {}
     for share in derivation.shares:
-        predicted[share.role.value] = max(float(share.exponent), predicted.get(share.role.value, -9.0))
+        predicted[share.role.value] = max(
+            float(share.exponent), predicted.get(share.role.value, -9.0)
+        )
     adam = Selection(optimizer="adam")
     adam_all = power(depths, updates(adam, derive(adam).rule, depths, given))
     mended = power(depths, _mended(context, derivation, depths, given))
-    gaps = {"norms": (norms, max(predicted["norm-gain"], predicted["norm-bias"])), "output biases": (biases, predicted["output-bias"])}
+    gaps = {
+        "norms": (norms, max(predicted["norm-gain"], predicted["norm-bias"])),
+        "output biases": (biases, predicted["output-bias"]),
+    }
     return (
         exponent(MATRICES, matrices, 0.0, (("all parameters", 1.0),), what="exponent of ‖ΔF‖/η"),
         exponent(ALL, everything, 0.0, what="exponent of ‖ΔF‖/η", depths=list(depths)),
         exponent(GROWTH, norms, 1.0, (("balanced", 0.0), ("half", 0.5)), what="exponent of ‖ΔF‖/η"),
         exponent(ADAM, adam_all, 0.0, what="exponent of ‖ΔF‖/η"),
-        exponent(MENDED, mended, 0.0, (("one rate", everything.estimate),), 0.1, what="exponent of ‖ΔF‖/η with the derived multipliers"),
-        seen(KINDS, all(abs(i.estimate - p) < 0.1 for i, p in gaps.values()), f"measured and predicted: {({k: (round(i.estimate, 3), p) for k, (i, p) in gaps.items()})}"),
+        exponent(
+            MENDED,
+            mended,
+            0.0,
+            (("one rate", everything.estimate),),
+            0.1,
+            what="exponent of ‖ΔF‖/η with the derived multipliers",
+        ),
+        seen(
+            KINDS,
+            all(abs(i.estimate - p) < 0.1 for i, p in gaps.values()),
+            f"measured and predicted: { ({k: (round(i.estimate, 3), p) for k, (i, p) in gaps.items()}) }",
+        ),
     )
 
 

@@ -1,0 +1,101 @@
+"""K is the mean number of parameters of a layer, hence ηNK."""
+
+from __future__ import annotations
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import RETOLD
+
+HIDDEN, MATRICES, ENTRIES, SPARE = (
+    "ΔL grows in proportion to the parameters of a layer, added as hidden width",
+    "ΔL grows in proportion to the number of sublayers of a layer",
+    "it grows slower than the square root of the hidden width",
+    "each parameter's gradient is O(1) in the hidden width",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """‖∇L‖² against K, grown by the hidden width and by the number of matrices."""
+    from dataclasses import replace
+
+    import numpy as np
+    import torch
+
+    from paper_checks._stack import (
+        Net,
+        Pass,
+        exponent,
+        on_the_exponent,
+        per_depth,
+        settings,
+        squared_gradient,
+    )
+    from paper_checks._verdicts import interval_within
+
+    alpha, beta = "4", "1/4"  # fixed, so that only K changes
+    base = settings(context, seeds=16, tokens=16)
+    ratios = context.pick((2.0, 8.0, 32.0), (2.0, 4.0, 8.0, 16.0, 32.0, 64.0))
+    depth = context.pick(6, 16)
+
+    def entries(p: Pass) -> torch.Tensor:
+        chosen = p.of("fc1", "fc2")
+        return sum(g.norm().double() ** 2 / g.g[0].numel() for g in chosen) / len(chosen)
+
+    ffn = Net(alpha, beta, layer="ffn")
+
+    def by_ratio(quantity: "object") -> np.ndarray:
+        return np.stack(
+            [per_depth(ffn, (depth,), replace(base, ffn_ratio=r), quantity)[:, 0] for r in ratios],
+            axis=1,
+        )
+
+    hidden = exponent("hidden width", ratios, by_ratio(squared_gradient))
+    entry = exponent("hidden width", ratios, by_ratio(entries) ** 0.5)
+    counts = context.pick((1, 2, 4), (1, 2, 4, 8))
+    matrices = exponent(
+        "sublayers a layer",
+        counts,
+        np.stack(
+            [
+                per_depth(
+                    Net("8", "1/4", layer=",".join(["ffn"] * c)), (depth,), base, squared_gradient
+                )[:, 0]
+                for c in counts
+            ],
+            axis=1,
+        ),
+    )
+    low, high = hidden.interval.low, hidden.interval.high
+    return (
+        on_the_exponent(HIDDEN, [hidden], 1.0),
+        on_the_exponent(SPARE, [entry], 0.0),
+        on_the_exponent(MATRICES, [matrices], 1.0, [("constant", 0.0)], 0.1),
+        interval_within(
+            ENTRIES,
+            low,
+            high,
+            -0.1,
+            0.5,
+            f"the exponent in the parameters is {hidden}",
+            {"measured": hidden.to_dict(), "hidden/width": ratios, "seed": context.seed},
+        ),
+    )
+
+
+CLAIM = Claim(
+    name="retold-k-parameters",
+    source=f"{RETOLD}, §1 Increment explosion",
+    statement="With K parameters in an average layer and most of their gradients O(1), ΔL = O(ηNK).",
+    conditions="post-LN stacks of feed-forward sublayers, 6 and 16 layers, hidden width 2 to 64 times the width",
+    recorded=(
+        Ruling(HIDDEN, Verdict.REFUTED),
+        Ruling(SPARE, Verdict.REFUTED),
+        Ruling(MATRICES, Verdict.SUPPORTED, corrected=True),
+        Ruling(ENTRIES, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=3,
+)

@@ -1,0 +1,100 @@
+"""Xavier and normalisation give every matrix a gradient norm of O(1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+from paper_checks._verdicts import interval_within
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from paper_checks._stack import Pass
+
+TOP, BOTTOM, QUERY, PRE_TOP, PRE_BOTTOM, LAW = (
+    "plain post-LN: the top layer's scaled matrices",
+    "plain post-LN: the bottom layer's scaled matrices",
+    "plain post-LN: query and key of the top layer",
+    "plain pre-LN: the top layer's scaled matrices",
+    "plain pre-LN: the bottom layer's scaled matrices",
+    "plain pre-LN: the top layer's gradients fall as N^{−1/2}",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Exponents of ‖∂L/∂W‖ in depth at the top and at the bottom of stacks without a rule."""
+    from paper_checks._stack import Net, exponent, on_the_exponent, per_depth, variations
+
+    at = context.pick((8, 32, 128), (8, 16, 32, 64, 128))
+    scaled = ("value", "output", "fc1", "fc2")
+
+    def size(layer: int, *names: str) -> object:
+        def of(p: Pass) -> Tensor:
+            top = max(g.description.layer for g in p.gradients)
+            chosen = [
+                g for g in p.of(*names) if g.description.layer == (top if layer < 0 else layer)
+            ]
+            return (sum(g.norm().double() ** 2 for g in chosen) / len(chosen)).sqrt()
+
+        return of
+
+    found = {}
+    conditions = variations(context, width=64, seeds=16)
+    for key, placement, layer, names in (
+        ("top", "post-ln", -1, scaled),
+        ("bottom", "post-ln", 0, scaled),
+        ("query", "post-ln", -1, ("query", "key")),
+        ("pre top", "pre-ln", -1, scaled),
+        ("pre bottom", "pre-ln", 0, scaled),
+    ):
+        net = Net(placement=placement)
+        found[key] = [
+            exponent(n, at, per_depth(net, at, s, size(layer, *names)))
+            for n, s in conditions.items()
+        ]
+
+    def row(about: str, key: str, floor: float, ceiling: float) -> Finding:
+        low = min(e.interval.low for e in found[key])
+        high = max(e.interval.high for e in found[key])
+        return interval_within(
+            about,
+            low,
+            high,
+            floor,
+            ceiling,
+            f"the exponent is in [{low:+.2f}, {high:+.2f}] over all conditions",
+            {"measured": [e.to_dict() for e in found[key]], "seed": context.seed},
+        )
+
+    return (
+        row(TOP, "top", -0.1, 0.1),
+        row(BOTTOM, "bottom", -0.9, 0.1),
+        row(QUERY, "query", -0.1, 0.1),
+        row(PRE_TOP, "pre top", -0.1, 0.1),
+        row(PRE_BOTTOM, "pre bottom", -0.25, 0.25),
+        on_the_exponent(LAW, found["pre top"], -0.5, [("constant", 0.0)], 0.15),
+    )
+
+
+CLAIM = Claim(
+    name="su-unit-gradient",
+    source=f"{SU}, §Increment explosion",
+    statement="With Xavier initialisation and normalisation every matrix can be given a gradient norm of O(1).",
+    conditions="post-LN and pre-LN encoders with α = λ = 1, 8 to 128 layers, width 64",
+    recorded=(
+        Ruling(TOP, Verdict.SUPPORTED),
+        Ruling(BOTTOM, Verdict.SUPPORTED),
+        Ruling(QUERY, Verdict.REFUTED),
+        Ruling(PRE_TOP, Verdict.REFUTED),
+        Ruling(PRE_BOTTOM, Verdict.SUPPORTED),
+        Ruling(LAW, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=8,
+)
