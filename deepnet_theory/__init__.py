@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verdict import Verdict
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.workflow import derive, export, own_rule, report, verify
+    from deepnet_theory.workflow import derive, export, make_report, own_rule, verify
 
 _HOMES = {
     "derive": "workflow",
     "verify": "workflow",
     "export": "workflow",
-    "report": "workflow",
+    "make_report": "workflow",
     "own_rule": "workflow",
     "Derivation": "symbolic.derivation",
     "Verification": "spec.verification",
@@ -80,8 +80,8 @@ __all__ = [
     "Verification",
     "derive",
     "export",
+    "make_report",
     "own_rule",
-    "report",
     "verify",
 ]
 

@@ -1,4 +1,4 @@
-"""Derive, verify, export, report: joins the rooms, computes nothing itself.
+"""Derive, verify, export, make a report: joins the rooms, computes nothing itself.
 
 Each function imports the room that it needs when it is called.
 """
@@ -193,7 +193,7 @@ class Report:
         write_text(Path(path), self.html)
 
 
-def report(
+def make_report(
     derivation: Derivation,
     depths: str | Iterable[object] | None = None,
     *,

@@ -232,7 +232,7 @@ def report(
 
     derivation = workflow.derive(selection)
     with live("report", talk.quiet) as progress:
-        result = workflow.report(
+        result = workflow.make_report(
             derivation,
             measure.depths,
             depth=[*depth] if depth else None,
@@ -281,20 +281,20 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "verify": (
         "verify --optimizer adam --depths 8,16,32,64,128",
-        'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)" --format json',
+        'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
     "check": ("check", "check su-probe cake-constants --format json"),
     "export": (
-        "export --optimizer lamb --depth 200 --width 512 -o constants.json",
-        "export --optimizer sgd --method lemma --stack encoder-decoder --depth 18,18",
+        "export --optimizer lamb --depth 200 -o constants.json",
+        "export --optimizer sgd --stack encoder-decoder --depth 9,6",
     ),
     "train": (
         "train constants.json",
-        "train constants.json --text book.txt --steps 300 --format json",
+        "train constants.json --text book.txt --steps 300",
     ),
     "report": (
         "report --optimizer sgd -o report.html",
-        "report --optimizer adam --depths 8:200 --depth 100 --depth 1000 -o report.html",
+        "report --optimizer adam --depth 99 --depth 999 -o report.html",
     ),
     "list": ("list optimizers", "list assumptions --format json"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +138,9 @@ def _drawn(v: Verification) -> list[str]:
     plotext.scatter([p.depth[variable] for p in points], means, marker="o")
     # two octaves at least, so that a flat line looks flat
     centre = (max(means) * min(means)) ** 0.5
-    plotext.ylim(min(*means, centre / 2), max(*means, centre * 2))
+    ends = min(*means, centre / 2), max(*means, centre * 2)
+    plotext.ylim(*(math.log10(end) for end in ends))  # of a logarithmic axis, in decades
     plotext.xlabel(f"{variable}, layers")
     plotext.title("‖ΔF‖/η per token")
-    return ["", *(f"  {line.rstrip()}" for line in plotext.build().splitlines())]
+    drawn = plotext.uncolorize(plotext.build())
+    return ["", *(f"  {line.rstrip()}" for line in drawn.splitlines())]

@@ -1,0 +1,53 @@
+"""Running the command line: in this process, or as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from deepnet_theory.cli import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run the command line in this process."""
+
+    def run(*words: str) -> Outcome:
+        code = main(words)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: object) -> Cli:
+    """Run the command line in a fresh interpreter, in an empty folder."""
+
+    def run(*words: str, **environment: str) -> Outcome:
+        done = subprocess.run(
+            [sys.executable, "-m", "deepnet_theory", *words],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            cwd=str(tmp_path),
+            env={**os.environ, **environment},
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run

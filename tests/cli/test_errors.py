@@ -1,0 +1,142 @@
+"""Bad input gives one clear sentence and the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.cli import INTERNAL_ERROR, main
+
+from .conftest import Cli
+
+BAD = [
+    (("derive", "--optimizer", "adamm"), "unknown optimizer 'adamm'; valid are: adafactor"),
+    (("derive", "--optimizer", ""), "unknown optimizer ''"),
+    (("derive",), "exactly one of --optimizer NAME and --update EXPR"),
+    (("derive", "--optimizer", "sgd", "--update", "-eta*g"), "exactly one of"),
+    (("derive", "--update", ""), "must not be empty"),
+    (("derive", "--update", "__import__('os')"), "is not an update"),
+    (("derive", "--update", "-eta*norm(theta"), "cannot be read"),
+    (("derive", "--optimizer", "sgd", "--placement", "mid-ln"), "valid are: post-ln, pre-ln"),
+    (("derive", "--optimizer", "sgd", "--norm", "batch"), "valid are: layer, rms"),
+    (("derive", "--optimizer", "sgd", "--stack", "x"), "valid are: encoder, decoder"),
+    (("derive", "--optimizer", "sgd", "--closure", "x"), "valid are: learning-rate"),
+    (("derive", "--optimizer", "sgd", "--method", "x"), "valid are: probe, lemma, moments"),
+    (("derive", "--optimizer", "sgd", "--layer", ""), "is empty"),
+    (("derive", "--optimizer", "sgd", "--format", "pdf"), "valid are: text, markdown, latex"),
+    (("derive", "--optimizer", "sgd", "--depth", "0"), "the depth '0' is not valid"),
+    (("derive", "--optimizer", "sgd", "--depth", "-3"), "the depth '-3' is not valid"),
+    (("derive", "--optimizer", "sgd", "--depth", "2.5"), "the depth '2.5' is not valid"),
+    (("derive", "--optimizer", "sgd", "--depth", "nan"), "the depth 'nan' is not valid"),
+    (("derive", "--optimizer", "sgd", "--depth", ""), "the depth '' is not valid"),
+    (("derive", "--optimizer", "sgd", "--depth", "8,8"), "the depth '8,8' is not valid"),
+    (("derive", "--optimizer", "sgd", "--regime", "nonsense"), 'not of the form "A>B"'),
+    (("derive", "--optimiser", "sgd"), "No such option: --optimiser"),
+    (("deriv",), "No such command 'deriv'"),
+    (("export", "--optimizer", "sgd"), "Missing option '--depth'"),
+    (("export", "--optimizer", "sgd", "--depth", "8", "--width", "nan"), "'nan' is not a whole"),
+    (("export", "--optimizer", "sgd", "--depth", "8", "--ffn-ratio", "nan"), "ffn_ratio"),
+    (("export", "--optimizer", "sgd", "--depth", "8", "--width", "10", "--heads", "4"), "multiple"),
+    (("export", "--optimizer", "sgd", "--depth", "8", "--alpha", "N"), "both --alpha EXPR and"),
+    (("verify", "--optimizer", "sgd", "--alpha", "N*", "--beta", "1"), "cannot be read"),
+    (("verify", "--optimizer", "sgd", "--alpha", "q", "--beta", "1"), "'q' is not known"),
+    (("verify", "--optimizer", "sgd", "--depths", ""), "cannot be read"),
+    (("verify", "--optimizer", "sgd", "--depths", "8,nan"), "'nan' is not a positive whole"),
+    (("verify", "--optimizer", "sgd", "--depths", "0,8"), "0 is not from 1"),
+    (("verify", "--optimizer", "sgd", "--seeds", "x"), "'x' is not a whole number"),
+    (("verify", "--optimizer", "sgd", "--seeds", "1"), "seeds 1 is not"),
+    (("verify", "--optimizer", "sgd", "--data", "images"), "unknown data 'images'"),
+    (("verify", "--optimizer", "sgd", "--data", "gaussian:nan"), "unknown data 'gaussian:nan'"),
+    (("verify", "--optimizer", "sgd", "--device", "tpu"), "valid are: auto, cpu, cuda"),
+    (("report", "--optimizer", "sgd"), "Missing option"),
+    (("train", "/does/not/exist.json"), "cannot read '/does/not/exist.json'"),
+    (("list", "optimisers"), "valid are: optimizers, placements"),
+    (("check", "no-such-claim"), "unknown claim 'no-such-claim'; valid are:"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), BAD, ids=lambda v: " ".join(v) if v else "")
+def test_bad_input(cli: Cli, words: tuple[str, ...], told: str) -> None:
+    outcome = cli(*words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert told in outcome.err
+    assert outcome.err.startswith("deepnet-theory: ") and outcome.err.count("\n") == 1
+    assert "Traceback" not in outcome.err
+
+
+def test_no_cuda(cli: Cli) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    outcome = cli("verify", "--optimizer", "sgd", "--device", "cuda", "--depths", "4,8")
+    assert outcome.code == 2 and "'cuda' is not available here" in outcome.err
+
+
+def test_refusal_names_the_missing_law(cli: Cli) -> None:
+    # a Newton-like step: the smaller the gradient the larger the update, no alpha balances it
+    outcome = cli("derive", "--update", "-eta/g", "--placement", "post-ln")
+    assert outcome.code == 4, outcome
+    assert outcome.out == "" and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("export", "--optimizer", "sgd", "--depth", "8"), ("report", "--optimizer", "sgd")]
+)
+def test_output_is_refused_before_the_work(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    for output in (str(tmp_path / "missing" / "x.json"), str(tmp_path), ""):
+        outcome = cli(*words, "-o", output)
+        assert outcome.code == 2
+        assert f"cannot write {output!r}" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission_to_write(cli: Cli, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    outcome = cli("export", "--optimizer", "sgd", "--depth", "8", "-o", str(tmp_path / "c.json"))
+    tmp_path.chmod(0o700)
+    assert outcome.code == 2 and "permission" in outcome.err
+
+
+def test_no_permission_as_the_system_says_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    outcome = cli("export", "--optimizer", "sgd", "--depth", "8", "-o", str(tmp_path / "c.json"))
+    assert outcome.code == 2 and "no permission" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_constants_file(cli: Cli, tmp_path: Path) -> None:
+    for content in (b"{", b"\xff\xfe", b"[]", b'{"schema": "other"}'):
+        (tmp_path / "c.json").write_bytes(content)
+        outcome = cli("train", str(tmp_path / "c.json"))
+        assert outcome.code == 2 and outcome.err.count("\n") == 1
+
+
+def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("deepnet_theory.workflow.derive", crash)
+    outcome = cli("derive", "--optimizer", "sgd")
+    assert outcome.code == INTERNAL_ERROR and outcome.code not in range(5)
+    assert "planted" in outcome.err and "Traceback" not in outcome.err
+    with pytest.raises(ZeroDivisionError):
+        cli("derive", "--optimizer", "sgd", "-v")
+
+
+@given(st.lists(st.text(max_size=12), max_size=4))
+def test_no_words_give_a_traceback(words: list[str]) -> None:
+    try:
+        code = main(["derive", *words])
+    except SystemExit as exit:  # never expected, but a clean code even so
+        code = int(exit.code or 0)
+    assert code in (0, 2, 4)

@@ -1,0 +1,193 @@
+"""The HTML page and its figure, from results made by hand; rendered where Chromium is installed."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.report.figure import along, plot, power
+from deepnet_theory.report.page import page
+from deepnet_theory.report.svg import Mark, Series, Slope, loglog
+from deepnet_theory.report.terminal import live, verification_text
+from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
+from deepnet_theory.symbolic.derivation import Derivation
+
+from .test_pages import balanced
+
+
+@pytest.fixture
+def verification() -> Verification:
+    points = tuple(
+        Point({"N": n}, 10 * n**0.01, 9.0, 11.5, 4, (10.0,) * 4) for n in (4, 8, 16, 32, 64)
+    )
+    exponent = Exponent(
+        "N", "all", 0.01, -0.01, 0.03, 0.0, Verdict.SUPPORTED, "inside <0.05>", 8,
+        (("adam", -0.5), ("sgd", -0.25), ("same", 0.0)),
+    )  # fmt: skip
+    return Verification(
+        select={}, measure={"data": "text", "width": 64, "seed": 0}, rule={"name": "lamb"},
+        points=points, exponents=(exponent,),
+        assumptions=(AssumptionResult("near-identity", Verdict.REFUTED, 1.0, 0.9, 1.1, "S r²"),),
+        verdict=Verdict.SUPPORTED, device="cpu", seconds=1.5, versions={"torch": "2.13"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def html(derivation: Derivation, verification: Verification) -> str:
+    part = PartConstants(
+        "encoder", 50, False, (SublayerConstants("ffn", 1.0, 0.125),), {"norm-gain": 0.5}
+    )
+    constants = Constants("encoder", "post-ln", "layer", (part,))
+    return page(derivation.at(N=50), verification, [constants], command="deepnet-theory <x>")
+
+
+def test_the_page_is_whole_and_alone(html: str) -> None:
+    count = balanced(html)
+    assert count["h2"] == 8 and count["svg"] == 1 and count["details"] >= 4
+    # nothing is fetched: the only addresses are names of notations, never loaded
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", html))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"(src|href)=\"(?!data:)", html)
+    assert "0.125" in html and "norm-gain" in html and "deepnet-theory &lt;x&gt;" in html
+    assert "inside &lt;0.05&gt;" in html
+
+
+def test_an_assumption_that_failed_is_seen(html: str) -> None:
+    assert re.search(r"near-identity</td><td><span class=\"verdict REFUTED\">", html)
+
+
+def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification) -> None:
+    svg = plot(verification).svg
+    root = ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    circles = root.findall(f"{space}circle")
+    assert len(circles) == 5
+    paths = root.findall(f"{space}path")
+    assert len([p for p in paths if p.get("class") == "own"]) == 1
+    assert (
+        len([p for p in paths if p.get("class") == "rival"]) == 2
+    )  # "same" has no line of its own
+    words = " ".join(root.itertext())
+    assert "slope −1/2" in words and "slope −1/4" in words and "flat" in words
+
+
+def test_the_lines_have_the_slopes_that_they_claim() -> None:
+    marks = tuple(Mark(n, n**0.5, n**0.5 * 0.9, n**0.5 * 1.1) for n in (4, 16, 64))
+    slopes = [Slope("half", 0.5, 4, 2.0, own=True), Slope("one", 1.0, 4, 2.0)]
+    svg = loglog([Series("s", marks)], slopes, "N", "y").svg
+    ends = [
+        [float(v) for v in re.findall(r"[\d.]+", d)]
+        for d in re.findall(r'class="(?:own|rival)" d="([^"]+)"', svg)
+    ]
+    rises = [y1 - y2 for _, y1, _, y2 in ends]
+    assert rises[1] == pytest.approx(2 * rises[0], abs=0.3)
+    centres = [(float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', svg)]
+    x1, y1, x2, y2 = ends[0]  # points of exponent ½ lie on the line of slope ½
+    for x, y in centres:
+        assert y == pytest.approx(y1 + (y2 - y1) * (x - x1) / (x2 - x1), abs=0.3)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_points_that_cannot_be_drawn_are_left_out(value: float) -> None:
+    marks = (Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value))
+    svg = loglog([Series("s", marks)], [], "N", "y").svg
+    assert svg.count("<circle") == 1 and not re.search(r"\b(nan|inf)\b", svg)
+    assert "no finite point" in loglog([Series("s", marks[1:])], [], "N", "y").svg
+
+
+def test_of_two_depths_one_is_held(verification: Verification) -> None:
+    points = [
+        Point({"N": n, "M": m}, 1.0, 0.9, 1.1, 2) for n, m in ((8, 8), (16, 8), (8, 16), (8, 4))
+    ]
+    assert [p.depth for p in along(points, "M")] == [
+        {"N": 8, "M": 4}, {"N": 8, "M": 8}, {"N": 8, "M": 16}
+    ]  # fmt: skip
+
+
+def test_slopes_in_words() -> None:
+    assert [power(e) for e in (0, 0.5, -0.25, 1.0)] == [
+        "flat",
+        "slope +1/2",
+        "slope −1/4",
+        "slope +1",
+    ]
+
+
+def test_the_table_of_a_terminal(verification: Verification) -> None:
+    told = verification_text(verification, plot=False)
+    assert max(map(len, told.splitlines())) <= 80
+    assert told.splitlines()[-1] == "SUPPORTED  (cpu, 1.5 s)"
+    assert "REFUTED" in told and "N = 64" in told and "\x1b" not in told
+    pytest.importorskip("plotext")
+    drawn = verification_text(verification, plot=True)
+    assert len(drawn.splitlines()) > len(told.splitlines()) + 8
+    assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
+
+
+def test_no_progress_where_nobody_watches() -> None:
+    with live("x", quiet=True) as report:
+        assert report is None
+
+
+def browser() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    pytest.skip("no Chromium is installed")
+
+
+def run_browser(*arguments: str) -> str:
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+    done = subprocess.run(
+        [browser(), *flags, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser(html: str, tmp_path: Path, width: int, scheme: str) -> None:
+    """Nothing is wider than the page, no formula is empty, the console is silent."""
+    # headless windows have a least width, so the page is put into a frame of the width wanted
+    measure = """
+      const d = document.querySelector('iframe').contentDocument, r = [];
+      d.querySelectorAll('details').forEach(e => e.open = true);
+      const w = d.documentElement.clientWidth;
+      if (d.documentElement.scrollWidth > w) r.push('page ' + d.documentElement.scrollWidth);
+      for (const e of d.querySelectorAll('section > *, svg, .equation'))
+        if (e.getBoundingClientRect().right > w + 1) r.push(e.tagName + ' ' + e.className);
+      for (const e of d.querySelectorAll('math'))
+        if (e.getBoundingClientRect().height < 4) r.push('empty formula');
+      document.title = 'measured';
+      document.body.dataset.found = JSON.stringify(r);
+    """
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    (tmp_path / "frame.html").write_text(
+        f'<body style="margin:0"><iframe src="page.html" style="border:0;width:{width}px;'
+        f'height:2000px"></iframe><script>addEventListener("load",()=>{{{measure}}})</script></body>',
+        encoding="utf-8",
+    )
+    flags = ["--allow-file-access-from-files", "--enable-logging=stderr", "--log-level=0"]
+    flags += ["--force-dark-mode"] if scheme == "dark" else []
+    shown = run_browser(*flags, "--dump-dom", f"file://{tmp_path / 'frame.html'}")
+    assert 'data-found="[]"' in shown, re.findall(r'data-found="[^"]*"', shown)
+    assert "CONSOLE" not in shown
+
+
+@pytest.mark.slow
+def test_on_paper(html: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    pdf = tmp_path / "page.pdf"
+    run_browser(f"--print-to-pdf={pdf}", f"file://{tmp_path / 'page.html'}")
+    assert pdf.read_bytes().startswith(b"%PDF")

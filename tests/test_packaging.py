@@ -1,0 +1,128 @@
+"""What importing costs, and what the files of the project promise."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import deepnet_theory as dt
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("torch", "sympy", "numpy", "scipy", "rich", "matplotlib")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after ``code``."""
+    ask = f"{code}\nimport sys\nprint('loaded', *(m for m in {HEAVY!r} if m in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import deepnet_theory",
+        "import deepnet_theory.cli",
+        "import deepnet_theory.cli.commands, deepnet_theory.workflow",
+        "from deepnet_theory.cli import main; main(['list', 'optimizers'])",
+        "from deepnet_theory.cli import main; main(['derive', '--help'])",
+        "from deepnet_theory.cli import main; main(['derive', '--optimizer', 'nope'])",
+        "import deepnet_theory; deepnet_theory.Constants",
+    ],
+)
+def test_nothing_heavy_is_imported_early(code: str) -> None:
+    assert loaded_by(code) == set()
+
+
+def test_derive_does_not_pay_for_torch() -> None:
+    code = "from deepnet_theory.cli import main; main(['derive', '--optimizer', 'adam'])"
+    assert loaded_by(code) == {"sympy"}
+    code = "import deepnet_theory as dt; dt.export(dt.derive(optimizer='lamb'), 8)"
+    assert loaded_by(code) == {"sympy"}
+
+
+def test_every_public_name_is_there_and_says_what_it_is() -> None:
+    assert sorted(dt.__all__) == sorted(dt._HOMES)
+    for name in dt.__all__:
+        assert getattr(dt, name).__doc__, name
+        assert name in dir(dt)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = dt.nonsense  # type: ignore[attr-defined]
+
+
+def test_the_version_has_one_source() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert "version" not in project["project"]
+    assert re.search(rf"^## {re.escape(dt.__version__)}\b", read("CHANGELOG.md"), re.M)
+
+
+def test_the_pins_hold_no_hosts_and_cover_the_core() -> None:
+    pins = read("constraints.txt")
+    assert "torch==2.13.0\n" in pins
+    assert "http" not in pins and "index" not in pins and "+cpu" not in pins
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    for requirement in project["dependencies"]:
+        name = re.split(r"[<>=\[]", requirement)[0]
+        assert re.search(rf"^{re.escape(name)}==", pins, re.M), name
+
+
+def test_jupyter_is_not_in_the_core() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    core = " ".join(project["dependencies"])
+    assert not re.search("jupyter|notebook|matplotlib|transformers", core)
+
+
+def test_every_file_is_read_and_written_as_utf8() -> None:
+    """Text is opened with an encoding, and no path is put together by hand."""
+    for path in sorted((ROOT / "deepnet_theory").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr in ("read_text", "write_text"):
+                said = {k.arg for k in node.keywords} | {ast.unparse(a) for a in node.args}
+                assert said & {"encoding", "'utf-8'"}, f"{path.name}:{node.lineno}"
+            if node.func.attr == "join" and isinstance(node.func.value, ast.Attribute):
+                assert node.func.value.attr != "path", f"{path.name}:{node.lineno}"
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_everything(tmp_path: Path) -> None:
+    import zipfile
+
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)],
+        check=True, cwd=ROOT, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    checks = {p.name for p in (ROOT / "paper_checks").glob("*.py")}
+    assert {f"deepnet_theory/_paper_checks/{name}" for name in checks} <= names
+    assert {"deepnet_theory/py.typed", "deepnet_theory/report/page.css"} <= names
+    assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)
+    # from the wheel alone, in a folder without the checkout
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "deepnet_theory", "list", "claims", "--format", "json"],
+        cwd=tmp_path / "empty", capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('"name"') == sum(not n.startswith("_") for n in checks) - sum(
+        n == "conftest.py" for n in checks
+    )
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")

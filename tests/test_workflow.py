@@ -1,0 +1,115 @@
+"""The Python interface: derive → verify → export → build, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deepnet_theory as dt
+from deepnet_theory.spec.depth import parse_depth
+from deepnet_theory.spec.stack import stack
+
+SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
+N = sp.Symbol("N", positive=True)
+
+
+@pytest.fixture(scope="module")
+def derivation() -> dt.Derivation:
+    return dt.derive(optimizer="lamb")
+
+
+def test_the_rule_is_symbolic(derivation: dt.Derivation) -> None:
+    for value in (derivation.rule.alpha, derivation.rule.beta):
+        assert isinstance(value, sp.Expr) and value.free_symbols <= {N}
+
+
+def test_verify_export_build(derivation: dt.Derivation, tmp_path: Path) -> None:
+    from deepnet_theory.runtime import build, load_constants
+
+    v = dt.verify(derivation, depths=[2, 4, 8], **SMALL)
+    assert [p.depth["N"] for p in v.points] == [2, 4, 8]
+    assert v.plot().svg.startswith("<svg")
+    constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
+    assert dt.Constants.from_json(constants.to_json()) == constants
+    constants.save(tmp_path / "c.json")
+    model = build(load_constants(tmp_path / "c.json"))
+    import torch
+
+    tokens = torch.zeros(1, 5, dtype=torch.long)
+    assert torch.isfinite(model(tokens)).all()
+
+
+def test_multipliers_are_exported_for_the_derived_rule_alone(derivation: dt.Derivation) -> None:
+    derived = dt.export(derivation, depth=100).parts[0].multipliers
+    assert derived["scaled"] == 1.0
+    assert derived == derivation.multipliers("encoder", N=100)
+    own = dt.own_rule(derivation.selection, "1", "1")
+    assert dt.export(derivation, depth=100, rule=own).parts[0].multipliers == {}
+
+
+def test_the_predictions_follow_what_is_stepped(derivation: dt.Derivation) -> None:
+    from deepnet_theory.workflow import predict
+
+    matrices, everything = (predict(derivation, step=s) for s in ("matrices", "all"))
+    assert matrices.assumptions == everything.assumptions
+    assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
+
+
+def test_unknown_names_list_the_valid_ones(derivation: dt.Derivation) -> None:
+    with pytest.raises(dt.InputError, match="no 'optimiser'; valid are: optimizer, update"):
+        dt.derive(optimiser="sgd")
+    with pytest.raises(dt.InputError, match="no 'widht'; valid are: width"):
+        dt.verify(derivation, [2, 4], widht=8)
+    with pytest.raises(dt.InputError, match="no 'widht'; valid are: width"):
+        dt.export(derivation, 8, widht=8)
+    with pytest.raises(dt.InputError, match="not both"):
+        dt.derive(derivation.selection, optimizer="sgd")
+
+
+def test_a_decoder_rule_needs_a_decoder(derivation: dt.Derivation) -> None:
+    with pytest.raises(dt.InputError, match="one part"):
+        dt.own_rule(derivation.selection, "1", "1", decoder_alpha="N")
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_depth_reads_the_same_in_every_form(n: int, m: int) -> None:
+    one, two = stack("encoder"), stack("encoder-decoder")
+    assert parse_depth(n, one) == parse_depth(str(n), one) == parse_depth([n], one) == {"N": n}
+    expected = {"N": n, "M": m}
+    for form in (f"{n},{m}", f" {n} , {m} ", (n, m), [n, m], expected):
+        assert parse_depth(form, two) == expected
+
+
+@pytest.mark.parametrize(
+    "bad", [0, -1, 2.5, True, None, "", "x", "1e3", "٣", "8,", 10**7, [], {"M": 3}, [1, 2]]
+)
+def test_what_is_no_depth(bad: object) -> None:
+    with pytest.raises(dt.InputError, match="whole numbers of layers"):
+        parse_depth(bad, stack("encoder"))  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.sampled_from(["sgd", "adam", "lamb"]))
+def test_alpha_rises_and_beta_falls_with_depth(n: int, m: int, optimizer: str) -> None:
+    (entry,) = _rule(optimizer).entries
+    (a1, b1), (a2, b2) = entry.at(N=min(n, m)), entry.at(N=max(n, m))
+    assert a1 <= a2 and b1 >= b2
+
+
+_RULES: dict[str, dt.Rule] = {}
+
+
+def _rule(optimizer: str) -> dt.Rule:
+    if optimizer not in _RULES:
+        _RULES[optimizer] = dt.derive(optimizer=optimizer).rule
+    return _RULES[optimizer]
+
+
+def test_a_report_in_python(derivation: dt.Derivation, tmp_path: Path) -> None:
+    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], **SMALL)
+    assert [c.parts[0].layers for c in made.constants] == [50, 100]
+    made.save(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
