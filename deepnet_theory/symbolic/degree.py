@@ -295,6 +295,8 @@ def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
         because += f", in the regime {', '.join(found.regime)}"
 
     def scales(step: Step) -> bool:
+        if step.lhs != update(eta, t * g, s * theta):
+            return False
         factor = sp.simplify(step.rhs / update(eta, g, theta))
         root = found.reduced or optimizer.expression.root
         start = _numeric(root, sp.Integer(1), sp.Integer(1))

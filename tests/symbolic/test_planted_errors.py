@@ -30,6 +30,8 @@ def test_a_sign_is_caught(step):
     assert step.check() is Verdict.PROVED
     if step.relation.name == "EQUAL":
         assert replace(step, rhs=-step.rhs).check() is Verdict.REFUTED
+    if step.name == "degrees":
+        assert replace(step, lhs=2 * step.lhs).check() is Verdict.REFUTED
 
 
 @pytest.mark.parametrize("step", STEPS)
