@@ -29,7 +29,7 @@ from deepnet_theory.numeric.record import Record, resume_record, rule_to_dict
 from deepnet_theory.numeric.reference import compare_with_real_step
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.stack import constants_for
-from deepnet_theory.numeric.statistics import Array, fit_exponent, judge, t_interval
+from deepnet_theory.numeric.statistics import Array, fit_exponent, judge, still_arriving, t_interval
 from deepnet_theory.numeric.threads import fitting_threads
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.assumption import Assumption
@@ -274,6 +274,12 @@ def _exponent(plan: Plan, record: Record, depths: Sequence[Depth]) -> Exponent:
     values = _values(record, share, plan.key, depths)
     fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
     verdict, because = judge(fit.interval, predicted, rivals)
+    if verdict is Verdict.REFUTED and still_arriving(fit, predicted) and fit.drift is not None:
+        verdict = Verdict.UNDECIDED
+        because += (
+            f"; but the local slope has not settled, it moves toward the prediction, from "
+            f"{fit.drift[0]:+.3f} to {fit.drift[1]:+.3f}: measure deeper"
+        )
     if plan.total:
         because = f"all depths grow together, so the exponents add; {because}"
     updates = [record.updates[depth_key(d)] for d in depths if d[variable] >= fit.fitted_from]
