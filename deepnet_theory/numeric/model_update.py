@@ -15,6 +15,7 @@ from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.step import only, stepping
 from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.numeric.update import inner_product
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
@@ -154,7 +155,7 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
     first_order = torch.zeros_like(rates)
 
     def observe(_: nn.Parameter, gradient: Tensor, change: Tensor) -> None:
-        first_order.add_(torch.linalg.vecdot(gradient.flatten(1), change.flatten(1)))
+        first_order.add_(inner_product(gradient, change))
 
     parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
     if not parameters:

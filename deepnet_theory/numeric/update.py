@@ -28,6 +28,14 @@ def rms(x: Tensor) -> Tensor:
     return norm(x) / math.sqrt(numel(x))
 
 
+def inner_product(a: Tensor, b: Tensor) -> Tensor:
+    """Each seed's inner product of two parameters that lie alike in memory: (k, …) → (k,)."""
+    if a.ndim == 3 and not a.is_contiguous():
+        a, b = a.mT, b.mT  # flattened as they lie, without a copy
+    product: Tensor = torch.linalg.vecdot(a.flatten(1), b.flatten(1))
+    return product
+
+
 def polar(g: Tensor) -> Tensor:
     r"""The polar factor :math:`UV^\top` of each seed's :math:`g = U\Sigma V^\top`: (k, out, in).
 
