@@ -10,7 +10,7 @@ OPTIMIZERS := sgd adam lamb
 OUT := out
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow lint format types contracts notebooks bench wheel check clean
+.PHONY: help run test slow lint format types contracts notebooks bench wheel readme check clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -59,6 +59,9 @@ bench: $(STAMP)  ## measured comparisons
 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel --outdir dist
+
+readme: $(STAMP)  ## renew the generated tables of the README
+	$(BIN)/python docs/tables.py
 
 check: $(STAMP)  ## the claims of the literature, against their recorded verdicts
 	$(RUN) check

@@ -46,7 +46,9 @@ class _AsWritten:
         return sp.Add(left, sp.Mul(-1, right, evaluate=False), evaluate=False)
 
     def multiply(self, left: Any, right: Any) -> Any:
-        return sp.Mul(left, right, evaluate=False)
+        # one flat product: printers would reorder a nested one
+        factors = left.args if left.is_Mul else (left,)
+        return sp.Mul(*factors, right, evaluate=False)
 
     def divide(self, left: Any, right: Any) -> Any:
         inverse = sp.Pow(right, -1, evaluate=False)

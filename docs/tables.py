@@ -1,0 +1,124 @@
+"""Writes the generated blocks of the README: the rules, the cross table, the findings.
+
+    python docs/tables.py [--check]
+
+A block stands between ``<!-- NAME -->`` and ``<!-- end -->``; ``--check`` only tells whether all
+are current.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import deepnet_theory as dt
+from deepnet_theory.report.notation import formula_latex
+
+README = Path(__file__).parent.parent / "README.md"
+OPTIMIZERS = ("sgd", "adam", "lamb")
+ROWS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("post-LN encoder, lemma route", {"method": "lemma"}),
+    ("post-LN encoder", {}),
+    ("pre-LN encoder", {"placement": "pre-ln"}),
+    ("res-post-LN encoder", {"placement": "res-post-ln"}),
+    ("post-LN encoder–decoder, lemma route", {"stack": "encoder-decoder", "method": "lemma"}),
+    ("post-LN encoder–decoder", {"stack": "encoder-decoder"}),
+)
+FINDINGS = (
+    "su-xavier-orthogonal",
+    "su-table",
+    "su-identity",
+    "su-lamb",
+    "su-width",
+    "cake-constants",
+    "cake-random-sign",
+    "cake-jacobian-one",
+    "deepnet-encoder-decoder",
+    "deepnet-vector-parameters",
+)
+
+
+def rules() -> list[str]:
+    """α and β as the engine derives them; a refusal is shown as one."""
+    lines = ["| | " + " | ".join(name.upper() for name in OPTIMIZERS) + " |"]
+    lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
+    for label, select in ROWS:
+        cells = [_cell(optimizer, select) for optimizer in OPTIMIZERS]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(optimizer: str, select: dict[str, str]) -> str:
+    try:
+        rule = dt.derive(optimizer=optimizer, **select).rule
+    except dt.Refusal:
+        return "refused"
+    several = len({entry.part for entry in rule.entries}) > 1
+    told = []
+    for entry in rule.entries:
+        owner = f"{entry.part}: " if several else ""
+        owner += "" if entry.sublayer == "*" else f"{entry.sublayer}: "
+        told.append(f"{owner}${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}$")
+    return "; ".join(told)
+
+
+def cross() -> list[str]:
+    """The predicted exponent of every rule (rows) under every optimizer (columns)."""
+    from deepnet_theory.symbolic.cross import cross_table
+
+    table = cross_table(OPTIMIZERS)
+    lines = ["| rule of ↓, stepped by → | " + " | ".join(n.upper() for n in OPTIMIZERS) + " |"]
+    lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
+    for rule in OPTIMIZERS:
+        cells = [_power(table.cell(rule, o).exponents["N"]) for o in OPTIMIZERS]
+        lines.append(f"| {rule.upper()} | {' | '.join(cells)} |")
+    return lines
+
+
+def _power(exponent: Fraction) -> str:
+    return "constant" if exponent == 0 else f"$N^{{{exponent}}}$"
+
+
+def findings() -> list[str]:
+    """One line a claim: what was found, with a link to its check."""
+    from deepnet_theory.claims import claim
+
+    lines = []
+    for name in FINDINGS:
+        one = claim(name)
+        sentence = re.split(r"(?<=[.:;])\s", one.finding, maxsplit=1)[0].rstrip(".:;")
+        file = f"paper_checks/{name.replace('-', '_')}.py"
+        lines.append(f"- **{one.standing}**: [{name}]({file}): {sentence}.")
+    return lines
+
+
+BLOCKS: dict[str, Callable[[], list[str]]] = {"rules": rules, "cross": cross, "findings": findings}
+
+
+def written(text: str) -> str:
+    """The text with every generated block made anew."""
+    for name, block in BLOCKS.items():
+        pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        content = "\n".join(block())
+        text, count = re.subn(pattern, lambda m, c=content: f"{m[1]}{c}\n{m[2]}", text, flags=re.S)
+        if count != 1:
+            raise ValueError(f"the block {name!r} stands {count} times in the README")
+    return text
+
+
+def main() -> int:
+    """Write the README, or tell whether it is current."""
+    old = README.read_text(encoding="utf-8")
+    new = written(old)
+    if "--check" in sys.argv[1:]:
+        print("README.md is current" if new == old else "README.md is stale: python docs/tables.py")
+        return int(new != old)
+    README.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What the README and CONTRIBUTING say is so: tables, commands, code, links."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from deepnet_theory.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = {
+    name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")
+}
+QUICK = "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.M | re.S)
+
+
+def commands() -> list[str]:
+    lines = "".join(blocks("README.md", "sh")).splitlines()
+    found = [re.sub(r"^\.venv/bin/", "", line) for line in lines]
+    return [line for line in found if line.startswith("deepnet-theory ")]
+
+
+def tables() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_what_the_engine_derives() -> None:
+    page = PAGES["README.md"]
+    assert tables().written(page) == page, "run: make readme"
+
+
+def test_a_planted_error_in_a_table_is_found() -> None:
+    page = PAGES["README.md"]
+    planted = page.replace("N^{1/2}", "N^{1/3}", 1)
+    assert planted != page and tables().written(planted) == tables().written(page)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_runs(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command)[1:]
+    measures = words[0] in ("verify", "report")
+    code = main([*words, *(QUICK.split() if measures else [])])
+    assert code in ((0, 1, 3) if measures else (0,)), capsys.readouterr().err
+    capsys.readouterr()
+    if "-o" in words:
+        assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 0
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+    code = "\n".join(blocks("README.md", "python"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[page]):
+        assert "://" in target or (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_make_targets_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.M))
+    named = set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", PAGES[page], re.M))
+    assert named and {a or b for a, b in named} <= targets
+
+
+def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path: Path) -> None:
+    """A newcomer's session: take the sources, add the file that CONTRIBUTING shows, derive."""
+    clone = tmp_path / "deepnet_theory"
+    shutil.copytree(ROOT / "deepnet_theory", clone, ignore=shutil.ignore_patterns("__pycache__"))
+    (file,) = [b for b in blocks("CONTRIBUTING.md", "python") if "spec/optimizers/" in b]
+    name = re.search(r"spec/optimizers/(\w+\.py)", file)
+    assert name is not None
+    session = f"""
+    set -e
+    cat > deepnet_theory/spec/optimizers/{name[1]}
+    theory() {{ {sys.executable} -m deepnet_theory "$@"; }}
+    theory list optimizers | grep -A1 '^cube-root$'
+    theory derive --optimizer cube-root --format json > rule.json
+    theory derive --update '-eta*sign(g)*abs(g)**(1/3)' --format json > own.json
+    theory export --optimizer cube-root --depth 8 -o constants.json
+    """
+    done = subprocess.run(
+        ["bash", "-c", session], input=file, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the cube root" in done.stdout or "abs(g)**(1/3)" in done.stdout
+    import json
+
+    named, typed = (
+        json.loads((tmp_path / f).read_text("utf-8")) for f in ("rule.json", "own.json")
+    )
+    assert named["rule"] == typed["rule"] and named["verdict"] == "PROVED"
+    assert (tmp_path / "constants.json").exists()
