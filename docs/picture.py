@@ -39,7 +39,7 @@ def main() -> None:
         else:  # its near-identity assumption fails: what was measured is drawn, nothing predicted
             slope = measured.exponents[0].estimate
             words = f"plain post-LN,\nmeasured N^{slope:.2f}"
-            slopes.append(Slope(words, slope, points[-1].x, points[-1].mean))
+            slopes.append(Slope(words, slope, points[3].x, points[3].mean))
     drawn = loglog(series, slopes, "N, layers", "how far one step moves the output")
     write_text(Path(__file__).parent / "update.svg", drawn.svg + "\n")
 

@@ -113,8 +113,6 @@ def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path: Path) -> No
     )
     assert done.returncode == 0, done.stderr
     assert "the cube root" in done.stdout or "abs(g)**(1/3)" in done.stdout
-    import json
-
     named, typed = (
         json.loads((tmp_path / f).read_text("utf-8")) for f in ("rule.json", "own.json")
     )

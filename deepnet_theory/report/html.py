@@ -12,7 +12,7 @@ from deepnet_theory.report.notation import (
     formula_mathml,
     math,
 )
-from deepnet_theory.report.outline import conclusion, owner, sections, support, title
+from deepnet_theory.report.outline import Section, conclusion, owner, sections, support, title
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
@@ -38,10 +38,14 @@ def steps_html(derivation: Derivation) -> str:
     return "\n".join(
         f"<details><summary>{escape(section.title)} "
         f'<span class="soft">{_steps(len(section.steps))}</span></summary>\n'
-        + "\n".join(_step(derivation, number, step) for number, step in section.steps)
-        + "</details>"
+        f"{section_html(derivation, section)}</details>"
         for section in sections(derivation)
     )
+
+
+def section_html(derivation: Derivation, section: Section) -> str:
+    """The steps of one section."""
+    return "\n".join(_step(derivation, number, step) for number, step in section.steps)
 
 
 def _steps(count: int) -> str:

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 WIDTH, HEIGHT = 460, 330
-LEFT, RIGHT, TOP, BOTTOM = 52, 122, 14, 44  # margins; the lines are labelled at the right
+LEFT, RIGHT, TOP, BOTTOM = 58, 122, 14, 44  # margins; the lines are labelled at the right
 LINE_HEIGHT = 13
 
 _STYLE = """
@@ -105,7 +105,7 @@ def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_la
     first, last = xs[0], xs[-1] if len(xs) > 1 else xs[0] * 2
     x = _Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
     ends = [s.y * (at / s.x) ** s.exponent for s in slopes for at in (first, last)]
-    values = [v for m in marks for v in (m.low, m.high)] + ends
+    values = [v for m in marks for v in (m.low, m.mean, m.high) if v > 0] + ends
     low, high = min(values) / 1.25, max(values) * 1.25
     if high / low < 4:  # a flat line should look flat, not like enlarged noise
         centre = math.sqrt(high * low)
@@ -120,7 +120,9 @@ def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_la
 
 
 def _drawable(mark: Mark) -> bool:
-    return all(math.isfinite(v) and v > 0 for v in (mark.x, mark.mean, mark.low, mark.high))
+    # an interval may reach below 0, where a logarithmic axis ends; its point is drawn even so
+    finite = all(map(math.isfinite, (mark.x, mark.mean, mark.low, mark.high)))
+    return finite and mark.x > 0 and mark.mean > 0
 
 
 def _document(body: Sequence[str], label: str) -> str:
@@ -139,9 +141,10 @@ def _line(slope: Slope, x: _Scale, y: _Scale, first: float, last: float) -> str:
 
 def _point(mark: Mark, x: _Scale, y: _Scale, series: Series) -> str:
     at = x(mark.x)
+    low = max(mark.low, y.low)
     point, interval = ("point", "interval") if series.own else ("other", "other-interval")
     return (
-        f'<path class="{interval}" d="M{at:.1f} {y(mark.low):.1f}V{y(mark.high):.1f}"/>'
+        f'<path class="{interval}" d="M{at:.1f} {y(low):.1f}V{y(mark.high):.1f}"/>'
         f'<circle class="{point}" cx="{at:.1f}" cy="{y(mark.mean):.1f}" r="3.4">'
         f"<title>{escape(series.label)} at {mark.x:g}: {mark.mean:.4g} "
         f"({mark.low:.4g} to {mark.high:.4g})</title></circle>"
@@ -210,4 +213,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _number(value: float) -> str:
-    return f"{value:g}" if 1e-3 <= value < 1e5 else f"{value:.0e}".replace("e-0", "e-")
+    if 1e-3 <= value < 1e5:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"

@@ -98,11 +98,14 @@ class Verification:
             "versions": self.versions,
         }
 
-    def plot(self, variable: str | None = None) -> Plot:
-        """‖ΔF‖/η against a depth, log–log, with lines of the predicted slopes."""
+    def plot(self, variable: str | None = None, rivals: tuple[Verification, ...] = ()) -> Plot:
+        """‖ΔF‖/η against a depth, log–log, with lines of the predicted slopes.
+
+        ``rivals`` are measurements of other rules, drawn beside this one.
+        """
         from deepnet_theory.report.figure import plot
 
-        return plot(self, variable)
+        return plot(self, variable, rivals)
 
     def _repr_html_(self) -> str:
         from deepnet_theory.report.page import measurement_html

@@ -100,6 +100,8 @@ def test_points_that_cannot_be_drawn_are_left_out(value: float) -> None:
     marks = (Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value))
     svg = loglog([Series("s", marks)], [], "N", "y").svg
     assert svg.count("<circle") == 1 and not re.search(r"\b(nan|inf)\b", svg)
+    below_zero = loglog([Series("s", (Mark(4, 1, -0.5, 1.1),))], [], "N", "y").svg
+    assert below_zero.count("<circle") == 1
     assert "no finite point" in loglog([Series("s", marks[1:])], [], "N", "y").svg
 
 
