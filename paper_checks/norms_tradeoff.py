@@ -1,0 +1,54 @@
+"""Pre-Norm is easier to train, Post-Norm better in the end."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+
+EASIER, END, SCALE = (
+    "24 layers, no warm-up: Pre-LN trains where plain Post-LN does not",
+    "2 layers, where both train: Post-LN's loss is lower at the end",
+    "2 layers: the difference stays below 0.15 nats either way",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Paired runs on the same windows of real text; byte-level causal stacks of width 32."""
+    from paper_checks._cake_findings import seen, within
+    from paper_checks._cake_measure import mean
+    from paper_checks._cake_train import model_constants, train
+
+    steps, tail = context.pick((100, 20), (300, 60))
+    deep = {}
+    for placement in ("pre-ln", "post-ln"):
+        losses, _ = train(model_constants(24, 1.0, 1.0, 32, placement), steps, 3e-3, seed=context.seed, batch=4)
+        deep[placement] = sum(losses[-tail:]) / tail
+    shallow, differences = {}, []
+    count = context.pick((150, 4), (1000, 5))
+    for seed in range(count[1]):
+        for placement in ("pre-ln", "post-ln"):
+            losses, _ = train(model_constants(2, 1.0, 1.0, 32, placement), count[0], 3e-3, seed=context.seed + seed, batch=8)
+            shallow[placement, seed] = sum(losses[-count[0] // 4 :]) / (count[0] // 4)
+        differences.append(shallow["post-ln", seed] - shallow["pre-ln", seed])
+    gap = mean(differences)
+    return (
+        seen(EASIER, deep["pre-ln"] < deep["post-ln"] - 0.15, f"loss after {steps} steps: {({k: round(v, 3) for k, v in deep.items()})}"),
+        seen(END, gap.high < 0, f"Post-LN minus Pre-LN after {count[0]} steps: {gap.estimate:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}] nats", differences=differences),
+        within(SCALE, gap, -0.15, 0.15, "Post-LN minus Pre-LN, nats"),
+    )
+
+
+CLAIM = Claim(
+    name="norms-tradeoff",
+    source="Pre/Post norm note, §1, first paragraph",
+    statement="Under the same setting Pre-Norm is easier to train, but its final result is usually not as good as Post-Norm's.",
+    conditions="byte-level causal stacks of width 32 on real text, Adam at 3·10⁻³ without warm-up; 24 layers for 100 to 300 steps, 2 layers for 150 to 1000 steps, paired seeds",
+    recorded=(
+        Ruling(EASIER, Verdict.SUPPORTED),
+        Ruling(END, Verdict.REFUTED),
+        Ruling(SCALE, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=20.0,
+)
