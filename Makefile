@@ -31,10 +31,10 @@ run: $(STAMP)  ## the main job: rules of three optimizers, measured on text, con
 	done
 
 test: $(STAMP)  ## the fast tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not notebooks"
 
 slow: $(STAMP)  ## the tests that take longer
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m "slow and not notebooks"
 
 lint: $(STAMP)  ## style and formatting
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ from deepnet_theory.cli.options import (
     whole,
     words_of,
 )
+from deepnet_theory.spec.depth import DepthLike
 
 DEFAULT_TEXT_JSON = ("text", "json")
 
@@ -231,11 +232,12 @@ def report(
     from deepnet_theory.report.terminal import live, verification_text
 
     derivation = workflow.derive(selection)
+    at: list[DepthLike] = [*depth] if depth else []
     with live("report", talk.quiet) as progress:
         result = workflow.make_report(
             derivation,
             measure.depths,
-            depth=[*depth] if depth else None,
+            depth=at,
             command=_command_of(sys.argv[1:]),
             progress=progress,
             **measure.settings(),

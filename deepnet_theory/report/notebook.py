@@ -8,9 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report.figure import power
-from deepnet_theory.report.html import math, section_html, table
+from deepnet_theory.report.html import section_html, table
 from deepnet_theory.report.latex import equation
-from deepnet_theory.report.notation import formula_mathml
+from deepnet_theory.report.notation import formula_mathml, math
 from deepnet_theory.report.outline import sections
 from deepnet_theory.report.svg import Mark, Plot, Series, loglog
 
@@ -71,7 +71,7 @@ def cross(found: Any) -> Shown:
         ]
         for rule in names
     ]
-    lines = ["\t".join(["rule of"] + names), *("\t".join(row) for row in rows)]
+    lines = ["\t".join(["rule of", *names]), *("\t".join(row) for row in rows)]
     return Shown(table(["rule of ↓, stepped by →", *names], rows), "\n".join(lines))
 
 

@@ -1,0 +1,77 @@
+"""The notebooks run, end in asserts, and carry no timings, paths, warnings or own mathematics."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+ALLOWED = {"deepnet_theory", "sympy", "torch", "collections", "dataclasses"}
+
+
+def read(path: Path) -> object:
+    return nbformat.read(path, as_version=4)
+
+
+def code_of(notebook: object) -> list[str]:
+    return [c.source for c in notebook.cells if c.cell_type == "code"]  # type: ignore[attr-defined]
+
+
+def test_there_are_enough() -> None:
+    assert len(NOTEBOOKS) >= 6
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_committed_outputs_are_clean(path: Path) -> None:
+    notebook = read(path)
+    for cell in notebook.cells:  # type: ignore[attr-defined]
+        if cell.cell_type != "code":
+            continue
+        assert cell.execution_count is not None, "commit it with its outputs"
+        for output in cell.outputs:
+            assert output.output_type != "error"
+            assert output.get("name") != "stderr"
+            shown = str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", ""))
+            assert not re.search(r"(/home/|/root/|/tmp/|[A-Z]:\\|Warning)", shown)
+            assert not re.search(r"\b\d+(\.\d+)? ?(s|ms|seconds)\b", shown)
+    assert any("image/svg+xml" in o.get("data", {}) or "text/html" in o.get("data", {})
+               for c in notebook.cells if c.cell_type == "code" for o in c.outputs)  # type: ignore[attr-defined]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_they_import_the_package_and_end_in_asserts(path: Path) -> None:
+    cells = code_of(read(path))
+    tree = ast.parse("\n".join(cells))
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        assert {n.split(".")[0] for n in names} <= ALLOWED
+        assert not isinstance(node, ast.FunctionDef), "mathematics belongs in the package"
+    assert any(isinstance(node, ast.Assert) for node in ast.parse(cells[-1]).body)
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_it_runs(path: Path) -> None:
+    notebook = read(path)
+    client = nbclient.NotebookClient(
+        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
+    )
+    client.execute()
+
+
+@pytest.mark.notebooks
+def test_a_failing_assert_is_seen() -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("assert 1 == 2")])
+    with pytest.raises(nbclient.exceptions.CellExecutionError):
+        nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
