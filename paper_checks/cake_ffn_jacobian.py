@@ -24,17 +24,23 @@ def check(context: Context) -> tuple[Finding, ...]:
         x = torch.randn(d, generator=g, dtype=torch.float64)
         W = torch.randn(d, m, generator=g, dtype=torch.float64)
         V = torch.randn(m, d, generator=g, dtype=torch.float64)
-        gx, gW, gV = torch.autograd.functional.jacobian(lambda x, W, V: alpha * x + torch.relu(x @ W) @ V, (x, W, V))
+        gx, gW, gV = torch.autograd.functional.jacobian(
+            lambda x, W, V: alpha * x + torch.relu(x @ W) @ V, (x, W, V)
+        )
         R = [float(sum(x[j] * W[j, k] for j in range(d)) > 0) for k in range(m)]
         for i in range(d):
             for j in range(d):
-                value = (alpha if i == j else 0.0) + sum(float(W[j, k] * V[k, i]) * R[k] for k in range(m))
+                value = (alpha if i == j else 0.0) + sum(
+                    float(W[j, k] * V[k, i]) * R[k] for k in range(m)
+                )
                 worst[INPUT] = max(worst[INPUT], abs(float(gx[i, j]) - value))
                 for k in range(m):
                     hidden = sum(float(x[n] * W[n, k]) for n in range(d)) * R[k]
                     about, value = (OUTER, hidden) if i == j else (CROSS, 0.0)
                     worst[about] = max(worst[about], abs(float(gV[i, k, j]) - value))
-                    worst[INNER] = max(worst[INNER], abs(float(gW[i, j, k]) - float(x[j] * V[k, i]) * R[k]))
+                    worst[INNER] = max(
+                        worst[INNER], abs(float(gW[i, j, k]) - float(x[j] * V[k, i]) * R[k])
+                    )
     return tuple(proved(k, v < 1e-12, f"largest difference {v:.1e}") for k, v in worst.items())
 
 

@@ -25,22 +25,51 @@ def check(context: Context) -> tuple[Finding, ...]:
     rows, over = [], []
     for width in context.pick((16, 64), (16, 64, 128)):
         for n in context.pick((1, 16), (1, 16, 128)):
-            trial = Trial(Selection(optimizer="sgd"), DEEPNORM, {"N": n}, settings(context, width=width, seeds=4))
+            trial = Trial(
+                Selection(optimizer="sgd"),
+                DEEPNORM,
+                {"N": n},
+                settings(context, width=width, seeds=4),
+            )
             squares = {}
             for p, d in trial.parameters():
                 if d.role.value == "scaled":
-                    squares[d.layer, d.kind] = squares.get((d.layer, d.kind), 0) + norms(p.detach()).double() ** 2
-            found = torch.stack([v for (_, kind), v in squares.items() if kind == "ffn"]).sqrt().mean(0)
+                    squares[d.layer, d.kind] = (
+                        squares.get((d.layer, d.kind), 0) + norms(p.detach()).double() ** 2
+                    )
+            found = (
+                torch.stack([v for (_, kind), v in squares.items() if kind == "ffn"]).sqrt().mean(0)
+            )
             predicted = float((8 * n) ** -0.25 * (2 * 2 * width * 4 * width / (5 * width)) ** 0.5)
-            rows.append({"width": width, "N": n, "norm": float(found.mean()), "scalar": float(size.subs(N, n))})
+            rows.append(
+                {
+                    "width": width,
+                    "N": n,
+                    "norm": float(found.mean()),
+                    "scalar": float(size.subs(N, n)),
+                }
+            )
             over.append((found / predicted).numpy())
     import numpy as np
 
     ratio = mean(np.concatenate(over))
     return (
-        proved(SCALARS, float(size.subs(N, 1000)) < 0.16 and sp.diff(size, N).is_negative, f"{float(size.subs(N, 1000)):.3f} at N = 1000, falling"),
-        proved(SHALLOW, float(size.subs(N, 100)) < 0.1, f"{float(size.subs(N, 100)):.3f} at N = 100, {float(size.subs(N, 1)):.3f} at N = 1"),
-        seen(MATRICES, all(r["norm"] < 1 for r in rows), f"feed-forward matrices: {min(r['norm'] for r in rows):.1f} to {max(r['norm'] for r in rows):.1f}", rows=rows),
+        proved(
+            SCALARS,
+            float(size.subs(N, 1000)) < 0.16 and sp.diff(size, N).is_negative,
+            f"{float(size.subs(N, 1000)):.3f} at N = 1000, falling",
+        ),
+        proved(
+            SHALLOW,
+            float(size.subs(N, 100)) < 0.1,
+            f"{float(size.subs(N, 100)):.3f} at N = 100, {float(size.subs(N, 1)):.3f} at N = 1",
+        ),
+        seen(
+            MATRICES,
+            all(r["norm"] < 1 for r in rows),
+            f"feed-forward matrices: {min(r['norm'] for r in rows):.1f} to {max(r['norm'] for r in rows):.1f}",
+            rows=rows,
+        ),
         within(CORRECTED, ratio, 0.97, 1.03, "measured over predicted"),
     )
 

@@ -68,8 +68,13 @@ def check(context: Context) -> tuple[Finding, ...]:
         exponent(ENCODER, worst("encoder", "M"), 0.0, what="encoder stepped alone: exponent in M"),
         seen(STEP, ratio <= 1, f"largest ‖ΔF‖ over the bound of Theorem 4.3: {ratio:.2f}"),
         exponent(
-            LEVEL, worst("encoder", "M"), -0.75, (("published", 0.0), ("worst case", 0.25)), 0.15,
-            what="encoder stepped alone: exponent in M", over_decoder=part,
+            LEVEL,
+            worst("encoder", "M"),
+            -0.75,
+            (("published", 0.0), ("worst case", 0.25)),
+            0.15,
+            what="encoder stepped alone: exponent in M",
+            over_decoder=part,
         ),
     )
 

@@ -15,9 +15,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The residual sublayers of built stacks counted (no weights are drawn)."""
     from paper_checks._cake_findings import proved
 
-    counts = {
-        split: _count(*split) for split in ((500, 500), (1000, 0), (9, 1), (1, 9), (3, 7))
-    }
+    counts = {split: _count(*split) for split in ((500, 500), (1000, 0), (9, 1), (1, 9), (3, 7))}
     return (
         proved(HALF, counts[500, 500] == 2500, f"counted {counts[500, 500]}"),
         proved(DECODER, counts[1000, 0] == 2500, f"counted {counts[1000, 0]}"),

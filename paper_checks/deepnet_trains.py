@@ -3,12 +3,13 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-STUCK, TRAINS, THOUSAND, HUNDRED, CORRECTED = (
+STUCK, TRAINS, THOUSAND, HUNDRED, ANY_RATE, CORRECTED = (
     "plain Post-LN of 24 layers, no warm-up: no better than byte frequencies",
     "DeepNorm of 24 layers, same data, seed and rate: below byte frequencies",
     "1,000 layers: a training step with finite loss and gradients, output moved as little as at 10",
-    "the same gap at 100 layers within the same steps",
-    "at 100 layers in these few steps neither leaves byte frequencies",
+    "100 layers, Adam at 10⁻³: DeepNorm trains where plain Post-LN does not",
+    "100 layers, Adam at 3·10⁻³, which 24 layers bear: DeepNorm trains",
+    "100 layers need the lower rate, as an update that grows as N^{1/2} says",
 )
 
 
@@ -28,27 +29,62 @@ def check(context: Context) -> tuple[Finding, ...]:
     steps, tail = context.pick((110, 30), (400, 60))
     curves = {}
     for seed in context.pick((0,), (0, 1)):
-        for name, constants in (("plain", model_constants(24, 1.0, 1.0)), ("DeepNorm", deepnorm(24))):
+        for name, constants in (
+            ("plain", model_constants(24, 1.0, 1.0)),
+            ("DeepNorm", deepnorm(24)),
+        ):
             losses, _ = train(constants, steps, 3e-3, seed=context.seed + seed, batch=4)
             curves[name, seed] = losses
     end = {k: sum(v[-tail:]) / tail for k, v in curves.items()}
     plain = [v for (n, _), v in end.items() if n == "plain"]
     deep = [v for (n, _), v in end.items() if n == "DeepNorm"]
     one, ten = (_one_step(layers) for layers in context.pick((1000, 10), (1000, 10)))
-    shown = {f"{n}, seed {s}": [round(sum(v[i : i + 10]) / 10, 3) for i in range(0, len(v) - 9, max(10, len(v) // 10))] for (n, s), v in curves.items()}
+    shown = {
+        f"{n}, seed {s}": [
+            round(sum(v[i : i + 10]) / 10, 3) for i in range(0, len(v) - 9, max(10, len(v) // 10))
+        ]
+        for (n, s), v in curves.items()
+    }
     findings = [
-        seen(STUCK, min(plain) > frequency - 0.05, f"final loss {[round(p, 3) for p in plain]} nats, byte frequencies {frequency:.3f}", curves=shown),
-        seen(TRAINS, max(deep) < frequency - 0.15, f"final loss {[round(p, 3) for p in deep]} nats", steps=steps),
-        seen(THOUSAND, all(map(math.isfinite, (*one, *ten))) and 0.2 < one[1] / ten[1] < 5, f"loss {one[0]:.3f}, ‖ΔF‖/η of one SGD step {one[1]:.3g} at 1,000 layers and {ten[1]:.3g} at 10"),
+        seen(
+            STUCK,
+            min(plain) > frequency - 0.05,
+            f"final loss {[round(p, 3) for p in plain]} nats, byte frequencies {frequency:.3f}",
+            curves=shown,
+        ),
+        seen(
+            TRAINS,
+            max(deep) < frequency - 0.15,
+            f"final loss {[round(p, 3) for p in deep]} nats",
+            steps=steps,
+        ),
+        seen(
+            THOUSAND,
+            all(map(math.isfinite, (*one, *ten))) and 0.2 < one[1] / ten[1] < 5,
+            f"loss {one[0]:.3f}, ‖ΔF‖/η of one SGD step {one[1]:.3g} at 1,000 layers and {ten[1]:.3g} at 10",
+        ),
     ]
     if context.full:
         hundred = {}
-        for name, constants in (("plain", model_constants(100, 1.0, 1.0)), ("DeepNorm", deepnorm(100))):
-            losses, _ = train(constants, 250, 3e-3, seed=context.seed, batch=4)
+        for name, constants in (
+            ("plain", model_constants(100, 1.0, 1.0)),
+            ("DeepNorm", deepnorm(100)),
+        ):
+            losses, _ = train(constants, 300, 1e-3, seed=context.seed, batch=4)
             hundred[name] = sum(losses[-50:]) / 50
+        fast, _ = train(deepnorm(100), 250, 3e-3, seed=context.seed, batch=4)
+        end_fast = sum(fast[-50:]) / 50
         gap = hundred["plain"] - hundred["DeepNorm"]
-        findings.append(seen(HUNDRED, gap > 0.15, f"after 250 steps: {({k: round(v, 3) for k, v in hundred.items()})}"))
-        findings.append(seen(CORRECTED, min(hundred.values()) > frequency - 0.1, f"byte frequencies {frequency:.3f}"))
+        shown = {k: round(v, 3) for k, v in hundred.items()}
+        findings += [
+            seen(HUNDRED, gap > 0.15, f"Adam at 10⁻³, after 300 steps: {shown} nats"),
+            seen(
+                ANY_RATE,
+                end_fast < frequency - 0.15,
+                f"Adam at 3·10⁻³, after 250 steps: {end_fast:.3f} nats",
+            ),
+            seen(CORRECTED, hundred["DeepNorm"] < end_fast - 0.15, "the same measurements"),
+        ]
     return tuple(findings)
 
 
@@ -92,7 +128,8 @@ CLAIM = Claim(
         Ruling(STUCK, Verdict.SUPPORTED),
         Ruling(TRAINS, Verdict.SUPPORTED),
         Ruling(THOUSAND, Verdict.SUPPORTED),
-        Ruling(HUNDRED, Verdict.REFUTED),
+        Ruling(HUNDRED, Verdict.SUPPORTED),
+        Ruling(ANY_RATE, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding="pending",

@@ -17,7 +17,13 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
     from torch import nn
 
-    from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
+    from deepnet_theory.runtime import (
+        Architecture,
+        Constants,
+        PartConstants,
+        SublayerConstants,
+        build,
+    )
     from paper_checks._cake_findings import seen
 
     def constants(dropout: float) -> Constants:
@@ -35,7 +41,9 @@ def check(context: Context) -> tuple[Finding, ...]:
             self.attention = nn.MultiheadAttention(d, heads, batch_first=True)
             self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
             self.dropout1, self.dropout2 = nn.Dropout(p), nn.Dropout(p)
-            self.ffn = nn.Sequential(nn.Linear(d, hidden), nn.ReLU(), nn.Dropout(p), nn.Linear(hidden, d))
+            self.ffn = nn.Sequential(
+                nn.Linear(d, hidden), nn.ReLU(), nn.Dropout(p), nn.Linear(hidden, d)
+            )
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             kept = x
@@ -58,42 +66,72 @@ def check(context: Context) -> tuple[Finding, ...]:
                     if p.dim() == 1:
                         p.add_(0.3 * torch.randn(p.shape, generator=g, dtype=p.dtype))
             note = NoteLayer(16, 64, 4, 0.1).double().eval()
-            reference = nn.TransformerEncoderLayer(16, 4, 64, 0.1, batch_first=True, dtype=torch.float64).eval()
+            reference = nn.TransformerEncoderLayer(
+                16, 4, 64, 0.1, batch_first=True, dtype=torch.float64
+            ).eval()
             with torch.no_grad():
                 for layer, linear1, linear2, own in (
                     (note, note.ffn[0], note.ffn[3], note.attention),
                     (reference, reference.linear1, reference.linear2, reference.self_attn),
                 ):
                     b = attention.branch
-                    own.in_proj_weight.copy_(torch.cat([b.query.weight, b.key.weight, b.value.weight]))
+                    own.in_proj_weight.copy_(
+                        torch.cat([b.query.weight, b.key.weight, b.value.weight])
+                    )
                     own.in_proj_bias.copy_(torch.cat([b.query.bias, b.key.bias, b.value.bias]))
-                    own.out_proj.weight.copy_(b.output.weight), own.out_proj.bias.copy_(b.output.bias)
-                    linear1.weight.copy_(ffn.branch.fc1.weight), linear1.bias.copy_(ffn.branch.fc1.bias)
-                    linear2.weight.copy_(ffn.branch.fc2.weight), linear2.bias.copy_(ffn.branch.fc2.bias)
-                    for target, source in ((layer.norm1, attention.norms[0]), (layer.norm2, ffn.norms[0])):
+                    (
+                        own.out_proj.weight.copy_(b.output.weight),
+                        own.out_proj.bias.copy_(b.output.bias),
+                    )
+                    (
+                        linear1.weight.copy_(ffn.branch.fc1.weight),
+                        linear1.bias.copy_(ffn.branch.fc1.bias),
+                    )
+                    (
+                        linear2.weight.copy_(ffn.branch.fc2.weight),
+                        linear2.bias.copy_(ffn.branch.fc2.bias),
+                    )
+                    for target, source in (
+                        (layer.norm1, attention.norms[0]),
+                        (layer.norm2, ffn.norms[0]),
+                    ):
                         target.weight.copy_(source.gain), target.bias.copy_(source.bias)
                 x = torch.randn(3, length, 16, generator=g, dtype=torch.float64)
                 built = model.body(x)
                 worst["note"] = max(worst["note"], float((note(x) - built).abs().max()))
                 worst["torch"] = max(worst["torch"], float((reference(x) - built).abs().max()))
     # with everything dropped the layer is norm(norm(x)); with a dropped identity it would be constant
-    dropped = build(constants(0.999999), generator=torch.Generator().manual_seed(3), dtype=torch.float64).train()
+    dropped = build(
+        constants(0.999999), generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    ).train()
     x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     identity = torch.nn.functional.layer_norm(torch.nn.functional.layer_norm(x, (16,)), (16,))
     with torch.no_grad():
         rest = float((dropped.body(x) - identity).abs().max())
-    half = build(constants(0.5), generator=torch.Generator().manual_seed(3), dtype=torch.float64).train()
+    half = build(
+        constants(0.5), generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    ).train()
     with torch.no_grad():
         torch.manual_seed(context.seed)
         residual = next(half.residuals())
         branch = residual.branch.eval()(x)
-        draws = torch.stack([residual.dropout(branch) for _ in range(context.pick(4000, 40000))]).mean(0)
+        draws = torch.stack(
+            [residual.dropout(branch) for _ in range(context.pick(4000, 40000))]
+        ).mean(0)
         bias = float((draws - branch).norm() / branch.norm())
     return (
         seen(EQUAL, worst["note"] < 1e-12, f"largest difference {worst['note']:.1e} in float64"),
         seen(TORCH, worst["torch"] < 1e-12, f"largest difference {worst['torch']:.1e} in float64"),
-        seen(DROPOUT, bias < 0.05, f"mean over masks differs from the branch by {bias:.3f} of its length"),
-        seen(MAIN, rest > 0.1, f"with all of the dropped path gone the output is the normalised identity to {rest:.1e}: the identity is not what is dropped"),
+        seen(
+            DROPOUT,
+            bias < 0.05,
+            f"mean over masks differs from the branch by {bias:.3f} of its length",
+        ),
+        seen(
+            MAIN,
+            rest > 0.1,
+            f"with all of the dropped path gone the output is the normalised identity to {rest:.1e}: the identity is not what is dropped",
+        ),
         seen(INNER, rest < 1e-4, "the same measurement"),
     )
 

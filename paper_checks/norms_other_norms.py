@@ -18,7 +18,18 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Built stacks with their norms replaced: stream, cosines, token lengths, correlation."""
     from deepnet_theory.numeric.trace import correlation
     from paper_checks._cake_findings import seen
-    from paper_checks._cake_measure import PLAIN, OtherNorm, cosines, norm_trial, np, power, rate, settings, stream, torch
+    from paper_checks._cake_measure import (
+        PLAIN,
+        OtherNorm,
+        cosines,
+        norm_trial,
+        np,
+        power,
+        rate,
+        settings,
+        stream,
+        torch,
+    )
 
     layers = context.pick(32, 128)
     free = settings(context, data="gaussian:0", seeds=context.pick(16, 32), batch=2)
@@ -34,18 +45,46 @@ def check(context: Context) -> tuple[Finding, ...]:
         lengths = text[-1].norm(dim=-1).flatten(1)
         spread[kind] = float((lengths.std(1) / lengths.mean(1)).mean())
         rho[kind] = float(correlation(text[-1]).mean())
-        x = torch.randn(1, 2, 8, 16, generator=torch.Generator().manual_seed(context.seed), dtype=torch.float64)
+        x = torch.randn(
+            1, 2, 8, 16, generator=torch.Generator().manual_seed(context.seed), dtype=torch.float64
+        )
         y = x.clone()
         y[:, :, 1:] += 1.0
         norm = OtherNorm(kind)
         leak[kind] = float((norm(x)[:, :, 0] - norm(y)[:, :, 0]).abs().max())
     return (
-        seen(GROWTH, all(abs(v.estimate - 0.5) < 0.15 and v.high < 0.75 for v in growth.values()), f"exponents in t: {({k: round(v.estimate, 3) for k, v in growth.items()})}"),
-        seen(DECAY, all(v.high < -0.03 for v in decay.values()), f"log cos(x_t, x_0) per sublayer: {({k: round(v.estimate, 3) for k, v in decay.items()})}"),
-        seen(TOKENS, max(spread.values()) < 0.01, f"spread of token lengths, text, relative: {({k: round(v, 3) for k, v in spread.items()})}"),
-        seen(CORRELATED, all(abs(rho[k] - rho["layer"]) < 0.1 for k in ("batch", "instance")), f"mean cosine between tokens after 8 layers of Post-Norm, text: {({k: round(v, 3) for k, v in rho.items()})}"),
-        seen(CAUSAL, max(leak.values()) < 1e-12, f"change of a token's norm when the others are moved: {({k: round(v, 3) for k, v in leak.items()})}"),
-        seen(CORRECTED, max(spread["layer"], spread["rms"], leak["layer"], leak["rms"]) < 1e-3 and min(spread["batch"], spread["instance"], leak["batch"], leak["instance"]) > 0.01 and max(rho["batch"], rho["instance"]) < rho["layer"] / 2, "the same measurements"),
+        seen(
+            GROWTH,
+            all(abs(v.estimate - 0.5) < 0.15 and v.high < 0.75 for v in growth.values()),
+            f"exponents in t: { ({k: round(v.estimate, 3) for k, v in growth.items()}) }",
+        ),
+        seen(
+            DECAY,
+            all(v.high < -0.03 for v in decay.values()),
+            f"log cos(x_t, x_0) per sublayer: { ({k: round(v.estimate, 3) for k, v in decay.items()}) }",
+        ),
+        seen(
+            TOKENS,
+            max(spread.values()) < 0.01,
+            f"spread of token lengths, text, relative: { ({k: round(v, 3) for k, v in spread.items()}) }",
+        ),
+        seen(
+            CORRELATED,
+            all(abs(rho[k] - rho["layer"]) < 0.1 for k in ("batch", "instance")),
+            f"mean cosine between tokens after 8 layers of Post-Norm, text: { ({k: round(v, 3) for k, v in rho.items()}) }",
+        ),
+        seen(
+            CAUSAL,
+            max(leak.values()) < 1e-12,
+            f"change of a token's norm when the others are moved: { ({k: round(v, 3) for k, v in leak.items()}) }",
+        ),
+        seen(
+            CORRECTED,
+            max(spread["layer"], spread["rms"], leak["layer"], leak["rms"]) < 1e-3
+            and min(spread["batch"], spread["instance"], leak["batch"], leak["instance"]) > 0.01
+            and max(rho["batch"], rho["instance"]) < rho["layer"] / 2,
+            "the same measurements",
+        ),
     )
 
 

@@ -1,0 +1,198 @@
+"""Negative controls of the layer cake, the norm note and the paper: the opposite is planted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from deepnet_theory import claims
+from deepnet_theory.spec.claim import Claim, Context
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.verdict import Verdict
+
+PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Claim]:
+    torch.set_num_threads(1)
+    return claims.claims()
+
+
+def found(claim: Claim) -> dict[str, Verdict]:
+    return {f.about: f.verdict for f in claim.check(Context())}
+
+
+def planted(claim: Claim, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    """Replace a function of the claim's own file."""
+    monkeypatch.setitem(claim.check.__globals__, name, value)
+
+
+def shared(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    """Replace a name of the measuring code, which the claims import when they run."""
+    import paper_checks._cake_measure as measure
+
+    monkeypatch.setattr(measure, name, value)
+
+
+def about(claim: Claim, words: str) -> str:
+    (one,) = (r.about for r in claim.recorded if words in r.about)
+    return one
+
+
+IDS = """cake-xavier-forward cake-softmax-lemma cake-norm-sqrt-d cake-scalar-derivatives
+cake-parameter-norm cake-update-bound cake-random-sign cake-last-layer cake-constants cake-step-size
+cake-ln-jacobian cake-ffn-moment cake-ffn-input cake-ffn-parameters cake-index-ranges cake-relu-mask
+cake-attention-bound cake-sequence-length cake-beta-squared cake-variance-additive cake-jacobian-one
+cake-exponential-decay cake-query-key-gain cake-loss-gradient cake-xavier-label cake-dimension-free
+norms-unroll norms-growth norms-width norms-tradeoff norms-postnorm-decay norms-other-norms
+norms-encoder-layer deepnet-decoder-only deepnet-encoder-decoder deepnet-encoder-decoder-bound
+deepnet-sublayers deepnet-constant-update deepnet-adam deepnet-trains deepnet-vector-parameters
+deepnet-200-48""".split()
+
+
+def test_every_claim_is_there_with_a_finding_of_its_own(known: dict[str, Claim]) -> None:
+    assert set(IDS) <= set(known)
+    texts = [known[name].finding for name in IDS]
+    assert len(set(texts)) == len(texts)
+    assert all(len(text.split()) >= 20 for text in texts)
+
+
+def test_assumed_stands_only_where_nothing_can_be_run(known: dict[str, Claim]) -> None:
+    own = [c for n, c in known.items() if n.startswith(("cake-", "norms-", "deepnet-"))]
+    assert [c.name for c in own if c.verdict() is Verdict.ASSUMED] == ["deepnet-200-48"]
+
+
+def test_a_wrong_count_of_sublayers_is_seen(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["deepnet-sublayers"]
+    planted(claim, monkeypatch, "_count", lambda n, m: 5 * (n + m) // 2)
+    verdicts = found(claim)
+    assert verdicts[about(claim, "decoder-only")] is PROVED
+    assert verdicts[about(claim, "2N + 3M")] is REFUTED
+
+
+def test_products_that_do_decay_with_r_squared_are_told_from_those_that_do_not(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["cake-random-sign"]
+
+    def scalar(_: Context, widths: Any, r: float, count: int, draws: int) -> torch.Tensor:
+        g = torch.Generator().manual_seed(0)
+        noise = 0.01 * torch.randn(len(widths), draws, generator=g, dtype=torch.float64)
+        return count / 2 * math.log((1 - r * r) / (1 + r * r)) + noise
+
+    planted(claim, monkeypatch, "_log_products", scalar)
+    verdicts = found(claim)
+    assert verdicts[about(claim, "magnitude of a product")] is SUPPORTED
+    assert verdicts[about(claim, "exp(−K r²/d)")] is REFUTED
+
+
+def test_gradients_that_do_decay_exponentially_are_seen(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["cake-exponential-decay"]
+
+    def signals(_: Any, __: Any, layers: int, given: Any) -> tuple[Any, Any]:
+        g = np.random.default_rng(0)
+        noise = np.exp(0.01 * g.standard_normal((2 * layers, given.seeds)))
+        decay = np.exp(-0.1 * np.arange(2 * layers)[::-1, None]) * noise
+        return decay, decay
+
+    shared(monkeypatch, "signals", signals)
+    verdicts = found(claim)
+    assert verdicts[about(claim, "DeepNorm at its constants")] is SUPPORTED
+    assert verdicts[about(claim, "all the way down")] is SUPPORTED
+    assert verdicts[about(claim, "does not grow with depth")] is REFUTED
+
+
+def test_an_update_that_grows_with_the_sequence_is_seen(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["cake-sequence-length"]
+
+    def summed(_: Any, __: Any, layers: int, given: Any) -> Any:
+        g = np.random.default_rng(given.tokens)
+        return np.exp(0.01 * g.standard_normal((given.seeds, given.tokens)))
+
+    shared(monkeypatch, "token_changes", summed)
+    verdicts = found(claim)
+    assert verdicts[about(claim, "grows with n")] is SUPPORTED
+    assert verdicts[about(claim, "exponent −1/2")] is REFUTED
+
+
+def test_aligned_branches_would_make_the_stream_grow_linearly(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["norms-growth"]
+
+    def stream(trial: Any) -> list[torch.Tensor]:
+        x = trial.inputs[0].double()
+        return [(t + 1) * x for t in range(2 * trial.depth["N"])]
+
+    shared(monkeypatch, "stream", stream)
+    verdicts = found(claim)
+    assert verdicts[about(claim, "grows as √t")] is REFUTED
+    assert verdicts[about(claim, "goes as t^{−1/2}")] is REFUTED
+
+
+@pytest.mark.slow
+def test_the_wrong_rule_is_not_constant_in_depth(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["deepnet-constant-update"]
+    shared(monkeypatch, "DEEPNORM", own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)"))
+    verdicts = found(claim)
+    assert verdicts[about(claim, "constant from 6 to 100")] is SUPPORTED  # Adam's own rule is
+    assert verdicts[about(claim, "under SGD is constant")] is REFUTED
+
+
+@pytest.mark.slow
+def test_one_learning_rate_for_all_parameters_is_not_balanced(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = known["deepnet-vector-parameters"]
+    own = claim.check.__globals__["_mended"]
+
+    class OneRate:
+        def __init__(self, derivation: Any) -> None:
+            self.selection = derivation.selection
+
+        def multipliers(self, _: str, **__: int) -> dict[str, float]:
+            return {}
+
+    planted(
+        claim, monkeypatch, "_mended", lambda c, d, depths, given: own(c, OneRate(d), depths, given)
+    )
+    assert found(claim)[about(claim, "divided by N")] is REFUTED
+
+
+def test_exchanged_index_ranges_disagree_with_the_derivative(known: dict[str, Claim]) -> None:
+    agrees = known["cake-index-ranges"].check.__globals__["_agrees"]
+    assert agrees(2, 3, swapped=False) and not agrees(2, 3, swapped=True)
+    assert agrees(3, 3, swapped=True)
+
+
+def test_a_planted_derivative_is_caught(known: dict[str, Claim]) -> None:
+    import sympy as sp
+
+    distance = known["cake-scalar-derivatives"].check.__globals__["_distance"]
+    x, v, w, a = sp.symbols("x v w alpha", positive=True)
+    f = (a + v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
+    right = sp.diff(f, v)
+    assert distance(f, right, v) < 1e-20
+    assert distance(f, right.subs(a - v * w, a + v * w), v) > 0.01 or distance(f, -right, v) > 1
+    assert distance(f, w * x / a, v) > 0.01  # the leading order is not the derivative
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cake-constants", "cake-ffn-jacobian", "cake-norm-sqrt-d", "norms-direct-sum", "norms-unroll"],
+)
+def test_the_quick_ones_are_as_recorded(known: dict[str, Claim], name: str) -> None:
+    assert claims.run(known[name], Context()).as_recorded
