@@ -172,17 +172,7 @@ class Derivation:
                 for s in self.steps
             ],
             "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
-            "consequences": [
-                {
-                    "name": c.name,
-                    "stack": c.part,
-                    "sublayer": c.sublayer,
-                    "value": str(c.value),
-                    "meaning": c.meaning,
-                    "remark": c.remark,
-                }
-                for c in self.consequences
-            ],
+            "consequences": self._consequences(),
             "predictions": [
                 {
                     "in": p.variable,
@@ -209,6 +199,14 @@ class Derivation:
         from deepnet_theory.report.latex import rule_latex
 
         return rule_latex(self)
+
+    def _consequences(self) -> dict[str, Any]:
+        """The consequences by part, kind of sublayer and name."""
+        result: dict[str, Any] = {}
+        for c in self.consequences:
+            kind = result.setdefault(c.part, {}).setdefault(c.sublayer, {})
+            kind[c.name] = {"value": str(c.value), "meaning": c.meaning, "remark": c.remark}
+        return result
 
     def to_json(self) -> str:
         """The derivation as JSON text."""
