@@ -203,6 +203,19 @@ def per_depth(
     return torch.stack(columns, dim=1).double().numpy()
 
 
+def many_per_depth(
+    net: Net, at: Sequence[int], s: Settings, quantities: dict[str, Callable[[Pass], Tensor]]
+) -> dict[str, np.ndarray]:
+    """Several quantities of the same backward passes: (seeds, depths) each."""
+    passes: dict[str, list[Tensor]] = {name: [] for name in quantities}
+    for depth in at:
+        p = backward(net.trial(depth, s))
+        for name, quantity in quantities.items():
+            passes[name].append(quantity(p))
+        del p
+    return {n: torch.stack(c, dim=1).double().numpy() for n, c in passes.items()}
+
+
 def squared_gradient(p: Pass) -> Tensor:
     """‖∇L‖² over all the matrices."""
     return sum((g.norm().double() ** 2 for g in p.gradients), torch.zeros(len(p.loss)))

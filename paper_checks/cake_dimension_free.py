@@ -26,7 +26,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         return updates(sgd, DEEPNORM, depths, settings(context, seeds=seeds, **chosen))
 
     widths, ratios, heads = (
-        context.pick((16, 32, 64), (16, 32, 64, 128, 256)),
+        context.pick((16, 32, 64), (16, 32, 64, 128)),
         (2.0, 4.0, 8.0),
         (1, 2, 4, 8),
     )
@@ -84,7 +84,7 @@ CLAIM = Claim(
     name="cake-dimension-free",
     source="Transformer layer cake (AI推公式), §5, first paragraph, answered by §5.1 to §5.3",
     statement="α = (2N)^{1/4} and β = (8N)^{−1/4} hold for matrices: they depend neither on d nor on m nor on the number of heads.",
-    conditions="built DeepNorm encoders under SGD, text; d = 16 to 256, m = 2d to 8d, 1 to 8 heads, 8 to 128 layers",
+    conditions="built DeepNorm encoders under SGD, text; d = 16 to 128, m = 2d to 8d, 1 to 8 heads, 8 to 128 layers",
     recorded=(
         Ruling(DEPTH, Verdict.SUPPORTED),
         Ruling(HEADS, Verdict.SUPPORTED),

@@ -95,7 +95,7 @@ CLAIM = Claim(
     name="cake-ffn-moment",
     source="Transformer layer cake (AI推公式), §5.1, E[z_i], E[z_i²], E‖z‖²",
     statement="E z_i = 0, E z_i² = α² + v²w², E‖z‖² = d(α² + v²w²), hence ‖z‖ ≈ √(d(α² + v²w²)).",
-    conditions="‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 256; built torch stacks with Xavier's variance at m = d and m = 4d",
+    conditions="‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 128; built torch stacks with Xavier's variance at m = d and m = 4d",
     recorded=(
         Ruling(MOMENT, Verdict.PROVED),
         Ruling(CENTRED, Verdict.PROVED),

@@ -56,7 +56,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                         if kind == "random"
                         else (power(depths, means), slack)
                     )
-    widths = context.pick((16, 32, 64), (16, 32, 64, 128, 256))
+    widths = context.pick((16, 32, 64), (16, 32, 64, 128))
     wide = np.array(
         [
             bound_ratio(sgd, DEEPNORM, 4, settings(context, dtype="float64", width=d), "gradient")[
@@ -149,7 +149,7 @@ CLAIM = Claim(
     name="cake-update-bound",
     source="Transformer layer cake (AI推公式), §4.2 and §5.3; DeepNet, arXiv 2203.00555, Theorem 4.2",
     statement="‖ΔF‖ ≤ Σ_{i=1}^{2N} √(v_i² + w_i²)/α · ‖θ_i* − θ_i‖.",
-    conditions="torch encoders, 4 to 128 layers, widths 16 to 256, text and Gaussian tokens; v = w = β, Δθ_i of the scaled matrices; ‖ΔF‖ of one token, to first order",
+    conditions="torch encoders, 4 to 128 layers, widths 16 to 128, text and Gaussian tokens; v = w = β, Δθ_i of the scaled matrices; ‖ΔF‖ of one token, to first order",
     recorded=(
         Ruling(SCALAR, Verdict.PROVED),
         Ruling(RANDOM, Verdict.SUPPORTED),

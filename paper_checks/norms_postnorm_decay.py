@@ -61,7 +61,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     fall = power(at, np.clip(pre[at], 1e-6, None).T)
     deep = {
         n: mean(cosines(norm_trial("post-ln", "layer", DEEPNORM, n, given))[-1])
-        for n in context.pick((4, 16, 32), (4, 16, 64, 256))
+        for n in context.pick((4, 16, 32), (4, 16, 64))
     }
     deepest = deep[max(deep)]
     return (
@@ -111,7 +111,7 @@ CLAIM = Claim(
     name="norms-postnorm-decay",
     source="Pre/Post norm note, §1, 'Reason', last paragraph; Su Jianlin, kexue.fm/archives/8620",
     statement="Each Norm of Post-Norm weakens the weight of the identity branch, so that Post-Norm stresses the residual branches.",
-    conditions="built encoders at initialisation, independent Gaussian tokens, width 32; plain Post-LN, Pre-LN, DeepNorm of 4 to 256 layers",
+    conditions="built encoders at initialisation, independent Gaussian tokens, width 32; plain Post-LN, Pre-LN, DeepNorm of 4 to 128 layers",
     recorded=(
         Ruling(WEIGHT, Verdict.PROVED),
         Ruling(HALF, Verdict.REFUTED),

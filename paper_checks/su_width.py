@@ -110,7 +110,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         row(ADAM, "adam"),
         row(LAMB, "lamb"),
         on_the_exponent(
-            INPUTS, [inputs], 1.0, [("absorbed", 0.0), ("number of parameters", 2.0)], 0.15
+            INPUTS, [inputs], 1.0, [("absorbed", 0.0), ("number of parameters", 2.0)], 0.25
         ),
         on_the_exponent(HEAD, [top], law, [("constant", 0.0)], 0.15),
     )

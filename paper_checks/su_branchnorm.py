@@ -1,0 +1,86 @@
+"""BranchNorm's factor, growing from 0 to 1, is the same mechanism."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks._sources import SU
+from paper_checks._verdicts import measured, proved
+
+ALGEBRA, START, END, BALANCED = (
+    "Norm(x + aF(x)) is DeepNorm with α = 1/a and λ = 1",
+    "a ≤ (2N)^{−1/2} keeps SGD's update bounded in depth",
+    "so does every a of the schedule, up to a = 1",
+    "an update under Adam needs a ~ 1/(2N); at a = (2N)^{−1/2} it grows as N^{1/2}",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """The residual equations compared; exponents at three points of the schedule."""
+    import sympy as sp
+    import torch
+
+    from paper_checks._stack import (
+        Net,
+        absolute_gradient,
+        depths,
+        exponent,
+        on_the_exponent,
+        per_depth,
+        settings,
+        squared_gradient,
+    )
+
+    a = sp.Symbol("a", positive=True)
+    x, f = (sp.Matrix(sp.symbols(f"{n}1:4", real=True)) for n in "xf")
+    branchnorm, deepnorm = x + a * f, x / a + f
+    parallel = sp.simplify(deepnorm * a - branchnorm) == sp.zeros(3, 1)
+    # a norm forgets a positive factor: it is enough that the two sums are parallel
+    trial = Net("5", "1").trial(4, settings(context, dtype="float64", seeds=2))
+    with torch.no_grad():
+        target = trial.output()
+        state = trial.inputs[-1]
+        for residual in trial.model.residuals():
+            state = residual.norms[0](state + 0.2 * residual.branch(state))
+    off = float((state - target).norm() / target.norm())
+    at = depths(context)
+    base = settings(context, seeds=16, width=64)
+    start = exponent(
+        "a = (2N)^-1/2", at, per_depth(Net("(2*N)**(1/2)", "1"), at, base, squared_gradient)
+    )
+    end = exponent("a = 1", at, per_depth(Net(), at, base, absolute_gradient))
+    adam = exponent(
+        "a = (2N)^-1/2", at, per_depth(Net("(2*N)**(1/2)", "1"), at, base, absolute_gradient)
+    )
+    return (
+        proved(
+            ALGEBRA,
+            bool(parallel) and off < 1e-4,
+            f"the sums are parallel; stacks agree within {off:.0e} (LN's ε)",
+        ),
+        on_the_exponent(START, [start], 0.0, [("linear growth", 1.0)], 0.1),
+        measured(
+            END,
+            end.interval.low < 0.25,
+            f"at a = 1 Adam's increment has the exponent {end}",
+            {"measured": end.to_dict(), "seed": context.seed},
+        ),
+        on_the_exponent(BALANCED, [adam], 0.5, [("constant", 0.0)], 0.1),
+    )
+
+
+CLAIM = Claim(
+    name="su-branchnorm",
+    source=f"{SU}, reply of 2023-07 on BranchNorm (arXiv 2305.02790)",
+    statement="BranchNorm, Norm(x + aF(x)) with a growing linearly from 0 to 1, is the same mechanism as DeepNet's α.",
+    conditions="post-LN encoder, λ = 1, a = (2N)^{−1/2} and a = 1, 12 to 256 layers",
+    recorded=(
+        Ruling(ALGEBRA, Verdict.PROVED),
+        Ruling(START, Verdict.SUPPORTED),
+        Ruling(END, Verdict.REFUTED),
+        Ruling(BALANCED, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding="pending",
+    counterexample="pending",
+    corrected="pending",
+    check=check,
+    seconds=8,
+)
