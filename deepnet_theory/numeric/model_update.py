@@ -25,8 +25,6 @@ RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's roundi
 LINEAR = 0.01  # the second-order part is kept under this
 WIDE = 30.0  # how many times more or less is accepted where the step is linear
 ATTEMPTS = 6
-LAYERS_DRAWN = 256  # a shallow stack's weights are drawn again until so many layers were drawn …
-MOST_DRAWS = 8  # … or so many times
 
 Chosen = Callable[[Description], bool]
 
@@ -36,7 +34,7 @@ class ModelUpdate:
     r"""One measured step at one depth; per-seed values as tuples.
 
     ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
-    over the width, averaged over tokens and over draws of the branch weights;
+    over the width, averaged over tokens and over a seed's draws of data and weights;
     ``first_draw`` the same of the first draw alone, to which the losses belong.
     ``second_order`` is the part of ΔF that is not linear in η, rounding included;
     ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value became infinite or NaN.
@@ -67,14 +65,6 @@ class ModelUpdate:
         }
 
 
-def draws_at(depth: Depth) -> int:
-    """How often the branch weights of a depth are drawn: the noise of shallow stacks is larger.
-
-    It depends on the depth alone, so that a depth's values are the same in every list.
-    """
-    return min(max(LAYERS_DRAWN // sum(depth.values()), 1), MOST_DRAWS)
-
-
 def measure_model_update(
     selection: Selection,
     rule: Rule,
@@ -92,7 +82,7 @@ def measure_model_update(
 
     .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
 
-    is half of it. Each of the ``draws`` draws the branch weights anew for the same data.
+    is half of it. Each of the ``draws`` has data and weights of its own.
     ``chosen`` restricts the step to some of the parameters: a share of ΔF.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from deepnet_theory.numeric.depths import Depth
-from deepnet_theory.numeric.model_update import FIRST_ETA, draws_at, measure_model_update
+from deepnet_theory.numeric.model_update import FIRST_ETA, measure_model_update
 from deepnet_theory.numeric.progress import Progress, silent
 from deepnet_theory.numeric.record import Record
 from deepnet_theory.numeric.settings import Settings
@@ -76,7 +76,7 @@ def measure_power(
                     depth,
                     together,
                     eta=record.next_eta(depth) or FIRST_ETA,
-                    draws=draws_at(depth),
+                    draws=settings.draws,
                 )
                 record.updates[str(depth)] = update
                 columns.append(update.values)

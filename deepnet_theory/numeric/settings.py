@@ -23,7 +23,8 @@ class Settings:
 
     ``step`` says which parameters move: the branch ``matrices`` alone, of which the published
     rules speak, or ``all`` parameters of the branches and norms (embeddings and head stay).
-    ``data`` is ``text`` or ``gaussian:RHO``, tokens of pairwise correlation RHO.
+    ``data`` is ``text`` or ``gaussian:RHO``, tokens of pairwise correlation RHO. A seed's value
+    is the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
 
     Raises :class:`InputError` that restates the first bad value.
     """
@@ -39,10 +40,18 @@ class Settings:
     device: str = "auto"
     dtype: str = "float32"
     seed: int = 0
+    draws: int = 4
     ffn_ratio: float = 4.0
 
     def __post_init__(self) -> None:
-        for name, least in (("width", 2), ("heads", 1), ("tokens", 1), ("batch", 1), ("seeds", 2)):
+        for name, least in (
+            ("width", 2),
+            ("heads", 1),
+            ("tokens", 1),
+            ("batch", 1),
+            ("seeds", 2),
+            ("draws", 1),
+        ):
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= 2**20:
                 raise InputError(f"{name} {value!r} is not a whole number of {least} or more")

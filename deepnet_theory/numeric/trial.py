@@ -46,13 +46,13 @@ class Batch:
         return Batch(inputs, torch.cat([self.targets, self.targets[:1]]))
 
 
-def draw_batch(settings: Settings, seeds: int, parts: int) -> Batch:
-    """The data of all seeds: the same at every depth and for every rule.
+def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Batch:
+    """The data of all seeds in one draw: the same at every depth and for every rule.
 
     Text: consecutive windows, one a part, and the next byte of the last one as target.
     Gaussian: independent tokens for each part, and random targets.
     """
-    generator = generator_for(settings.seed, "data")
+    generator = generator_for(settings.seed, f"data {draw}")
     shape = (seeds, settings.batch, settings.tokens)
     if settings.correlation is None:
         windows = text_windows(
@@ -77,8 +77,8 @@ class Trial:
     """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
 
     Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
-    same ones at every depth; branch weights are drawn anew at each depth, and again for each
-    ``draw``. With ``twin`` one more seed is added, a copy of the first.
+    same ones at every depth; branch weights are drawn anew at each depth. All of them are drawn
+    again for each ``draw``. With ``twin`` one more seed is added, a copy of the first.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Trial:
         self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
         drawn = settings.seeds if seeds is None else seeds
         self.seeds = drawn + twin
-        self.batch = draw_batch(settings, drawn, len(selection.the_stack.parts))
+        self.batch = draw_batch(settings, drawn, len(selection.the_stack.parts), draw)
         if twin:
             self.batch = self.batch.with_twin()
         self.model: Model = build(
@@ -120,7 +120,7 @@ class Trial:
         are beside them.
         """
         seed, device = self.settings.seed, self.settings.torch_device
-        outer = generator_for(seed, "embedding and head", device)
+        outer = generator_for(seed, f"embedding and head {draw}", device)
         inner = generator_for(seed, f"branches {depth_key(self.depth)} {draw}", device)
         for parameter, d in described(self.model):
             if d.is_matrix:

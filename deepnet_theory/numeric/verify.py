@@ -20,7 +20,6 @@ from deepnet_theory.numeric.model_update import (
     FIRST_ETA,
     LINEAR,
     ModelUpdate,
-    draws_at,
     measure_model_update,
 )
 from deepnet_theory.numeric.probe import Probe
@@ -199,14 +198,14 @@ def _measure(
         if key not in record.updates:
             eta = record.next_eta(depth) or FIRST_ETA
             record.updates[key] = measure_model_update(
-                selection, rule, depth, settings, eta=eta, draws=draws_at(depth)
+                selection, rule, depth, settings, eta=eta, draws=settings.draws
             )
         probe = Probe(selection, rule, depth, settings, record.updates[key])
         for plan in plans:
             share = plan.prediction.share
             if share != ALL and key not in record.samples.setdefault(plan.key, {}):
                 record.samples[plan.key][key] = probe.share(
-                    share_of(share), draws_at(depth)
+                    share_of(share), settings.draws
                 ).tolist()
         done += cost
         if keys:

@@ -42,4 +42,4 @@ def depths(*numbers):
     return [{"N": n} for n in numbers]
 
 
-SMALL = Settings(width=16, heads=2, tokens=8, seeds=3)
+SMALL = Settings(width=16, heads=2, tokens=8, seeds=3, draws=2)

@@ -16,7 +16,7 @@ from deepnet_theory.spec.errors import InputError
         ("tokens", 0), ("batch", 0), ("seeds", 1), ("seeds", None), ("activation", "tanh"),
         ("step", "vectors"), ("data", "images"), ("data", "gaussian"), ("data", "gaussian:"),
         ("data", "gaussian:1.5"), ("data", "gaussian:-0.1"), ("data", "gaussian:nan"),
-        ("device", "tpu"), ("dtype", "bfloat16"), ("seed", -1), ("seed", 1.5),
+        ("device", "tpu"), ("dtype", "bfloat16"), ("draws", 0), ("seed", -1), ("seed", 1.5),
         ("ffn_ratio", 0), ("ffn_ratio", math.nan), ("ffn_ratio", math.inf), ("ffn_ratio", 0.001),
     ],
 )  # fmt: skip

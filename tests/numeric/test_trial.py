@@ -33,12 +33,15 @@ def test_seeds_are_paired_across_depths_and_rules(adam):
     assert not torch.equal(ours, theirs)
 
 
-def test_draws_change_branch_weights_alone(adam):
+def test_every_draw_has_data_and_weights_of_its_own_which_depths_share(adam):
     a = Trial(adam, rule("adam"), {"N": 2}, SMALL)
     b = Trial(adam, rule("adam"), {"N": 2}, SMALL, draw=1)
-    assert torch.equal(a.inputs[0], b.inputs[0])
-    assert torch.equal(by_role(a)[Role.HEAD][0], by_role(b)[Role.HEAD][0])
-    assert not torch.equal(by_role(a)[Role.SCALED][0], by_role(b)[Role.SCALED][0])
+    c = Trial(adam, rule("adam"), {"N": 3}, SMALL, draw=1)
+    for role in (Role.HEAD, Role.SCALED):
+        assert not torch.equal(by_role(a)[role][0], by_role(b)[role][0])
+    assert not torch.equal(a.inputs[0], b.inputs[0])
+    assert torch.equal(b.inputs[0], c.inputs[0])
+    assert torch.equal(by_role(b)[Role.HEAD][0], by_role(c)[Role.HEAD][0])
 
 
 def test_text_targets_are_the_next_bytes(adam):
@@ -91,7 +94,7 @@ def test_weights_are_the_builders_own(adam):
         constants_for(adam, rule("adam"), {"N": 2}, SMALL),
         seeds=SMALL.seeds,
         generator=generator_for(0, "branches 2 0"),
-        embedding_generator=generator_for(0, "embedding and head"),
+        embedding_generator=generator_for(0, "embedding and head 0"),
         trainable_vectors=False,
     )
     ours = dict(trial.model.named_parameters())

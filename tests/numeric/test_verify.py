@@ -74,10 +74,10 @@ def test_real_optimizer_is_stepped_at_both_ends(adam):
     assert [r["depth"] for r in rows] == [{"N": 2}, {"N": 6}]
     assert all(r["difference"] < 0.01 for r in rows)
     # planted: an expression that is not the optimizer's is seen
-    wrong = verify(
-        Selection(optimizer="adafactor"), rule("adam"), predictions("adam", "adam"),
-        depths(2, 4), SMALL,
-    )  # fmt: skip
+    planted = Selection(optimizer="adam")
+    expression = replace(planted.the_optimizer, update="-eta*g/rms(g)")
+    vars(planted)["the_optimizer"] = expression
+    wrong = verify(planted, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL)
     assert all(r["difference"] > 0.01 for r in wrong.checks["reference"])
 
 

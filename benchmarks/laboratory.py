@@ -1,0 +1,232 @@
+"""The laboratory against what a user would write, against mup, and against its own floor.
+
+    python benchmarks/laboratory.py [--quick]
+
+Width 64, 8 seeds, 32 tokens, 8 to 256 layers, Adam; every ratio from interleaved runs on one
+machine with equal threads, medians of five. The table goes to standard output and to
+``benchmarks/results/laboratory.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from deepnet_theory.numeric.model_update import LINEAR, measure_model_update
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.spec.constants import write_text
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+
+ADAM = Selection(optimizer="adam")
+RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")  # Su's rule, for realistic sizes
+SETTINGS = Settings(width=64, heads=4, tokens=32, seeds=8)
+ETA = 2.0**-16
+RESULTS = Path(__file__).parent / "results" / "laboratory.md"
+
+
+def laboratory(layers: int) -> None:
+    """All seeds in one stack, the step fused into the backward pass, linearity checked."""
+    found = measure_model_update(ADAM, RULE, {"N": layers}, SETTINGS, eta=ETA)
+    assert found.second_order < LINEAR, found
+
+
+def encoder(layers: int) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
+    stack = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    for p in stack.parameters():
+        if p.dim() == 2:
+            nn.init.xavier_normal_(p)
+    return stack
+
+
+def plain_loop(layers: int) -> None:
+    """What a user would write: one seed after another with torch's own parts."""
+    for seed in range(8):
+        torch.manual_seed(seed)
+        embedding, head = nn.Embedding(256, 64), nn.Linear(64, 256, bias=False)
+        tokens, targets = torch.randint(256, (2, 1, 32))
+        stack = encoder(layers)
+        optimizer = torch.optim.Adam(stack.parameters(), lr=ETA)
+        x = embedding(tokens).detach()
+        before = stack(x)
+        loss = nn.functional.cross_entropy(head(before).flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            _ = (stack(x) - before).norm(dim=-1).mean() / ETA
+
+
+def floor(layers: int) -> None:
+    """The bare matrix products of a measurement, and drawing its weights once."""
+    k, n, d, h = 8, 32, 64, 256
+    generator = torch.Generator().manual_seed(0)
+    weights = [
+        [torch.empty(k, *s).normal_(0, 0.1, generator=generator) for s in shapes]
+        for shapes in [((d, d), (d, d), (d, d), (d, d), (d, h), (h, d))] * layers
+    ]
+    x, y = torch.ones(k, n, d), torch.ones(k, n, h)
+    q, s = torch.ones(k * 4, n, d // 4), torch.ones(k * 4, n, n)
+    for repeat in range(2):  # the forward pass before the step, and the one after it
+        for q_, k_, v_, o_, a_, b_ in weights:
+            for w in (q_, k_, v_, o_, a_):
+                torch.bmm(x, w)
+            torch.bmm(y, b_)
+            torch.bmm(q, q.mT)
+            torch.bmm(s, q)
+            if repeat:
+                continue
+            for w in (q_, k_, v_, o_):  # the backward pass: two products for each one
+                torch.bmm(x, w.mT)
+                torch.bmm(x.mT, x)
+            torch.bmm(y, a_.mT), torch.bmm(x.mT, y)
+            torch.bmm(x, b_.mT), torch.bmm(y.mT, x)
+            torch.bmm(s, q), torch.bmm(s.mT, q), torch.bmm(q, q.mT), torch.bmm(s.mT, q)
+
+
+def mup_check() -> Callable[[int], None] | None:
+    """mup's own coordinate check of the same stacks, where mup is installed."""
+    try:
+        coord_check = importlib.import_module("mup.coord_check")
+    except ImportError:
+        return None
+
+    class Net(nn.Module):
+        def __init__(self, layers: int) -> None:
+            super().__init__()
+            self.embedding, self.stack = nn.Embedding(256, 64), encoder(layers)
+            self.head = nn.Linear(64, 256, bias=False)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.head(self.stack(self.embedding(tokens)))
+            return logits.flatten(0, 1)
+
+    tokens, targets = torch.randint(256, (2, 1, 32))
+
+    def run(layers: int) -> None:
+        coord_check.get_coord_data(
+            {layers: lambda: Net(layers)}, [(tokens, targets.flatten())], optimizer="adam",
+            lr=ETA, mup=False, nsteps=2, nseeds=8, cuda=False, show_progress=False,
+            flatten_input=False,
+        )  # fmt: skip
+
+    return run
+
+
+def seconds(work: Callable[[int], None], layers: int) -> float:
+    began = time.perf_counter()
+    work(layers)
+    return time.perf_counter() - began
+
+
+def medians(works: dict[str, Callable[[int], None]], layers: int, times: int) -> dict[str, float]:
+    """The median time of each work, runs interleaved so that disturbances hit all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(times):
+        for name, work in works.items():
+            taken[name].append(seconds(work, layers))
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def memory(layers: int) -> tuple[float, float]:
+    """Peak memory of one measurement over parameters + activations, in a fresh process."""
+    code = f"import benchmarks.laboratory as b; b.report_memory({layers})"
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parent.parent, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ).stdout  # fmt: skip
+    peak, needed = map(float, out.split()[-2:])
+    return peak, needed
+
+
+def report_memory(layers: int) -> None:
+    """Print the growth of peak memory in one step, and the bytes of parameters + activations."""
+    laboratory(2)  # libraries, threads and buffers are there before the counting starts
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    laboratory(layers)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    trial = Trial(ADAM, RULE, {"N": 4}, SETTINGS, twin=True)
+    parameters = {p.untyped_storage().data_ptr(): p for p, _ in trial.parameters()}
+    for p in parameters.values():
+        p.requires_grad_(True)
+    saved: dict[int, int] = {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        storage = x.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        output = trial.output()
+    del output
+    each = sum(p.nbytes for p in parameters.values()) + sum(saved.values())
+    print(peak, each / 4 * layers)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="few depths, two runs each")
+    quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    depths = (8, 32) if quick else (8, 16, 32, 64, 128, 256)
+    works: dict[str, Callable[[int], None]] = {
+        "laboratory": laboratory, "plain loop": plain_loop, "floor": floor
+    }  # fmt: skip
+    mup = mup_check()
+    if mup is not None:
+        works["mup"] = mup
+    for work in works.values():
+        work(2)
+    lines = [
+        "# The laboratory's speed", "",
+        f"`python benchmarks/laboratory.py{' --quick' if quick else ''}`, "
+        f"{platform.machine()}, {os.cpu_count()} cores, 1 thread, torch {torch.__version__}; "
+        f"width 64, 8 seeds, 32 tokens, Adam; medians of {2 if quick else 5}, interleaved.", "",
+        "Seconds; the laboratory's time includes a ninth stack that measures linearity.", "",
+        "| layers | laboratory | plain loop | ratio | floor | laboratory / floor | mup | ratio |",
+        "|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for layers in depths:
+        t = medians(works, layers, 2 if quick else 5)
+        lab = t["laboratory"]
+        other = f"{t['mup']:.3f} | {t['mup'] / lab:.1f}" if "mup" in t else "not installed | –"
+        lines.append(
+            f"| {layers} | {lab:.3f} | {t['plain loop']:.3f} | {t['plain loop'] / lab:.1f} | "
+            f"{t['floor']:.3f} | {lab / t['floor']:.1f} | {other} |"
+        )
+        print(lines[-1], file=sys.stderr, flush=True)
+    if not quick:
+        once = {name: seconds(works[name], 1000) for name in ("laboratory", "plain loop")}
+        lines.append(
+            f"| 1000 (once) | {once['laboratory']:.2f} | {once['plain loop']:.2f} | "
+            f"{once['plain loop'] / once['laboratory']:.1f} | | | | |"
+        )
+    layers = 100 if quick else 1000
+    peak, needed = memory(layers)
+    lines += [
+        "",
+        f"Peak memory at {layers} layers: {peak / 2**20:.0f} MiB, "
+        f"{peak / needed:.2f} × (parameters + activations = {needed / 2**20:.0f} MiB).",
+    ]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if not quick:
+        write_text(RESULTS, text)
+
+
+if __name__ == "__main__":
+    main()
