@@ -149,7 +149,7 @@ CLAIM = Claim(
         Ruling(SCORES, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="For the linear branch xW_VW_O with independent Δθ the bound is proved, and the number of heads has no effect on real softmax attention at all (exponent 0 within 0.03). For gradient steps it fails by up to a factor of five at width 32, in proportion to √d, as in the feed-forward sublayer. The substitution Attn = XW_VW_O loses something else: with query and key at gain 1 the scores' own response to a change of the input makes up three quarters of the branch's change.",
     counterexample="d = 1, n = 1, ΔW_O along the gradient: equality in |Δz| = |xW_V||ΔW_O|, which exceeds √(v² + w²)|ΔW_O| for the half of draws with |W_V| large; in d dimensions the excess is √d in the mean.",
     corrected="With operator norms, (‖xW_V‖‖ΔW_O‖₂ + ‖W_O‖₂‖xΔW_V‖)/α, for the parameters; for Δx the scores' derivative has to be kept, since query and key have gain 1 and it is of the same order as the value path.",
     check=check,

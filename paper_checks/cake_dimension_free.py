@@ -92,7 +92,7 @@ CLAIM = Claim(
         Ruling(WIDTH, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="The exponents do not depend on the dimensions: at every width, hidden width and number of heads tried the update is constant in depth. Its level does: ‖ΔF‖/η grows as d^{3/2} under SGD, hardly with m, and not at all with the number of heads. So α and β may ignore the width, and the learning rate may not.",
     counterexample="Width 64 instead of 32 at the same α, β, η: ‖ΔF‖ is 2.8 times as large.",
     corrected="The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a constant that grows as d^{3/2} under SGD, to be absorbed by η.",
     check=check,

@@ -89,9 +89,9 @@ CLAIM = Claim(
         Ruling(DIFFERENCE, Verdict.SUPPORTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding="Not under DeepNorm: the gradient at the bottom of a stack is 0.96 to 0.98 of that at the top, at 8 layers as at 128, for text and for independent tokens. Not all the way down in plain Post-LN either: what decays there is the part of the gradient that differs between tokens, at a rate of 0.17 per sublayer near the top; once the tokens have become equal (a few dozen sublayers up from the input) the common part stops decaying. The decay belongs to attention averaging tokens, not to the scalar product of the source.",
+    counterexample="Two scalar sublayers with opposite signs at r = 1/2 multiply to 0.6, with equal positive signs to 1.8; at DeepNorm's N = 64 (r = 0.013, 128 sublayers) the geometric mean is 0.98.",
+    corrected="Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent; in plain Post-LN the part that differs between tokens decays exponentially, the common part only until the tokens are alike.",
     check=check,
     seconds=6.0,
 )

@@ -159,7 +159,7 @@ CLAIM = Claim(
         Ruling(ATTENTION, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="The equality is exact for every Δx that does not depend on the sublayer's weights: the ReLU mask halves the square of any direction. It is a mean, and half of the draws lie above it, so it cannot be used as a bound for one network. For the Δx that an SGD step of the lower layers really makes it errs by 10 %. It fails for attention: of a change that moves tokens independently, only Σs² (about an eighth at 16 tokens) passes.",
     counterexample="d = m = 1, x > 0: ∂z/∂x = α + WV on the half W > 0, which exceeds √(α² + v²w²) whenever WV > v w.",
     corrected="E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖² for the feed-forward sublayer; for attention E = (α² + κv²w²)‖Δx‖² with κ between Σ s_j² (tokens moved independently) and 1 (moved together).",
     check=check,

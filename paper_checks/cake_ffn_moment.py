@@ -103,7 +103,7 @@ CLAIM = Claim(
         Ruling(XAVIER, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="For the variances 2w²/d and v²/m the formula is exact in the mean, for every input of length √d and with the true ReLU mask, and ‖z‖ concentrates about it as d^{−1/2}. With the Xavier variance 2/(d + m) that DeepNet's code uses, the branch's share is 2dm/(d + m)² of it: 0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. The exponents in depth do not feel that factor.",
     counterexample="d = 1, m = 4, x = 1, Xavier variance 2/5 for both: E FFN² = ½·4·(2/5)² = 0.32, not v²w² = 1.",
     corrected="E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² + 2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d).",
     check=check,

@@ -144,7 +144,7 @@ CLAIM = Claim(
         Ruling(GRADIENT, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="The equality and the bound are right for Δθ with independent centred entries, and for nothing else. For a fixed ΔV the hidden units' common mean adds up (a factor of 1 + (m − 1)/π for equal entries), for d > 2m the last inequality reverses, and for the Δθ of an actual gradient step the square exceeds the bound in proportion to the width: 18 times at d = 8, 146 times at d = 64 with one token, 21 times with 16 tokens. An optimizer's step is the opposite of an independent direction: it is made of the very vectors it will be multiplied with.",
     counterexample="m = 1, ΔW = 0, ΔV along the gradient of ⟨c, z⟩: ‖Δz‖² = ‖h‖²‖ΔV‖², which is m w²‖ΔV‖² in the mean, not w²‖ΔV‖² (m = 2 doubles it).",
     corrected="The equality needs Δθ with uncorrelated centred entries, independent of x and of the other matrix. For an SGD step of one token it is E‖Δz‖² ≈ m w²‖ΔV‖² + (d²v²/2m)‖ΔW‖² + cross terms, larger by a factor of order the width.",
     check=check,

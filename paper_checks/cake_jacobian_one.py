@@ -88,7 +88,7 @@ CLAIM = Claim(
         Ruling(REAL, Verdict.SUPPORTED, corrected=True),
         Ruling(PLAIN_POST, Verdict.REFUTED),
     ),
-    finding="pending",
+    finding="One factor is 1 to leading order, 2N of them are not: with all signs positive, as the scalar sublayer is printed, the product at DeepNorm's own constants is exp((2N)^{1/4}/2), 6.4 at 100 layers and 28 at 1,000. Real stacks behave otherwise, because their branches point in independent directions: a random change of the input reaches the output at its own size at every depth (exponent 0 within 0.01). In plain Post-LN it does not: of a change of single tokens a third is left after 32 layers, since attention averages it away.",
     counterexample="N = 1000 at its own constants: the 2000 factors multiply to 28, not 1; N = 10: 2.9.",
     corrected="One factor is 1 + r + O(r²): with equal signs the product is exp((2N)^{1/4}/2); with independent directions, as in real stacks, its root mean square is 1.",
     check=check,

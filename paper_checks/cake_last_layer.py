@@ -92,7 +92,7 @@ CLAIM = Claim(
         Ruling(PLAIN_POST, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same size to 5 %, at every depth; neither the lowest nor the last is special, and single draws lie on both sides. The inequality as written fails in three ways: draw by draw, in plain Post-LN (up to 1.3 in the mean), and between kinds, where attention exceeds the last feed-forward sublayer once tokens are strongly correlated.",
     counterexample="Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ = (1 + r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖.",
     corrected="‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on depth under DeepNorm's constants; single draws lie on both sides of it.",
     check=check,

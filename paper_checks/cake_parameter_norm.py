@@ -112,7 +112,7 @@ CLAIM = Claim(
         Ruling(MATRIX, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="For the scalar sublayer with a random sign E‖∂f/∂θ‖² is exactly (v² + w²)/α²/(1 + r²)², r = vw/α: the printed value is its leading order and an upper bound at every r, four times too large at α = v = w = 1. It does not carry over to matrices as a norm of the Jacobian: there the squared Frobenius norm is (dmw² + d²v²/2)/(α² + v²w²), which grows as the square of the width. Only the mean over independent directions of Δθ is free of the width.",
     counterexample="α = v = w = 1: E‖∂f/∂θ‖² = 1/2, the formula says 2.",
     corrected="Scalars: E‖∂f/∂θ‖² = (v² + w²)/α²/(1 + r²)² with r = vw/α. Matrices: E‖∂x_{l+1}/∂θ‖_F² = (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d).",
     check=check,

@@ -133,7 +133,7 @@ CLAIM = Claim(
         Ruling(TYPICAL, Verdict.SUPPORTED, corrected=True),
         Ruling(AT_RULE, Verdict.PROVED),
     ),
-    finding="pending",
+    finding="The printed product is the geometric mean over the signs, for odd K as well as even, and it is below 1; the mean is (1 + r²)^{−K/2} and the root mean square is 1 at every r and K. A product of Jacobians of width d behaves like the last: its typical size falls as exp(−K r²/d), a factor of d more slowly than the scalar formula says. At DeepNorm's constants K r² = 2N r² = (8N)^{−1/2} itself tends to 0, so the 'exponential decay' leaves 0.95 of the gradient at 10 layers and 0.99 at 1,000.",
     counterexample="K = 2, both signs positive: (1 + r)²/(1 + r²) > 1 for every r > 0.",
     corrected="Geometric mean ((1 − r²)/(1 + r²))^{K/2}, mean (1 + r²)^{−K/2}, root mean square exactly 1; for Jacobians of width d the typical product is exp(−K r²/d).",
     check=check,

@@ -88,7 +88,7 @@ CLAIM = Claim(
         Ruling(GROWS, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="The inequality is right and loose by √n in every real step, because all tokens move by about the same amount; ‖ΔF‖_F ≤ √n max‖Δx_p‖ is the sharp form. With a loss averaged over tokens one token's update falls with n, as n^{−1/2} for correlated tokens and almost as n^{−1} for independent ones, so the norm of the whole output does not grow with n: exponents −0.34 (independent), −0.04 (correlation ½) and 0.1 (text). The paper loses nothing by leaving n out.",
     counterexample="n = 2 equal tokens: Σ‖Δx_p‖ = 2‖Δx‖, ‖ΔF‖_F = √2‖Δx‖.",
     corrected="‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ falls with n, so ‖ΔF‖_F does not grow.",
     check=check,

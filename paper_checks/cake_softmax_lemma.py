@@ -153,7 +153,7 @@ CLAIM = Claim(
         Ruling(CORRELATED, Verdict.SUPPORTED),
         Ruling(DEEPER, Verdict.SUPPORTED),
     ),
-    finding="pending",
+    finding="The bound is convexity and holds for tokens of equal length. That the average has a token's magnitude holds only for correlated tokens: E‖softmax(q)X‖² = d(ρ + (1 − ρ)Σs_i²), so independent tokens shrink as n^{−1/2} under equal scores and as about n^{−1/4} in built attention at gain 1, while tokens of correlation ½ keep 0.7 of their length at any n. Plain Post-LN makes the lemma true by itself: with text the mean cosine of two tokens rises from 0.3 to above 0.99 in 16 layers.",
     counterexample="Two tokens x_2 = −x_1 with equal scores: the average is 0, the tokens have length √d.",
     corrected="‖softmax(q)X‖ ≤ max‖x_i‖, and E‖softmax(q)X‖² = d(ρ + (1 − ρ)Σ s_i²): equal magnitude needs ρ > 0 or concentrated scores.",
     check=check,

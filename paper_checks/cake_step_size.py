@@ -94,7 +94,7 @@ CLAIM = Claim(
         Ruling(RELATIVE, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the balance does single out the published point. But it is a choice, not an explanation: on the whole balanced curve ‖ΔW‖/η falls as N^{−1/2}, whatever the closure. What a closure decides is the relative update, which goes as 1/α: constant for α = 1, N^{−1/4} for the published constants, N^{−1/2} for β = 1.",
     counterexample="α = 1, β = (4N)^{−1/2} satisfies the same balance; its ‖ΔW‖/η falls as N^{−1/2} too and its relative update is constant, not growing.",
     corrected="On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures differ in the relative update alone, which is O(1/α).",
     check=check,

@@ -159,7 +159,7 @@ CLAIM = Claim(
         Ruling(SLACK, Verdict.SUPPORTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="Theorem 4.2 holds with room to spare for random Δθ, where it is loose by √N, and fails for the Δθ that it is about: an SGD step of a DeepNorm stack moves a token's output by up to five times the bound at width 32, and by √d more as the stack gets wider. The excess does not depend on depth, so the conclusion on exponents stands; the constant does not. In operator norms the bound is right (measured ratio below 0.5).",
     counterexample="One feed-forward sublayer, d = 1, one token, ΔV along hᵀ: ‖Δz‖ = ‖h‖‖ΔV‖ with E‖h‖² = mw²; for m = 8, v = w the bound √2 w‖ΔV‖ is half of it.",
     corrected="‖Δx_{l+1}‖ ≤ ‖J_l Δx_l‖ + (‖h‖‖ΔV‖₂ + ‖V‖₂‖ΔW‖₂√d)/α with operator norms; in terms of Frobenius norms of Δθ the printed bound needs a factor of order √d for gradient steps.",
     check=check,

@@ -93,7 +93,7 @@ CLAIM = Claim(
         Ruling(REAL, Verdict.SUPPORTED, corrected=True),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="As an order the step is harmless: (1 + r)² and 1 + r² differ by at most a factor of 2. Used together with G = vwx and then differentiated it is inconsistent: divided by its true standard deviation the scalar sublayer is the identity, and every derivative in v and w vanishes. What saves the theorem is that real branches have a covariance with their input of mean 0 and of relative size d^{−1/2}, so that variances do add to a few percent; in the scalar model the sign of the branch has to be random.",
     counterexample="α = v = w = 1, G = x: var(x + G) = 4 var x, not 2 var x, and x_{l+1} = x_l whatever v and w are.",
     corrected="var(αx + G) = α²var x + var G + 2α cov(x, G), where for random matrices the covariance has mean 0 and relative size d^{−1/2}; in the scalar model the sign of the branch must be random.",
     check=check,

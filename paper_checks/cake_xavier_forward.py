@@ -150,7 +150,7 @@ CLAIM = Claim(
         Ruling(TYPICAL, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="All second moments are right, and more general than stated: they hold for any fixed input, of whatever mean, since only the weights need mean 0. The factor 2 is ReLU's alone: with the same variance GELU keeps 0.92 and SiLU 0.80. And they are means over draws: the length of one deep ReLU chain falls typically as exp(−cL/n), c near 5/4, which at width 32 is a factor of 15 in 64 layers, while rare draws keep the mean square at 1.",
     counterexample="n = 1: one ReLU unit outputs 0 for half of the draws of its weight, so the typical (geometric mean) length is 0 while the mean square is kept.",
     corrected="E‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² for every x_l, of whatever mean; it is a mean over draws, and the typical length of a deep chain falls as exp(−cL/n), c near 5/4 for ReLU.",
     check=check,

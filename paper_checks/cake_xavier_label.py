@@ -133,7 +133,7 @@ CLAIM = Claim(
         Ruling(BACKWARD, Verdict.REFUTED),
         Ruling(HE, Verdict.PROVED, corrected=True),
     ),
-    finding="pending",
+    finding="The variances 2w²/d and v²/m are He's and LeCun's, not Xavier's, which is 2/(d + m); DeepNet's code uses the latter. Neither is better for the purpose: the feed-forward branch is equally large forward and backward in both conventions (1 and 1 for fan-in, 0.32 and 0.32 for Xavier at m = 4d), and the update's exponent in depth is 0 in both.",
     counterexample="d = 1, m = 3: Xavier's variance is 1/2 for both matrices, 2/d = 2 and 1/m = 1/3.",
     corrected="N(0, 2w²/d) is He's and N(0, v²/m) LeCun's initialisation. Both conventions give a branch of equal size forward and backward, v²w² and 4dm/(d + m)²·v²w²/2; the exponents in depth are the same.",
     check=check,

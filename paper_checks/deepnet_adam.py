@@ -91,7 +91,7 @@ CLAIM = Claim(
         Ruling(RATE, Verdict.SUPPORTED, corrected=True),
         Ruling(BOUNDED, Verdict.PROVED),
     ),
-    finding="pending",
+    finding="'Also fine' is true of the forward pass, which stays near the identity whatever the optimizer, and not of the update: Adam's first step moves a DeepNorm stack as N^{1/2}. Two remedies were measured to restore exponent 0: Adam's own rule (2N)^{1/2}, (2N)^{−1/2}, or the published constants with a learning rate proportional to N^{−1/2}. At fixed depth the difference is a constant that tuning the rate absorbs, which is why practice does not notice.",
     counterexample="N = 64 instead of 8: Adam's first step moves the output √8 = 2.8 times as far.",
     corrected="Under Adam the SGD constants give ‖ΔF‖ = Θ(ηN^{1/2}): either lower η as N^{−1/2} or take α = (2N)^{1/2}, β = (2N)^{−1/2}.",
     check=check,

@@ -86,7 +86,7 @@ CLAIM = Claim(
         Ruling(CAUSAL, Verdict.SUPPORTED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
-    finding="pending",
+    finding="Solved in logarithms, the balance and the closure have the one solution (2M)^{1/4}, (8M)^{−1/4}, and causal stacks show a constant update under it. It is a statement on branches of two scaled matrices. A gated feed-forward has three, whose derivatives are of size β²/α: the same conditions give (2M/3)^{1/6} and (18M)^{−1/6} there.",
     counterexample="M = 1, gated branch: three derivatives of size β²/α each give 3β⁴/α² = 3/(8·√2) per sublayer, not 1/2.",
     corrected="α = (2M)^{1/4}, β = (8M)^{−1/4} for branches of two scaled matrices; a gated feed-forward takes the α and β that solve 3β⁴/α² = 1/(2M), √3 β = 1/α.",
     check=check,

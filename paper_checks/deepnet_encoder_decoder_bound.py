@@ -118,9 +118,9 @@ CLAIM = Claim(
         Ruling(STEP, Verdict.REFUTED),
         Ruling(LEVEL, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding="With the published constants the update is constant in both depths under SGD. But the encoder plays a small part in it: stepped alone it moves the output by a twelfth of what the decoder does, and its share falls with M with exponent −3/4. That is what independent directions counted on the way forward and back give; counting the amplification once and in the worst case, as the theorem does, keeps the encoder needlessly quiet. As an inequality for SGD steps the theorem fails by a factor of four at width 32, like Theorem 4.2.",
+    counterexample="N = M = 4, width 32, one SGD step: ‖ΔF‖ is several times the right side. One feed-forward sublayer with ΔV along hᵀ exceeds it already (see cake-update-bound).",
+    corrected="‖ΔF‖ = Θ(η) in N and M under SGD; the encoder's own share is Θ(ηM^{−3/4}) at the published constants, since cross-attentions add up in independent directions, √M of them, forward and backward.",
     check=check,
     seconds=8.0,
 )

@@ -148,7 +148,7 @@ CLAIM = Claim(
         Ruling(MAIN, Verdict.REFUTED),
         Ruling(INNER, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="The class is the plain Post-LN layer: with the same weights, and gains and biases drawn at random, its output equals the builder's and torch's own TransformerEncoderLayer to 10⁻¹⁵ in float64. Dropout acts on the branch before the sum and leaves its mean unchanged. The heading's 'dropout on the main branch' is a slip: the identity is never dropped.",
     counterexample="Dropout rate 1: the note's layer returns LayerNorm(LayerNorm(x)); with dropout on the identity it would return the branches alone.",
     corrected="Dropout acts on each residual branch's output before the sum; the identity is never dropped.",
     check=check,

@@ -123,7 +123,7 @@ CLAIM = Claim(
         Ruling(ALIGNED, Verdict.PROVED),
         Ruling(CORRELATED, Verdict.SUPPORTED),
     ),
-    finding="pending",
+    finding="At initialisation the terms have equal size and are uncorrelated, so lengths add in squares: ‖x_t‖ grows as √t and the relative step is t^{−1/2}, not 1/t. Between sublayers 18 and 19 that is a difference of 23 %, not 5 %. The note's 19 against 18 holds for the lengths of aligned terms; for text the exponent is slightly above ½ because attention's branch grows as tokens become alike.",
     counterexample="Two orthogonal terms of length 1: ‖x_2‖/‖x_1‖ = √2, not 2.",
     corrected="‖x_t‖ ~ √t and ‖x_{t+1} − x_t‖/‖x_t‖ ~ t^{−1/2} for independent branches; t and 1/t only if all branches point one way.",
     check=check,

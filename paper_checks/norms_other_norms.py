@@ -101,7 +101,7 @@ CLAIM = Claim(
         Ruling(CAUSAL, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="What rests on lengths adding in squares is general: Pre-Norm's √t and Post-Norm's exponential weakening appear with LayerNorm, RMSNorm, BatchNorm and InstanceNorm. What rests on single tokens is not: under BatchNorm and InstanceNorm tokens differ in length by 20 % and see each other, so neither ‖x‖ = √d nor causality holds. And InstanceNorm over tokens removes what they share: the collapse to equal tokens that plain Post-LN shows with LayerNorm (cosine 0.98 after 8 layers) does not happen.",
     counterexample="Two tokens (1, 1) and (2, 2) in a batch: BatchNorm gives (−1, −1) and (1, 1), and moving the second changes the first.",
     corrected="The √t growth of Pre-Norm and the exponential weakening of Post-Norm hold for all four; the lemmas on single tokens (‖x‖ = √d, softmax averages of equal vectors) hold for LayerNorm and RMSNorm only.",
     check=check,

@@ -108,7 +108,7 @@ CLAIM = Claim(
         Ruling(POST, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding="Two consecutive Pre-LN sublayers may be put side by side at a relative error that falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th. In plain Post-LN the error stays above 50 %. So the statement is right in kind and weaker than the 1/t the note argues with. As written, with F_t in place of F_{t+1}, it is wrong: the two branches have independent weights and differ by √2 of their size; the wider layer consists of two different halves.",
     counterexample="Layers t and t + 1 with W and −W as output matrices: F_{t+1}(u) = −F_t(u).",
     corrected="F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different branches side by side, with a relative error of order t^{−1/2}.",
     check=check,
