@@ -92,7 +92,12 @@ CLAIM = Claim(
         Ruling(BOTH, Verdict.SUPPORTED, corrected=True),
         Ruling(UPDATE, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding=(
+        "α scales the gradients and leaves the weights alone; λ scales the weights, and the "
+        "gradients just as much: ‖∂L/∂W‖ ~ λ/α with both exponents within 0.001. So the knobs "
+        "do not divide the labour. What α alone controls is the relative update of SGD, which "
+        "goes as 1/α; an optimizer of degrees (p, q) sees α^{−(1+p)} λ^{1+p+q}."
+    ),
     counterexample="z = x + λ²φ(xU₁)U₂/α: halving λ halves ∂z/∂W₁ = λ·(…)/α as well as W₁.",
     corrected=(
         "α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ changes what the "

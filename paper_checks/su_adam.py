@@ -76,9 +76,21 @@ CLAIM = Claim(
         Ruling(ALL, Verdict.REFUTED),
         Ruling(MENDED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "λ/α = 1/(2N) keeps Adam's update and its increment η‖∇L‖₁ constant in depth, with an "
+        "exponent within 0.01 of 0, and λ/α = (2N)^{−c} gives 1 − c. DeepNet's own constants, "
+        "derived for SGD, let Adam's update grow as N^{1/2}. All of this is about the matrices: "
+        "with LayerNorm's gains and biases stepped at the same rate the exponent is 0.8 and "
+        "rising, and Adam's rule holds only with the derived multipliers for them."
+    ),
+    counterexample=(
+        "SGD's rule under Adam, width 32: ‖ΔF‖/η is 930 at 16 layers and 2,500 at 128. Adam's "
+        "rule with all parameters stepped: 430 at 16, 1,260 at 64."
+    ),
+    corrected=(
+        "λ/α = 1/(2N) for the matrices, and learning-rate multipliers 1/(2N) for vectors whose "
+        "gradient does not carry λ/α."
+    ),
     check=check,
     seconds=8,
 )

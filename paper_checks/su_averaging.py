@@ -128,9 +128,21 @@ CLAIM = Claim(
         Ruling(CORRELATED, Verdict.SUPPORTED),
         Ruling(TEXT, Verdict.SUPPORTED),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "The softmax average never exceeds the largest token, and it is of the tokens' order "
+        "where they are correlated: the ratio tends to √ρ, and on real text it falls only from "
+        "0.67 at 8 bytes to 0.45 at 512. For independent tokens it shrinks as √(1/d + e/n): "
+        "like an unweighted mean with n/e effective tokens, down to a floor of 1/√d that the "
+        "alignment of scores with keys keeps up."
+    ),
+    counterexample=(
+        "512 independent tokens of width 32: the average has 0.19 of a token's norm; two "
+        "orthogonal tokens of norm 1 with equal weights average to 1/√2."
+    ),
+    corrected=(
+        "‖softmax(q)X‖/‖x‖ is about √(1/d + e/n) for n independent Gaussian tokens and tends to "
+        "√ρ for tokens of correlation ρ: a constant in depth, not in n and d."
+    ),
     check=check,
     seconds=3,
 )

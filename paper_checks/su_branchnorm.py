@@ -78,9 +78,21 @@ CLAIM = Claim(
         Ruling(END, Verdict.REFUTED),
         Ruling(BALANCED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "BranchNorm with factor a is DeepNorm with α = 1/a and λ = 1, so it is Su's second "
+        "alternative at every moment, and at the start of its schedule it has DeepNet's "
+        "protection. It is the same mechanism only while a ≤ (2N)^{−1/2} (SGD) or 1/(2N) "
+        "(Adam): at the end, a = 1, the network is plain post-LN, whose update grows about as "
+        "N^{0.9}. It is a warm-up of the network rather than a bound."
+    ),
+    counterexample=(
+        "a = 1: the stack is plain post-LN; Adam's increment per η is 3,200, 6,700 and 21,600 "
+        "at 12, 36 and 108 layers."
+    ),
+    corrected=(
+        "BranchNorm bounds the update while a ≤ (2N)^{−1/2} under SGD and a ≤ 1/(2N) under "
+        "Adam; beyond that it relies on the learning rate's own schedule."
+    ),
     check=check,
     seconds=8,
 )

@@ -59,9 +59,23 @@ CLAIM = Claim(
         Ruling(RELU, Verdict.PROVED),
         Ruling(GELU, Verdict.REFUTED),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "The exponents (0, 1, −1) and (1, 0, −1) in the two gains and α are met within 0.01 as "
+        "long as the branch is small beside the stream. The relation is an upper bound at any "
+        "branch weight but an order only for r = λ₁λ₂/α ≪ 1: at r = 64 the gradient is 3 % of "
+        "λ/α. With √(α² + λ₁²λ₂²) in place of α it is an order everywhere. The displayed "
+        "derivative is exact for ReLU; for GELU it is off by 8 % at λ₁ = 0.4, because φ′(u)u ≠ "
+        "φ(u)."
+    ),
+    counterexample=(
+        "One sublayer, α = 1, λ₁ = λ₂ = 8: ‖∂L/∂W‖·α/λ is 0.03 of its value at λ₁ = λ₂ = 1/8. "
+        "GELU, λ₁ = 0.4: the shown ∂z/∂λ₁ is 8 % off."
+    ),
+    corrected=(
+        "‖∂L/∂W₁‖ ~ λ₂/√(α² + c²λ₁²λ₂²), c the rms of the branch with its gains taken out (and "
+        "symmetrically); λ₂/α is its limit for small branch weight and a bound otherwise. For "
+        "GELU ∂z/∂λ₁ = λ₂(φ′(u) ⊙ xU₁)U₂/α with u = λ₁xU₁."
+    ),
     check=check,
     seconds=6,
 )

@@ -83,7 +83,13 @@ CLAIM = Claim(
         Ruling(SMOOTH, Verdict.REFUTED),
         Ruling(ORDER, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding=(
+        "ReLU is positively homogeneous, Swish and GELU are not: φ(λx)/λ misses φ(x) by up to "
+        "40 % of its rms for λ between 1/4 and 2. In order the claim holds at every scale: rms "
+        "φ(λz)/λ stays between 1/2 and 1/√2, and the local degree between 1 and 1.17. The two "
+        "limits are different functions: a branch initialised with a small gain is linear (φ(x) "
+        "≈ x/2), not gated."
+    ),
     counterexample="GELU at x = 1, λ = 2: φ(2) = 1.954, 2φ(1) = 1.683; at x = −1: φ(−2) = −0.046, 2φ(−1) = −0.317.",
     corrected=(
         "Homogeneous of degree 1 in order: ½ ≤ rms φ(λz)/λ ≤ 1/√2 for every λ, with the two homogeneous "

@@ -115,9 +115,17 @@ CLAIM = Claim(
         Ruling(WRITTEN, Verdict.REFUTED),
         Ruling(LAMB, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "The first-order increments of SGD and Adam hold to 10⁻⁶ for torch's own optimizers. "
+        "LAMB's does not hold as printed: the norm is taken per matrix and divided by √n_i, "
+        "where n_i counts the entries that have a gradient at all (dead ReLU units do not). On "
+        "8-layer stacks of width 32 the printed formula is 300 to 400 times too large."
+    ),
+    counterexample=(
+        "SGD's rule, 8 layers, width 32: the change of the loss in one LAMB step is 0.0025 of "
+        "−η‖θ‖‖∇L‖₁."
+    ),
+    corrected=("ΔL ≈ −η Σ_i ‖θ_i‖‖g_i‖₁/√n_i over the matrices i."),
     check=check,
     seconds=4,
 )

@@ -122,9 +122,18 @@ CLAIM = Claim(
         Ruling(REAL, Verdict.SUPPORTED, corrected=True),
         Ruling(ALL, Verdict.REFUTED),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "λ²/α = 1/(2N) keeps LAMB's update constant in depth anywhere on that curve, and the "
+        "relative update does not depend on α and λ. That it equals η needs the factor 1/√numel "
+        "that Su drops: as written, Δθ = −η‖θ‖ sign(g) moves a 32×32 matrix by 32 η‖θ‖ and a "
+        "32×128 one by 64 η‖θ‖. With all parameters stepped LAMB's update grows as N, through "
+        "LayerNorm's gains."
+    ),
+    counterexample=("One 32×32 matrix, no zero gradients: ‖−η‖θ‖ sign(g)‖ = 32 η‖θ‖."),
+    corrected=(
+        "Δθ = −η‖θ‖ sign(g)/√numel, for which ‖Δθ‖/‖θ‖ = η; the update of all parameters is "
+        "constant only if the vectors have their own multiplier."
+    ),
     check=check,
     seconds=8,
 )

@@ -96,7 +96,13 @@ CLAIM = Claim(
         Ruling(WITH_EPSILON, Verdict.REFUTED),
         Ruling(MENDED, Verdict.PROVED, corrected=True),
     ),
-    finding="pending",
+    finding=(
+        "Exact for the normalisation of the formula, and so is everything derived from it. "
+        "LayerNorm as built adds ε = 10⁻⁵ to the variance and is not scale-invariant: the two "
+        "sides differ by 5·10⁻⁶ of the output at entries of size one, and altogether at entries "
+        "of size 10⁻³. DeepNorm's αx + G with α = 7 or 45 is the safer side. The identity is "
+        "restored by scaling ε as a variance."
+    ),
     counterexample="x = (1, −1), F = 0, α = 2, ε > 0: 2/√(4 + ε) on the left, 1/√(1 + ε) on the right.",
     corrected="LN_ε'(αx + F) = LN_ε(x + F/α) with ε' = α²ε.",
     check=check,

@@ -104,7 +104,13 @@ CLAIM = Claim(
         Ruling(EVERY, Verdict.REFUTED),
         Ruling(MEAN, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
+    finding=(
+        "At initialisation every matrix of a stack multiplies the length of its input by "
+        "gain·√(2m/(d+m)), within 2 % on average at any depth, kind and data: by the gain for "
+        "square matrices, by 1.26 gain for d → 4d and 0.63 gain for 4d → d. This is a statement "
+        "about inputs that do not depend on W; for others the factor runs from 0 to 2 gain. The "
+        "argmin's λ(W) overstates it by √2."
+    ),
     counterexample="d = m = 2, W = diag(2, 0): λ(W) = 2, but ‖xW‖ = 0 for x = (0, 1).",
     corrected=(
         "For an x that does not depend on W ∈ R^{d×m} (Xavier, gain λ): E‖xW‖² = λ²·2m/(d+m)·‖x‖²; the factor is "

@@ -68,7 +68,12 @@ CLAIM = Claim(
         Ruling(LAMB, Verdict.SUPPORTED),
         Ruling(SAME, Verdict.SUPPORTED),
     ),
-    finding="pending",
+    finding=(
+        "With α = 1 the balance gives λ = (2N)^{−1/2} for SGD and LAMB and 1/(2N) for Adam, and "
+        "each keeps its optimizer's update constant in depth on pre-LN stacks (exponents within "
+        "0.02 of 0). Re-solving is necessary: with the λ = (2N)^{−1/2} of its post-LN rule "
+        "Adam's update grows as N^{1/2}."
+    ),
     check=check,
     seconds=6,
 )

@@ -74,9 +74,21 @@ CLAIM = Claim(
         Ruling(LINEAR, Verdict.REFUTED),
         Ruling(LAW_ADAM, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "Plain Pre-Norm explodes in a milder way than the linear growth of the argument. Its "
+        "stream grows as √l and its norms shrink the gradients as 1/√l, so that Adam's "
+        "increment grows about as N^{1/2} and SGD's only as a logarithm would (exponent 0.28 "
+        "between 8 and 128 layers, falling). A rule is needed for Adam; under SGD plain "
+        "Pre-Norm is nearly balanced by itself."
+    ),
+    counterexample=(
+        "Plain pre-LN, text, width 64, SGD: ‖∇L‖² is 15, 26 and 33 at 8, 32 and 128 layers, "
+        "where linear growth from 8 would give 243."
+    ),
+    corrected=(
+        "Plain pre-LN: SGD's increment grows slower than N^{1/2} (logarithmically, by the "
+        "growth of the stream), Adam's about as N^{1/2}."
+    ),
     check=check,
     seconds=8,
 )

@@ -110,9 +110,23 @@ CLAIM = Claim(
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
         Ruling(BLIND, Verdict.REFUTED),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "The identity is exact, and on a balanced post-LN stack probe and gradient share their "
+        "exponent in depth, so that the probe is a sound instrument for rules in N. It does not "
+        "have the gradient's size: for independent directions |∂L/∂λ| is smaller than ‖∂L/∂W‖ "
+        "by √((d+m)/2), measured within 25 %, an exponent of −1/2 in width. It is blind where "
+        "the branch ends in a norm (res-post-LN): there it is zero to rounding while the "
+        "gradient, transverse to W, is not."
+    ),
+    counterexample=(
+        "f(W) with ∂L/∂W orthogonal to U: d = m = 2, U = I, G = ((0, 1), (1, 0)) gives ⟨G, U⟩ = "
+        "0 with ‖G‖ = √2. On res-post-LN stacks every scaled matrix is such a case."
+    ),
+    corrected=(
+        "|∂L/∂λ| ≤ ‖∂L/∂W‖‖U‖, and its root mean square is ‖∂L/∂W‖·√(2/(d+m)) for independent "
+        "directions: the same order in depth, not in width; use a transverse probe where a norm "
+        "follows the branch."
+    ),
     check=check,
     seconds=8,
 )

@@ -91,9 +91,20 @@ CLAIM = Claim(
         Ruling(ALPHA, Verdict.SUPPORTED),
         Ruling(LAMB, Verdict.SUPPORTED),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "λ does drop out of the forward pass of res-post-norm, and λ = 1 with α = 2N does "
+        "balance Adam. But λ is not without effect: behind a norm the gradient goes as 1/(αλ), "
+        "so a smaller gain makes the update larger, as λ^{−2} under SGD and λ^{−1} under Adam. "
+        "Only for LAMB is λ immaterial."
+    ),
+    counterexample=(
+        "λ = 1/4 in place of 1, same α: ‖ΔF‖/η is 16 times as large under SGD, 4 times under "
+        "Adam, with the same output."
+    ),
+    corrected=(
+        "‖∂L/∂W‖ ~ 1/(αλ) for a branch that ends in a norm: fix λ = 1 because it sets the unit "
+        "of the learning rate, not because it is immaterial."
+    ),
     check=check,
     seconds=5,
 )

@@ -94,9 +94,17 @@ CLAIM = Claim(
         Ruling(FALLS, Verdict.SUPPORTED),
         Ruling(ETA, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="pending",
-    counterexample="pending",
-    corrected="pending",
+    finding=(
+        "Not at this scale: after 60 Adagrad steps on text the scalars' mean size falls as "
+        "N^{−0.53 ± 0.05} between 4 and 16 layers, which keeps S·a² and not S·a constant: the "
+        "balance of independent directions. They are still growing, so the value is a property "
+        "of rate and time as much as of depth; 1/N would take S aligned branches."
+    ),
+    counterexample=(
+        "Width 32, Adagrad 0.02, 60 steps: mean |a| is 0.059, 0.043 and 0.029 at 4, 8 and 16 "
+        "layers, so |a|·N is 0.24, 0.35 and 0.46."
+    ),
+    corrected=("Mean |a| falls with depth about as N^{−1/2} in short training."),
     check=check,
     seconds=8,
 )

@@ -95,7 +95,13 @@ CLAIM = Claim(
         Ruling(OWN, Verdict.SUPPORTED),
         Ruling(OTHER, Verdict.SUPPORTED),
     ),
-    finding="pending",
+    finding=(
+        "All six constants follow from balance and closure, and each of the three rules keeps "
+        "its own optimizer's update constant in depth. No rule serves another optimizer by "
+        "accident except one: LAMB's serves SGD, being on SGD's balanced curve. Under Adam, "
+        "SGD's and LAMB's rules let the update grow as N^{1/2}; Adam's rule starves SGD "
+        "(N^{−1}) and LAMB (N^{−1/2}); SGD's under LAMB grows as N^{1/4}."
+    ),
     check=check,
     seconds=8,
 )
