@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+import sympy as sp
 from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm
 from sympy.printing.str import StrPrinter
@@ -38,6 +39,29 @@ class _Pretty(PrettyPrinter):  # type: ignore[misc]
             return prettyForm(StrPrinter().doprint(expression))
         argument = prettyForm(*self._print(expression.args[0]).parens())
         return prettyForm(*argument.left(_sign(label)))
+
+    def _print_Mul(self, product: Any) -> Any:
+        # SymPy's own method first imports its units of measurement, which takes as long as
+        # the derivation itself.
+        above: list[Any] = []
+        below: list[Any] = []
+        for factor in product.as_ordered_factors():
+            if factor.is_Rational:
+                above += [sp.Integer(factor.p)] if factor.p != 1 else []
+                below += [sp.Integer(factor.q)] if factor.q != 1 else []
+            elif (
+                factor.is_Pow
+                and factor.is_commutative
+                and factor.exp.is_extended_negative
+                and factor.exp.is_Rational
+            ):
+                below.append(sp.Pow(factor.base, -factor.exp, evaluate=factor.exp == -1))
+            else:
+                above.append(factor)
+        numerator = prettyForm.__mul__(*(self._print(f) for f in above or [sp.Integer(1)]))
+        if not below:
+            return numerator
+        return numerator / prettyForm.__mul__(*(self._print(f) for f in below))
 
     def _print_Transpose(self, expression: Any) -> Any:
         return prettyForm(*self._factor(expression.args[0]).right("ᵀ"))
