@@ -102,7 +102,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             STEP,
             max(s for (k, _), s in table.items() if k == "gradient") <= 1,
-            f"largest over the bound: {max(s for (k, _), s in table.items() if k == 'gradient'):.2f}",
+            (
+                "largest over the bound: "
+                f"{max(s for (k, _), s in table.items() if k == 'gradient'):.2f}"
+            ),
         ),
         within(SCORES, scores, 0.0, 0.1, "what the moving scores add to ‖ΔAttn‖, relative"),
         exponent(
@@ -138,8 +141,14 @@ def _scores(context: Context, rule):  # type: ignore[no-untyped-def]
 CLAIM = Claim(
     name="cake-attention-bound",
     source="Transformer layer cake (AI推公式), §5.2",
-    statement="‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v² + w²)/α ‖Δθ_l‖ for the attention sublayer too, with Attn = XW_VW_O; several heads are one W_V side by side.",
-    conditions="linear branch with variances v²/d, w²/d; built softmax attention with 1 to 8 heads, widths 16 to 128, text and Gaussian tokens; value and output matrices stepped",
+    statement=(
+        "‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v² + w²)/α ‖Δθ_l‖ for the attention sublayer too, with Attn "
+        "= XW_VW_O; several heads are one W_V side by side."
+    ),
+    conditions=(
+        "linear branch with variances v²/d, w²/d; built softmax attention with 1 to 8 heads, "
+        "widths 16 to 128, text and Gaussian tokens; value and output matrices stepped"
+    ),
     recorded=(
         Ruling(LINEAR, Verdict.PROVED),
         Ruling(RANDOM, Verdict.SUPPORTED),
@@ -149,9 +158,24 @@ CLAIM = Claim(
         Ruling(SCORES, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="For the linear branch xW_VW_O with independent Δθ the bound is proved, and the number of heads has no effect on real softmax attention at all (exponent 0 within 0.03). For gradient steps it fails by up to a factor of five at width 32, in proportion to √d, as in the feed-forward sublayer. The substitution Attn = XW_VW_O loses something else: with query and key at gain 1 the scores' own response to a change of the input makes up three quarters of the branch's change.",
-    counterexample="d = 1, n = 1, ΔW_O along the gradient: equality in |Δz| = |xW_V||ΔW_O|, which exceeds √(v² + w²)|ΔW_O| for the half of draws with |W_V| large; in d dimensions the excess is √d in the mean.",
-    corrected="With operator norms, (‖xW_V‖‖ΔW_O‖₂ + ‖W_O‖₂‖xΔW_V‖)/α, for the parameters; for Δx the scores' derivative has to be kept, since query and key have gain 1 and it is of the same order as the value path.",
+    finding=(
+        "For the linear branch xW_VW_O with independent Δθ the bound is proved, and the "
+        "number of heads has no effect on real softmax attention at all (exponent 0 within "
+        "0.03). For gradient steps it fails by up to a factor of five at width 32, in "
+        "proportion to √d, as in the feed-forward sublayer. The substitution Attn = XW_VW_O "
+        "loses something else: with query and key at gain 1 the scores' own response to a "
+        "change of the input makes up three quarters of the branch's change."
+    ),
+    counterexample=(
+        "d = 1, n = 1, ΔW_O along the gradient: equality in |Δz| = |xW_V||ΔW_O|, which "
+        "exceeds √(v² + w²)|ΔW_O| for the half of draws with |W_V| large; in d dimensions "
+        "the excess is √d in the mean."
+    ),
+    corrected=(
+        "With operator norms, (‖xW_V‖‖ΔW_O‖₂ + ‖W_O‖₂‖xΔW_V‖)/α, for the parameters; for Δx "
+        "the scores' derivative has to be kept, since query and key have gain 1 and it is of "
+        "the same order as the value path."
+    ),
     check=check,
     seconds=6.0,
 )

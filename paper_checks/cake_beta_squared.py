@@ -69,18 +69,37 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="cake-beta-squared",
-    source="Transformer layer cake (AI推公式), §5.1 (2), remark in brackets, and §5.3, last paragraph",
-    statement="If v = w = β from the start, the bound is β²E‖Δθ‖² in place of (v² + w²)E‖Δθ‖², and α and β come out differently.",
-    conditions="Gaussian W, V with variances 2β²/d, β²/m, m ≥ d/2, independent Δθ; torch encoders of 8 to 128 layers, SGD, text",
+    source=(
+        "Transformer layer cake (AI推公式), §5.1 (2), remark in brackets, and §5.3, last paragraph"
+    ),
+    statement=(
+        "If v = w = β from the start, the bound is β²E‖Δθ‖² in place of (v² + w²)E‖Δθ‖², and "
+        "α and β come out differently."
+    ),
+    conditions=(
+        "Gaussian W, V with variances 2β²/d, β²/m, m ≥ d/2, independent Δθ; torch encoders "
+        "of 8 to 128 layers, SGD, text"
+    ),
     recorded=(
         Ruling(SHARPER, Verdict.PROVED),
         Ruling(CONSTANTS, Verdict.PROVED),
         Ruling(EXPONENTS, Verdict.REFUTED),
         Ruling(MEASURED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The sharper bound is right for independent Δθ and hidden widths m ≥ d/2, and it changes α and β by the constant factors 2^{−1/4} and 2^{1/4} only. Both pairs keep the measured update constant in depth (exponents between −0.05 and 0.05); the sharper one moves the output about twice as far. That is what a constant means in a bound of this kind: a convention, not an optimum.",
-    counterexample="N = 1: α = 1, β = 4^{−1/4} instead of 2^{1/4}, 8^{−1/4}; the ratio is the same at every N.",
-    corrected="Under the same closure α = N^{1/4}, β = (4N)^{−1/4}: a constant factor 2^{−1/4} and 2^{1/4}, the same exponents.",
+    finding=(
+        "The sharper bound is right for independent Δθ and hidden widths m ≥ d/2, and it "
+        "changes α and β by the constant factors 2^{−1/4} and 2^{1/4} only. Both pairs keep "
+        "the measured update constant in depth (exponents between −0.05 and 0.05); the "
+        "sharper one moves the output about twice as far. That is what a constant means in a "
+        "bound of this kind: a convention, not an optimum."
+    ),
+    counterexample=(
+        "N = 1: α = 1, β = 4^{−1/4} instead of 2^{1/4}, 8^{−1/4}; the ratio is the same at every N."
+    ),
+    corrected=(
+        "Under the same closure α = N^{1/4}, β = (4N)^{−1/4}: a constant factor 2^{−1/4} and "
+        "2^{1/4}, the same exponents."
+    ),
     check=check,
     seconds=4.0,
 )

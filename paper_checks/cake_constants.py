@@ -44,7 +44,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             WITH,
             fits and one and engine,
-            "substituted back, both equations hold; the linear system in logarithms is regular; the engine derives the same",
+            (
+                "substituted back, both equations hold; the linear system in logarithms is "
+                "regular; the engine derives the same"
+            ),
         ),
         proved(
             ALONE,
@@ -72,7 +75,10 @@ def _degrees(expression, *symbols):  # type: ignore[no-untyped-def]
 
 CLAIM = Claim(
     name="cake-constants",
-    source="Transformer layer cake (AI推公式), §4.3, last displayed equations; DeepNet, arXiv 2203.00555, §4.1",
+    source=(
+        "Transformer layer cake (AI推公式), §4.3, last displayed equations; DeepNet, arXiv "
+        "2203.00555, §4.1"
+    ),
     statement="2N(v² + w²)/α² = 1 is satisfied by α = (2N)^{1/4}, v = w = β = (8N)^{−1/4}.",
     conditions="N ≥ 1 encoder (or decoder-only) layers of two sublayers, two scaled matrices each",
     recorded=(
@@ -82,12 +88,18 @@ CLAIM = Claim(
         Ruling(ASSUMED_SIGNS, Verdict.PROVED),
     ),
     finding=(
-        "With v = w = β and the closure √(v² + w²) = 1/α, which the paper does not write and the layer cake guesses, the "
-        "published constants are the only solution. The balance alone fixes nothing but the curve β = α/(2√N): α = 1, "
-        "β = 1/(2√N) and α = 2√N, β = 1 lie on it too. The paper's simplifying assumption v, w < 1 < α holds at its own constants for every N ≥ 1."
+        "With v = w = β and the closure √(v² + w²) = 1/α, which the paper does not write "
+        "and the layer cake guesses, the "
+        "published constants are the only solution. The balance alone fixes nothing but "
+        "the curve β = α/(2√N): α = 1, "
+        "β = 1/(2√N) and α = 2√N, β = 1 lie on it too. The paper's simplifying "
+        "assumption v, w < 1 < α holds at its own constants for every N ≥ 1."
     ),
     counterexample="N = 1: α = 1, β = 1/2 gives 2·(1/4 + 1/4)/1 = 1 as well.",
-    corrected="2N(v² + w²)/α² = 1 and √(v² + w²) = 1/α together have the one solution α = (2N)^{1/4}, β = (8N)^{−1/4}; without the second the solutions are β = α/(2√N).",
+    corrected=(
+        "2N(v² + w²)/α² = 1 and √(v² + w²) = 1/α together have the one solution α = "
+        "(2N)^{1/4}, β = (8N)^{−1/4}; without the second the solutions are β = α/(2√N)."
+    ),
     check=check,
     seconds=2.0,
 )

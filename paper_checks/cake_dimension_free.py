@@ -83,8 +83,14 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="cake-dimension-free",
     source="Transformer layer cake (AI推公式), §5, first paragraph, answered by §5.1 to §5.3",
-    statement="α = (2N)^{1/4} and β = (8N)^{−1/4} hold for matrices: they depend neither on d nor on m nor on the number of heads.",
-    conditions="built DeepNorm encoders under SGD, text; d = 16 to 128, m = 2d to 8d, 1 to 8 heads, 8 to 128 layers",
+    statement=(
+        "α = (2N)^{1/4} and β = (8N)^{−1/4} hold for matrices: they depend neither on d nor "
+        "on m nor on the number of heads."
+    ),
+    conditions=(
+        "built DeepNorm encoders under SGD, text; d = 16 to 128, m = 2d to 8d, 1 to 8 heads, "
+        "8 to 128 layers"
+    ),
     recorded=(
         Ruling(DEPTH, Verdict.SUPPORTED),
         Ruling(HEADS, Verdict.SUPPORTED),
@@ -92,9 +98,17 @@ CLAIM = Claim(
         Ruling(WIDTH, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The exponents do not depend on the dimensions: at every width, hidden width and number of heads tried the update is constant in depth. Its level does: ‖ΔF‖/η grows as d^{3/2} under SGD, hardly with m, and not at all with the number of heads. So α and β may ignore the width, and the learning rate may not.",
+    finding=(
+        "The exponents do not depend on the dimensions: at every width, hidden width and "
+        "number of heads tried the update is constant in depth. Its level does: ‖ΔF‖/η grows "
+        "as d^{3/2} under SGD, hardly with m, and not at all with the number of heads. So α "
+        "and β may ignore the width, and the learning rate may not."
+    ),
     counterexample="Width 64 instead of 32 at the same α, β, η: ‖ΔF‖ is 2.8 times as large.",
-    corrected="The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a constant that grows as d^{3/2} under SGD, to be absorbed by η.",
+    corrected=(
+        "The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a "
+        "constant that grows as d^{3/2} under SGD, to be absorbed by η."
+    ),
     check=check,
     seconds=6.0,
 )

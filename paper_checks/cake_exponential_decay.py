@@ -13,11 +13,10 @@ DEEP, PLAIN_BOTTOM, DIFFERENCE, CORRECTED = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """‖∂L/∂x_l‖ of every sublayer, and its share common to all tokens, in built stacks."""
-    import math
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, seen, within
-    from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, power, settings, signals
+    from paper_checks._cake_findings import seen, within
+    from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, settings, signals
 
     sgd = Selection(optimizer="sgd")
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
@@ -52,20 +51,29 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             DEEP,
             max(deep) < 0.5,
-            f"bottom over top is {min(deep):.3f} to {max(deep):.3f} at N = {depths}, whatever the depth",
+            (
+                f"bottom over top is {min(deep):.3f} to {max(deep):.3f} at N = {depths}, "
+                "whatever the depth"
+            ),
             rows=rows,
         ),
         seen(
             PLAIN_BOTTOM,
             lower.high < upper.low / 2 or abs(lower.estimate) > abs(upper.estimate) / 2,
-            f"rate per sublayer {upper.estimate:.4f} in the upper half, {lower.estimate:.4f} in the lower half of {len(whole)} sublayers",
+            (
+                f"rate per sublayer {upper.estimate:.4f} in the upper half, "
+                f"{lower.estimate:.4f} in the lower half of {len(whole)} sublayers"
+            ),
             upper=[upper.estimate, upper.low, upper.high],
             lower=[lower.estimate, lower.low, lower.high],
         ),
         seen(
             DIFFERENCE,
             all(p.high < -0.05 for p in pieces),
-            f"log change per sublayer over the top eight and the next eight: {[round(p.estimate, 3) for p in pieces]}",
+            (
+                "log change per sublayer over the top eight and the next eight: "
+                f"{[round(p.estimate, 3) for p in pieces]}"
+            ),
         ),
         within(
             CORRECTED,
@@ -81,17 +89,39 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="cake-exponential-decay",
     source="Transformer layer cake (AI推公式), §4.3, supplement, after the product of Jacobians",
-    statement="As the layer number i decreases, ∂F/∂x_i decays exponentially (agreeing with Xiong et al., arXiv 2002.04745).",
-    conditions="built encoders of 8 to 128 layers, text and Gaussian tokens of correlation 0 and 0.5, ‖∂L/∂x_l‖ over all tokens",
+    statement=(
+        "As the layer number i decreases, ∂F/∂x_i decays exponentially (agreeing with Xiong "
+        "et al., arXiv 2002.04745)."
+    ),
+    conditions=(
+        "built encoders of 8 to 128 layers, text and Gaussian tokens of correlation 0 and "
+        "0.5, ‖∂L/∂x_l‖ over all tokens"
+    ),
     recorded=(
         Ruling(DEEP, Verdict.REFUTED),
         Ruling(PLAIN_BOTTOM, Verdict.REFUTED),
         Ruling(DIFFERENCE, Verdict.SUPPORTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="Not under DeepNorm: the gradient at the bottom of a stack is 0.96 to 0.98 of that at the top, at 8 layers as at 128, for text and for independent tokens. Not all the way down in plain Post-LN either: what decays there is the part of the gradient that differs between tokens, at a rate of 0.17 per sublayer near the top; once the tokens have become equal (a few dozen sublayers up from the input) the common part stops decaying. The decay belongs to attention averaging tokens, not to the scalar product of the source.",
-    counterexample="Two scalar sublayers with opposite signs at r = 1/2 multiply to 0.6, with equal positive signs to 1.8; at DeepNorm's N = 64 (r = 0.013, 128 sublayers) the geometric mean is 0.98.",
-    corrected="Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent; in plain Post-LN the part that differs between tokens decays exponentially, the common part only until the tokens are alike.",
+    finding=(
+        "Not under DeepNorm: the gradient at the bottom of a stack is 0.96 to 0.98 of that "
+        "at the top, at 8 layers as at 128, for text and for independent tokens. Not all the "
+        "way down in plain Post-LN either: what decays there is the part of the gradient "
+        "that differs between tokens, at a rate of 0.17 per sublayer near the top; once the "
+        "tokens have become equal (a few dozen sublayers up from the input) the common part "
+        "stops decaying. The decay belongs to attention averaging tokens, not to the scalar "
+        "product of the source."
+    ),
+    counterexample=(
+        "Two scalar sublayers with opposite signs at r = 1/2 multiply to 0.6, with equal "
+        "positive signs to 1.8; at DeepNorm's N = 64 (r = 0.013, 128 sublayers) the "
+        "geometric mean is 0.98."
+    ),
+    corrected=(
+        "Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent; in plain "
+        "Post-LN the part that differs between tokens decays exponentially, the common part "
+        "only until the tokens are alike."
+    ),
     check=check,
     seconds=6.0,
 )

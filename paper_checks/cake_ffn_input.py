@@ -17,10 +17,10 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from paper_checks._cake_findings import agrees, proved, seen, within
-    from paper_checks._cake_measure import feed_forward, generator, mean, normalised, torch
+    from paper_checks._cake_measure import feed_forward, generator, mean, normalised
 
     # E[(ΔxW_k)² 1{xW_k > 0}]: split Δx along x and across; both parts by Gaussian integrals
-    t, c, e, s = sp.symbols("t c e s", positive=True)
+    t, c, e = sp.symbols("t c e", positive=True)
     density = sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
     along = sp.integrate(t**2 * density, (t, 0, sp.oo))
     across = sp.integrate(density, (t, 0, sp.oo))
@@ -40,7 +40,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             EXACT,
             kernel == sp.Rational(1, 2) and agrees(drawn),
-            f"the mask halves every direction's square exactly; drawn over predicted {drawn.estimate:.4f} [{drawn.low:.4f}, {drawn.high:.4f}]",
+            (
+                "the mask halves every direction's square exactly; drawn over predicted "
+                f"{drawn.estimate:.4f} [{drawn.low:.4f}, {drawn.high:.4f}]"
+            ),
         ),
         seen(
             DRAW,
@@ -151,7 +154,10 @@ CLAIM = Claim(
     name="cake-ffn-input",
     source="Transformer layer cake (AI推公式), §5.1 (1) and (3)",
     statement="E‖∂z/∂x Δx‖² = (α² + v²w²)E‖Δx‖², so ‖∂z/∂x Δx‖ ≈ √(α² + v²w²)‖Δx‖.",
-    conditions="Gaussian W, V; Δx independent of them, or made by an SGD step of the layers below in built stacks of width 64; attention with 16 independent tokens",
+    conditions=(
+        "Gaussian W, V; Δx independent of them, or made by an SGD step of the layers below "
+        "in built stacks of width 64; attention with 16 independent tokens"
+    ),
     recorded=(
         Ruling(EXACT, Verdict.PROVED),
         Ruling(DRAW, Verdict.REFUTED),
@@ -159,9 +165,23 @@ CLAIM = Claim(
         Ruling(ATTENTION, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The equality is exact for every Δx that does not depend on the sublayer's weights: the ReLU mask halves the square of any direction. It is a mean, and half of the draws lie above it, so it cannot be used as a bound for one network. For the Δx that an SGD step of the lower layers really makes it errs by 10 %. It fails for attention: of a change that moves tokens independently, only Σs² (about an eighth at 16 tokens) passes.",
-    counterexample="d = m = 1, x > 0: ∂z/∂x = α + WV on the half W > 0, which exceeds √(α² + v²w²) whenever WV > v w.",
-    corrected="E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖² for the feed-forward sublayer; for attention E = (α² + κv²w²)‖Δx‖² with κ between Σ s_j² (tokens moved independently) and 1 (moved together).",
+    finding=(
+        "The equality is exact for every Δx that does not depend on the sublayer's weights: "
+        "the ReLU mask halves the square of any direction. It is a mean, and half of the "
+        "draws lie above it, so it cannot be used as a bound for one network. For the Δx "
+        "that an SGD step of the lower layers really makes it errs by 10 %. It fails for "
+        "attention: of a change that moves tokens independently, only Σs² (about an eighth "
+        "at 16 tokens) passes."
+    ),
+    counterexample=(
+        "d = m = 1, x > 0: ∂z/∂x = α + WV on the half W > 0, which exceeds √(α² + v²w²) "
+        "whenever WV > v w."
+    ),
+    corrected=(
+        "E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖² for the feed-forward sublayer; for attention E = "
+        "(α² + κv²w²)‖Δx‖² with κ between Σ s_j² (tokens moved independently) and 1 (moved "
+        "together)."
+    ),
     check=check,
     seconds=2.0,
 )

@@ -25,7 +25,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         W = torch.randn(d, m, generator=g, dtype=torch.float64)
         V = torch.randn(m, d, generator=g, dtype=torch.float64)
         gx, gW, gV = torch.autograd.functional.jacobian(
-            lambda x, W, V: alpha * x + torch.relu(x @ W) @ V, (x, W, V)
+            lambda x, W, V, alpha=alpha: alpha * x + torch.relu(x @ W) @ V, (x, W, V)
         )
         R = [float(sum(x[j] * W[j, k] for j in range(d)) > 0) for k in range(m)]
         for i in range(d):
@@ -47,10 +47,17 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="cake-ffn-jacobian",
     source="Transformer layer cake (AI推公式), §5.1, the four displayed partial derivatives",
-    statement="∂z_i/∂x_j = δ_ij α + Σ_k w_jk v_ki R_k, ∂z_i/∂v_ki = Σ_j x_j w_jk R_k, ∂z_i/∂v_kj = 0 (j ≠ i), ∂z_i/∂w_jk = x_j v_ki R_k.",
+    statement=(
+        "∂z_i/∂x_j = δ_ij α + Σ_k w_jk v_ki R_k, ∂z_i/∂v_ki = Σ_j x_j w_jk R_k, ∂z_i/∂v_kj = "
+        "0 (j ≠ i), ∂z_i/∂w_jk = x_j v_ki R_k."
+    ),
     conditions="z = αx + ReLU(xW)V away from the kinks of the activation",
     recorded=tuple(Ruling(k, Verdict.PROVED) for k in (INPUT, OUTER, INNER, CROSS)),
-    finding="All four derivatives are exact wherever no hidden unit sits at its kink: R_k does not change under a small move, so treating it as a constant is right for derivatives, whatever one thinks of treating it as a coin.",
+    finding=(
+        "All four derivatives are exact wherever no hidden unit sits at its kink: R_k does "
+        "not change under a small move, so treating it as a constant is right for "
+        "derivatives, whatever one thinks of treating it as a coin."
+    ),
     check=check,
     seconds=0.5,
 )

@@ -21,7 +21,16 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.symbolic.moments import Gaussian, Index, Known, Tensor, expect
     from paper_checks._cake_findings import agrees, exponent, proved, within
     from paper_checks._cake_measure import (
-        PLAIN, feed_forward, generator, mean, normalised, np, power, residual_sums, settings, torch,
+        PLAIN,
+        feed_forward,
+        generator,
+        mean,
+        normalised,
+        np,
+        power,
+        residual_sums,
+        settings,
+        torch,
     )  # fmt: skip
 
     a, v, w, t, s, norm = sp.symbols("alpha v w t s X", positive=True)
@@ -62,7 +71,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             MOMENT,
             sp.simplify(second - a**2 - v**2 * w**2) == 0 and all(map(agrees, levels)),
-            f"contraction gives {second}; drawn over predicted {[round(l.estimate, 4) for l in levels]} at d = {widths}",
+            (
+                f"contraction gives {second}; drawn over predicted "
+                f"{[round(level.estimate, 4) for level in levels]} at d = {widths}"
+            ),
         ),
         proved(CENTRED, first == 0, "V is centred and independent of the hidden layer"),
         exponent(
@@ -95,7 +107,10 @@ CLAIM = Claim(
     name="cake-ffn-moment",
     source="Transformer layer cake (AI推公式), §5.1, E[z_i], E[z_i²], E‖z‖²",
     statement="E z_i = 0, E z_i² = α² + v²w², E‖z‖² = d(α² + v²w²), hence ‖z‖ ≈ √(d(α² + v²w²)).",
-    conditions="‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 128; built torch stacks with Xavier's variance at m = d and m = 4d",
+    conditions=(
+        "‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 128; built torch "
+        "stacks with Xavier's variance at m = d and m = 4d"
+    ),
     recorded=(
         Ruling(MOMENT, Verdict.PROVED),
         Ruling(CENTRED, Verdict.PROVED),
@@ -103,9 +118,21 @@ CLAIM = Claim(
         Ruling(XAVIER, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="For the variances 2w²/d and v²/m the formula is exact in the mean, for every input of length √d and with the true ReLU mask, and ‖z‖ concentrates about it as d^{−1/2}. With the Xavier variance 2/(d + m) that DeepNet's code uses, the branch's share is 2dm/(d + m)² of it: 0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. The exponents in depth do not feel that factor.",
-    counterexample="d = 1, m = 4, x = 1, Xavier variance 2/5 for both: E FFN² = ½·4·(2/5)² = 0.32, not v²w² = 1.",
-    corrected="E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² + 2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d).",
+    finding=(
+        "For the variances 2w²/d and v²/m the formula is exact in the mean, for every input "
+        "of length √d and with the true ReLU mask, and ‖z‖ concentrates about it as "
+        "d^{−1/2}. With the Xavier variance 2/(d + m) that DeepNet's code uses, the branch's "
+        "share is 2dm/(d + m)² of it: 0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. "
+        "The exponents in depth do not feel that factor."
+    ),
+    counterexample=(
+        "d = 1, m = 4, x = 1, Xavier variance 2/5 for both: E FFN² = ½·4·(2/5)² = 0.32, not "
+        "v²w² = 1."
+    ),
+    corrected=(
+        "E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² + "
+        "2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d)."
+    ),
     check=check,
     seconds=2.0,
 )

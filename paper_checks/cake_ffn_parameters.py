@@ -79,7 +79,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             INDEPENDENT,
             sp.simplify(square - claimed) == 0 and agrees(drawn),
-            f"contraction agrees; drawn over predicted {drawn.estimate:.4f} [{drawn.low:.4f}, {drawn.high:.4f}]",
+            (
+                f"contraction agrees; drawn over predicted {drawn.estimate:.4f} "
+                f"[{drawn.low:.4f}, {drawn.high:.4f}]"
+            ),
         ),
         proved(
             BOUND,
@@ -89,7 +92,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             ANY,
             agrees(fixed),
-            f"equal entries of ΔV: {fixed.estimate:.2f} times the formula, 1 + (m − 1)/π = {kernel:.2f} exactly",
+            (
+                f"equal entries of ΔV: {fixed.estimate:.2f} times the formula, 1 + (m − 1)/π "
+                f"= {kernel:.2f} exactly"
+            ),
         ),
         proved(
             NARROW,
@@ -99,7 +105,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             GRADIENT,
             all(max(t) <= 1 for t in table_means.values()),
-            f"square over (v² + w²)‖Δθ‖² at d = {list(widths)}, m = 4d, by tokens: { ({n: [round(x, 1) for x in t] for n, t in table_means.items()}) }",
+            (
+                f"square over (v² + w²)‖Δθ‖² at d = {list(widths)}, m = 4d, by tokens: "
+                f"{ ({n: [round(x, 1) for x in t] for n, t in table_means.items()}) }"
+            ),
             table=table_means,
         ),
         exponent(
@@ -115,7 +124,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _stepped(context, d: int, tokens: int, draws: int):  # type: ignore[no-untyped-def]
     """The mean token's ‖Δz‖² over (v² + w²)‖Δθ‖² for the gradient of ⟨c, z⟩, in ten groups."""
-    from paper_checks._cake_measure import feed_forward, generator, np, normalised, torch
+    from paper_checks._cake_measure import feed_forward, generator, normalised, np, torch
 
     g = generator(context, 100 * d + tokens)
     W, V = feed_forward(g, draws, d, 4 * d, 1.0, 1.0)
@@ -134,8 +143,13 @@ def _stepped(context, d: int, tokens: int, draws: int):  # type: ignore[no-untyp
 CLAIM = Claim(
     name="cake-ffn-parameters",
     source="Transformer layer cake (AI推公式), §5.1 (2)",
-    statement="E‖∂z/∂vec(V) Δvec(V) + ∂z/∂vec(W) Δvec(W)‖² = w²E‖ΔV‖² + (dv²/2m)E‖ΔW‖² ≤ (v² + w²)E‖Δθ‖².",
-    conditions="Gaussian W (variance 2w²/d), V (v²/m), white x; Δθ independent, fixed, or the gradient's; d from 8 to 128, 1 to 64 tokens",
+    statement=(
+        "E‖∂z/∂vec(V) Δvec(V) + ∂z/∂vec(W) Δvec(W)‖² = w²E‖ΔV‖² + (dv²/2m)E‖ΔW‖² ≤ (v² + w²)E‖Δθ‖²."
+    ),
+    conditions=(
+        "Gaussian W (variance 2w²/d), V (v²/m), white x; Δθ independent, fixed, or the "
+        "gradient's; d from 8 to 128, 1 to 64 tokens"
+    ),
     recorded=(
         Ruling(INDEPENDENT, Verdict.PROVED),
         Ruling(BOUND, Verdict.PROVED),
@@ -144,9 +158,24 @@ CLAIM = Claim(
         Ruling(GRADIENT, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The equality and the bound are right for Δθ with independent centred entries, and for nothing else. For a fixed ΔV the hidden units' common mean adds up (a factor of 1 + (m − 1)/π for equal entries), for d > 2m the last inequality reverses, and for the Δθ of an actual gradient step the square exceeds the bound in proportion to the width: 18 times at d = 8, 146 times at d = 64 with one token, 21 times with 16 tokens. An optimizer's step is the opposite of an independent direction: it is made of the very vectors it will be multiplied with.",
-    counterexample="m = 1, ΔW = 0, ΔV along the gradient of ⟨c, z⟩: ‖Δz‖² = ‖h‖²‖ΔV‖², which is m w²‖ΔV‖² in the mean, not w²‖ΔV‖² (m = 2 doubles it).",
-    corrected="The equality needs Δθ with uncorrelated centred entries, independent of x and of the other matrix. For an SGD step of one token it is E‖Δz‖² ≈ m w²‖ΔV‖² + (d²v²/2m)‖ΔW‖² + cross terms, larger by a factor of order the width.",
+    finding=(
+        "The equality and the bound are right for Δθ with independent centred entries, and "
+        "for nothing else. For a fixed ΔV the hidden units' common mean adds up (a factor of "
+        "1 + (m − 1)/π for equal entries), for d > 2m the last inequality reverses, and for "
+        "the Δθ of an actual gradient step the square exceeds the bound in proportion to the "
+        "width: 18 times at d = 8, 146 times at d = 64 with one token, 21 times with 16 "
+        "tokens. An optimizer's step is the opposite of an independent direction: it is made "
+        "of the very vectors it will be multiplied with."
+    ),
+    counterexample=(
+        "m = 1, ΔW = 0, ΔV along the gradient of ⟨c, z⟩: ‖Δz‖² = ‖h‖²‖ΔV‖², which is m "
+        "w²‖ΔV‖² in the mean, not w²‖ΔV‖² (m = 2 doubles it)."
+    ),
+    corrected=(
+        "The equality needs Δθ with uncorrelated centred entries, independent of x and of "
+        "the other matrix. For an SGD step of one token it is E‖Δz‖² ≈ m w²‖ΔV‖² + "
+        "(d²v²/2m)‖ΔW‖² + cross terms, larger by a factor of order the width."
+    ),
     check=check,
     seconds=3.0,
 )

@@ -50,7 +50,9 @@ def _agrees(d: int, m: int, *, swapped: bool) -> bool:
 CLAIM = Claim(
     name="cake-index-ranges",
     source="Transformer layer cake (AI推公式), §5.1 (2), the two sums over ∂z_i/∂w_jk",
-    statement="(∂z/∂vec(W) Δvec(W))_i = Σ_{j=1}^{m} Σ_{k=1}^{d} x_j v_ki R_k Δw_jk for W ∈ R^{d×m}.",
+    statement=(
+        "(∂z/∂vec(W) Δvec(W))_i = Σ_{j=1}^{m} Σ_{k=1}^{d} x_j v_ki R_k Δw_jk for W ∈ R^{d×m}."
+    ),
     conditions="W ∈ R^{d×m}, V ∈ R^{m×d}, any x, R",
     recorded=(
         Ruling(PRINTED, Verdict.REFUTED),
@@ -58,11 +60,15 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "The two ranges are exchanged in §5.1 (2): w_jk has j ≤ d and k ≤ m, as the same section's z_i writes it. As "
-        "printed the sum asks for entries that do not exist and leaves out others unless m = d. It is a slip of the "
+        "The two ranges are exchanged in §5.1 (2): w_jk has j ≤ d and k ≤ m, as the same "
+        "section's z_i writes it. As "
+        "printed the sum asks for entries that do not exist and leaves out others unless "
+        "m = d. It is a slip of the "
         "pen: the second moment that follows, dv²/2m · E‖ΔW‖², is that of the right sum."
     ),
-    counterexample="d = 1, m = 2: the printed sum asks for w_21, which does not exist, and leaves out w_12.",
+    counterexample=(
+        "d = 1, m = 2: the printed sum asks for w_21, which does not exist, and leaves out w_12."
+    ),
     corrected="(∂z/∂vec(W) Δvec(W))_i = Σ_{j=1}^{d} Σ_{k=1}^{m} x_j v_ki R_k Δw_jk.",
     check=check,
     seconds=0.5,

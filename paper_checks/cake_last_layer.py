@@ -51,7 +51,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             SAME_KIND,
             max(deep.values()) <= 1.1,
-            f"largest root-mean-square norm over the last one's of its kind: {max(deep.values()):.3f}",
+            (
+                "largest root-mean-square norm over the last one's of its kind: "
+                f"{max(deep.values()):.3f}"
+            ),
             rows=rows,
         ),
         seen(
@@ -62,7 +65,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             KINDS,
             max(kinds.values()) <= 1.0,
-            f"an attention sublayer's norm over that of the last, a feed-forward one: up to {max(kinds.values()):.2f}",
+            (
+                "an attention sublayer's norm over that of the last, a feed-forward one: up "
+                f"to {max(kinds.values()):.2f}"
+            ),
         ),
         seen(
             PLAIN_POST,
@@ -82,9 +88,15 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="cake-last-layer",
-    source="Transformer layer cake (AI推公式), §4.3, before and after the supplement; DeepNet, arXiv 2203.00555, proof of Theorem 4.2",
+    source=(
+        "Transformer layer cake (AI推公式), §4.3, before and after the supplement; DeepNet, "
+        "arXiv 2203.00555, proof of Theorem 4.2"
+    ),
     statement="‖∂F/∂θ_i‖ ≤ ‖∂F/∂θ_{2N}‖ for every sublayer i.",
-    conditions="Frobenius norm of the Jacobian of all tokens' outputs in a sublayer's scaled matrices, built encoders of 4 to 64 layers",
+    conditions=(
+        "Frobenius norm of the Jacobian of all tokens' outputs in a sublayer's scaled "
+        "matrices, built encoders of 4 to 64 layers"
+    ),
     recorded=(
         Ruling(SAME_KIND, Verdict.SUPPORTED),
         Ruling(STRICT, Verdict.REFUTED),
@@ -92,9 +104,21 @@ CLAIM = Claim(
         Ruling(PLAIN_POST, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same size to 5 %, at every depth; neither the lowest nor the last is special, and single draws lie on both sides. The inequality as written fails in three ways: draw by draw, in plain Post-LN (up to 1.3 in the mean), and between kinds, where attention exceeds the last feed-forward sublayer once tokens are strongly correlated.",
-    counterexample="Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ = (1 + r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖.",
-    corrected="‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on depth under DeepNorm's constants; single draws lie on both sides of it.",
+    finding=(
+        "Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same "
+        "size to 5 %, at every depth; neither the lowest nor the last is special, and single "
+        "draws lie on both sides. The inequality as written fails in three ways: draw by "
+        "draw, in plain Post-LN (up to 1.3 in the mean), and between kinds, where attention "
+        "exceeds the last feed-forward sublayer once tokens are strongly correlated."
+    ),
+    counterexample=(
+        "Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ = (1 + "
+        "r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖."
+    ),
+    corrected=(
+        "‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on "
+        "depth under DeepNorm's constants; single draws lie on both sides of it."
+    ),
     check=check,
     seconds=4.0,
 )

@@ -51,7 +51,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                 {
                     "d": d, "shift": shift, "epsilon": eps,
                     "over claimed": norm * float(z.norm()) / d**0.5,
-                    "over corrected": norm * float((centre.square().sum() + d * eps).sqrt()) / d**0.5,
+                    "over corrected": norm * float((centre.square().mean() + eps).sqrt()),
                 }
             )  # fmt: skip
     centred = [r for r in rows if r["shift"] == r["epsilon"] == 0]
@@ -87,7 +87,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             ANY,
             all(abs(s - 1) < 1e-9 for s in shifted),
-            f"with mean 1 and deviation near 1.7 the true norm is {max(shifted):.3f} times the formula",
+            (
+                f"with mean 1 and deviation near 1.7 the true norm is {max(shifted):.3f} "
+                "times the formula"
+            ),
         ),
         within(
             REAL, real, 0.98, 1.02, "√d/‖z − mean‖ over √d/‖z‖ of the residual sums at width 64"
@@ -105,7 +108,9 @@ CLAIM = Claim(
     name="cake-ln-jacobian",
     source="Transformer layer cake (AI推公式), §5.1, from Xiong et al., arXiv 2002.04745, Lemma 3",
     statement="‖∂LN(z)/∂z‖₂ ≈ √d/‖z‖₂ (spectral norm).",
-    conditions="LayerNorm without gain; z ≠ 0 of d entries, 2 to 256; real residual sums of built stacks",
+    conditions=(
+        "LayerNorm without gain; z ≠ 0 of d entries, 2 to 256; real residual sums of built stacks"
+    ),
     recorded=(
         Ruling(CENTRED, Verdict.PROVED),
         Ruling(TWO, Verdict.REFUTED),
@@ -114,11 +119,16 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "For centred z of three or more entries √d/‖z‖ is the spectral norm exactly, not approximately: the Jacobian is "
-        "√d/‖z‖ times a projection onto d − 2 directions. A mean makes the true norm larger, √d/‖z − mean‖, and at d = 2 the "
-        "Jacobian vanishes. In real stacks αx is centred and the branch's mean is one direction of d, so the formula is off by less than 2 % at width 64."
+        "For centred z of three or more entries √d/‖z‖ is the spectral norm exactly, not "
+        "approximately: the Jacobian is "
+        "√d/‖z‖ times a projection onto d − 2 directions. A mean makes the true norm "
+        "larger, √d/‖z − mean‖, and at d = 2 the "
+        "Jacobian vanishes. In real stacks αx is centred and the branch's mean is one "
+        "direction of d, so the formula is off by less than 2 % at width 64."
     ),
-    counterexample="z = (a, b) with a > b: LN(z) = (1, −1) is constant, its Jacobian is 0 and not √2/‖z‖.",
+    counterexample=(
+        "z = (a, b) with a > b: LN(z) = (1, −1) is constant, its Jacobian is 0 and not √2/‖z‖."
+    ),
     corrected="‖∂LN/∂z‖₂ = √d/√(‖z − mean(z)‖² + dε) for d ≥ 3.",
     check=check,
     seconds=1.5,

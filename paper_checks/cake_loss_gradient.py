@@ -91,7 +91,10 @@ CLAIM = Claim(
     name="cake-loss-gradient",
     source="Transformer layer cake (AI推公式), §4.3, second displayed equation",
     statement="‖∂L/∂F‖ = O(1), in general independent of the model's parameters and of N.",
-    conditions="softmax cross-entropy through a head of gain g; one token's loss; built encoders of 4 to 128 layers, widths 16 to 128",
+    conditions=(
+        "softmax cross-entropy through a head of gain g; one token's loss; built encoders of "
+        "4 to 128 layers, widths 16 to 128"
+    ),
     recorded=(
         Ruling(DEPTH, Verdict.SUPPORTED),
         Ruling(BOUND, Verdict.PROVED),
@@ -99,9 +102,19 @@ CLAIM = Claim(
         Ruling(WIDTH, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="In depth it holds as well as anything can be measured: exponent 0.00 for DeepNorm and plain Post-LN alike, because the final norm fixes F's length. It is not independent of the parameters: the bound is √2‖W_head‖₂ for one token's loss, the gradient is proportional to the head's gain (22 times for a head 16 times as large) and grows with width. It should read: bounded in depth, with a constant set by the head.",
+    finding=(
+        "In depth it holds as well as anything can be measured: exponent 0.00 for DeepNorm "
+        "and plain Post-LN alike, because the final norm fixes F's length. It is not "
+        "independent of the parameters: the bound is √2‖W_head‖₂ for one token's loss, the "
+        "gradient is proportional to the head's gain (22 times for a head 16 times as large) "
+        "and grows with width. It should read: bounded in depth, with a constant set by the "
+        "head."
+    ),
     counterexample="Two classes, head W = (g, −g), F = 0: ∂L/∂F = ±g, as large as g is.",
-    corrected="‖∂L/∂F_p‖ ≤ √2‖W_head‖₂ for one token's loss (over n for the mean over n tokens): bounded in depth, proportional to the head's gain.",
+    corrected=(
+        "‖∂L/∂F_p‖ ≤ √2‖W_head‖₂ for one token's loss (over n for the mean over n tokens): "
+        "bounded in depth, proportional to the head's gain."
+    ),
     check=check,
     seconds=2.0,
 )

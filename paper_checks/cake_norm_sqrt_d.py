@@ -73,21 +73,36 @@ def _generator(context: Context):  # type: ignore[no-untyped-def]
 
 CLAIM = Claim(
     name="cake-norm-sqrt-d",
-    source="Transformer layer cake (AI推公式), §4.1, proof of the lemma; DeepNet, arXiv 2203.00555, Lemma 4.1",
-    statement="mean(x) = 0 and var(x) = 1 over d entries give ‖x‖ = √d; the paper's ‖x‖ = d lacks the root.",
-    conditions="variance over d entries (population), as LayerNorm takes it; d from 2 to 1024, with and without ε",
+    source=(
+        "Transformer layer cake (AI推公式), §4.1, proof of the lemma; DeepNet, arXiv "
+        "2203.00555, Lemma 4.1"
+    ),
+    statement=(
+        "mean(x) = 0 and var(x) = 1 over d entries give ‖x‖ = √d; the paper's ‖x‖ = d lacks "
+        "the root."
+    ),
+    conditions=(
+        "variance over d entries (population), as LayerNorm takes it; d from 2 to 1024, with "
+        "and without ε"
+    ),
     recorded=(
         Ruling(ROOT, Verdict.PROVED),
         Ruling(PAPER_D, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "The length of a normalised token is exactly √d, since ‖x‖² = d·var + d·mean². The paper's d is a "
-        "slip without consequences, because only the ratio of two token lengths enters the lemma. As built, "
-        "LayerNorm's ε makes it √(d·var/(var + ε)), which is felt where the input's variance falls to 10⁻⁵."
+        "The length of a normalised token is exactly √d, since ‖x‖² = d·var + d·mean². "
+        "The paper's d is a "
+        "slip without consequences, because only the ratio of two token lengths enters "
+        "the lemma. As built, "
+        "LayerNorm's ε makes it √(d·var/(var + ε)), which is felt where the input's "
+        "variance falls to 10⁻⁵."
     ),
     counterexample="x = (1, −1): mean 0, variance 1, ‖x‖ = √2 ≠ 2.",
-    corrected="‖x‖ = √d for the population variance, √(d − 1) for the sample variance, √(d·var/(var + ε)) for LayerNorm with ε.",
+    corrected=(
+        "‖x‖ = √d for the population variance, √(d − 1) for the sample variance, "
+        "√(d·var/(var + ε)) for LayerNorm with ε."
+    ),
     check=check,
     seconds=1.5,
 )

@@ -75,7 +75,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 
 def _jacobians(context, widths, seeds):  # type: ignore[no-untyped-def]
-    """‖∂LN(αx + relu(xW)V)/∂(W, V)‖_F², (seeds, widths), α = 2, v = w = 1/2, as the cake draws W, V."""
+    """‖∂LN(αx + relu(xW)V)/∂(W, V)‖_F² at α = 2, v = w = 1/2: (seeds, widths)."""
     import numpy as np
     import torch
     from torch.nn.functional import layer_norm
@@ -102,9 +102,14 @@ def _jacobians(context, widths, seeds):  # type: ignore[no-untyped-def]
 
 CLAIM = Claim(
     name="cake-parameter-norm",
-    source="Transformer layer cake (AI推公式), §4.2, second supplement, and §4.3, E‖∂x_{l+1}/∂θ_l‖²",
+    source=(
+        "Transformer layer cake (AI推公式), §4.2, second supplement, and §4.3, E‖∂x_{l+1}/∂θ_l‖²"
+    ),
     statement="E‖∂f_l/∂θ_l‖² = (v_l² + w_l²)/α² with E x² = 1, so ‖∂f_l/∂θ_l‖ ≈ √(v_l² + w_l²)/α.",
-    conditions="scalars with E x² = 1, fair sign I; matrices: Gaussian W, V with variances 2w²/d and v²/m, d from 8 to 64, m = 4d",
+    conditions=(
+        "scalars with E x² = 1, fair sign I; matrices: Gaussian W, V with variances 2w²/d "
+        "and v²/m, d from 8 to 64, m = 4d"
+    ),
     recorded=(
         Ruling(LEADING, Verdict.PROVED),
         Ruling(EQUALITY, Verdict.REFUTED),
@@ -112,9 +117,19 @@ CLAIM = Claim(
         Ruling(MATRIX, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="For the scalar sublayer with a random sign E‖∂f/∂θ‖² is exactly (v² + w²)/α²/(1 + r²)², r = vw/α: the printed value is its leading order and an upper bound at every r, four times too large at α = v = w = 1. It does not carry over to matrices as a norm of the Jacobian: there the squared Frobenius norm is (dmw² + d²v²/2)/(α² + v²w²), which grows as the square of the width. Only the mean over independent directions of Δθ is free of the width.",
+    finding=(
+        "For the scalar sublayer with a random sign E‖∂f/∂θ‖² is exactly (v² + w²)/α²/(1 + "
+        "r²)², r = vw/α: the printed value is its leading order and an upper bound at every "
+        "r, four times too large at α = v = w = 1. It does not carry over to matrices as a "
+        "norm of the Jacobian: there the squared Frobenius norm is (dmw² + d²v²/2)/(α² + "
+        "v²w²), which grows as the square of the width. Only the mean over independent "
+        "directions of Δθ is free of the width."
+    ),
     counterexample="α = v = w = 1: E‖∂f/∂θ‖² = 1/2, the formula says 2.",
-    corrected="Scalars: E‖∂f/∂θ‖² = (v² + w²)/α²/(1 + r²)² with r = vw/α. Matrices: E‖∂x_{l+1}/∂θ‖_F² = (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d).",
+    corrected=(
+        "Scalars: E‖∂f/∂θ‖² = (v² + w²)/α²/(1 + r²)² with r = vw/α. Matrices: "
+        "E‖∂x_{l+1}/∂θ‖_F² = (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d)."
+    ),
     check=check,
     seconds=3.0,
 )

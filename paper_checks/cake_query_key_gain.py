@@ -71,7 +71,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             FORWARD,
             all(r.high < 1.5 for v in ratios.values() for r in v),
-            f"‖Attn‖ over ‖xW_VW_O‖ at gains 0.1, 1, 4: { ({k: [round(r.estimate, 2) for r in v] for k, v in ratios.items()}) }",
+            (
+                "‖Attn‖ over ‖xW_VW_O‖ at gains 0.1, 1, 4: "
+                f"{ ({k: [round(r.estimate, 2) for r in v] for k, v in ratios.items()}) }"
+            ),
         ),
         within(
             SAME,
@@ -83,20 +86,32 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             SGD,
             slopes["sgd"].high < -0.25,
-            f"exponent of their share {slopes['sgd'].estimate:.2f} [{slopes['sgd'].low:.2f}, {slopes['sgd'].high:.2f}], predicted {predicted['sgd']}",
+            (
+                f"exponent of their share {slopes['sgd'].estimate:.2f} "
+                f"[{slopes['sgd'].low:.2f}, {slopes['sgd'].high:.2f}], predicted "
+                f"{predicted['sgd']}"
+            ),
             levels=levels["sgd"],
             depths=list(depths),
         ),
         seen(
             ADAM,
             slopes["adam"].high < -0.25,
-            f"exponent of their share {slopes['adam'].estimate:.2f} [{slopes['adam'].low:.2f}, {slopes['adam'].high:.2f}], predicted {predicted['adam']}",
+            (
+                f"exponent of their share {slopes['adam'].estimate:.2f} "
+                f"[{slopes['adam'].low:.2f}, {slopes['adam'].high:.2f}], predicted "
+                f"{predicted['adam']}"
+            ),
             levels=levels["adam"],
         ),
         seen(
             LAMB,
             slopes["lamb"].high < -0.25,
-            f"exponent of their share {slopes['lamb'].estimate:.2f} [{slopes['lamb'].low:.2f}, {slopes['lamb'].high:.2f}], predicted {predicted['lamb']}",
+            (
+                f"exponent of their share {slopes['lamb'].estimate:.2f} "
+                f"[{slopes['lamb'].low:.2f}, {slopes['lamb'].high:.2f}], predicted "
+                f"{predicted['lamb']}"
+            ),
             levels=levels["lamb"],
         ),
         exponent(
@@ -134,9 +149,18 @@ def sizes_ratio(context: Context):  # type: ignore[no-untyped-def]
 
 CLAIM = Claim(
     name="cake-query-key-gain",
-    source="Transformer layer cake (AI推公式), §4, before the lemma of §4.1; DeepNet, arXiv 2203.00555, §4.1",
-    statement="W_Q and W_K do not affect the magnitude of attention's output, so they need no scaling and take gain 1.",
-    conditions="gains 0.1, 1, 4 of query and key on built attention; share of query and key in ‖ΔF‖ for SGD, Adam, LAMB under their rules, 8 to 128 layers",
+    source=(
+        "Transformer layer cake (AI推公式), §4, before the lemma of §4.1; DeepNet, arXiv "
+        "2203.00555, §4.1"
+    ),
+    statement=(
+        "W_Q and W_K do not affect the magnitude of attention's output, so they need no "
+        "scaling and take gain 1."
+    ),
+    conditions=(
+        "gains 0.1, 1, 4 of query and key on built attention; share of query and key in ‖ΔF‖ "
+        "for SGD, Adam, LAMB under their rules, 8 to 128 layers"
+    ),
     recorded=(
         Ruling(FORWARD, Verdict.SUPPORTED),
         Ruling(SAME, Verdict.REFUTED),
@@ -145,9 +169,23 @@ CLAIM = Claim(
         Ruling(LAMB, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The lemma bounds the branch at any gain of query and key, but the gain does matter for its size: with independent tokens gain 4 gives a branch six times that of gain 0.1, since concentrated scores do not average. For the update the lemma says nothing. Measured, query and key move the output by 0.2 to 3 % of what the other matrices do under the rules of SGD and Adam, falling as N^{−1/2}, and by a constant 13 % under LAMB's, whose step does not know the gradient's size.",
-    counterexample="Two orthogonal tokens: equal scores give an average of length √(d/2), scores far apart give √d.",
-    corrected="Any gain of query and key leaves the branch between the uniform average and a single token. Their share of the update falls as N^{−1/2} under the rules of SGD and Adam; under LAMB's it stays constant, of a tenth.",
+    finding=(
+        "The lemma bounds the branch at any gain of query and key, but the gain does matter "
+        "for its size: with independent tokens gain 4 gives a branch six times that of gain "
+        "0.1, since concentrated scores do not average. For the update the lemma says "
+        "nothing. Measured, query and key move the output by 0.2 to 3 % of what the other "
+        "matrices do under the rules of SGD and Adam, falling as N^{−1/2}, and by a constant "
+        "13 % under LAMB's, whose step does not know the gradient's size."
+    ),
+    counterexample=(
+        "Two orthogonal tokens: equal scores give an average of length √(d/2), scores far "
+        "apart give √d."
+    ),
+    corrected=(
+        "Any gain of query and key leaves the branch between the uniform average and a "
+        "single token. Their share of the update falls as N^{−1/2} under the rules of SGD "
+        "and Adam; under LAMB's it stays constant, of a tenth."
+    ),
     check=check,
     seconds=6.0,
 )

@@ -39,7 +39,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     weight = ((8 * N) ** sp.Rational(-1, 4)) ** 2 / (2 * N) ** sp.Rational(1, 4)
     limit = sp.limit(2 * N * weight**2, N, sp.oo)
     rule = [
-        float((((1 - q) / (1 + q)) ** n))
+        float(((1 - q) / (1 + q)) ** n)
         for n in (10, 100, 1000)
         for q in [float(weight.subs(N, n)) ** 2]
     ]
@@ -57,7 +57,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             GEOMETRIC,
             geometric,
-            "all 2^K patterns at K = 1 … 4, K odd included; the source's restriction to even K is not needed",
+            (
+                "all 2^K patterns at K = 1 … 4, K odd included; the source's restriction to "
+                "even K is not needed"
+            ),
         ),
         proved(
             BELOW,
@@ -81,7 +84,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             RMS,
             bool(squares) and agrees(rms),
-            f"Σ of squares over patterns is 2^K exactly; random matrices of width 64 give {rms.estimate:.4f} [{rms.low:.4f}, {rms.high:.4f}]",
+            (
+                "Σ of squares over patterns is 2^K exactly; random matrices of width 64 "
+                f"give {rms.estimate:.4f} [{rms.low:.4f}, {rms.high:.4f}]"
+            ),
         ),
         exponent(
             TYPICAL,
@@ -122,8 +128,14 @@ def _log_products(context, widths, r, count, draws):  # type: ignore[no-untyped-
 CLAIM = Claim(
     name="cake-random-sign",
     source="Transformer layer cake (AI推公式), §4.3, supplement (product of 2N − i Jacobians)",
-    statement="∏_{K} ∂x_{l+1}/∂x_l = ((α² − v²w²)/(α² + v²w²))^{K/2} < 1, with a random sign I in each branch.",
-    conditions="scalar sublayers with fair independent signs; matrices (1 + rG/√d)/√(1 + r²) with Gaussian G of width 4 to 128",
+    statement=(
+        "∏_{K} ∂x_{l+1}/∂x_l = ((α² − v²w²)/(α² + v²w²))^{K/2} < 1, with a random sign I in "
+        "each branch."
+    ),
+    conditions=(
+        "scalar sublayers with fair independent signs; matrices (1 + rG/√d)/√(1 + r²) with "
+        "Gaussian G of width 4 to 128"
+    ),
     recorded=(
         Ruling(GEOMETRIC, Verdict.PROVED),
         Ruling(BELOW, Verdict.PROVED),
@@ -133,9 +145,20 @@ CLAIM = Claim(
         Ruling(TYPICAL, Verdict.SUPPORTED, corrected=True),
         Ruling(AT_RULE, Verdict.PROVED),
     ),
-    finding="The printed product is the geometric mean over the signs, for odd K as well as even, and it is below 1; the mean is (1 + r²)^{−K/2} and the root mean square is 1 at every r and K. A product of Jacobians of width d behaves like the last: its typical size falls as exp(−K r²/d), a factor of d more slowly than the scalar formula says. At DeepNorm's constants K r² = 2N r² = (8N)^{−1/2} itself tends to 0, so the 'exponential decay' leaves 0.95 of the gradient at 10 layers and 0.99 at 1,000.",
+    finding=(
+        "The printed product is the geometric mean over the signs, for odd K as well as "
+        "even, and it is below 1; the mean is (1 + r²)^{−K/2} and the root mean square is 1 "
+        "at every r and K. A product of Jacobians of width d behaves like the last: its "
+        "typical size falls as exp(−K r²/d), a factor of d more slowly than the scalar "
+        "formula says. At DeepNorm's constants K r² = 2N r² = (8N)^{−1/2} itself tends to 0, "
+        "so the 'exponential decay' leaves 0.95 of the gradient at 10 layers and 0.99 at "
+        "1,000."
+    ),
     counterexample="K = 2, both signs positive: (1 + r)²/(1 + r²) > 1 for every r > 0.",
-    corrected="Geometric mean ((1 − r²)/(1 + r²))^{K/2}, mean (1 + r²)^{−K/2}, root mean square exactly 1; for Jacobians of width d the typical product is exp(−K r²/d).",
+    corrected=(
+        "Geometric mean ((1 − r²)/(1 + r²))^{K/2}, mean (1 + r²)^{−K/2}, root mean square "
+        "exactly 1; for Jacobians of width d the typical product is exp(−K r²/d)."
+    ),
     check=check,
     seconds=2.0,
 )

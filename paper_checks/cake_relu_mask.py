@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._cake_findings import agrees, proved, text
     from paper_checks._cake_measure import generator, mean, torch
 
-    t, s, c = sp.symbols("t s c", positive=True)
+    t, s = sp.symbols("t s", positive=True)
     density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
     true = {p: sp.simplify(sp.integrate(t**p * density, (t, 0, sp.oo))) for p in (0, 1, 2, 4)}
     free = {
@@ -60,7 +60,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             EVEN,
             bool(even) and agrees(measured["second moment"]),
-            f"every even moment is halved exactly, since t → −t exchanges the mask; drawn {text(measured['second moment'])}",
+            (
+                "every even moment is halved exactly, since t → −t exchanges the mask; "
+                f"drawn {text(measured['second moment'])}"
+            ),
         ),
         proved(
             MEAN,
@@ -75,7 +78,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             TOKENS,
             abs(kernel - bernoulli_tokens) < 1e-9,
-            f"E h(x)·h(y) at cosine ½: {kernel:.4f} true, {bernoulli_tokens:.4f} with independent masks; x and −x have complementary masks",
+            (
+                f"E h(x)·h(y) at cosine ½: {kernel:.4f} true, {bernoulli_tokens:.4f} with "
+                "independent masks; x and −x have complementary masks"
+            ),
         ),
         proved(
             CORRECTED,
@@ -88,7 +94,9 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="cake-relu-mask",
     source="Transformer layer cake (AI推公式), §5.1, the random variable R_k",
-    statement="R_k = 1{(xW)_k > 0} is Bernoulli(½), independent of W, V and x, in all moments of §5.1.",
+    statement=(
+        "R_k = 1{(xW)_k > 0} is Bernoulli(½), independent of W, V and x, in all moments of §5.1."
+    ),
     conditions="W with independent centred Gaussian columns, any x ≠ 0",
     recorded=(
         Ruling(HALF, Verdict.PROVED),
@@ -99,14 +107,24 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "R_k is a fair coin, but a function of W. Under W → −W the mask is exchanged for its complement while every even "
-        "moment stays, so all second moments of §5.1 for one token and independent Δθ are exact, not approximate. What an "
-        "independent coin gets wrong is odd or involves two of something: the hidden layer's mean is w/√π instead of 0, "
-        "two units have correlation 1/π, and two tokens share masks according to the arc-cosine kernel, which is why "
+        "R_k is a fair coin, but a function of W. Under W → −W the mask is exchanged for "
+        "its complement while every even "
+        "moment stays, so all second moments of §5.1 for one token and independent Δθ "
+        "are exact, not approximate. What an "
+        "independent coin gets wrong is odd or involves two of something: the hidden "
+        "layer's mean is w/√π instead of 0, "
+        "two units have correlation 1/π, and two tokens share masks according to the "
+        "arc-cosine kernel, which is why "
         "ReLU layers pull tokens together."
     ),
-    counterexample="d = 1, x = 1, W ~ N(0, 2w²): E[relu(W)] = w/√π ≠ 0; and the tokens x = 1, y = −1 have masks that are never equal.",
-    corrected="E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y) = (w²/π)(sin θ + (π − θ)cos θ).",
+    counterexample=(
+        "d = 1, x = 1, W ~ N(0, 2w²): E[relu(W)] = w/√π ≠ 0; and the tokens x = 1, y = −1 "
+        "have masks that are never equal."
+    ),
+    corrected=(
+        "E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y) "
+        "= (w²/π)(sin θ + (π − θ)cos θ)."
+    ),
     check=check,
     seconds=2.0,
 )

@@ -57,13 +57,16 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(SIGNED, worst[-1] < 1e-20, f"with I = −1 the quotient agrees to {worst[-1]:.1e}"),
         proved(
             LEADING,
-            all(l == 1 for l in limits.values()),
+            all(limit == 1 for limit in limits.values()),
             f"ratios to the leading orders tend to {limits}",
         ),
         proved(
             NORMALISED,
             at_one != 0,
-            f"at r = 1 (plain Post-LN, α = v = w = 1) the exact ∂f/∂v is {at_one} times the leading order",
+            (
+                f"at r = 1 (plain Post-LN, α = v = w = 1) the exact ∂f/∂v is {at_one} times "
+                "the leading order"
+            ),
         ),
         proved(CORRECTED, signed == [0, 0], "the ratio of exact to leading order, for both signs"),
     )
@@ -89,7 +92,10 @@ def _distance(f, printed, variable):  # type: ignore[no-untyped-def]
 
 CLAIM = Claim(
     name="cake-scalar-derivatives",
-    source="Transformer layer cake (AI推公式), §4.2, the two displayed derivatives, and §4.3, supplement (random sign I); DeepNet, arXiv 2203.00555, Theorem 4.2",
+    source=(
+        "Transformer layer cake (AI推公式), §4.2, the two displayed derivatives, and §4.3, "
+        "supplement (random sign I); DeepNet, arXiv 2203.00555, Theorem 4.2"
+    ),
     statement=(
         "f = (α + Ivw)x/√(α² + v²w²): ∂f/∂x = (α + vw)/√(α² + v²w²) ≐ 1, "
         "(∂f/∂v, ∂f/∂w) = αx(Iα − vw)/(α² + v²w²)^{3/2}·(w, v) ≐ (Ix/α)(w, v)."
@@ -103,10 +109,14 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "The printed derivatives are right for both signs, and the added last approximations hold as r = vw/α → 0, "
-        "which every depth-scaled rule provides. They are not of the same order at every r: at α = v = w = 1, plain "
-        "Post-LN, the derivatives in v and w vanish exactly, because numerator and normaliser grow together. The exact "
-        "factor is (I − r)/(1 + r²)^{3/2}: for I = −1 the gradient is larger than its leading order, for I = 1 smaller."
+        "The printed derivatives are right for both signs, and the added last "
+        "approximations hold as r = vw/α → 0, "
+        "which every depth-scaled rule provides. They are not of the same order at every "
+        "r: at α = v = w = 1, plain "
+        "Post-LN, the derivatives in v and w vanish exactly, because numerator and "
+        "normaliser grow together. The exact "
+        "factor is (I − r)/(1 + r²)^{3/2}: for I = −1 the gradient is larger than its "
+        "leading order, for I = 1 smaller."
     ),
     counterexample="α = v = w = x = 1: ∂f/∂v = 0, the leading order says 1.",
     corrected="(∂f/∂v, ∂f/∂w) = (x/α)(w, v)·(I − r)/(1 + r²)^{3/2} with r = vw/α.",

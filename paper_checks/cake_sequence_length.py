@@ -49,7 +49,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             TIGHT,
             all(v * lengths[-1] ** 0.5 < 2 for v in loose.values()),
-            f"Σ_p ‖Δx_p‖ over ‖ΔF‖_F is { ({k: round(v, 2) for k, v in loose.items()}) } times √n at n = {lengths[-1]}",
+            (
+                f"Σ_p ‖Δx_p‖ over ‖ΔF‖_F is { ({k: round(v, 2) for k, v in loose.items()}) } "
+                f"times √n at n = {lengths[-1]}"
+            ),
         ),
         proved(
             SHARPER,
@@ -59,7 +62,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             GROWS,
             all(v.low > 0.05 for v in frobenius.values()),
-            f"exponent of ‖ΔF‖_F in n: { ({k: round(v.estimate, 2) for k, v in frobenius.items()}) }",
+            (
+                "exponent of ‖ΔF‖_F in n: "
+                f"{ ({k: round(v.estimate, 2) for k, v in frobenius.items()}) }"
+            ),
             exponents=whole_text,
             rows=rows,
             lengths=list(lengths),
@@ -78,9 +84,17 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="cake-sequence-length",
-    source="Transformer layer cake (AI推公式), §5, first displayed equation, and §5.3, last paragraph",
-    statement="‖ΔF‖_F ≤ Σ_{p=1}^{n} ‖Δx_{2N+1,p}‖₂, so the bound depends on the sequence length n, which the paper omits.",
-    conditions="DeepNorm encoders under SGD on the mean loss over tokens, n = 8 to 256; text, Gaussian tokens of correlation 0 and 0.5",
+    source=(
+        "Transformer layer cake (AI推公式), §5, first displayed equation, and §5.3, last paragraph"
+    ),
+    statement=(
+        "‖ΔF‖_F ≤ Σ_{p=1}^{n} ‖Δx_{2N+1,p}‖₂, so the bound depends on the sequence length n, "
+        "which the paper omits."
+    ),
+    conditions=(
+        "DeepNorm encoders under SGD on the mean loss over tokens, n = 8 to 256; text, "
+        "Gaussian tokens of correlation 0 and 0.5"
+    ),
     recorded=(
         Ruling(BOUND, Verdict.PROVED),
         Ruling(TIGHT, Verdict.REFUTED),
@@ -88,9 +102,19 @@ CLAIM = Claim(
         Ruling(GROWS, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The inequality is right and loose by √n in every real step, because all tokens move by about the same amount; ‖ΔF‖_F ≤ √n max‖Δx_p‖ is the sharp form. With a loss averaged over tokens one token's update falls with n, as n^{−1/2} for correlated tokens and almost as n^{−1} for independent ones, so the norm of the whole output does not grow with n: exponents −0.34 (independent), −0.04 (correlation ½) and 0.1 (text). The paper loses nothing by leaving n out.",
+    finding=(
+        "The inequality is right and loose by √n in every real step, because all tokens move "
+        "by about the same amount; ‖ΔF‖_F ≤ √n max‖Δx_p‖ is the sharp form. With a loss "
+        "averaged over tokens one token's update falls with n, as n^{−1/2} for correlated "
+        "tokens and almost as n^{−1} for independent ones, so the norm of the whole output "
+        "does not grow with n: exponents −0.34 (independent), −0.04 (correlation ½) and 0.1 "
+        "(text). The paper loses nothing by leaving n out."
+    ),
     counterexample="n = 2 equal tokens: Σ‖Δx_p‖ = 2‖Δx‖, ‖ΔF‖_F = √2‖Δx‖.",
-    corrected="‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ falls with n, so ‖ΔF‖_F does not grow.",
+    corrected=(
+        "‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ falls with "
+        "n, so ‖ΔF‖_F does not grow."
+    ),
     check=check,
     seconds=3.0,
 )

@@ -67,7 +67,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             MATRICES,
             all(r["norm"] < 1 for r in rows),
-            f"feed-forward matrices: {min(r['norm'] for r in rows):.1f} to {max(r['norm'] for r in rows):.1f}",
+            (
+                f"feed-forward matrices: {min(r['norm'] for r in rows):.1f} to "
+                f"{max(r['norm'] for r in rows):.1f}"
+            ),
             rows=rows,
         ),
         within(CORRECTED, ratio, 0.97, 1.03, "measured over predicted"),
@@ -76,9 +79,18 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="cake-small-parameters",
-    source="Transformer layer cake (AI推公式), §4.3, last supplement ('at the initial stage ‖θ_i‖ ≪ 1')",
-    statement="‖θ_i‖ ≪ 1 at initialisation, so that ‖θ_i‖² is smaller than ‖θ_i‖ and the update O(η‖θ_i‖²) moderate.",
-    conditions="DeepNorm's constants; θ_i read as the pair of scalars (v, w), and as the two matrices of built stacks of width 16 to 128",
+    source=(
+        "Transformer layer cake (AI推公式), §4.3, last supplement ('at the initial stage ‖θ_i‖ "
+        "≪ 1')"
+    ),
+    statement=(
+        "‖θ_i‖ ≪ 1 at initialisation, so that ‖θ_i‖² is smaller than ‖θ_i‖ and the update "
+        "O(η‖θ_i‖²) moderate."
+    ),
+    conditions=(
+        "DeepNorm's constants; θ_i read as the pair of scalars (v, w), and as the two "
+        "matrices of built stacks of width 16 to 128"
+    ),
     recorded=(
         Ruling(SCALARS, Verdict.PROVED),
         Ruling(SHALLOW, Verdict.REFUTED),
@@ -86,9 +98,12 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
-        "The scalar √2β = (2N)^{−1/4} is 0.84 for one layer, 0.27 for a hundred and 0.15 for a thousand: less than one, hardly much less. "
-        "The matrices themselves are never small: their Frobenius norm is β times √(2Σdm/(d + m)), between 3 and 15 at widths 16 to 128. "
-        "The closure 1/α = ‖θ‖ is a statement on the gain β, and only its power of N means anything."
+        "The scalar √2β = (2N)^{−1/4} is 0.84 for one layer, 0.27 for a hundred and 0.15 "
+        "for a thousand: less than one, hardly much less. "
+        "The matrices themselves are never small: their Frobenius norm is β times "
+        "√(2Σdm/(d + m)), between 3 and 15 at widths 16 to 128. "
+        "The closure 1/α = ‖θ‖ is a statement on the gain β, and only its power of N "
+        "means anything."
     ),
     counterexample="N = 1: √2β = 2^{−1/4} = 0.84; width 16, N = 16: ‖θ‖_F = 2.1.",
     corrected="‖θ_i‖ = Θ(β) = Θ(N^{−1/4}) in depth, at a constant of order √d.",

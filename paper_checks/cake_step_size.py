@@ -9,7 +9,10 @@ ORDER, UNIQUE, SQUARE, FORCED, RELATIVE, CORRECTED = (
     "there ‖ΔW‖/η goes as β²",
     "another closure of the same balance violates ‖Δθ‖ = O(η)",
     "α = 1, β = (4N)^{−1/2}: the relative update ‖ΔW‖/‖W‖ grows with depth",
-    "along the balanced curve β = α/(2√N): ‖ΔW‖/η falls as N^{−1/2} for every closure; the relative update as 1/α",
+    (
+        "along the balanced curve β = α/(2√N): ‖ΔW‖/η falls as N^{−1/2} for every closure; "
+        "the relative update as 1/α"
+    ),
 )
 
 
@@ -22,7 +25,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._cake_findings import exponent, proved, seen
     from paper_checks._cake_measure import DEEPNORM, ENCODER, matrix_updates, power, settings
 
-    N, a, b = sp.symbols("N alpha beta", positive=True)
+    N = sp.Symbol("N", positive=True)
     # log-linear: β/α = (4N)^{-1/2}, αβ = 2^{-1/2}
     alpha = sp.sqrt(1 / sp.sqrt(2) / (4 * N) ** sp.Rational(-1, 2))
     beta = 1 / sp.sqrt(2) / alpha
@@ -60,7 +63,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             ORDER,
             gap < 0.05,
-            f"exponents { ({k: round(v.estimate, 3) for k, v in steps.items()}) }, those of β/α {predicted}",
+            (
+                f"exponents { ({k: round(v.estimate, 3) for k, v in steps.items()}) }, those "
+                f"of β/α {predicted}"
+            ),
             intervals={k: [v.estimate, v.low, v.high] for k, v in steps.items()},
         ),
         proved(UNIQUE, bool(unique), "two equations, linear in the logarithms, of determinant −2"),
@@ -76,7 +82,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             CORRECTED,
             max(off.values()) < 0.05 and all(abs(steps[k].estimate + 0.5) < 0.05 for k in off),
-            f"relative update: { ({k: round(relative[k].estimate, 3) for k in off}) }, −1 times the exponents of α",
+            (
+                f"relative update: { ({k: round(relative[k].estimate, 3) for k in off}) }, "
+                "−1 times the exponents of α"
+            ),
         ),
     )
 
@@ -84,8 +93,15 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="cake-step-size",
     source="Transformer layer cake (AI推公式), §4.3, last supplement",
-    statement="‖Δθ_i‖ = O(η‖θ_i‖/α): a small α lets θ leave its initial value fast, a large one converges slowly; setting 1/α = ‖θ_i‖, so that ‖Δθ_i‖ = O(η‖θ_i‖²), explains the published choice.",
-    conditions="SGD on built encoders of 8 to 128 layers under four rules, text; θ read as a scaled matrix or its scalar",
+    statement=(
+        "‖Δθ_i‖ = O(η‖θ_i‖/α): a small α lets θ leave its initial value fast, a large one "
+        "converges slowly; setting 1/α = ‖θ_i‖, so that ‖Δθ_i‖ = O(η‖θ_i‖²), explains the "
+        "published choice."
+    ),
+    conditions=(
+        "SGD on built encoders of 8 to 128 layers under four rules, text; θ read as a scaled "
+        "matrix or its scalar"
+    ),
     recorded=(
         Ruling(ORDER, Verdict.SUPPORTED),
         Ruling(UNIQUE, Verdict.PROVED),
@@ -94,9 +110,21 @@ CLAIM = Claim(
         Ruling(RELATIVE, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the balance does single out the published point. But it is a choice, not an explanation: on the whole balanced curve ‖ΔW‖/η falls as N^{−1/2}, whatever the closure. What a closure decides is the relative update, which goes as 1/α: constant for α = 1, N^{−1/4} for the published constants, N^{−1/2} for β = 1.",
-    counterexample="α = 1, β = (4N)^{−1/2} satisfies the same balance; its ‖ΔW‖/η falls as N^{−1/2} too and its relative update is constant, not growing.",
-    corrected="On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures differ in the relative update alone, which is O(1/α).",
+    finding=(
+        "‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the "
+        "balance does single out the published point. But it is a choice, not an "
+        "explanation: on the whole balanced curve ‖ΔW‖/η falls as N^{−1/2}, whatever the "
+        "closure. What a closure decides is the relative update, which goes as 1/α: constant "
+        "for α = 1, N^{−1/4} for the published constants, N^{−1/2} for β = 1."
+    ),
+    counterexample=(
+        "α = 1, β = (4N)^{−1/2} satisfies the same balance; its ‖ΔW‖/η falls as N^{−1/2} too "
+        "and its relative update is constant, not growing."
+    ),
+    corrected=(
+        "On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures "
+        "differ in the relative update alone, which is O(1/α)."
+    ),
     check=check,
     seconds=4.0,
 )

@@ -58,7 +58,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             JOINT,
             derivatives[0] != [0, 0],
-            f"with the true variance (α + vw)² the sublayer is f = x: ∂f/∂v, ∂f/∂w = {derivatives[0]}; with the additive one ∂f/∂v = {derivatives[1]}",
+            (
+                "with the true variance (α + vw)² the sublayer is f = x: ∂f/∂v, ∂f/∂w = "
+                f"{derivatives[0]}; with the additive one ∂f/∂v = {derivatives[1]}"
+            ),
         ),
         proved(SIGNS, signs == 0, "½(α + vw)² + ½(α − vw)² = α² + v²w²"),
         within(
@@ -83,9 +86,18 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="cake-variance-additive",
-    source="Transformer layer cake (AI推公式), §4.2, second simplification; DeepNet, arXiv 2203.00555, Theorem 4.2",
-    statement="var(x + G_l(x)) = Θ(var(x) + var(G_l(x))), with G_l(x) = Θ(v_l w_l x), so x_{l+1} = (α + v_l w_l)/√(α² + v_l² w_l²) · x_l.",
-    conditions="scalars v, w, α > 0; torch encoders of plain Post-LN (the largest branches), widths 16 to 128",
+    source=(
+        "Transformer layer cake (AI推公式), §4.2, second simplification; DeepNet, arXiv "
+        "2203.00555, Theorem 4.2"
+    ),
+    statement=(
+        "var(x + G_l(x)) = Θ(var(x) + var(G_l(x))), with G_l(x) = Θ(v_l w_l x), so x_{l+1} = "
+        "(α + v_l w_l)/√(α² + v_l² w_l²) · x_l."
+    ),
+    conditions=(
+        "scalars v, w, α > 0; torch encoders of plain Post-LN (the largest branches), widths "
+        "16 to 128"
+    ),
     recorded=(
         Ruling(ORDER, Verdict.PROVED),
         Ruling(JOINT, Verdict.REFUTED),
@@ -93,9 +105,24 @@ CLAIM = Claim(
         Ruling(REAL, Verdict.SUPPORTED, corrected=True),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="As an order the step is harmless: (1 + r)² and 1 + r² differ by at most a factor of 2. Used together with G = vwx and then differentiated it is inconsistent: divided by its true standard deviation the scalar sublayer is the identity, and every derivative in v and w vanishes. What saves the theorem is that real branches have a covariance with their input of mean 0 and of relative size d^{−1/2}, so that variances do add to a few percent; in the scalar model the sign of the branch has to be random.",
-    counterexample="α = v = w = 1, G = x: var(x + G) = 4 var x, not 2 var x, and x_{l+1} = x_l whatever v and w are.",
-    corrected="var(αx + G) = α²var x + var G + 2α cov(x, G), where for random matrices the covariance has mean 0 and relative size d^{−1/2}; in the scalar model the sign of the branch must be random.",
+    finding=(
+        "As an order the step is harmless: (1 + r)² and 1 + r² differ by at most a factor of "
+        "2. Used together with G = vwx and then differentiated it is inconsistent: divided "
+        "by its true standard deviation the scalar sublayer is the identity, and every "
+        "derivative in v and w vanishes. What saves the theorem is that real branches have a "
+        "covariance with their input of mean 0 and of relative size d^{−1/2}, so that "
+        "variances do add to a few percent; in the scalar model the sign of the branch has "
+        "to be random."
+    ),
+    counterexample=(
+        "α = v = w = 1, G = x: var(x + G) = 4 var x, not 2 var x, and x_{l+1} = x_l whatever "
+        "v and w are."
+    ),
+    corrected=(
+        "var(αx + G) = α²var x + var G + 2α cov(x, G), where for random matrices the "
+        "covariance has mean 0 and relative size d^{−1/2}; in the scalar model the sign of "
+        "the branch must be random."
+    ),
     check=check,
     seconds=2.0,
 )

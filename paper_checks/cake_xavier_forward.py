@@ -8,7 +8,10 @@ LINEAR, GAIN, RELU, ZERO, COMPROMISE, GELU, TYPICAL, CORRECTED = (
     "gain β multiplies it by β²; ‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² in the mean",
     "variance 2β²/n does so through ReLU, exactly",
     "the input must have mean zero",
-    "2/(n_in + n_out) gives forward n_in/mean(n), backward n_out/mean(n): neither is 1 unless n_in = n_out",
+    (
+        "2/(n_in + n_out) gives forward n_in/mean(n), backward n_out/mean(n): neither is 1 "
+        "unless n_in = n_out"
+    ),
     "the same variance 2/n through GELU and SiLU",
     "over L layers a single network keeps its length",
     "over L layers the typical length falls as exp(−c L/n), the mean square does not",
@@ -96,7 +99,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             ZERO,
             not agrees(lengths),
-            f"an input of mean 1 keeps its length too: {lengths.estimate:.4f} [{lengths.low:.4f}, {lengths.high:.4f}], since only E w = 0 is used",
+            (
+                f"an input of mean 1 keeps its length too: {lengths.estimate:.4f} "
+                f"[{lengths.low:.4f}, {lengths.high:.4f}], since only E w = 0 is used"
+            ),
         ),
         proved(
             COMPROMISE,
@@ -136,10 +142,14 @@ CLAIM = Claim(
     name="cake-xavier-forward",
     source="Transformer layer cake (AI推公式), §3",
     statement=(
-        "With variance 1/n_l and mean-zero inputs E x_{l+1}² = E x_l²; with β²/n_l it is multiplied by β²; 2/(n_l + n_{l+1}) is a compromise "
+        "With variance 1/n_l and mean-zero inputs E x_{l+1}² = E x_l²; with β²/n_l it is "
+        "multiplied by β²; 2/(n_l + n_{l+1}) is a compromise "
         "between forward and backward; for ReLU the mean is not zero, but 2β²/n_l does the same."
     ),
-    conditions="W with independent centred Gaussian entries, any input; chains of 64 ReLU layers of width 32 to 256",
+    conditions=(
+        "W with independent centred Gaussian entries, any input; chains of 64 ReLU layers of "
+        "width 32 to 256"
+    ),
     recorded=(
         Ruling(LINEAR, Verdict.PROVED),
         Ruling(GAIN, Verdict.PROVED),
@@ -150,9 +160,23 @@ CLAIM = Claim(
         Ruling(TYPICAL, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="All second moments are right, and more general than stated: they hold for any fixed input, of whatever mean, since only the weights need mean 0. The factor 2 is ReLU's alone: with the same variance GELU keeps 0.92 and SiLU 0.80. And they are means over draws: the length of one deep ReLU chain falls typically as exp(−cL/n), c near 5/4, which at width 32 is a factor of 15 in 64 layers, while rare draws keep the mean square at 1.",
-    counterexample="n = 1: one ReLU unit outputs 0 for half of the draws of its weight, so the typical (geometric mean) length is 0 while the mean square is kept.",
-    corrected="E‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² for every x_l, of whatever mean; it is a mean over draws, and the typical length of a deep chain falls as exp(−cL/n), c near 5/4 for ReLU.",
+    finding=(
+        "All second moments are right, and more general than stated: they hold for any fixed "
+        "input, of whatever mean, since only the weights need mean 0. The factor 2 is ReLU's "
+        "alone: with the same variance GELU keeps 0.92 and SiLU 0.80. And they are means "
+        "over draws: the length of one deep ReLU chain falls typically as exp(−cL/n), c near "
+        "5/4, which at width 32 is a factor of 15 in 64 layers, while rare draws keep the "
+        "mean square at 1."
+    ),
+    counterexample=(
+        "n = 1: one ReLU unit outputs 0 for half of the draws of its weight, so the typical "
+        "(geometric mean) length is 0 while the mean square is kept."
+    ),
+    corrected=(
+        "E‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² for every x_l, of whatever mean; it is a mean "
+        "over draws, and the typical length of a deep chain falls as exp(−cL/n), c near 5/4 "
+        "for ReLU."
+    ),
     check=check,
     seconds=2.0,
 )

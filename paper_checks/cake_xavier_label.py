@@ -21,8 +21,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._cake_findings import agrees, proved, seen
     from paper_checks._cake_measure import (
         DEEPNORM,
-        generator,
         feed_forward,
+        generator,
         mean,
         normalised,
         settings,
@@ -71,7 +71,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             LABEL,
             agrees(xavier, 2 * beta**2 / d) or agrees(xavier, beta**2 / m),
-            f"torch's xavier_normal_ draws variance {xavier.estimate:.6f} = 2β²/(d + m) = {2 * beta**2 / (d + m):.6f}; 2β²/d is {2 * beta**2 / d:.6f}",
+            (
+                f"torch's xavier_normal_ draws variance {xavier.estimate:.6f} = 2β²/(d + m) "
+                f"= {2 * beta**2 / (d + m):.6f}; 2β²/d is {2 * beta**2 / d:.6f}"
+            ),
         ),
         proved(
             SQUARE,
@@ -81,18 +84,27 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             BETTER,
             gain > 0.05,
-            f"exponents of ‖ΔF‖/η in N: {slopes['fan-in'].estimate:+.3f} with fan-in, {slopes['Xavier'].estimate:+.3f} with Xavier",
+            (
+                f"exponents of ‖ΔF‖/η in N: {slopes['fan-in'].estimate:+.3f} with fan-in, "
+                f"{slopes['Xavier'].estimate:+.3f} with Xavier"
+            ),
             slopes={k: [v.estimate, v.low, v.high] for k, v in slopes.items()},
         ),
         seen(
             BACKWARD,
             abs(sizes["fan-in"][1].estimate - 1) > 0.1,
-            f"squared size of the branch forward and backward: { ({k: [round(x, 3) for x in v] for k, v in level.items()}) }",
+            (
+                "squared size of the branch forward and backward: "
+                f"{ ({k: [round(x, 3) for x in v] for k, v in level.items()}) }"
+            ),
         ),
         proved(
             HE,
             agrees(he, 2 / d) and agrees(lecun, 1 / d),
-            f"torch's kaiming_normal_ draws {he.estimate:.5f} with ReLU and {lecun.estimate:.5f} without, at fan-in {d}",
+            (
+                f"torch's kaiming_normal_ draws {he.estimate:.5f} with ReLU and "
+                f"{lecun.estimate:.5f} without, at fan-in {d}"
+            ),
         ),
     )
 
@@ -123,9 +135,18 @@ def _slope(context, depths, fan_in, selection, rule, given):  # type: ignore[no-
 
 CLAIM = Claim(
     name="cake-xavier-label",
-    source="Transformer layer cake (AI推公式), §3, note in brackets, and §5.1 ('by the Xavier normal initialisation introduced above')",
-    statement="w_ij ~ N(0, 2w²/d), v_ij ~ N(0, v²/m) are the Xavier normal initialisation with gain; for this paper 1/n_in is better than 2/(n_in + n_out).",
-    conditions="torch's own initialisers; feed-forward branches with m = 4d; DeepNorm encoders of 8 to 128 layers, SGD, text",
+    source=(
+        "Transformer layer cake (AI推公式), §3, note in brackets, and §5.1 ('by the Xavier "
+        "normal initialisation introduced above')"
+    ),
+    statement=(
+        "w_ij ~ N(0, 2w²/d), v_ij ~ N(0, v²/m) are the Xavier normal initialisation with "
+        "gain; for this paper 1/n_in is better than 2/(n_in + n_out)."
+    ),
+    conditions=(
+        "torch's own initialisers; feed-forward branches with m = 4d; DeepNorm encoders of 8 "
+        "to 128 layers, SGD, text"
+    ),
     recorded=(
         Ruling(LABEL, Verdict.REFUTED),
         Ruling(SQUARE, Verdict.PROVED),
@@ -133,9 +154,21 @@ CLAIM = Claim(
         Ruling(BACKWARD, Verdict.REFUTED),
         Ruling(HE, Verdict.PROVED, corrected=True),
     ),
-    finding="The variances 2w²/d and v²/m are He's and LeCun's, not Xavier's, which is 2/(d + m); DeepNet's code uses the latter. Neither is better for the purpose: the feed-forward branch is equally large forward and backward in both conventions (1 and 1 for fan-in, 0.32 and 0.32 for Xavier at m = 4d), and the update's exponent in depth is 0 in both.",
-    counterexample="d = 1, m = 3: Xavier's variance is 1/2 for both matrices, 2/d = 2 and 1/m = 1/3.",
-    corrected="N(0, 2w²/d) is He's and N(0, v²/m) LeCun's initialisation. Both conventions give a branch of equal size forward and backward, v²w² and 4dm/(d + m)²·v²w²/2; the exponents in depth are the same.",
+    finding=(
+        "The variances 2w²/d and v²/m are He's and LeCun's, not Xavier's, which is 2/(d + "
+        "m); DeepNet's code uses the latter. Neither is better for the purpose: the "
+        "feed-forward branch is equally large forward and backward in both conventions (1 "
+        "and 1 for fan-in, 0.32 and 0.32 for Xavier at m = 4d), and the update's exponent in "
+        "depth is 0 in both."
+    ),
+    counterexample=(
+        "d = 1, m = 3: Xavier's variance is 1/2 for both matrices, 2/d = 2 and 1/m = 1/3."
+    ),
+    corrected=(
+        "N(0, 2w²/d) is He's and N(0, v²/m) LeCun's initialisation. Both conventions give a "
+        "branch of equal size forward and backward, v²w² and 4dm/(d + m)²·v²w²/2; the "
+        "exponents in depth are the same."
+    ),
     check=check,
     seconds=4.0,
 )

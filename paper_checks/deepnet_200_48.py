@@ -14,11 +14,21 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="deepnet-200-48",
     source="DeepNet, arXiv 2203.00555, abstract and §6",
-    statement="A 200-layer DeepNet with 3.2 B parameters outperforms the 48-layer model with 12 B parameters by 5 BLEU on 7,482 translation directions.",
+    statement=(
+        "A 200-layer DeepNet with 3.2 B parameters outperforms the 48-layer model with 12 B "
+        "parameters by 5 BLEU on 7,482 translation directions."
+    ),
     conditions="multilingual translation at the paper's scale",
     recorded=(Ruling(RESULT, Verdict.ASSUMED),),
-    finding="Recorded as reported. Models of billions of parameters and 7,482 translation directions are outside what can be run here, and no smaller experiment would bear on five BLEU points.",
+    finding=(
+        "Recorded as reported. Models of billions of parameters and 7,482 translation "
+        "directions are outside what can be run here, and no smaller experiment would bear "
+        "on five BLEU points."
+    ),
     check=check,
-    untestable="billions of parameters, translation data of 7,482 directions and their training are outside what can be run here",
+    untestable=(
+        "billions of parameters, translation data of 7,482 directions and their training are "
+        "outside what can be run here"
+    ),
     seconds=0.1,
 )

@@ -70,8 +70,14 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="deepnet-constant-update",
     source="DeepNet, arXiv 2203.00555, Figure 5 and §4.3",
-    statement="From 6 to 100 layers the model update of DeepNet is nearly constant under Adam, while Post-LN's explodes.",
-    conditions="first step of Adam at a fixed learning rate on the matrices of built encoders, 6 to 100 layers, text and Gaussian tokens",
+    statement=(
+        "From 6 to 100 layers the model update of DeepNet is nearly constant under Adam, "
+        "while Post-LN's explodes."
+    ),
+    conditions=(
+        "first step of Adam at a fixed learning rate on the matrices of built encoders, 6 to "
+        "100 layers, text and Gaussian tokens"
+    ),
     recorded=(
         Ruling(CONSTANT, Verdict.REFUTED),
         Ruling(HALF, Verdict.SUPPORTED, corrected=True),
@@ -79,9 +85,20 @@ CLAIM = Claim(
         Ruling(FACTOR, Verdict.SUPPORTED),
         Ruling(SGD, Verdict.SUPPORTED),
     ),
-    finding="Not at the first step of Adam: from 6 to 100 layers DeepNorm's ‖ΔF‖/η grows fourfold, with exponent ½ as the count of degrees says, where its SGD update is constant. Next to plain Post-LN, which grows at least as N and is some sixty times larger at 100 layers, that may well look nearly constant in a figure. Under Adam constancy needs α = (2N)^{1/2}, β = (2N)^{−1/2}.",
-    counterexample="100 layers instead of 6: ‖ΔF‖/η is 4 times as large under Adam (√(100/6) = 4.1).",
-    corrected="Under Adam the first update of DeepNorm grows as N^{1/2}; it is constant under SGD, and under Adam with α = (2N)^{1/2}, β = (2N)^{−1/2}.",
+    finding=(
+        "Not at the first step of Adam: from 6 to 100 layers DeepNorm's ‖ΔF‖/η grows "
+        "fourfold, with exponent ½ as the count of degrees says, where its SGD update is "
+        "constant. Next to plain Post-LN, which grows at least as N and is some sixty times "
+        "larger at 100 layers, that may well look nearly constant in a figure. Under Adam "
+        "constancy needs α = (2N)^{1/2}, β = (2N)^{−1/2}."
+    ),
+    counterexample=(
+        "100 layers instead of 6: ‖ΔF‖/η is 4 times as large under Adam (√(100/6) = 4.1)."
+    ),
+    corrected=(
+        "Under Adam the first update of DeepNorm grows as N^{1/2}; it is constant under SGD, "
+        "and under Adam with α = (2N)^{1/2}, β = (2N)^{−1/2}."
+    ),
     check=check,
     seconds=6.0,
 )

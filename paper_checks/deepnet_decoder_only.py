@@ -21,7 +21,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._cake_findings import exponent, proved
     from paper_checks._cake_measure import power, settings, updates
 
-    M, a, b = sp.symbols("M alpha beta", positive=True)
+    M = sp.Symbol("M", positive=True)
     # 2M·2b²/a² = 1 and √2 b a = 1: multiply and divide the logarithms
     solution = sp.Matrix([[-2, 2], [1, 1]]).LUsolve(sp.Matrix([-sp.log(4 * M), -sp.log(2) / 2]))
     found = [sp.exp(sp.expand_log(e, force=True)) for e in solution]
@@ -86,9 +86,21 @@ CLAIM = Claim(
         Ruling(CAUSAL, Verdict.SUPPORTED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
-    finding="Solved in logarithms, the balance and the closure have the one solution (2M)^{1/4}, (8M)^{−1/4}, and causal stacks show a constant update under it. It is a statement on branches of two scaled matrices. A gated feed-forward has three, whose derivatives are of size β²/α: the same conditions give (2M/3)^{1/6} and (18M)^{−1/6} there.",
-    counterexample="M = 1, gated branch: three derivatives of size β²/α each give 3β⁴/α² = 3/(8·√2) per sublayer, not 1/2.",
-    corrected="α = (2M)^{1/4}, β = (8M)^{−1/4} for branches of two scaled matrices; a gated feed-forward takes the α and β that solve 3β⁴/α² = 1/(2M), √3 β = 1/α.",
+    finding=(
+        "Solved in logarithms, the balance and the closure have the one solution (2M)^{1/4}, "
+        "(8M)^{−1/4}, and causal stacks show a constant update under it. It is a statement "
+        "on branches of two scaled matrices. A gated feed-forward has three, whose "
+        "derivatives are of size β²/α: the same conditions give (2M/3)^{1/6} and "
+        "(18M)^{−1/6} there."
+    ),
+    counterexample=(
+        "M = 1, gated branch: three derivatives of size β²/α each give 3β⁴/α² = 3/(8·√2) per "
+        "sublayer, not 1/2."
+    ),
+    corrected=(
+        "α = (2M)^{1/4}, β = (8M)^{−1/4} for branches of two scaled matrices; a gated "
+        "feed-forward takes the α and β that solve 3β⁴/α² = 1/(2M), √3 β = 1/α."
+    ),
     check=check,
     seconds=4.0,
 )

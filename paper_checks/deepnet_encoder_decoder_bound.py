@@ -108,9 +108,13 @@ CLAIM = Claim(
     name="deepnet-encoder-decoder-bound",
     source="DeepNet, arXiv 2203.00555, Theorem 4.3 and §4.2",
     statement=(
-        "‖ΔF‖ ≤ (Σ_{j≤M} v_d w_d/α_d) Σ_{i≤2N} √(v_e² + w_e²)/α_e ‖Δθ_{e,i}‖ + Σ_{j≤3M} √(v_d² + w_d²)/α_d ‖Δθ_{d,j}‖; with the published constants ‖ΔF‖ = Θ(η)."
+        "‖ΔF‖ ≤ (Σ_{j≤M} v_d w_d/α_d) Σ_{i≤2N} √(v_e² + w_e²)/α_e ‖Δθ_{e,i}‖ + Σ_{j≤3M} "
+        "√(v_d² + w_d²)/α_d ‖Δθ_{d,j}‖; with the published constants ‖ΔF‖ = Θ(η)."
     ),
-    conditions="built encoder–decoder stacks, one depth varied from 4 to 128 and the other fixed, text and Gaussian tokens, SGD on the matrices",
+    conditions=(
+        "built encoder–decoder stacks, one depth varied from 4 to 128 and the other fixed, "
+        "text and Gaussian tokens, SGD on the matrices"
+    ),
     recorded=(
         Ruling(IN_N, Verdict.SUPPORTED),
         Ruling(IN_M, Verdict.SUPPORTED),
@@ -118,9 +122,24 @@ CLAIM = Claim(
         Ruling(STEP, Verdict.REFUTED),
         Ruling(LEVEL, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="With the published constants the update is constant in both depths under SGD. But the encoder plays a small part in it: stepped alone it moves the output by a twelfth of what the decoder does, and its share falls with M with exponent −3/4. That is what independent directions counted on the way forward and back give; counting the amplification once and in the worst case, as the theorem does, keeps the encoder needlessly quiet. As an inequality for SGD steps the theorem fails by a factor of four at width 32, like Theorem 4.2.",
-    counterexample="N = M = 4, width 32, one SGD step: ‖ΔF‖ is several times the right side. One feed-forward sublayer with ΔV along hᵀ exceeds it already (see cake-update-bound).",
-    corrected="‖ΔF‖ = Θ(η) in N and M under SGD; the encoder's own share is Θ(ηM^{−3/4}) at the published constants, since cross-attentions add up in independent directions, √M of them, forward and backward.",
+    finding=(
+        "With the published constants the update is constant in both depths under SGD. But "
+        "the encoder plays a small part in it: stepped alone it moves the output by a "
+        "twelfth of what the decoder does, and its share falls with M with exponent −3/4. "
+        "That is what independent directions counted on the way forward and back give; "
+        "counting the amplification once and in the worst case, as the theorem does, keeps "
+        "the encoder needlessly quiet. As an inequality for SGD steps the theorem fails by a "
+        "factor of four at width 32, like Theorem 4.2."
+    ),
+    counterexample=(
+        "N = M = 4, width 32, one SGD step: ‖ΔF‖ is several times the right side. One "
+        "feed-forward sublayer with ΔV along hᵀ exceeds it already (see cake-update-bound)."
+    ),
+    corrected=(
+        "‖ΔF‖ = Θ(η) in N and M under SGD; the encoder's own share is Θ(ηM^{−3/4}) at the "
+        "published constants, since cross-attentions add up in independent directions, √M of "
+        "them, forward and backward."
+    ),
     check=check,
     seconds=8.0,
 )

@@ -50,7 +50,8 @@ def _count(encoder: int, decoder: int) -> int:
     if decoder:
         parts = (*parts, part("decoder", decoder, "attention", "cross", "ffn"))
     constants = Constants(
-        stack="encoder-decoder" if decoder else "encoder", placement="post-ln", norm="layer", parts=parts,
+        stack="encoder-decoder" if decoder else "encoder",
+        placement="post-ln", norm="layer", parts=parts,
         architecture=Architecture(width=8, heads=1, vocab=8),
     )  # fmt: skip
     return sum(1 for _ in build(constants, device="meta").residuals())
@@ -68,8 +69,11 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "2,500 is right for the paper's own 1,000 layers, 500 in the encoder and 500 in the decoder, whose layers have two and three residual sublayers. A decoder-only model of 1,000 "
-        "layers has 2,000, and other splits have 2N + 3M. Whoever carries the constants over should count sublayers: 2N, 2M and 3M are what the rules hold."
+        "2,500 is right for the paper's own 1,000 layers, 500 in the encoder and 500 in "
+        "the decoder, whose layers have two and three residual sublayers. A decoder-only "
+        "model of 1,000 "
+        "layers has 2,000, and other splits have 2N + 3M. Whoever carries the constants "
+        "over should count sublayers: 2N, 2M and 3M are what the rules hold."
     ),
     counterexample="1,000 decoder-only layers: 2,000 sublayers.",
     corrected="2N + 3M for N encoder and M decoder layers, 2M for a decoder-only stack.",

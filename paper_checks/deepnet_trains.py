@@ -61,7 +61,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             THOUSAND,
             all(map(math.isfinite, (*one, *ten))) and 0.2 < one[1] / ten[1] < 5,
-            f"loss {one[0]:.3f}, ‖ΔF‖/η of one SGD step {one[1]:.3g} at 1,000 layers and {ten[1]:.3g} at 10",
+            (
+                f"loss {one[0]:.3f}, ‖ΔF‖/η of one SGD step {one[1]:.3g} at 1,000 layers and "
+                f"{ten[1]:.3g} at 10"
+            ),
         ),
     ]
     if context.full:
@@ -94,9 +97,8 @@ def _one_step(layers: int) -> tuple[float, float]:
     from torch.nn import functional
 
     from deepnet_theory.numeric.data import text_windows
-    from deepnet_theory.runtime import build
+    from deepnet_theory.runtime import build, described
     from deepnet_theory.spec.sublayer import Role
-    from deepnet_theory.runtime import described
     from paper_checks._cake_train import deepnorm
 
     model = build(deepnorm(layers, 16), generator=torch.Generator().manual_seed(0))
@@ -117,8 +119,14 @@ def _one_step(layers: int) -> tuple[float, float]:
 CLAIM = Claim(
     name="deepnet-trains",
     source="DeepNet, arXiv 2203.00555, §3, §5 and abstract",
-    statement="Post-LN fails to train where DeepNorm trains stably: 100 layers and more, no warm-up; 1,000 layers train without difficulty.",
-    conditions="byte-level causal stacks of width 16 and 32 on real text (Python's documentation), Adam at 3·10⁻³ without warm-up, 110 to 400 steps; one SGD step at 1,000 layers",
+    statement=(
+        "Post-LN fails to train where DeepNorm trains stably: 100 layers and more, no "
+        "warm-up; 1,000 layers train without difficulty."
+    ),
+    conditions=(
+        "byte-level causal stacks of width 16 and 32 on real text (Python's documentation), "
+        "Adam at 3·10⁻³ without warm-up, 110 to 400 steps; one SGD step at 1,000 layers"
+    ),
     recorded=(
         Ruling(STUCK, Verdict.SUPPORTED),
         Ruling(TRAINS, Verdict.SUPPORTED),
@@ -132,9 +140,22 @@ CLAIM = Claim(
         Ruling(ANY_RATE, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="At 24 layers without warm-up plain Post-LN stays at the entropy of the byte frequencies (3.26 nats) for 400 steps, while DeepNorm on the same data, seed and rate falls to 2.5. A stack of 1,000 layers takes a step that moves its output exactly as far as one of 10. At 100 layers DeepNorm trains too (2.5 nats after 500 steps), but only at a third of the rate: at 3·10⁻³ it is as stuck as plain Post-LN, which is what an update that grows as N^{1/2} under Adam leads one to expect.",
-    counterexample="100 layers of width 32, Adam at 3·10⁻³ without warm-up, 250 steps: 3.24 nats with DeepNorm as with plain Post-LN, the entropy of the byte frequencies being 3.26.",
-    corrected="DeepNorm trains without warm-up where plain Post-LN does not, at a rate that under Adam has to fall with depth.",
+    finding=(
+        "At 24 layers without warm-up plain Post-LN stays at the entropy of the byte "
+        "frequencies (3.26 nats) for 400 steps, while DeepNorm on the same data, seed and "
+        "rate falls to 2.5. A stack of 1,000 layers takes a step that moves its output "
+        "exactly as far as one of 10. At 100 layers DeepNorm trains too (2.5 nats after 500 "
+        "steps), but only at a third of the rate: at 3·10⁻³ it is as stuck as plain Post-LN, "
+        "which is what an update that grows as N^{1/2} under Adam leads one to expect."
+    ),
+    counterexample=(
+        "100 layers of width 32, Adam at 3·10⁻³ without warm-up, 250 steps: 3.24 nats with "
+        "DeepNorm as with plain Post-LN, the entropy of the byte frequencies being 3.26."
+    ),
+    corrected=(
+        "DeepNorm trains without warm-up where plain Post-LN does not, at a rate that under "
+        "Adam has to fall with depth."
+    ),
     check=check,
     seconds=16.0,
 )

@@ -8,7 +8,10 @@ MATRICES, ALL, GROWTH, ADAM, MENDED, KINDS = (
     "SGD on all parameters: exponent 0 in N",
     "SGD on the norms' gains and biases alone: ‖ΔF‖ grows as N",
     "Adam at Adam's own rule, all parameters: exponent 0",
-    "SGD on all parameters, the norms' learning rate divided by N and that of biases as derived: exponent 0",
+    (
+        "SGD on all parameters, the norms' learning rate divided by N and that of biases as "
+        "derived: exponent 0"
+    ),
     "the derivation predicts every share: norms N, output biases N^{1/2}",
 )
 
@@ -18,7 +21,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
     from paper_checks._cake_findings import exponent, seen
-    from paper_checks._cake_measure import DEEPNORM, np, power, settings, updates
+    from paper_checks._cake_measure import DEEPNORM, power, settings, updates
 
     sgd = Selection(optimizer="sgd", method="lemma")
     derivation = derive(sgd)
@@ -61,7 +64,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             KINDS,
             all(abs(i.estimate - p) < 0.1 for i, p in gaps.values()),
-            f"measured and predicted: { ({k: (round(i.estimate, 3), p) for k, (i, p) in gaps.items()}) }",
+            (
+                "measured and predicted: "
+                f"{ ({k: (round(i.estimate, 3), p) for k, (i, p) in gaps.items()}) }"
+            ),
         ),
     )
 
@@ -87,7 +93,10 @@ def _mended(context: Context, derivation, depths, given):  # type: ignore[no-unt
 CLAIM = Claim(
     name="deepnet-vector-parameters",
     source="DeepNet, arXiv 2203.00555, §4 (definition of the model update ‖ΔF‖ over all of θ)",
-    statement="With the constants ‖ΔF‖ = Θ(η) for the update of the whole model, whose LayerNorm gains and biases are trained too.",
+    statement=(
+        "With the constants ‖ΔF‖ = Θ(η) for the update of the whole model, whose LayerNorm "
+        "gains and biases are trained too."
+    ),
     conditions="built DeepNorm encoders of 8 to 128 layers, text; embeddings and head not stepped",
     recorded=(
         Ruling(MATRICES, Verdict.SUPPORTED),
@@ -97,9 +106,22 @@ CLAIM = Claim(
         Ruling(MENDED, Verdict.SUPPORTED, corrected=True),
         Ruling(KINDS, Verdict.SUPPORTED),
     ),
-    finding="The constants balance the matrices and not the model. The gains and biases of the norms receive the output's gradient undiminished, so under SGD they alone move the output in proportion to N; all parameters together grow with exponent 0.84 at 8 to 64 layers, approaching 1. Adam's rule has the same gap (0.7). The derived multipliers, the norms' rate divided by N and the output biases' by N^{1/2}, restore exponent 0.",
-    counterexample="The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size η‖∂L/∂F‖ in one direction, whatever α and β are.",
-    corrected="‖ΔF‖ = Θ(η) for the matrices; all parameters together give Θ(ηN) under SGD unless the norms' learning rate is divided by N (and the output biases' by N^{1/2}).",
+    finding=(
+        "The constants balance the matrices and not the model. The gains and biases of the "
+        "norms receive the output's gradient undiminished, so under SGD they alone move the "
+        "output in proportion to N; all parameters together grow with exponent 0.84 at 8 to "
+        "64 layers, approaching 1. Adam's rule has the same gap (0.7). The derived "
+        "multipliers, the norms' rate divided by N and the output biases' by N^{1/2}, "
+        "restore exponent 0."
+    ),
+    counterexample=(
+        "The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size "
+        "η‖∂L/∂F‖ in one direction, whatever α and β are."
+    ),
+    corrected=(
+        "‖ΔF‖ = Θ(η) for the matrices; all parameters together give Θ(ηN) under SGD unless "
+        "the norms' learning rate is divided by N (and the output biases' by N^{1/2})."
+    ),
     check=check,
     seconds=8.0,
 )

@@ -51,8 +51,10 @@ CLAIM = Claim(
         Ruling(FFN, Verdict.PROVED),
     ),
     finding=(
-        "The last line applies F_t twice: its argument should be Norm(x_t), not F_t(Norm(x_t)). With that corrected it is exact, and "
-        "for different branches too: two feed-forward branches that read the same input are one of twice the hidden width."
+        "The last line applies F_t twice: its argument should be Norm(x_t), not "
+        "F_t(Norm(x_t)). With that corrected it is exact, and "
+        "for different branches too: two feed-forward branches that read the same input "
+        "are one of twice the hidden width."
     ),
     counterexample="F(u) = 2u, u = 1: the left side is 4, the right side 8.",
     corrected="F_t(Norm(x_t)) + F_{t+1}(Norm(x_t)) = (F_t ⊕ F_{t+1})(Norm(x_t)).",

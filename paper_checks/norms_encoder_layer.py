@@ -13,7 +13,7 @@ EQUAL, TORCH, DROPOUT, MAIN, INNER = (
 
 
 def check(context: Context) -> tuple[Finding, ...]:
-    """The note's class transcribed in torch, a built layer, and torch's own, on one set of weights."""
+    """The note's class transcribed, a built layer, and torch's own, on one set of weights."""
     import torch
     from torch import nn
 
@@ -29,7 +29,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     def constants(dropout: float) -> Constants:
         kinds = tuple(SublayerConstants(k, 1.0, 1.0) for k in ("attention", "ffn"))
         return Constants(
-            stack="encoder", placement="post-ln", norm="layer", parts=(PartConstants("encoder", 1, False, kinds),),
+            stack="encoder", placement="post-ln", norm="layer",
+            parts=(PartConstants("encoder", 1, False, kinds),),
             architecture=Architecture(width=16, heads=4, vocab=11, dropout=dropout),
         )  # fmt: skip
 
@@ -100,7 +101,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                 built = model.body(x)
                 worst["note"] = max(worst["note"], float((note(x) - built).abs().max()))
                 worst["torch"] = max(worst["torch"], float((reference(x) - built).abs().max()))
-    # with everything dropped the layer is norm(norm(x)); with a dropped identity it would be constant
+    # all dropped, the layer is norm(norm(x)); without its identity it would be constant
     dropped = build(
         constants(0.999999), generator=torch.Generator().manual_seed(3), dtype=torch.float64
     ).train()
@@ -130,7 +131,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             MAIN,
             rest > 0.1,
-            f"with all of the dropped path gone the output is the normalised identity to {rest:.1e}: the identity is not what is dropped",
+            (
+                "with all of the dropped path gone the output is the normalised identity to "
+                f"{rest:.1e}: the identity is not what is dropped"
+            ),
         ),
         seen(INNER, rest < 1e-4, "the same measurement"),
     )
@@ -139,8 +143,14 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="norms-encoder-layer",
     source="Pre/Post norm note, §'Implementation in transformer' (class EncoderLayer)",
-    statement="The class EncoderLayer — attention, dropout, add, norm; feed-forward, dropout, add, norm — is the plain Post-LN layer; 'dropout on the main branch, then post-norm'.",
-    conditions="float64, same weights with random gains and biases; class transcribed with torch's attention",
+    statement=(
+        "The class EncoderLayer — attention, dropout, add, norm; feed-forward, dropout, add, "
+        "norm — is the plain Post-LN layer; 'dropout on the main branch, then post-norm'."
+    ),
+    conditions=(
+        "float64, same weights with random gains and biases; class transcribed with torch's "
+        "attention"
+    ),
     recorded=(
         Ruling(EQUAL, Verdict.SUPPORTED),
         Ruling(TORCH, Verdict.SUPPORTED),
@@ -148,9 +158,21 @@ CLAIM = Claim(
         Ruling(MAIN, Verdict.REFUTED),
         Ruling(INNER, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The class is the plain Post-LN layer: with the same weights, and gains and biases drawn at random, its output equals the builder's and torch's own TransformerEncoderLayer to 10⁻¹⁵ in float64. Dropout acts on the branch before the sum and leaves its mean unchanged. The heading's 'dropout on the main branch' is a slip: the identity is never dropped.",
-    counterexample="Dropout rate 1: the note's layer returns LayerNorm(LayerNorm(x)); with dropout on the identity it would return the branches alone.",
-    corrected="Dropout acts on each residual branch's output before the sum; the identity is never dropped.",
+    finding=(
+        "The class is the plain Post-LN layer: with the same weights, and gains and biases "
+        "drawn at random, its output equals the builder's and torch's own "
+        "TransformerEncoderLayer to 10⁻¹⁵ in float64. Dropout acts on the branch before the "
+        "sum and leaves its mean unchanged. The heading's 'dropout on the main branch' is a "
+        "slip: the identity is never dropped."
+    ),
+    counterexample=(
+        "Dropout rate 1: the note's layer returns LayerNorm(LayerNorm(x)); with dropout on "
+        "the identity it would return the branches alone."
+    ),
+    corrected=(
+        "Dropout acts on each residual branch's output before the sum; the identity is never "
+        "dropped."
+    ),
     check=check,
     seconds=3.0,
 )

@@ -5,11 +5,17 @@ from deepnet_theory.spec.verdict import Verdict
 
 GROWTH, DECAY, TOKENS, CORRELATED, CAUSAL, CORRECTED = (
     "Pre-Norm: ‖x_t‖ grows as √t with each of the norms, independent tokens",
-    "Post-Norm: the identity's share falls exponentially with each of the norms, independent tokens",
+    (
+        "Post-Norm: the identity's share falls exponentially with each of the norms, "
+        "independent tokens"
+    ),
     "each of the norms gives every token the length √d",
     "with text: BatchNorm and InstanceNorm leave the tokens as correlated as LayerNorm does",
     "each of the norms treats a token without looking at the others",
-    "RMSNorm and LayerNorm act on a token alone and give it √d; BatchNorm and InstanceNorm do so in the mean over tokens only, and remove what tokens share",
+    (
+        "RMSNorm and LayerNorm act on a token alone and give it √d; BatchNorm and "
+        "InstanceNorm do so in the mean over tokens only, and remove what tokens share"
+    ),
 )
 KINDS = ("layer", "rms", "batch", "instance")
 
@@ -61,22 +67,34 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             DECAY,
             all(v.high < -0.03 for v in decay.values()),
-            f"log cos(x_t, x_0) per sublayer: { ({k: round(v.estimate, 3) for k, v in decay.items()}) }",
+            (
+                "log cos(x_t, x_0) per sublayer: "
+                f"{ ({k: round(v.estimate, 3) for k, v in decay.items()}) }"
+            ),
         ),
         seen(
             TOKENS,
             max(spread.values()) < 0.01,
-            f"spread of token lengths, text, relative: { ({k: round(v, 3) for k, v in spread.items()}) }",
+            (
+                "spread of token lengths, text, relative: "
+                f"{ ({k: round(v, 3) for k, v in spread.items()}) }"
+            ),
         ),
         seen(
             CORRELATED,
             all(abs(rho[k] - rho["layer"]) < 0.1 for k in ("batch", "instance")),
-            f"mean cosine between tokens after 8 layers of Post-Norm, text: { ({k: round(v, 3) for k, v in rho.items()}) }",
+            (
+                "mean cosine between tokens after 8 layers of Post-Norm, text: "
+                f"{ ({k: round(v, 3) for k, v in rho.items()}) }"
+            ),
         ),
         seen(
             CAUSAL,
             max(leak.values()) < 1e-12,
-            f"change of a token's norm when the others are moved: { ({k: round(v, 3) for k, v in leak.items()}) }",
+            (
+                "change of a token's norm when the others are moved: "
+                f"{ ({k: round(v, 3) for k, v in leak.items()}) }"
+            ),
         ),
         seen(
             CORRECTED,
@@ -91,8 +109,15 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="norms-other-norms",
     source="Pre/Post norm note, §1, paragraph after the two formulas",
-    statement="Norm may also be Batch Normalization or Instance Normalization; the conclusions are essentially general.",
-    conditions="built Transformer encoders with the norms replaced (BatchNorm over batch and tokens, InstanceNorm over tokens, no running averages), at initialisation, independent tokens and text",
+    statement=(
+        "Norm may also be Batch Normalization or Instance Normalization; the conclusions are "
+        "essentially general."
+    ),
+    conditions=(
+        "built Transformer encoders with the norms replaced (BatchNorm over batch and "
+        "tokens, InstanceNorm over tokens, no running averages), at initialisation, "
+        "independent tokens and text"
+    ),
     recorded=(
         Ruling(GROWTH, Verdict.SUPPORTED),
         Ruling(DECAY, Verdict.SUPPORTED),
@@ -101,9 +126,23 @@ CLAIM = Claim(
         Ruling(CAUSAL, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="What rests on lengths adding in squares is general: Pre-Norm's √t and Post-Norm's exponential weakening appear with LayerNorm, RMSNorm, BatchNorm and InstanceNorm. What rests on single tokens is not: under BatchNorm and InstanceNorm tokens differ in length by 20 % and see each other, so neither ‖x‖ = √d nor causality holds. And InstanceNorm over tokens removes what they share: the collapse to equal tokens that plain Post-LN shows with LayerNorm (cosine 0.98 after 8 layers) does not happen.",
-    counterexample="Two tokens (1, 1) and (2, 2) in a batch: BatchNorm gives (−1, −1) and (1, 1), and moving the second changes the first.",
-    corrected="The √t growth of Pre-Norm and the exponential weakening of Post-Norm hold for all four; the lemmas on single tokens (‖x‖ = √d, softmax averages of equal vectors) hold for LayerNorm and RMSNorm only.",
+    finding=(
+        "What rests on lengths adding in squares is general: Pre-Norm's √t and Post-Norm's "
+        "exponential weakening appear with LayerNorm, RMSNorm, BatchNorm and InstanceNorm. "
+        "What rests on single tokens is not: under BatchNorm and InstanceNorm tokens differ "
+        "in length by 20 % and see each other, so neither ‖x‖ = √d nor causality holds. And "
+        "InstanceNorm over tokens removes what they share: the collapse to equal tokens that "
+        "plain Post-LN shows with LayerNorm (cosine 0.98 after 8 layers) does not happen."
+    ),
+    counterexample=(
+        "Two tokens (1, 1) and (2, 2) in a batch: BatchNorm gives (−1, −1) and (1, 1), and "
+        "moving the second changes the first."
+    ),
+    corrected=(
+        "The √t growth of Pre-Norm and the exponential weakening of Post-Norm hold for all "
+        "four; the lemmas on single tokens (‖x‖ = √d, softmax averages of equal vectors) "
+        "hold for LayerNorm and RMSNorm only."
+    ),
     check=check,
     seconds=4.0,
 )

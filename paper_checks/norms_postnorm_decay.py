@@ -110,8 +110,14 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="norms-postnorm-decay",
     source="Pre/Post norm note, §1, 'Reason', last paragraph; Su Jianlin, kexue.fm/archives/8620",
-    statement="Each Norm of Post-Norm weakens the weight of the identity branch, so that Post-Norm stresses the residual branches.",
-    conditions="built encoders at initialisation, independent Gaussian tokens, width 32; plain Post-LN, Pre-LN, DeepNorm of 4 to 128 layers",
+    statement=(
+        "Each Norm of Post-Norm weakens the weight of the identity branch, so that Post-Norm "
+        "stresses the residual branches."
+    ),
+    conditions=(
+        "built encoders at initialisation, independent Gaussian tokens, width 32; plain "
+        "Post-LN, Pre-LN, DeepNorm of 4 to 128 layers"
+    ),
     recorded=(
         Ruling(WEIGHT, Verdict.PROVED),
         Ruling(HALF, Verdict.REFUTED),
@@ -120,9 +126,20 @@ CLAIM = Claim(
         Ruling(PRE, Verdict.REFUTED),
         Ruling(DEEP, Verdict.REFUTED),
     ),
-    finding="A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, and the product of the measured factors predicts the measured decay to a few percent. For real plain Post-LN branches that is 0.86 per norm, not 1/√2, and faster further up as tokens become alike. Pre-Norm weakens the identity too, as t^{−1/2} or slightly faster, once its final norm is counted; DeepNorm at its constants hardly does: cos(F, x_0) is 0.98 at 16 layers and rises with depth.",
+    finding=(
+        "A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, "
+        "and the product of the measured factors predicts the measured decay to a few "
+        "percent. For real plain Post-LN branches that is 0.86 per norm, not 1/√2, and "
+        "faster further up as tokens become alike. Pre-Norm weakens the identity too, as "
+        "t^{−1/2} or slightly faster, once its final norm is counted; DeepNorm at its "
+        "constants hardly does: cos(F, x_0) is 0.98 at 16 layers and rises with depth."
+    ),
     counterexample="A branch of zero output: the norm leaves the identity's weight at 1.",
-    corrected="The identity's weight after t norms is Π(1 + g_l²)^{−1/2} with the branches' own relative sizes g_l: exponential for plain Post-LN, t^{−1/2} after Pre-LN's final norm, and tending to 1 for DeepNorm, where g = β²/α.",
+    corrected=(
+        "The identity's weight after t norms is Π(1 + g_l²)^{−1/2} with the branches' own "
+        "relative sizes g_l: exponential for plain Post-LN, t^{−1/2} after Pre-LN's final "
+        "norm, and tending to 1 for DeepNorm, where g = β²/α."
+    ),
     check=check,
     seconds=2.0,
 )

@@ -46,7 +46,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(
             END,
             gap.high < 0,
-            f"Post-LN minus Pre-LN after {count[0]} steps: {gap.estimate:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}] nats",
+            (
+                f"Post-LN minus Pre-LN after {count[0]} steps: {gap.estimate:+.3f} "
+                f"[{gap.low:+.3f}, {gap.high:+.3f}] nats"
+            ),
             differences=differences,
         ),
         within(SCALE, gap, -0.15, 0.15, "Post-LN minus Pre-LN, nats"),
@@ -56,16 +59,35 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="norms-tradeoff",
     source="Pre/Post norm note, §1, first paragraph",
-    statement="Under the same setting Pre-Norm is easier to train, but its final result is usually not as good as Post-Norm's.",
-    conditions="byte-level causal stacks of width 32 on real text, Adam at 3·10⁻³ without warm-up; 24 layers for 100 to 300 steps, 2 layers for 80 to 1000 steps, paired seeds",
+    statement=(
+        "Under the same setting Pre-Norm is easier to train, but its final result is usually "
+        "not as good as Post-Norm's."
+    ),
+    conditions=(
+        "byte-level causal stacks of width 32 on real text, Adam at 3·10⁻³ without warm-up; "
+        "24 layers for 100 to 300 steps, 2 layers for 80 to 1000 steps, paired seeds"
+    ),
     recorded=(
         Ruling(EASIER, Verdict.SUPPORTED),
         Ruling(END, Verdict.REFUTED),
         Ruling(SCALE, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="The first half is seen even at small scale: at 24 layers without warm-up Pre-LN learns, and plain Post-LN stays at the entropy of the byte frequencies (3.26 nats). The second half is not: at 2 layers of width 32 the two end within a hundredth of a nat, and at 4 layers or at a higher rate Post-LN is behind by 0.1. Small models and some hundred steps cannot show what a long pre-training or a fine-tuning would; they only show that no advantage of Post-LN comes for free.",
-    counterexample="2 layers of width 32, 300 steps, three seeds: 2.477, 2.457, 2.485 nats with Post-LN, 2.480, 2.456, 2.481 with Pre-LN.",
-    corrected="Pre-LN trains at depths where plain Post-LN without warm-up does not; where both train, at this scale, neither is better by more than seed noise.",
+    finding=(
+        "The first half is seen even at small scale: at 24 layers without warm-up Pre-LN "
+        "learns, and plain Post-LN stays at the entropy of the byte frequencies (3.26 nats). "
+        "The second half is not: at 2 layers of width 32 the two end within a hundredth of a "
+        "nat, and at 4 layers or at a higher rate Post-LN is behind by 0.1. Small models and "
+        "some hundred steps cannot show what a long pre-training or a fine-tuning would; "
+        "they only show that no advantage of Post-LN comes for free."
+    ),
+    counterexample=(
+        "2 layers of width 32, 300 steps, three seeds: 2.477, 2.457, 2.485 nats with "
+        "Post-LN, 2.480, 2.456, 2.481 with Pre-LN."
+    ),
+    corrected=(
+        "Pre-LN trains at depths where plain Post-LN without warm-up does not; where both "
+        "train, at this scale, neither is better by more than seed noise."
+    ),
     check=check,
     seconds=20.0,
 )

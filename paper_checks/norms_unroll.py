@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._cake_measure import PLAIN, OtherNorm, norm_trial, residual_sums, settings
 
     x0 = sp.Symbol("x_0")
-    norm, scale = sp.Function("n"), sp.Function("s")
+    norm = sp.Function("n")
     exact, post = True, True
     for depth in (1, 2, 3, 4):
         x, terms = x0, []
@@ -78,12 +78,21 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "The unrolling is an identity (one bracket in the note's last line is misplaced). It says nothing yet about depth: "
-        "each F_k still sees all earlier ones through its argument. A Pre-LN model ends in a final norm that the formula "
-        "leaves out, and that norm divides the whole sum by its growing length. Post-Norm unrolls as well, to a sum in which x_0 carries the product of all the norms' factors."
+        "The unrolling is an identity (one bracket in the note's last line is "
+        "misplaced). It says nothing yet about depth: "
+        "each F_k still sees all earlier ones through its argument. A Pre-LN model ends "
+        "in a final norm that the formula "
+        "leaves out, and that norm divides the whole sum by its growing length. "
+        "Post-Norm unrolls as well, to a sum in which x_0 carries the product of all the "
+        "norms' factors."
     ),
-    counterexample="One sublayer with F = 0 and x_0 of length 2√d: the sum is x_0, the model's output x_0/2.",
-    corrected="For the stream: x_{t+1} = x_0 + Σ_{k≤t} F_k(Norm(x_k)); for the model's output: Norm of it.",
+    counterexample=(
+        "One sublayer with F = 0 and x_0 of length 2√d: the sum is x_0, the model's output x_0/2."
+    ),
+    corrected=(
+        "For the stream: x_{t+1} = x_0 + Σ_{k≤t} F_k(Norm(x_k)); for the model's output: "
+        "Norm of it."
+    ),
     check=check,
     seconds=1.0,
 )

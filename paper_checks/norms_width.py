@@ -27,7 +27,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
 
     layers = context.pick(48, 192)
-    errors, other, apart = {}, {}, {}
+    errors, other = {}, {}
     with torch.no_grad():
         for placement in ("pre-ln", "post-ln"):
             for data in ("text", "gaussian:0"):
@@ -41,7 +41,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                 sums, residuals = residual_sums(trial), list(trial.model.residuals())
                 rows, swaps = [], []
                 for t in range(len(sums) - 2):
-                    (site, before, out_t), (_, after, out) = sums[t], sums[t + 1]
+                    (_, before, out_t), (_, _, out) = sums[t], sums[t + 1]
                     inner = residuals[t + 1]
                     source = inner.norms[0](before) if placement == "pre-ln" else before
                     shifted = inner.branch(source)
@@ -98,9 +98,19 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="norms-width",
-    source="Pre/Post norm note, §1, 'Reason', second displayed equation; Su Jianlin, kexue.fm/archives/9009",
-    statement="For large t, F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)) + F_t(Norm(x_t)): two layers in a row are one wider layer; Pre-Norm adds width, not depth.",
-    conditions="built Pre-LN and plain Post-LN encoders at initialisation, 48 to 192 layers, text and independent Gaussian tokens",
+    source=(
+        "Pre/Post norm note, §1, 'Reason', second displayed equation; Su Jianlin, "
+        "kexue.fm/archives/9009"
+    ),
+    statement=(
+        "For large t, F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)) + "
+        "F_t(Norm(x_t)): two layers in a row are one wider layer; Pre-Norm adds width, not "
+        "depth."
+    ),
+    conditions=(
+        "built Pre-LN and plain Post-LN encoders at initialisation, 48 to 192 layers, text "
+        "and independent Gaussian tokens"
+    ),
     recorded=(
         Ruling(PARALLEL, Verdict.SUPPORTED),
         Ruling(LAW, Verdict.SUPPORTED),
@@ -108,9 +118,19 @@ CLAIM = Claim(
         Ruling(POST, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
-    finding="Two consecutive Pre-LN sublayers may be put side by side at a relative error that falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th. In plain Post-LN the error stays above 50 %. So the statement is right in kind and weaker than the 1/t the note argues with. As written, with F_t in place of F_{t+1}, it is wrong: the two branches have independent weights and differ by √2 of their size; the wider layer consists of two different halves.",
+    finding=(
+        "Two consecutive Pre-LN sublayers may be put side by side at a relative error that "
+        "falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th. In plain Post-LN "
+        "the error stays above 50 %. So the statement is right in kind and weaker than the "
+        "1/t the note argues with. As written, with F_t in place of F_{t+1}, it is wrong: "
+        "the two branches have independent weights and differ by √2 of their size; the wider "
+        "layer consists of two different halves."
+    ),
     counterexample="Layers t and t + 1 with W and −W as output matrices: F_{t+1}(u) = −F_t(u).",
-    corrected="F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different branches side by side, with a relative error of order t^{−1/2}.",
+    corrected=(
+        "F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different "
+        "branches side by side, with a relative error of order t^{−1/2}."
+    ),
     check=check,
     seconds=2.0,
 )
