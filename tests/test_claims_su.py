@@ -1,0 +1,175 @@
+"""Negative controls: the checks of Su's claims see a planted opposite, and refute it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deepnet_theory import claims
+from deepnet_theory.spec.claim import Claim, Context
+from deepnet_theory.spec.verdict import Verdict
+
+REFUTED, SUPPORTED, PROVED = Verdict.REFUTED, Verdict.SUPPORTED, Verdict.PROVED
+CLAIMS = claims.claims()
+CONTEXT = Context()
+
+
+def verdicts(name: str) -> dict[str, Verdict]:
+    """What the check finds now, with whatever was planted."""
+    return {f.about: f.verdict for f in CLAIMS[name].check(CONTEXT)}
+
+
+def names_of(claim: Claim) -> dict[str, Any]:
+    """The module-level names that the check of a claim reads."""
+    found: dict[str, Any] = claim.check.__globals__  # type: ignore[attr-defined]
+    return found
+
+
+def test_every_row_of_the_ledger_has_a_file() -> None:
+    rows = (
+        "increment-sgd increment-depth lambda-argmin xavier-orthogonal norm-preserving probe "
+        "homogeneous ffn-gradient attention-gradient query-key averaging ln-scale balance-sgd "
+        "alternatives adam lamb table identity prenorm prenorm-needed warmup width rezero "
+        "res-post-norm branchnorm root-cause unit-gradient escape implicit-warmup adafactor "
+        "single-head rezero-1-over-n"
+    )
+    wanted = {f"su-{row}" for row in rows.split()} | {"retold-k-parameters", "retold-roles"}
+    assert wanted <= set(CLAIMS)
+    assert all(CLAIMS[name].finding != "pending" for name in wanted)
+
+
+def test_a_wrong_closed_form_of_the_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepnet_theory.symbolic import magnitude
+
+    steps = magnitude.closed_form()
+    planted = tuple(
+        replace(s, rhs=s.rhs * 2) if s.name == "magnitude" else s for s in steps
+    )  # fmt: skip
+    monkeypatch.setattr(magnitude, "closed_form", lambda: planted)
+    assert verdicts("su-lambda-argmin")["unique, with a closed form"] is REFUTED
+
+
+def test_matrices_of_another_gain_are_not_called_xavier(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    draw = torch.Tensor.normal_
+
+    def wide(self: torch.Tensor, mean: float, std: float, **rest: Any) -> torch.Tensor:
+        return draw(self, mean, 1.1 * std, **rest)
+
+    monkeypatch.setattr(torch.Tensor, "normal_", wide)
+    found = verdicts("su-xavier-orthogonal")
+    law = next(about for about in found if about.startswith("λ(W)²"))
+    assert found[law] is REFUTED
+
+
+def test_orthogonal_matrices_would_have_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    def orthogonal(
+        self: torch.Tensor, mean: float, std: float, generator: torch.Generator
+    ) -> torch.Tensor:
+        gain = std * ((self.shape[-1] + self.shape[-2]) / 2) ** 0.5
+        tall = torch.randn(*sorted(self.shape[-2:], reverse=True), dtype=self.dtype)
+        q = torch.linalg.qr(tall)[0]
+        self.copy_(gain * (q if q.shape == self.shape[-2:] else q.mT))
+        return self
+
+    monkeypatch.setattr(torch.Tensor, "normal_", orthogonal)
+    assert verdicts("su-xavier-orthogonal")["a square Xavier matrix is close to orthogonal"] is (
+        SUPPORTED
+    )
+
+
+def test_a_step_of_twice_the_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = names_of(CLAIMS["su-increment-sgd"])
+    step: Callable[..., None] = own["_step"]
+    monkeypatch.setitem(own, "_step", lambda n, t, g, eta: step(n, t, g, 2 * eta))
+    found = verdicts("su-increment-sgd")
+    assert found["−η‖∇L‖² for SGD"] is REFUTED and found["−η‖∇L‖₁ for Adam"] is REFUTED
+
+
+@pytest.mark.slow
+def test_a_probe_that_forgets_a_factor_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paper_checks._stack import Gradient
+
+    monkeypatch.setattr(Gradient, "probe", lambda self: (self.g * self.theta).flatten(1).sum(1) * 2)
+    found = {}
+    for f in CLAIMS["su-probe"].check(CONTEXT):
+        found[f.about] = f.verdict
+    assert found["the identity ∂L/∂λ = ⟨∂L/∂W, U⟩"] is REFUTED
+
+
+def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepnet_theory.numeric import trial
+
+    draw = trial.gaussian_tokens
+    monkeypatch.setattr(trial, "gaussian_tokens", lambda shape, rho, g: draw(shape, 0.5, g))
+    found = verdicts("su-averaging")
+    law = next(about for about in found if "√(1/d + e/n)" in about)
+    assert found[law] is REFUTED
+
+
+def test_lambs_missing_factor_is_what_refutes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 1/√numel planted in the written formula the refuted row turns."""
+    from deepnet_theory.numeric.update import update
+    from deepnet_theory.spec.expression import UPDATE
+
+    own = names_of(CLAIMS["su-lamb"])
+    monkeypatch.setitem(own, "WRITTEN", own["WRITTEN"] + "/sqrt(numel(theta))")
+    import torch
+
+    g, theta = torch.randn(2, 8, 8), torch.randn(2, 8, 8)
+    step = update(UPDATE.parse(own["WRITTEN"]), 1.0, g, theta)
+    assert torch.allclose(step.flatten(1).norm(dim=1), theta.flatten(1).norm(dim=1))
+    assert torch.allclose(own["_lamb"](theta, g), step, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_post_ln_does_not_forget_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paper_checks import _stack
+
+    class PostLN(_stack.Net):
+        @property
+        def selection(self) -> Any:
+            return _stack.Net(self.alpha, self.beta, self.optimizer, "post-ln").selection
+
+    monkeypatch.setattr(_stack, "Net", PostLN)
+    found = verdicts("su-res-post-norm")
+    assert found["λ does not change the branch"] is REFUTED
+    assert found["λ = 1 and α = 2N keep Adam's update constant in depth"] is REFUTED
+
+
+@pytest.mark.slow
+def test_swapped_rules_fail_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paper_checks import _rules
+
+    sgd, adam = _rules.PUBLISHED["sgd"], _rules.PUBLISHED["adam"]
+    monkeypatch.setitem(_rules.PUBLISHED, "sgd", adam)
+    monkeypatch.setitem(_rules.PUBLISHED, "adam", sgd)
+    found = verdicts("su-table")
+    assert found["the six constants follow from balance and closure"] is REFUTED
+    assert found["each optimizer's update is constant in depth under its own rule"] is REFUTED
+
+
+@pytest.mark.slow
+def test_a_stack_without_a_rule_is_not_near_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paper_checks import _rules
+
+    monkeypatch.setitem(_rules.PUBLISHED, "lamb", ("1", "1"))
+    found = verdicts("su-identity")
+    weight = next(about for about in found if about.startswith("the branch weight"))
+    assert found[weight] is REFUTED
+
+
+def test_the_exponent_of_a_wrong_rule_is_refuted() -> None:
+    """SGD's rule under Adam grows as N^{1/2}: neither 0 nor 1 may be SUPPORTED."""
+    from paper_checks._stack import Net, exponent, model_updates, on_the_exponent, settings
+
+    net, at = Net("(2*N)**(1/4)", "(2*N)**(-1/4)", "adam"), (8, 24, 72)
+    found = [exponent("text", at, model_updates(net, at, settings(CONTEXT)))]
+    judged = [on_the_exponent("it", found, e).verdict for e in (0.0, 0.5, 1.0)]
+    assert judged[0] is REFUTED and judged[2] is REFUTED and judged[1] is not REFUTED
