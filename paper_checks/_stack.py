@@ -66,7 +66,7 @@ def settings(context: Context, **other: Any) -> Settings:
         "width": context.pick(32, 64),
         "tokens": context.pick(16, 32),
         "batch": 2,
-        "seeds": context.pick(8, 16),
+        "seeds": 8,
         "seed": context.seed,
         "device": "cpu",
     }
@@ -74,31 +74,35 @@ def settings(context: Context, **other: Any) -> Settings:
 
 
 def variations(context: Context, **other: Any) -> dict[str, Settings]:
-    """One setting in a quick run; in a full run width, length, data, heads and activation vary."""
+    """One setting in a quick run; in a full run width, length, data, heads and activation vary.
+
+    The variations are of the quick run's sizes, each changed in one respect.
+    """
     base = settings(context, **other)
     if not context.full:
         return {"text": base}
+    small = settings(replace(context, full=False), **other)
     changes: dict[str, dict[str, Any]] = {
-        "text": {},
-        "width 128": {"width": 128, "seeds": 8},
-        "128 tokens": {"tokens": 128, "seeds": 8},
+        "width 128": {"width": 128},
+        "64 tokens": {"tokens": 64},
         "independent tokens": {"data": "gaussian:0"},
         "correlated tokens": {"data": "gaussian:0.9"},
         "one head": {"heads": 1},
         "GELU": {"activation": "gelu"},
     }
-    return {name: replace(base, **change) for name, change in changes.items()}
+    varied = {name: replace(small, **change) for name, change in changes.items()}
+    return {"text": base, **varied}
 
 
 def depths(context: Context) -> tuple[int, ...]:
     """Layers measured."""
-    chosen: tuple[int, ...] = context.pick((12, 36, 108), (16, 32, 64, 128, 256))
+    chosen: tuple[int, ...] = context.pick((12, 36, 108), (16, 48, 144))
     return chosen
 
 
 def deep(context: Context) -> tuple[int, ...]:
     """Deeper ones, for SGD's rule: its S·r² falls only as (2N)^(−1/2), and bends the line."""
-    chosen: tuple[int, ...] = context.pick((32, 96, 288), (32, 64, 128, 256, 512))
+    chosen: tuple[int, ...] = context.pick((32, 96, 288), (32, 128, 512))
     return chosen
 
 

@@ -95,7 +95,7 @@ CLAIM = Claim(
         "With SGD, α = 1, λ = (2N)^{−1/2} keeps the relative update as it was, α = (2N)^{1/2}, λ = 1 "
         "shrinks it, and the symmetric choice lies between."
     ),
-    conditions="post-LN encoder, first SGD step, 16 to 256 layers",
+    conditions="post-LN encoder, first SGD step, 12 to 144 layers",
     recorded=(
         Ruling(DERIVED, Verdict.PROVED),
         Ruling(RESIDUAL, Verdict.SUPPORTED),

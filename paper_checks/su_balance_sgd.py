@@ -79,7 +79,7 @@ CLAIM = Claim(
         "λ/α = 1/√(2N) makes ΔL of one SGD step independent of depth; the paper's "
         "λ/α = 1/√(4N) is equivalent in order."
     ),
-    conditions="post-LN encoder, 16 to 256 layers; text, Gaussian tokens, widths 32 to 128",
+    conditions="post-LN encoder, 12 to 512 layers; text, Gaussian tokens, widths 32 to 128",
     recorded=(
         Ruling(LOSS, Verdict.SUPPORTED),
         Ruling(UPDATE, Verdict.SUPPORTED),

@@ -131,7 +131,7 @@ CLAIM = Claim(
         "After scaling, each residual branch has weight λ²/α, a small number for every optimizer, so the "
         "model is nearly an identity and ∂L/∂x, ∂x/∂z are O(1)."
     ),
-    conditions="post-LN encoder at initialisation under the three rules, 12 to 256 layers",
+    conditions="post-LN encoder at initialisation under the three rules, 12 to 144 layers",
     recorded=(
         Ruling(WEIGHT, Verdict.SUPPORTED),
         Ruling(SIGNAL, Verdict.SUPPORTED),

@@ -113,7 +113,7 @@ CLAIM = Claim(
     statement=(
         "LAMB needs λ²/α = 1/(2N); its relative update is the learning rate η whatever α and λ are."
     ),
-    conditions="post-LN encoder, first step without weight decay, 16 to 256 layers",
+    conditions="post-LN encoder, first step without weight decay, 12 to 144 layers",
     recorded=(
         Ruling(BALANCE, Verdict.SUPPORTED),
         Ruling(CURVE, Verdict.SUPPORTED),

@@ -60,7 +60,7 @@ CLAIM = Claim(
     name="su-prenorm",
     source=f"{SU}, §Post-hoc analysis, second paragraph",
     statement="The same analysis holds for Pre-Norm: set α = 1 in the results and solve for λ anew.",
-    conditions="pre-LN encoder with final norm, matrices stepped, 16 to 256 layers",
+    conditions="pre-LN encoder with final norm, matrices stepped, 12 to 144 layers",
     recorded=(
         Ruling(RULES, Verdict.PROVED),
         Ruling(SGD, Verdict.SUPPORTED),

@@ -37,7 +37,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         variations,
     )
 
-    at = context.pick((8, 32, 128), (16, 32, 64, 128, 256))
+    at = context.pick((8, 32, 128), (16, 48, 144))
     conditions = variations(context, width=64, seeds=16)
 
     def growth(quantity: Callable[[Pass], Tensor]) -> list[Exponent]:
@@ -66,7 +66,7 @@ CLAIM = Claim(
     name="su-prenorm-needed",
     source=f"{SU}, §Post-hoc analysis, second paragraph",
     statement="Plain Pre-Norm (λ = 1) suffers the increment explosion too, so its λ must be re-solved.",
-    conditions="plain pre-LN encoder with final norm, matrices stepped, 8 to 256 layers",
+    conditions="plain pre-LN encoder with final norm, matrices stepped, 8 to 144 layers",
     recorded=(
         Ruling(SGD, Verdict.REFUTED),
         Ruling(LAW_SGD, Verdict.SUPPORTED, corrected=True),

@@ -83,7 +83,7 @@ CLAIM = Claim(
     statement=(
         "Because of the softmax the gradients in λ_q and λ_k are small and do not noticeably affect the update."
     ),
-    conditions="post-LN encoder under the rules of SGD, Adam and LAMB, 16 to 256 layers",
+    conditions="post-LN encoder under the rules of SGD, Adam and LAMB, 12 to 144 layers",
     recorded=(
         Ruling(SMALL, Verdict.SUPPORTED),
         Ruling(REASON, Verdict.REFUTED),

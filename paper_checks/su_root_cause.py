@@ -103,7 +103,7 @@ CLAIM = Claim(
         "The difficulty of deep training is the explosion of the update, not of the gradient: with "
         "well-behaved gradients deep models still do not train."
     ),
-    conditions="post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 256 layers, one step of Adam on text",
+    conditions="post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, one step of Adam on text",
     recorded=(
         Ruling(GRADIENT, Verdict.SUPPORTED),
         Ruling(LAYERS, Verdict.SUPPORTED),

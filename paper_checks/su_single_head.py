@@ -80,7 +80,7 @@ CLAIM = Claim(
     name="su-single-head",
     source=f"{SU}, §Self-attention, above the first equation",
     statement="For an analysis of orders a single head suffices, and the scale of the attention scores can be left out.",
-    conditions="post-LN encoder under SGD's and Adam's rules, 1 to 16 heads, 12 to 256 layers",
+    conditions="post-LN encoder under SGD's and Adam's rules, 1 to 16 heads, 12 to 144 layers",
     recorded=(
         Ruling(HEADS, Verdict.SUPPORTED),
         Ruling(SCALE, Verdict.SUPPORTED),

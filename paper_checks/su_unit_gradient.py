@@ -30,7 +30,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Exponents of ‖∂L/∂W‖ in depth at the top and at the bottom of stacks without a rule."""
     from paper_checks._stack import Net, exponent, many_per_depth, on_the_exponent, variations
 
-    at = context.pick((8, 32, 128), (8, 16, 32, 64, 128))
+    at = context.pick((8, 32, 128), (8, 32, 128))
     scaled = ("value", "output", "fc1", "fc2")
 
     def size(layer: int, *names: str) -> Callable[[Pass], Tensor]:

@@ -28,7 +28,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
     from paper_checks._verdicts import interval_within
 
-    at = context.pick((8, 32, 128), (16, 32, 64, 128, 256))
+    at = context.pick((8, 32, 128), (16, 48, 144))
     divided = 1 / np.array(at)
     plain_post, plain_pre = Net(), Net(placement="pre-ln")
     unit = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
@@ -68,7 +68,7 @@ CLAIM = Claim(
     name="su-warmup",
     source=f"{SU}, §Increment explosion, last paragraph",
     statement="A learning rate of at most η/N at the start (warm-up) keeps the increment constant in depth.",
-    conditions="stacks without a rule, 8 to 256 layers, width 64; increments of SGD and Adam",
+    conditions="stacks without a rule, 8 to 144 layers, width 64; increments of SGD and Adam",
     recorded=(
         Ruling(LINEAR, Verdict.SUPPORTED),
         Ruling(BOUND, Verdict.SUPPORTED),
