@@ -8,6 +8,7 @@ from typing import Any
 import sympy as sp
 from sympy.printing.latex import latex
 from sympy.printing.mathml import MathMLPresentationPrinter
+from sympy.printing.precedence import PRECEDENCE
 
 from deepnet_theory.spec.expression import DEPTH, fold
 
@@ -87,7 +88,24 @@ def expression_mathml(expression: Any, **settings: Any) -> str:
 
 
 class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
-    """SymPy's printer, with the parentheses that it omits around a differentiated sum."""
+    """SymPy's printer, with 1/4 in an exponent on one line where roots are not asked for, and
+    with the parentheses that it omits around a differentiated sum.
+    """
+
+    def _print_Pow(self, expression: Any) -> Any:
+        exponent = expression.exp
+        if self._settings["root_notation"] or not exponent.is_Rational or exponent.is_Integer:
+            return super()._print_Pow(expression)
+        power = self.dom.createElement("msup")
+        power.appendChild(self.parenthesize(expression.base, PRECEDENCE["Pow"]))
+        row = self.dom.createElement("mrow")
+        signs = [("mo", "−")] if exponent.is_negative else []
+        for tag, word in (*signs, ("mn", abs(exponent.p)), ("mo", "/"), ("mn", exponent.q)):
+            piece = self.dom.createElement(tag)
+            piece.appendChild(self.dom.createTextNode(str(word)))
+            row.appendChild(piece)
+        power.appendChild(row)
+        return power
 
     def _print_Derivative(self, expression: Any) -> Any:
         row = super()._print_Derivative(expression)

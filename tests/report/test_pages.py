@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -148,6 +149,8 @@ def test_a_formula_is_shown_as_written_and_means_the_same(formula: str) -> None:
 
 def test_two_n_to_a_quarter_is_not_a_product_of_roots() -> None:
     assert formula_latex("(2*N)**(1/4)") == r"\left(2 N\right)^{1/4}"
+    shown = re.sub(r"<[^>]+>|&InvisibleTimes;", "", formula_mathml("(8*N)**(-1/4)"))
+    assert unescape(shown) == "(8N)−1/4"
 
 
 def test_results_show_themselves(derivation: Derivation) -> None:
