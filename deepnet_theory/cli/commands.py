@@ -50,9 +50,11 @@ def derive(
 ) -> int:
     """Derive alpha and beta, every step checked."""
     chosen("format", format, DERIVATION_FORMATS)
+    from deepnet_theory.report.outline import conclusion
     from deepnet_theory.workflow import derive
 
     derivation = derive(select.selection(), depth=depth)
+    talk.note(conclusion(derivation))
     if format == "json":
         print(derivation.to_json())
     elif format == "markdown":
@@ -93,6 +95,7 @@ def verify(
     from deepnet_theory.report.terminal import live, verification_text
 
     derivation = workflow.derive(selection)
+    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     with live("verify", talk.quiet) as progress:
         result = workflow.verify(
             derivation,
@@ -232,6 +235,7 @@ def report(
     from deepnet_theory.report.terminal import live, verification_text
 
     derivation = workflow.derive(selection)
+    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     at: list[DepthLike] = [*depth] if depth else []
     with live("report", talk.quiet) as progress:
         result = workflow.make_report(

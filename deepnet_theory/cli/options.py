@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
@@ -282,6 +284,11 @@ class Talk:
         bool, typer.Option("--quiet", "-q", help="No progress, no notes on standard error.")
     ] = False
 
+    def note(self, message: str) -> None:
+        """Say on standard error what has been done, where ``--verbose`` asks for it."""
+        if self.verbose and not self.quiet:
+            print(message, file=sys.stderr)
+
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command whose parameters are option groups the groups' fields as parameters."""
@@ -330,8 +337,6 @@ def output_path(text: str | None) -> Path | None:
         raise InputError(f"cannot write {text!r}: give the name of a file")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {text!r}: the folder does not exist")
-    import os
-
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write {text!r}: no permission to write in its folder")
     return path

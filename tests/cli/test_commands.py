@@ -72,6 +72,12 @@ def test_flags_may_stand_before_the_command(cli: Cli) -> None:
     assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
 
 
+def test_verbose_and_quiet(cli: Cli) -> None:
+    loud, plain, quiet = (cli("derive", "--optimizer", "sgd", *f) for f in (["-v"], [], ["-q"]))
+    assert loud.out == plain.out == quiet.out
+    assert "PROVED" in loud.err and plain.err == quiet.err == ""
+
+
 def test_lists(cli: Cli) -> None:
     for what in ("optimizers", "placements", "norms", "sublayers", "closures", "methods"):
         data = json.loads(cli("list", what, "--format", "json").out)
