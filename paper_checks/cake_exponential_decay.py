@@ -104,12 +104,12 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
-        "Not under DeepNorm: the gradient at the bottom of a stack is 0.96 to 0.98 of that "
+        "Not under DeepNorm: the gradient at the bottom of a stack is 0.96 to 0.97 of that "
         "at the top, at 8 layers as at 128, for text and for independent tokens. Not all the "
         "way down in plain Post-LN either: what decays there is the part of the gradient "
-        "that differs between tokens, at a rate of 0.17 per sublayer near the top; once the "
-        "tokens have become equal (a few dozen sublayers up from the input) the common part "
-        "stops decaying. The decay belongs to attention averaging tokens, not to the scalar "
+        "that differs between tokens, by a rate of 0.17 per sublayer near the top; below, "
+        "where the gradient has become common to all tokens, the fall is several times "
+        "slower or stops. The decay belongs to attention averaging tokens, not to the scalar "
         "product of the source."
     ),
     counterexample=(

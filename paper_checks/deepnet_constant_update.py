@@ -88,9 +88,9 @@ CLAIM = Claim(
     finding=(
         "Not at the first step of Adam: from 6 to 100 layers DeepNorm's ‖ΔF‖/η grows "
         "fourfold, with exponent ½ as the count of degrees says, where its SGD update is "
-        "constant. Next to plain Post-LN, which grows at least as N and is some sixty times "
-        "larger at 100 layers, that may well look nearly constant in a figure. Under Adam "
-        "constancy needs α = (2N)^{1/2}, β = (2N)^{−1/2}."
+        "constant. Next to plain Post-LN, which grows at least as N and is some seventy "
+        "times larger at 100 layers, that may well look nearly constant in a figure. Under "
+        "Adam constancy needs α = (2N)^{1/2}, β = (2N)^{−1/2}."
     ),
     counterexample=(
         "100 layers instead of 6: ‖ΔF‖/η is 4 times as large under Adam (√(100/6) = 4.1)."
