@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paper_checks._stack import Exponent, Net, depths, exponent, model_updates, variations
 from deepnet_theory.spec.claim import Context
+from paper_checks._stack import Exponent, Net, depths, exponent, model_updates, variations
 
 # Transcribed from Su's table; what the engine derives is compared with these in su-table.
 PUBLISHED = {

@@ -32,7 +32,8 @@ def interval_within(
     because: str,
     evidence: Mapping[str, Any] | None = None,
 ) -> Finding:
-    """SUPPORTED where [low, high] lies in [floor, ceiling], REFUTED where outside, else UNDECIDED."""
+    """SUPPORTED where [low, high] lies in [floor, ceiling], REFUTED where outside, else "
+    "UNDECIDED."""
     if floor <= low and high <= ceiling:
         verdict = Verdict.SUPPORTED
     elif high < floor or low > ceiling:

@@ -43,7 +43,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     ffn = Net(alpha, beta, layer="ffn")
 
-    def by_ratio(quantity: "object") -> np.ndarray:
+    def by_ratio(quantity: object) -> np.ndarray:
         return np.stack(
             [per_depth(ffn, (depth,), replace(base, ffn_ratio=r), quantity)[:, 0] for r in ratios],
             axis=1,
@@ -85,8 +85,10 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="retold-k-parameters",
     source=f"{RETOLD}, §1 Increment explosion",
-    statement="With K parameters in an average layer and most of their gradients O(1), ΔL = O(ηNK).",
-    conditions="post-LN stacks of feed-forward sublayers, 6 and 16 layers, hidden width 2 to 64 times the width",
+    statement="With K parameters in an average layer and most of their gradients O(1), ΔL = "
+    "O(ηNK).",
+    conditions="post-LN stacks of feed-forward sublayers, 6 and 16 layers, hidden width 2 to "
+    "64 times the width",
     recorded=(
         Ruling(HIDDEN, Verdict.REFUTED),
         Ruling(SPARE, Verdict.REFUTED),

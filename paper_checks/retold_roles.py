@@ -100,7 +100,8 @@ CLAIM = Claim(
     ),
     counterexample="z = x + λ²φ(xU₁)U₂/α: halving λ halves ∂z/∂W₁ = λ·(…)/α as well as W₁.",
     corrected=(
-        "α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ changes what the "
+        "α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ "
+        "changes what the "
         "weights are compared with: relative updates go as 1/α, whatever λ is, for SGD."
     ),
     check=check,

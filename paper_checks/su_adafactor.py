@@ -65,7 +65,8 @@ def check(context: Context) -> tuple[Finding, ...]:
             DEPTH,
             abs(slope_below) < 0.02,
             "under LAMB's rule fc1 and fc2 of a network with hidden width 4d cross the floor at "
-            f"N = {crossing['width 512']} layers for d = 512, {crossing['width 4096']} for d = 4096",
+            f"N = {crossing['width 512']} layers for d = 512, {crossing['width 4096']} for d "
+            f"= 4096",
             {"layers at which the floor is crossed": crossing},
         ),
     )
@@ -74,8 +75,10 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-adafactor",
     source=f"{SU}, §Multiple optimizers, the two classes",
-    statement="Adafactor corrects the learning rate by the parameter's norm and so belongs to LAMB's class.",
-    conditions="relative steps off, weight decay 0, first step; torch.optim.Adafactor, rms(θ) from 10⁻⁵ to 1",
+    statement="Adafactor corrects the learning rate by the parameter's norm and so belongs to "
+    "LAMB's class.",
+    conditions="relative steps off, weight decay 0, first step; torch.optim.Adafactor, rms(θ) "
+    "from 10⁻⁵ to 1",
     recorded=(
         Ruling(DEGREES, Verdict.PROVED),
         Ruling(ABOVE, Verdict.SUPPORTED),

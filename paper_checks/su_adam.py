@@ -67,7 +67,8 @@ CLAIM = Claim(
     name="su-adam",
     source=f"{SU}, §Multiple optimizers, first equation",
     statement="Adam's ΔL ≈ −η‖∇L‖₁ is of degree 1 in the gradient, so Adam needs λ/α = 1/(2N).",
-    conditions="post-LN encoder, first Adam step, 12 to 144 layers; text, Gaussian tokens, widths 32 to 128",
+    conditions="post-LN encoder, first Adam step, 12 to 144 layers; text, Gaussian tokens, "
+    "widths 32 to 128",
     recorded=(
         Ruling(ADAM, Verdict.SUPPORTED),
         Ruling(LOSS, Verdict.SUPPORTED),

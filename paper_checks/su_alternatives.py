@@ -92,7 +92,8 @@ CLAIM = Claim(
     name="su-alternatives",
     source=f"{SU}, §First conclusions, the two alternative solutions",
     statement=(
-        "With SGD, α = 1, λ = (2N)^{−1/2} keeps the relative update as it was, α = (2N)^{1/2}, λ = 1 "
+        "With SGD, α = 1, λ = (2N)^{−1/2} keeps the relative update as it was, α = "
+        "(2N)^{1/2}, λ = 1 "
         "shrinks it, and the symmetric choice lies between."
     ),
     conditions="post-LN encoder, first SGD step, 12 to 144 layers",

@@ -75,7 +75,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             BOUND,
             identity == 0 and worst <= 1 + 1e-6,
-            f"p‖x‖² + (1−p)‖y‖² − ‖px + (1−p)y‖² = p(1−p)‖x−y‖²; the largest ratio seen is {worst:.2f}",
+            f"p‖x‖² + (1−p)‖y‖² − ‖px + (1−p)y‖² = p(1−p)‖x−y‖²; the largest ratio seen is "
+            f"{worst:.2f}",
         ),
         on_the_exponent(INDEPENDENT, [found["gaussian:0"]], 0.0),
         measured(
@@ -87,13 +88,15 @@ def check(context: Context) -> tuple[Finding, ...]:
         measured(
             CORRELATED,
             all(0.9 < v < 1.2 for v in limits.values()),
-            f"at {lengths[-1]} tokens the ratio is {limits['0.3']:.2f}·√0.3 and {limits['0.9']:.2f}·√0.9",
+            f"at {lengths[-1]} tokens the ratio is {limits['0.3']:.2f}·√0.3 and "
+            f"{limits['0.9']:.2f}·√0.9",
             {"ratio by length": rows, "seed": context.seed},
         ),
         measured(
             TEXT,
             text[lengths[-1]] > 0.5 * text[lengths[1]],
-            f"the ratio is {text[lengths[0]]:.2f} at {lengths[0]} bytes and {text[lengths[-1]]:.2f} at "
+            f"the ratio is {text[lengths[0]]:.2f} at {lengths[0]} bytes and "
+            f"{text[lengths[-1]]:.2f} at "
             f"{lengths[-1]}, exponent {found['text']}",
         ),
     )
@@ -120,7 +123,8 @@ CLAIM = Claim(
     name="su-averaging",
     source=f"{SU}, §Self-attention, below the third equation",
     statement="The softmax average of the tokens has the tokens' order of magnitude.",
-    conditions="the runtime's attention at initialisation, 8 to 2048 tokens, independent, correlated, and text bytes",
+    conditions="the runtime's attention at initialisation, 8 to 2048 tokens, independent, "
+    "correlated, and text bytes",
     recorded=(
         Ruling(BOUND, Verdict.PROVED),
         Ruling(INDEPENDENT, Verdict.REFUTED),

@@ -70,7 +70,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-branchnorm",
     source=f"{SU}, reply of 2023-07 on BranchNorm (arXiv 2305.02790)",
-    statement="BranchNorm, Norm(x + aF(x)) with a growing linearly from 0 to 1, is the same mechanism as DeepNet's α.",
+    statement="BranchNorm, Norm(x + aF(x)) with a growing linearly from 0 to 1, is the same "
+    "mechanism as DeepNet's α.",
     conditions="post-LN encoder, λ = 1, a = (2N)^{−1/2} and a = 1, 12 to 144 layers",
     recorded=(
         Ruling(ALGEBRA, Verdict.PROVED),

@@ -6,7 +6,8 @@ from paper_checks._sources import SU
 from paper_checks._verdicts import measured
 
 ESCAPE, DEPTH, FAST, ORDER = (
-    "λ leaves the order (2N)^{−1/2} within ten steps at a rate that reaches the loss's floor in them",
+    "λ leaves the order (2N)^{−1/2} within ten steps at a rate that reaches the loss's floor "
+    "in them",
     "after those steps ‖W‖ still goes as N^{−1/2}: how far it moved depends on η, not on N",
     "at ten times that rate some matrices outgrow their order",
     "α = 1 moves further than the symmetric choice, and that further than λ = 1",
@@ -16,11 +17,9 @@ ESCAPE, DEPTH, FAST, ORDER = (
 def check(context: Context) -> tuple[Finding, ...]:
     """‖W_t‖/‖W_0‖ and ‖W_t − W_0‖/‖W_0‖ over SGD steps of the branch matrices on text."""
     import numpy as np
-    import torch
 
-    from deepnet_theory.numeric.trial import Trial
     from paper_checks._stack import Net, settings
-    from paper_checks._train import train
+    from paper_checks._train import Movement, train
 
     nets = {
         "alpha = 1": Net("1", "(2*N)**(-1/2)"),
@@ -33,37 +32,16 @@ def check(context: Context) -> tuple[Finding, ...]:
     for depth in context.pick((8, 24, 72), (8, 32, 128)):
         for name, net in nets.items():
             for rate in (1.0, 10.0) if name == "alpha = 1" else (1.0,):
-                first: list[torch.Tensor] = []
-                growth: dict[int, float] = {}
-                distance: dict[int, float] = {}
-                sizes: dict[int, float] = {}
-
-                def watch(step: int, trial: Trial) -> None:
-                    w = [
-                        p.detach()
-                        for p, d in trial.parameters()
-                        if d.name in ("value", "output", "fc1", "fc2")
-                    ]
-                    if step == 0:
-                        first.extend(x.clone() for x in w)
-                    elif step in (3, 10, 100):
-                        sizes[step] = sum(float(x.norm()) for x in w) / len(w)
-                        growth[step] = max(
-                            float((x.norm() / y.norm())) for x, y in zip(w, first, strict=True)
-                        )
-                        distance[step] = sum(
-                            float((x - y).norm() / y.norm()) for x, y in zip(w, first, strict=True)
-                        ) / len(w)
-
-                losses = train(net, depth, s, rate, steps, watch)
+                moved = Movement((3, 10, 100))
+                losses = train(net, depth, s, rate, steps, moved)
                 rows.append(
                     {
                         "choice": name,
                         "layers": depth,
-                        "size": sizes[10],
+                        "size": moved.size[10],
                         "rate": rate,
-                        "growth": dict(growth),
-                        "distance": dict(distance),
+                        "growth": moved.growth,
+                        "distance": moved.distance,
                         "first loss": float(losses[0].mean()),
                         "last loss": float(losses[-3:].mean()),
                     }
@@ -75,16 +53,17 @@ def check(context: Context) -> tuple[Finding, ...]:
     }
     most = {rate: max(r["growth"][10] for r in runs) for rate, runs in own.items()}
     slope = float(np.polyfit(np.log(depths), np.log([r["size"] for r in own[1.0]]), 1)[0])
-    moved = {
+    distances = {
         name: [r["distance"][10] for r in rows if r["choice"] == name and r["rate"] == 1.0]
         for name in nets
     }
-    ordered = all(a > b > c for a, b, c in zip(*moved.values(), strict=True))
+    ordered = all(a > b > c for a, b, c in zip(*distances.values(), strict=True))
     return (
         measured(
             ESCAPE,
             most[1.0] > 2,
-            f"the matrix that grew most grew by a factor {most[1.0]:.2f} in ten steps; to order one "
+            f"the matrix that grew most grew by a factor {most[1.0]:.2f} in ten steps; to "
+            f"order one "
             f"at {depths[-1]} layers it is a factor {(2 * depths[-1]) ** 0.5:.0f}",
             {"runs": rows, "seed": context.seed},
         ),
@@ -94,7 +73,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         measured(
             FAST, most[10.0] > 2, f"one grew by a factor {most[10.0]:.1f} in ten steps of rate 10"
         ),
-        measured(ORDER, ordered, f"‖W − W₀‖/‖W₀‖ after ten steps of rate 1: {moved}"),
+        measured(ORDER, ordered, f"‖W − W₀‖/‖W₀‖ after ten steps of rate 1: {distances}"),
     )
 
 
@@ -102,7 +81,8 @@ CLAIM = Claim(
     name="su-escape",
     source=f"{SU}, §First conclusions, alternative one",
     statement="With α = 1, λ may start at (2N)^{−1/2} but leaves that order within a few steps.",
-    conditions="SGD on the branch matrices, text, 8 to 128 layers, width 32, rates 1 and 10, 10 to 100 steps",
+    conditions="SGD on the branch matrices, text, 8 to 128 layers, width 32, rates 1 and 10, "
+    "10 to 100 steps",
     recorded=(
         Ruling(ESCAPE, Verdict.REFUTED),
         Ruling(DEPTH, Verdict.SUPPORTED, corrected=True),

@@ -32,7 +32,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     for name, phi in (("relu", relu), ("gelu", gelu)):
         l1, l2, alpha = 0.4, 0.7, 3.0
         _, slope = torch.autograd.functional.jvp(
-            lambda t, phi=phi: x + l2 * phi(t * x @ u1) @ u2 / 3.0,
+            lambda t, phi=phi, l2=l2: x + l2 * phi(t * x @ u1) @ u2 / 3.0,
             torch.tensor(l1).double(),
             torch.tensor(1.0).double(),
         )

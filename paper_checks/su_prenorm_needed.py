@@ -65,7 +65,8 @@ def _all_within(about: str, found: list[Exponent], floor: float, ceiling: float)
 CLAIM = Claim(
     name="su-prenorm-needed",
     source=f"{SU}, §Post-hoc analysis, second paragraph",
-    statement="Plain Pre-Norm (λ = 1) suffers the increment explosion too, so its λ must be re-solved.",
+    statement="Plain Pre-Norm (λ = 1) suffers the increment explosion too, so its λ must be "
+    "re-solved.",
     conditions="plain pre-LN encoder with final norm, matrices stepped, 8 to 144 layers",
     recorded=(
         Ruling(SGD, Verdict.REFUTED),

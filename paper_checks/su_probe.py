@@ -102,7 +102,8 @@ CLAIM = Claim(
     name="su-probe",
     source=f"{SU}, §Magnitude analysis, second equation",
     statement="∂L/∂λ = ⟨∂L/∂W, U⟩, which is in proportion to ∂L/∂W in order of magnitude.",
-    conditions="post-LN stacks with SGD's rule, 8 to 128 layers, widths 16 to 256, text; res-post-LN",
+    conditions="post-LN stacks with SGD's rule, 8 to 128 layers, widths 16 to 256, text; "
+    "res-post-LN",
     recorded=(
         Ruling(IDENTITY, Verdict.PROVED),
         Ruling(DEPTH, Verdict.SUPPORTED),

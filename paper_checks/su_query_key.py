@@ -67,7 +67,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         Finding(
             REASON,
             Verdict.REFUTED if constant.verdict is Verdict.SUPPORTED else Verdict.UNDECIDED,
-            f"with λ = 1 and α = (2N)^(1/2) the ratio to value and output is constant: {constant.because}",
+            f"with λ = 1 and α = (2N)^(1/2) the ratio to value and output is constant: "
+            f"{constant.because}",
             constant.evidence,
         ),
         on_the_exponent(SGD, shares["sgd"], -0.5, [("equal", 0.0)], 0.15),
@@ -81,7 +82,8 @@ CLAIM = Claim(
     name="su-query-key",
     source=f"{SU}, §Self-attention, above the third equation",
     statement=(
-        "Because of the softmax the gradients in λ_q and λ_k are small and do not noticeably affect the update."
+        "Because of the softmax the gradients in λ_q and λ_k are small and do not noticeably "
+        "affect the update."
     ),
     conditions="post-LN encoder under the rules of SGD, Adam and LAMB, 12 to 144 layers",
     recorded=(

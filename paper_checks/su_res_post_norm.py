@@ -81,9 +81,11 @@ CLAIM = Claim(
     name="su-res-post-norm",
     source=f"{SU}, reply on SwinV2's res-post-norm, 2023-08",
     statement=(
-        "In x + LN(f(x))/α the gain λ does not affect the branch's magnitude, so take λ = 1 and set α."
+        "In x + LN(f(x))/α the gain λ does not affect the branch's magnitude, so take λ = 1 "
+        "and set α."
     ),
-    conditions="res-post-LN encoder with final norm, λ from 1/4 to 4; Adam with α = 2N at 12 to 144 layers",
+    conditions="res-post-LN encoder with final norm, λ from 1/4 to 4; Adam with α = 2N at 12 "
+    "to 144 layers",
     recorded=(
         Ruling(BRANCH, Verdict.SUPPORTED),
         Ruling(GRADIENT, Verdict.REFUTED),

@@ -88,7 +88,8 @@ CLAIM = Claim(
     name="su-rezero-1-over-n",
     source=f"{SU}, reader's comment of 2023-07 on ReZero (arXiv 2003.04887)",
     statement="ReZero's scalars, trained with Adagrad, converge to about 1/N.",
-    conditions="causal ReZero stacks without norms, Adagrad, text, 4 to 32 layers, width 32, 60 and 600 steps",
+    conditions="causal ReZero stacks without norms, Adagrad, text, 4 to 32 layers, width 32, "
+    "60 and 600 steps",
     recorded=(
         Ruling(INVERSE, Verdict.REFUTED),
         Ruling(FALLS, Verdict.SUPPORTED),

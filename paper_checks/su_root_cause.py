@@ -7,7 +7,8 @@ from paper_checks._sources import SU
 GRADIENT, LAYERS, RATE, RULE = (
     "a stack whose matrix gradients are of the same size at every depth",
     "and of the same size in every layer",
-    "there the range of learning rates in which a sign step does what its gradient says shrinks as 1/N",
+    "there the range of learning rates in which a sign step does what its gradient says "
+    "shrinks as 1/N",
     "under Adam's rule that range does not shrink",
 )
 
@@ -19,8 +20,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from paper_checks._stack import (
         Net,
-        absolute_gradient,
         Pass,
+        absolute_gradient,
         backward,
         depths,
         exponent,
@@ -103,7 +104,8 @@ CLAIM = Claim(
         "The difficulty of deep training is the explosion of the update, not of the gradient: with "
         "well-behaved gradients deep models still do not train."
     ),
-    conditions="post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, one step of Adam on text",
+    conditions="post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, one "
+    "step of Adam on text",
     recorded=(
         Ruling(GRADIENT, Verdict.SUPPORTED),
         Ruling(LAYERS, Verdict.SUPPORTED),

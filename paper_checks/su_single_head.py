@@ -48,7 +48,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             s = settings(context, heads=1, data=d, seeds=16)
             root = s.width**0.5
             values = per_depth(
-                net, at, s, quantity, scale=lambda p: root if p.name == "query" else 1.0
+                net, at, s, quantity, scale=lambda p, root=root: root if p.name == "query" else 1.0
             )
             scales.append(exponent(f"{name}, 1 head, no scale, {d}", at, values))
 
@@ -79,7 +79,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-single-head",
     source=f"{SU}, §Self-attention, above the first equation",
-    statement="For an analysis of orders a single head suffices, and the scale of the attention scores can be left out.",
+    statement="For an analysis of orders a single head suffices, and the scale of the "
+    "attention scores can be left out.",
     conditions="post-LN encoder under SGD's and Adam's rules, 1 to 16 heads, 12 to 144 layers",
     recorded=(
         Ruling(HEADS, Verdict.SUPPORTED),

@@ -84,7 +84,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-unit-gradient",
     source=f"{SU}, §Increment explosion",
-    statement="With Xavier initialisation and normalisation every matrix can be given a gradient norm of O(1).",
+    statement="With Xavier initialisation and normalisation every matrix can be given a "
+    "gradient norm of O(1).",
     conditions="post-LN and pre-LN encoders with α = λ = 1, 8 to 128 layers, width 64",
     recorded=(
         Ruling(TOP, Verdict.SUPPORTED),

@@ -67,7 +67,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-warmup",
     source=f"{SU}, §Increment explosion, last paragraph",
-    statement="A learning rate of at most η/N at the start (warm-up) keeps the increment constant in depth.",
+    statement="A learning rate of at most η/N at the start (warm-up) keeps the increment "
+    "constant in depth.",
     conditions="stacks without a rule, 8 to 144 layers, width 64; increments of SGD and Adam",
     recorded=(
         Ruling(LINEAR, Verdict.SUPPORTED),

@@ -120,10 +120,12 @@ CLAIM = Claim(
     name="su-width",
     source=f"{SU}, reply of 2023-05",
     statement=(
-        "K counts matrices and is constant; width is adapted to by Xavier's initialisation, so that it "
+        "K counts matrices and is constant; width is adapted to by Xavier's initialisation, "
+        "so that it "
         "causes no increment explosion."
     ),
-    conditions="post-LN and pre-LN with a rule, 8 and 16 layers, widths 32 to 256 at fixed heads and tokens",
+    conditions="post-LN and pre-LN with a rule, 8 and 16 layers, widths 32 to 256 at fixed "
+    "heads and tokens",
     recorded=(
         Ruling(SGD, Verdict.REFUTED),
         Ruling(ADAM, Verdict.REFUTED),

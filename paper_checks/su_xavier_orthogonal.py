@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import measured
 
 PROPORTIONAL, GAIN, ORTHOGONAL, LAW = (
     "λ(W) is proportional to the gain",
@@ -70,7 +70,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         measured(
             ORTHOGONAL,
             all(r["distance^2 a row"] < 0.05 for r in square),
-            f"the least distance² to the identity is {square[-1]['distance^2 a row']:.2f} a row, and "
+            f"the least distance² to the identity is {square[-1]['distance^2 a row']:.2f} a "
+            f"row, and "
             f"singular values run from {square[-1]['least singular value/gain']:.3f} to "
             f"{square[-1]['greatest singular value/gain']:.2f} times the gain",
         ),
@@ -85,8 +86,10 @@ def check(context: Context) -> tuple[Finding, ...]:
 CLAIM = Claim(
     name="su-xavier-orthogonal",
     source=f"{SU}, §Magnitude analysis, below the first equation",
-    statement="A Xavier matrix is close to orthogonal, hence λ(W) is the gain of its initialisation.",
-    conditions="Gaussian Xavier matrices d×m of gain 1 and 1/4, widths 64 to 768, m/d from 1/4 to 4",
+    statement="A Xavier matrix is close to orthogonal, hence λ(W) is the gain of its "
+    "initialisation.",
+    conditions="Gaussian Xavier matrices d×m of gain 1 and 1/4, widths 64 to 768, m/d from "
+    "1/4 to 4",
     recorded=(
         Ruling(PROPORTIONAL, Verdict.SUPPORTED),
         Ruling(GAIN, Verdict.REFUTED),
@@ -94,10 +97,13 @@ CLAIM = Claim(
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
-        "A square Xavier matrix is half way between orthogonal and nothing: its singular values fill "
-        "[0, 2·gain], and the least ‖WWᵀ/κ² − I‖² is d/2, not small, at any width. The magnitude that "
+        "A square Xavier matrix is half way between orthogonal and nothing: its singular "
+        "values fill "
+        "[0, 2·gain], and the least ‖WWᵀ/κ² − I‖² is d/2, not small, at any width. The "
+        "magnitude that "
         "Su's argmin assigns to it is √2 times the gain, whatever its shape. What survives is "
-        "proportionality to the gain, which is all that orders of magnitude need; what is preserved is "
+        "proportionality to the gain, which is all that orders of magnitude need; what is "
+        "preserved is "
         "the norm of a vector that does not depend on W."
     ),
     counterexample="d = m = 64, gain 1: λ(W) = 1.42, singular values from about 0.01 to 1.97.",
