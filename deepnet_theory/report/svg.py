@@ -128,7 +128,7 @@ def _drawable(mark: Mark) -> bool:
 def _document(body: Sequence[str], label: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
-        f'aria-label="{escape(label)}" viewBox="0 0 {WIDTH} {HEIGHT}">'
+        f'aria-label="{escape(label)}" width="560" viewBox="0 0 {WIDTH} {HEIGHT}">'
         f"<style>{_STYLE}</style>\n" + "\n".join(body) + "\n</svg>"
     )
 
