@@ -82,7 +82,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             ONCE, equal(balance, sp.Integer(1)), "substituted back, the share of the encoder is 1"
         ),
-        proved(TWICE, not half, f"α_e = {sp.powsimp(doubled[0], force=True)}"),
+        proved(TWICE, not half and equal(doubled[0], (6 * sp.sqrt(3)) ** q(-1, 4) * N ** q(1, 4) * M ** q(1, 8)), f"α_e = {sp.powsimp(doubled[0], force=True)}"),
     )
 
 
@@ -113,7 +113,7 @@ CLAIM = Claim(
     counterexample="N = M = 1: α_e = 3^{−3/16} = 0.81387…, not 0.81.",
     corrected=(
         "α_e = 3^{−3/16}(N⁴M)^{1/16}, β_e = 3^{3/16}2^{−1/2}(N⁴M)^{−1/16} exactly "
-        "(amplification once); α_e = 6^{−1/4}(N²M)^{1/8} if it is counted forward and "
+        "(amplification once); α_e = (6√3)^{−1/4}(N²M)^{1/8} if it is counted forward and "
         "backward."
     ),
     check=check,
