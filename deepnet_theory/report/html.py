@@ -58,7 +58,8 @@ def _step(derivation: Derivation, number: int, step: Step) -> str:
     verdict = derivation.verdicts[step.name].value
     badge = "" if verdict == "PROVED" else f" {verdict_badge(verdict)}"
     return (
-        f'<div class="step"><div class="equation" style="display:flex"><div class="formula">{equation(step)}</div>'
+        '<div class="step"><div class="equation" style="display:flex">'
+        f'<div class="formula">{equation(step)}</div>'
         f'<div class="number">({number})</div></div>'
         f'<p class="because">{escape(step.because)} [{escape(tail)}]{badge}</p></div>'
     )
