@@ -5,8 +5,8 @@ from deepnet_theory.spec.verdict import Verdict
 
 EASIER, END, SCALE = (
     "24 layers, no warm-up: Pre-LN trains where plain Post-LN does not",
-    "2 layers, where both train: Post-LN's loss is lower at the end",
-    "2 layers: the difference stays below 0.15 nats either way",
+    "2 layers, where both train: Post-LN's loss is lower by 0.02 nats or more at the end",
+    "2 layers: neither is better by 0.02 nats",
 )
 
 
@@ -23,36 +23,28 @@ def check(context: Context) -> tuple[Finding, ...]:
             model_constants(24, 1.0, 1.0, 32, placement), steps, 3e-3, seed=context.seed, batch=4
         )
         deep[placement] = sum(losses[-tail:]) / tail
-    shallow, differences = {}, []
-    count = context.pick((80, 3), (1000, 4))
-    for seed in range(count[1]):
+    easier = seen(
+        EASIER,
+        deep["pre-ln"] < deep["post-ln"] - 0.15,
+        f"loss after {steps} steps: { ({k: round(v, 3) for k, v in deep.items()}) }",
+    )
+    if not context.full:
+        return (easier,)
+    count = 400
+    differences = []
+    for seed in range(4):
+        end = {}
         for placement in ("pre-ln", "post-ln"):
-            losses, _ = train(
-                model_constants(2, 1.0, 1.0, 32, placement),
-                count[0],
-                3e-3,
-                seed=context.seed + seed,
-                batch=8,
-            )
-            shallow[placement, seed] = sum(losses[-count[0] // 4 :]) / (count[0] // 4)
-        differences.append(shallow["post-ln", seed] - shallow["pre-ln", seed])
+            constants = model_constants(2, 1.0, 1.0, 32, placement)
+            losses, _ = train(constants, count, 3e-3, seed=context.seed + seed, batch=8)
+            end[placement] = sum(losses[-count // 4 :]) / (count // 4)
+        differences.append(end["post-ln"] - end["pre-ln"])
     gap = mean(differences)
+    what = f"Post-LN minus Pre-LN after {count} steps, nats"
     return (
-        seen(
-            EASIER,
-            deep["pre-ln"] < deep["post-ln"] - 0.15,
-            f"loss after {steps} steps: { ({k: round(v, 3) for k, v in deep.items()}) }",
-        ),
-        seen(
-            END,
-            gap.high < 0,
-            (
-                f"Post-LN minus Pre-LN after {count[0]} steps: {gap.estimate:+.3f} "
-                f"[{gap.low:+.3f}, {gap.high:+.3f}] nats"
-            ),
-            differences=differences,
-        ),
-        within(SCALE, gap, -0.15, 0.15, "Post-LN minus Pre-LN, nats"),
+        easier,
+        within(END, gap, -10.0, -0.02, what, differences=differences),
+        within(SCALE, gap, -0.02, 0.02, what),
     )
 
 
@@ -65,9 +57,10 @@ CLAIM = Claim(
     ),
     conditions=(
         "byte-level causal stacks of width 32 on real text, Adam at 3·10⁻³ without warm-up; "
-        "24 layers for 100 to 300 steps, 2 layers for 80 to 1000 steps, paired seeds"
+        "24 layers for 100 to 300 steps, 2 layers for 400 steps (full run), paired seeds"
     ),
-    recorded=(
+    recorded=(Ruling(EASIER, Verdict.SUPPORTED),),
+    recorded_full=(
         Ruling(EASIER, Verdict.SUPPORTED),
         Ruling(END, Verdict.REFUTED),
         Ruling(SCALE, Verdict.SUPPORTED, corrected=True),
