@@ -220,12 +220,16 @@ def _constants(constants: Sequence[Constants]) -> str:
 def _use(constants: Sequence[Constants]) -> str:
     chosen = constants[-1]
     snippet = (
-        "from deepnet_theory.runtime import build, load_constants\n\n"
-        'model = build(load_constants("constants.json"))  # a torch.nn.Module on token ids'
+        "from deepnet_theory.runtime import build, load_constants, parameter_groups\n\n"
+        'constants = load_constants("constants.json")\n'
+        "model = build(constants)  # a torch.nn.Module on token ids\n"
+        "groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer\n"
     )
     return (
         "<p>Save the constants as <code>constants.json</code>:</p>\n"
         f"<pre><code>{escape(snippet)}</code></pre>\n"
+        "<p>A model of your own takes them with <code>deepnet_theory.runtime.apply_(model, "
+        "constants)</code>, which changes it in place or refuses with the reason.</p>\n"
         "<details><summary>constants.json</summary>"
         f"<pre><code>{escape(chosen.to_json().rstrip())}</code></pre></details>"
     )

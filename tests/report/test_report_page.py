@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ def test_the_page_is_whole_and_alone(html: str) -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     assert "0.125" in html and "norm-gain" in html and "deepnet-theory &lt;x&gt;" in html
     assert "inside &lt;0.05&gt;" in html
+
+
+def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [unescape(b) for b in re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S)]
+    snippet, constants = blocks
+    (tmp_path / "constants.json").write_text(constants, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, object] = {}
+    exec(snippet, found)
+    assert found["model"] is not None and found["groups"]
 
 
 def test_an_assumption_that_failed_is_seen(html: str) -> None:
