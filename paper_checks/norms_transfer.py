@@ -1,0 +1,84 @@
+"""Equal in pre-training, Post-Norm is clearly better after fine-tuning."""
+
+from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
+from deepnet_theory.spec.verdict import Verdict
+
+EQUAL, AHEAD, CLEARLY, CORRECTED = (
+    "2 layers: pre-training ends equal, within 0.05 nats",
+    "2 layers: after fine-tuning Post-LN is ahead",
+    "2 layers: after fine-tuning Post-LN is ahead by 0.1 nats or more",
+    "2 layers: after fine-tuning Post-LN is ahead by less than 0.1 nats",
+)
+
+
+def check(context: Context) -> tuple[Finding, ...]:
+    """Paired runs: pre-trained on Python's documentation, fine-tuned on Python's source."""
+    import argparse
+    import inspect
+
+    import torch
+
+    from paper_checks._cake_findings import within
+    from paper_checks._cake_measure import mean
+    from paper_checks._cake_train import model_constants, train
+
+    source = torch.frombuffer(bytearray(inspect.getsource(argparse).encode()), dtype=torch.uint8)
+    code = source.to(torch.int64)
+    before, after = [], []
+    steps, more = context.pick((200, 100), (400, 200))
+    for seed in range(context.pick(3, 4)):
+        end = {}
+        for placement in ("pre-ln", "post-ln"):
+            constants = model_constants(2, 1.0, 1.0, 32, placement)
+            first, model = train(constants, steps, 3e-3, seed=context.seed + seed)
+            second, _ = train(
+                constants, more, 1e-3, seed=100 + context.seed + seed, text=code, start=model
+            )
+            end[placement] = (
+                sum(first[-steps // 4 :]) / (steps // 4),
+                sum(second[-more // 2 :]) / (more // 2),
+            )
+        before.append(end["post-ln"][0] - end["pre-ln"][0])
+        after.append(end["post-ln"][1] - end["pre-ln"][1])
+    gap, tuned = mean(before), mean(after)
+    return (
+        within(EQUAL, gap, -0.05, 0.05, "pre-training: Post-LN minus Pre-LN, nats", runs=before),
+        within(AHEAD, tuned, -10.0, 0.0, "fine-tuning: Post-LN minus Pre-LN, nats", runs=after),
+        within(CLEARLY, tuned, -10.0, -0.1, "the same"),
+        within(CORRECTED, tuned, -0.1, 0.0, "the same"),
+    )
+
+
+CLAIM = Claim(
+    name="norms-transfer",
+    source="Pre/Post norm note, §1, paragraph on transfer",
+    statement=(
+        "In pre-training Pre-Norm and Post-Norm end about equal, but Post-Norm is clearly "
+        "better after fine-tuning."
+    ),
+    conditions=(
+        "byte-level causal stacks of 2 layers, width 32: 200 to 400 steps on Python's "
+        "documentation, 100 to 200 on Python's source, Adam, paired seeds"
+    ),
+    recorded=(
+        Ruling(EQUAL, Verdict.SUPPORTED),
+        Ruling(AHEAD, Verdict.SUPPORTED),
+        Ruling(CLEARLY, Verdict.REFUTED),
+        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
+    ),
+    finding=(
+        "Even at the smallest scale the sentence has something: two-layer stacks that end "
+        "equal on Python's documentation (within 0.01 nats) differ after fine-tuning on "
+        "Python's source, and Post-LN is ahead, by 0.02 nats in 2.4. That is a difference of "
+        "under one percent in a hundred steps, measured at one learning rate; it may be no "
+        "more than Post-LN's larger update per unit of rate, and says nothing about large "
+        "models and other tasks."
+    ),
+    counterexample=(
+        "Two layers of width 32, three paired seeds: Post-LN ahead by 0.021, 0.010 and 0.018 "
+        "nats only."
+    ),
+    corrected="At this scale Post-LN is ahead after fine-tuning by some hundredths of a nat.",
+    check=check,
+    seconds=15.0,
+)
