@@ -152,19 +152,20 @@ class Checked:
 
     def table(self) -> str:
         """A plain-text table sorted by verdict, and one line that counts."""
-        width = max((len(r.claim.name) for r in self.results), default=0)
         lines = []
         for result in self.by_verdict():
-            head = f"{result.verdict.value:9}  {result.claim.name:{width}}"
-            parts = [f"{f.verdict.value}: {f.about}" for f in result.findings]
-            lines.append(f"{head}  {'; '.join(parts)}")
+            changed = "" if result.as_recorded else "  CHANGED"
+            lines.append(f"{result.claim.name}: {result.claim.standing}{changed}")
             if result.error:
-                lines.append(f"           failed: {result.error.strip().splitlines()[-1]}")
-            elif not result.as_recorded:
-                recorded = "; ".join(
-                    f"{r.verdict.value}: {r.about}" for r in result.claim.rulings(self.full)
-                )
-                lines.append(f"           CHANGED, recorded was  {recorded}")
+                lines.append(f"    failed     {result.error.strip().splitlines()[-1]}")
+            recorded = {r.about: r.verdict for r in result.claim.rulings(self.full)}
+            for found in result.findings:
+                was = recorded.pop(found.about, None)
+                note = "" if was is found.verdict else f"  (recorded: {was or 'nothing'})"
+                lines.append(f"    {found.verdict.value:9}  {found.about}{note}")
+                if note:
+                    lines.append(f"               {found.because}")
+            lines += [f"    missing    {a}  (recorded: {v})" for a, v in recorded.items()]
         counts = ", ".join(
             f"{n} {s}" for s in STANDINGS if (n := sum(r.claim.standing == s for r in self.results))
         )

@@ -111,5 +111,5 @@ CLAIM = Claim(
         "1/√numel when a layer is made wider inside."
     ),
     check=check,
-    seconds=3,
+    seconds=0.5,
 )

@@ -105,5 +105,5 @@ CLAIM = Claim(
         "weights are compared with: relative updates go as 1/α, whatever λ is, for SGD."
     ),
     check=check,
-    seconds=5,
+    seconds=1,
 )

@@ -101,5 +101,5 @@ CLAIM = Claim(
         "the depth of crossing is N = 10⁶/(d+m) under λ = (2N)^{−1/2}."
     ),
     check=check,
-    seconds=2,
+    seconds=0.5,
 )

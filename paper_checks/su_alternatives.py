@@ -112,5 +112,5 @@ CLAIM = Claim(
         "(su-escape, su-implicit-warmup)."
     ),
     check=check,
-    seconds=8,
+    seconds=11,
 )

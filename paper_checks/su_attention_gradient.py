@@ -46,5 +46,5 @@ CLAIM = Claim(
         "taken out (and symmetrically)."
     ),
     check=check,
-    seconds=6,
+    seconds=0.5,
 )

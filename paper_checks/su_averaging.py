@@ -148,5 +148,5 @@ CLAIM = Claim(
         "√ρ for tokens of correlation ρ: a constant in depth, not in n and d."
     ),
     check=check,
-    seconds=3,
+    seconds=0.5,
 )

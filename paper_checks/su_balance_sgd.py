@@ -104,5 +104,5 @@ CLAIM = Claim(
         "be independent of depth."
     ),
     check=check,
-    seconds=8,
+    seconds=11,
 )

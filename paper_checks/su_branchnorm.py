@@ -95,5 +95,5 @@ CLAIM = Claim(
         "Adam; beyond that it relies on the learning rate's own schedule."
     ),
     check=check,
-    seconds=8,
+    seconds=11,
 )

@@ -105,5 +105,5 @@ CLAIM = Claim(
         "unless η itself is too large for any depth."
     ),
     check=check,
-    seconds=10,
+    seconds=15,
 )

@@ -159,5 +159,5 @@ CLAIM = Claim(
         "survives for S·r² = O(1)); all three rules satisfy it."
     ),
     check=check,
-    seconds=8,
+    seconds=6,
 )

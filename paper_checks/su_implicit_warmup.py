@@ -107,5 +107,5 @@ CLAIM = Claim(
         "update of the weights, which weight decay or a norm-dependent optimizer would see."
     ),
     check=check,
-    seconds=6,
+    seconds=2,
 )

@@ -116,5 +116,5 @@ CLAIM = Claim(
         "square is constant in depth."
     ),
     check=check,
-    seconds=8,
+    seconds=4,
 )

@@ -128,5 +128,5 @@ CLAIM = Claim(
     ),
     corrected=("ΔL ≈ −η Σ_i ‖θ_i‖‖g_i‖₁/√n_i over the matrices i."),
     check=check,
-    seconds=4,
+    seconds=0.5,
 )

@@ -135,5 +135,5 @@ CLAIM = Claim(
         "constant only if the vectors have their own multiplier."
     ),
     check=check,
-    seconds=8,
+    seconds=4,
 )

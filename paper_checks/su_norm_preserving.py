@@ -122,5 +122,5 @@ CLAIM = Claim(
         "λ for square matrices, and the argmin's λ(W) is √2 times too large."
     ),
     check=check,
-    seconds=3,
+    seconds=0.5,
 )

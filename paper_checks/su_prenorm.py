@@ -76,5 +76,5 @@ CLAIM = Claim(
         "Adam's update grows as N^{1/2}."
     ),
     check=check,
-    seconds=6,
+    seconds=4,
 )

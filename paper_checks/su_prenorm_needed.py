@@ -91,5 +91,5 @@ CLAIM = Claim(
         "growth of the stream), Adam's about as N^{1/2}."
     ),
     check=check,
-    seconds=8,
+    seconds=3,
 )

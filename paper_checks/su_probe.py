@@ -129,5 +129,5 @@ CLAIM = Claim(
         "follows the branch."
     ),
     check=check,
-    seconds=8,
+    seconds=6,
 )

@@ -108,5 +108,5 @@ CLAIM = Claim(
         "of the learning rate, not because it is immaterial."
     ),
     check=check,
-    seconds=5,
+    seconds=2,
 )

@@ -107,5 +107,5 @@ CLAIM = Claim(
     ),
     corrected=("Mean |a| falls with depth about as N^{−1/2} in short training."),
     check=check,
-    seconds=8,
+    seconds=6,
 )

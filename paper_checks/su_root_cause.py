@@ -120,5 +120,5 @@ CLAIM = Claim(
         "Whether training then gets stuck is not settled by stacks of width 32."
     ),
     check=check,
-    seconds=10,
+    seconds=7,
 )

@@ -104,5 +104,5 @@ CLAIM = Claim(
         "order √h, which no exponent in depth sees."
     ),
     check=check,
-    seconds=8,
+    seconds=5,
 )

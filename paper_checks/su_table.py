@@ -103,5 +103,5 @@ CLAIM = Claim(
         "(N^{−1}) and LAMB (N^{−1/2}); SGD's under LAMB grows as N^{1/4}."
     ),
     check=check,
-    seconds=8,
+    seconds=6,
 )

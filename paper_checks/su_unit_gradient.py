@@ -43,7 +43,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
         return of
 
-    conditions = variations(context, width=64)
+    conditions = variations(context, width=64, seeds=16)
     wanted = {
         "post-ln": {
             "top": size(-1, *scaled),
@@ -73,7 +73,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     return (
         row(TOP, "top", -0.1, 0.1),
-        row(BOTTOM, "bottom", -1.5, 0.1),
+        row(BOTTOM, "bottom", -1.5, 0.25),
         row(QUERY, "query", -0.1, 0.1),
         row(PRE_TOP, "pre top", -0.1, 0.1),
         row(PRE_BOTTOM, "pre bottom", -0.25, 0.25),
@@ -112,5 +112,5 @@ CLAIM = Claim(
         "matrices, zero in order for query and key once the tokens have collapsed."
     ),
     check=check,
-    seconds=8,
+    seconds=4,
 )

@@ -92,5 +92,5 @@ CLAIM = Claim(
         "a rule: 1 for gradients O(1), about 1/2 for plain pre-LN under Adam."
     ),
     check=check,
-    seconds=10,
+    seconds=14,
 )

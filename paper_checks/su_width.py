@@ -148,5 +148,5 @@ CLAIM = Claim(
         "is the larger, as d beyond."
     ),
     check=check,
-    seconds=4,
+    seconds=2,
 )
