@@ -165,3 +165,31 @@ def test_completion_script(process: Cli) -> None:
     outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash", COMP_WORDS="deepnet-theory ex",
                       COMP_CWORD="1")  # fmt: skip
     assert outcome.out.split() == ["export"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_progress_on_a_terminal_only() -> None:
+    import os
+    import pty
+
+    command = [sys.executable, "-m", "deepnet_theory", "verify", "--optimizer", "lamb", "--depths",
+               "2,4", "--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4"]  # fmt: skip
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    assert done.stdout is not None
+    out = done.stdout.read()
+    assert done.wait() in (0, 1, 3)
+    assert b"model update at depth 4" in shown and b"%" in shown
+    assert b"\x1b" not in out and b"model update at depth" not in out
+    piped = subprocess.run(command, capture_output=True, check=False)
+    assert piped.stderr == b""
