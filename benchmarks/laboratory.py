@@ -1,6 +1,6 @@
 """The laboratory against what a user would write, against mup, and against its own floor.
 
-    python benchmarks/laboratory.py [--quick]
+    python benchmarks/laboratory.py [--layers 8,16,32] [--times 3] [--deep 200]
 
 Width 64, 8 seeds, 32 tokens, 8 to 256 layers, Adam; every ratio from interleaved runs on one
 machine with one thread each, medians of five. The table goes to standard output and to
@@ -179,10 +179,11 @@ def report_memory(layers: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="few depths, two runs each")
-    quick = parser.parse_args().quick
+    parser.add_argument("--layers", default="8,16,32,64,128,256")
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--deep", type=int, default=1000, help="depth of the single deep run")
+    asked = parser.parse_args()
     torch.set_num_threads(1)
-    depths = (8, 32) if quick else (8, 16, 32, 64, 128, 256)
     works: dict[str, Callable[[int], None]] = {
         "laboratory": laboratory, "plain loop": plain_loop, "floor": floor
     }  # fmt: skip
@@ -191,17 +192,18 @@ def main() -> None:
         works["mup"] = mup
     for work in works.values():
         work(2)
+    load = os.getloadavg()[0]
     lines = [
         "# The laboratory's speed", "",
-        f"`python benchmarks/laboratory.py{' --quick' if quick else ''}`, "
-        f"{platform.machine()}, {os.cpu_count()} cores, 1 thread, torch {torch.__version__}; "
-        f"width 64, 8 seeds, 32 tokens, Adam; medians of {2 if quick else 5}, interleaved.", "",
+        f"`python benchmarks/laboratory.py {' '.join(sys.argv[1:])}`, {platform.machine()}, "
+        f"{os.cpu_count()} cores under a load of {load:.0f}, 1 thread, torch {torch.__version__}; "
+        f"width 64, 8 seeds, 32 tokens, Adam; medians of {asked.times}, interleaved.", "",
         "Seconds of CPU time; the laboratory's includes a ninth stack that measures linearity.", "",
         "| layers | laboratory | plain loop | ratio | floor | laboratory / floor | mup | ratio |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    for layers in depths:
-        t = medians(works, layers, 2 if quick else 5)
+    for layers in map(int, asked.layers.split(",")):
+        t = medians(works, layers, asked.times)
         lab = t["laboratory"]
         other = f"{t['mup']:.3f} | {t['mup'] / lab:.1f}" if "mup" in t else "not installed | –"
         lines.append(
@@ -209,23 +211,20 @@ def main() -> None:
             f"{t['floor']:.3f} | {lab / t['floor']:.1f} | {other} |"
         )
         print(lines[-1], file=sys.stderr, flush=True)
-    if not quick:
-        once = {name: seconds(works[name], 1000) for name in ("laboratory", "plain loop")}
-        lines.append(
-            f"| 1000 (once) | {once['laboratory']:.2f} | {once['plain loop']:.2f} | "
-            f"{once['plain loop'] / once['laboratory']:.1f} | | | | |"
-        )
-    layers = 100 if quick else 1000
-    peak, needed = memory(layers)
+    once = {name: seconds(works[name], asked.deep) for name in ("laboratory", "plain loop")}
+    lines.append(
+        f"| {asked.deep} (once) | {once['laboratory']:.2f} | {once['plain loop']:.2f} | "
+        f"{once['plain loop'] / once['laboratory']:.1f} | | | | |"
+    )
+    peak, needed = memory(asked.deep)
     lines += [
         "",
-        f"Peak memory at {layers} layers: {peak / 2**20:.0f} MiB, "
+        f"Peak memory at {asked.deep} layers: {peak / 2**20:.0f} MiB, "
         f"{peak / needed:.2f} × (parameters + activations = {needed / 2**20:.0f} MiB).",
     ]
     text = "\n".join(lines) + "\n"
     print(text)
-    if not quick:
-        write_text(RESULTS, text)
+    write_text(RESULTS, text)
 
 
 if __name__ == "__main__":
