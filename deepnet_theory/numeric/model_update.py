@@ -87,7 +87,7 @@ def measure_model_update(
     """
 
     def step(eta: float, draw: int = 0) -> ModelUpdate:
-        trial = Trial(selection, rule, depth, settings, draw=draw, twin=True)
+        trial = Trial(selection, rule, depth, settings, draw=draw, twin=draw == 0)
         return _step(trial, eta, chosen)
 
     first = find_linear_step(step, eta)
@@ -128,19 +128,17 @@ def _power_of_two(eta: float) -> float:
 
 
 def _average(drawn: list[ModelUpdate]) -> ModelUpdate:
-    """One model update of several draws: the mean of values, the root mean square of parts."""
+    """One model update of several draws: the mean of values; the first draw had the twin."""
     return replace(
         drawn[0],
         values=tuple(fmean(one) for one in zip(*(u.values for u in drawn), strict=True)),
-        second_order=math.sqrt(fmean(u.second_order**2 for u in drawn)),
         finding=next((u.finding for u in drawn if u.finding), ""),
     )
 
 
 def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
-    seeds = trial.seeds
-    rates = torch.full((seeds,), eta * trial.eta_factor, dtype=trial.settings.torch_dtype)
-    rates[-1] /= 2  # the twin
+    rates = torch.full((trial.seeds,), eta * trial.eta_factor, dtype=trial.settings.torch_dtype)
+    rates[trial.drawn :] /= 2  # the twin
     rates = rates.to(trial.settings.torch_device)
     first_order = torch.zeros_like(rates)
 
@@ -158,15 +156,18 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
     before, losses = before.detach(), losses.detach()
     with torch.no_grad():
         after = trial.output()
-        changes = (trial.loss(after) - losses)[:-1]
+        changes = trial.loss(after) - losses
         change = (after - before).double()
         sizes = change.norm(dim=-1).flatten(1).mean(1)  # (k,), the mean over tokens of ‖ΔF‖
-        bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
+        bend = change.new_zeros(())
+        if trial.seeds > trial.drawn:
+            bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
         sound = before.flatten(1).isfinite().all(1)
         relative = change[sound].norm() / before[sound].double().norm()
         if sound.any() and not relative.isfinite():
             relative.fill_(math.inf)
-    values = (sizes / eta)[:-1]
+    seeds = trial.drawn
+    values = (sizes / eta)[:seeds]
     finding = ""
     if not values.isfinite().all():
         finding = find_non_finite(trial, before, eta)
@@ -177,16 +178,16 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         first_draw=tuple(values.tolist()),
         second_order=0.0 if not change.any() else float(bend),
         relative_change=float(relative),
-        losses=tuple(losses[:-1].tolist()),
-        loss_changes=tuple(changes.tolist()),
-        first_order=tuple(first_order[:-1].tolist()),
+        losses=tuple(losses[:seeds].tolist()),
+        loss_changes=tuple(changes[:seeds].tolist()),
+        first_order=tuple(first_order[:seeds].tolist()),
         finding=finding,
     )
 
 
 def _nothing(trial: Trial, eta: float) -> ModelUpdate:
     """A step of no parameters moves nothing."""
-    zeros = (0.0,) * (trial.seeds - 1)
+    zeros = (0.0,) * trial.drawn
     return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros, zeros)
 
 
@@ -204,7 +205,7 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
 
     model = trial.model
     if hurt:  # the step has already spoiled the weights: look at the stack as it was drawn
-        model = Trial(trial.selection, trial.rule, trial.depth, trial.settings, twin=True).model
+        model = trial.again().model
     handles = [residual.register_forward_hook(watch) for residual in model.residuals()]
     try:
         *memory, x = trial.inputs
@@ -212,9 +213,9 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
     finally:
         for handle in handles:
             handle.remove()
-    count = int((~after.flatten(1).isfinite().all(1)).sum())
+    count = int((~after[: trial.drawn].flatten(1).isfinite().all(1)).sum())
     where = seen[0] if seen else "the gradient, not the forward pass"
     return (
-        f"{when}, at depth {depth_key(trial.depth)}: not finite in {min(count, trial.seeds - 1)} "
-        f"of {trial.seeds - 1} seeds, first in {where}"
+        f"{when}, at depth {depth_key(trial.depth)}: not finite in {count} of "
+        f"{trial.drawn} seeds, first in {where}"
     )

@@ -93,9 +93,10 @@ class Trial:
         twin: bool = False,
     ) -> None:
         self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
-        drawn = settings.seeds if seeds is None else seeds
-        self.seeds = drawn + twin
-        self.batch = draw_batch(settings, drawn, len(selection.the_stack.parts), draw)
+        self.draw = draw
+        self.drawn = settings.seeds if seeds is None else seeds
+        self.seeds = self.drawn + twin
+        self.batch = draw_batch(settings, self.drawn, len(selection.the_stack.parts), draw)
         if twin:
             self.batch = self.batch.with_twin()
         self.model: Model = build(
@@ -106,19 +107,20 @@ class Trial:
             trainable_vectors=settings.step == "all",
         ).to_empty(device=settings.torch_device)
         self.model.requires_grad_(False)
-        self._draw(draw, drawn)
+        self._draw()
         with torch.no_grad():
             given = settings.correlation is not None
             self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
         self.eta_factor = rule.eta_at(**depth)
 
     @torch.no_grad()
-    def _draw(self, draw: int, drawn: int) -> None:
-        """Draw the first ``drawn`` seeds by the builder's laws; a twin copies the first one.
+    def _draw(self) -> None:
+        """Draw all seeds by the builder's laws; a twin copies the first one.
 
         The same as ``build(seeds=drawn, generator=…, embedding_generator=…)``, whatever twins
         are beside them.
         """
+        draw, drawn = self.draw, self.drawn
         seed, device = self.settings.seed, self.settings.torch_device
         outer = generator_for(seed, f"embedding and head {draw}", device)
         inner = generator_for(seed, f"branches {depth_key(self.depth)} {draw}", device)
@@ -130,6 +132,14 @@ class Trial:
             else:
                 parameter[:drawn].fill_(d.gain)
             parameter[drawn:].copy_(parameter[:1])
+
+    def again(self) -> Trial:
+        """The same trial as it was drawn, before any step."""
+        twin = self.seeds > self.drawn
+        return Trial(
+            self.selection, self.rule, self.depth, self.settings,
+            seeds=self.drawn, draw=self.draw, twin=twin,
+        )  # fmt: skip
 
     def output(self) -> Tensor:
         """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""
