@@ -36,13 +36,16 @@ def plot(
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:
-    """The points on which only ``variable`` varies, the other depth at its least."""
+    """The points on which only ``variable`` varies, the other depth at its least.
 
-    def held(point: Point) -> tuple[int, ...]:
-        return tuple(n for symbol, n in point.depth.items() if symbol != variable)
-
-    least = min(map(held, points), default=())
-    chosen = [p for p in points if held(p) == least]
+    Where both depths grow together no two points share the other depth: all are taken.
+    """
+    groups: dict[tuple[int, ...], list[Point]] = {}
+    for point in points:
+        held = tuple(n for symbol, n in point.depth.items() if symbol != variable)
+        groups.setdefault(held, []).append(point)
+    several = {held: group for held, group in groups.items() if len(group) > 1}
+    chosen = several[min(several)] if several else points
     return sorted(chosen, key=lambda p: p.depth[variable])
 
 

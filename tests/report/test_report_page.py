@@ -125,6 +125,12 @@ def test_of_two_depths_one_is_held(verification: Verification) -> None:
     ]  # fmt: skip
 
 
+def test_depths_that_grow_together_are_all_shown() -> None:
+    points = [Point({"N": n, "M": n}, 1.0, 0.9, 1.1, 2) for n in (16, 8, 4)]
+    assert [p.depth["N"] for p in along(points, "N")] == [4, 8, 16]
+    assert along([], "N") == []
+
+
 def test_slopes_in_words() -> None:
     assert [power(e) for e in (0, 0.5, -0.25, 1.0)] == [
         "flat",
