@@ -13,7 +13,7 @@ ORDER, PROBE, BOUND, EXACT = (
     "order of ‖∂L/∂W‖ for a small branch weight",
     "order of |∂L/∂λ| for a small branch weight",
     "as a bound, at any branch weight",
-    "as an order (Θ), at any branch weight",
+    "as an order (Θ) it fails where the branch is not small",
 )
 LAW = "with √(α² + λ₁²λ₂²) in place of α, for one sublayer at any branch weight"
 
@@ -87,7 +87,7 @@ def check_branch(context: Context, layer: str, first: str, second: str) -> tuple
         ),
         Finding(
             EXACT,
-            Verdict.SUPPORTED if smallest > 0.5 else Verdict.REFUTED,
+            Verdict.SUPPORTED if smallest < 0.5 else Verdict.REFUTED,
             f"‖∂L/∂W‖·α/λ falls to {smallest:.1g} of its small-weight value at branch weight 64",
         ),
         Finding(

@@ -72,10 +72,11 @@ def settings(context: Context, **other: Any) -> Settings:
     return Settings(**{**base, **other})
 
 
-def variations(context: Context, **other: Any) -> dict[str, Settings]:
+def variations(context: Context, only: tuple[str, ...] = (), **other: Any) -> dict[str, Settings]:
     """One setting in a quick run; in a full run width, length, data, heads and activation vary.
 
-    The variations are of the quick run's sizes, each changed in one respect.
+    The variations are of the quick run's sizes, each changed in one respect; ``only`` names
+    those that a costly claim takes.
     """
     base = settings(context, **other)
     if not context.full:
@@ -89,7 +90,7 @@ def variations(context: Context, **other: Any) -> dict[str, Settings]:
         "one head": {"heads": 1},
         "GELU": {"activation": "gelu"},
     }
-    varied = {name: replace(small, **change) for name, change in changes.items()}
+    varied = {n: replace(small, **c) for n, c in changes.items() if not only or n in only}
     return {"text": base, **varied}
 
 

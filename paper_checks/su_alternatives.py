@@ -12,6 +12,8 @@ DERIVED, RESIDUAL, INIT, BETWEEN, OUTPUT = (
     "all three move the output by the same order",
 )
 
+DATA = ("width 128", "independent tokens", "correlated tokens")
+
 
 def check(context: Context) -> tuple[Finding, ...]:
     """‖Δθ‖/‖θ‖ = η‖g‖/‖θ‖ of the scaled matrices, for the three closures."""
@@ -56,7 +58,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     found = {
         name: [
             exponent(label, at, per_depth(net, at, s, relative))
-            for label, s in variations(context, seeds=16).items()
+            for label, s in variations(context, DATA, seeds=16).items()
         ]
         for name, net in nets.items()
     }

@@ -37,7 +37,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         exponent(n, at, per_depth(symmetric, at, s, squared_gradient))
         for n, s in variations(context, seeds=16).items()
     ]
-    base = settings(context, seeds=16)
+    base = settings(context, seeds=16, width=32, tokens=16)
     curve = {
         "lambda = (2N)^-1/2": Net("1", "(2*N)**(-1/2)"),
         "lambda = (2N)^-1/4": symmetric,
@@ -47,7 +47,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     paper = per_depth(Net("(2*N)**(1/4)", "(8*N)**(-1/4)"), at, base, squared_gradient)
     ratio = paper / per_depth(symmetric, at, base, squared_gradient)
     ends = ratio.mean(0)
-    everything = settings(context, step="all", seeds=16)
+    everything = settings(context, step="all", seeds=16, width=32, tokens=16)
     every = exponent("all", at, model_updates(symmetric, at, everything))
     mended = exponent("all, multiplied", at, scaled_updates(symmetric, at, everything))
     return (

@@ -12,6 +12,8 @@ WEIGHT, SIGNAL, JACOBIAN, SMALL, LAW = (
     "S·r² bounded does: r = (2N)^{−1/4} loses the input, r = (2N)^{−1/2} keeps a share of it",
 )
 
+DATA = ("width 128", "independent tokens", "correlated tokens")
+
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Branch weights, signals and the share of the input that reaches the output."""
@@ -61,7 +63,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         net = Net(alpha, beta)
         power = {"sgd": -0.75, "adam": -1.5, "lamb": -1.0}[name]
         scale = 1 / np.array([_value(alpha, n) for n in at])
-        for label, s in variations(context).items():
+        for label, s in variations(context, DATA).items():
             tag = f"{name}, {label}"
             branch = exponent(tag, at, per_depth(net, at, s, weight_of(alpha)) * scale)
             worst[WEIGHT].append(on_the_exponent(WEIGHT, [branch], power, tolerance=0.08))

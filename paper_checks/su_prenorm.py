@@ -13,6 +13,8 @@ RULES, SGD, ADAM, LAMB, SAME = (
     "re-solving matters: with post-LN's λ Adam's update grows as N^{1/2}",
 )
 
+DATA = ("width 128", "independent tokens", "correlated tokens")
+
 
 def check(context: Context) -> tuple[Finding, ...]:
     """The engine's pre-LN rules, and the exponents of pre-LN stacks under them."""
@@ -42,11 +44,15 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     def row(about: str, beta: str, optimizer: str, rivals: list[tuple[str, float]]) -> Finding:
         net = Net("1", beta, optimizer, "pre-ln")
-        found = [exponent(n, at, model_updates(net, at, s)) for n, s in variations(context).items()]
+        found = [
+            exponent(n, at, model_updates(net, at, s)) for n, s in variations(context, DATA).items()
+        ]
         return on_the_exponent(about, found, 0.0, rivals)
 
     old = Net("1", "(2*N)**(-1/2)", "adam", "pre-ln")
-    found = [exponent(n, at, model_updates(old, at, s)) for n, s in variations(context).items()]
+    found = [
+        exponent(n, at, model_updates(old, at, s)) for n, s in variations(context, DATA).items()
+    ]
     return (
         proved(RULES, agree, "derived from the pre-LN residual equation", derived),
         row(SGD, "(2*N)**(-1/2)", "sgd", [("Adam's rule", -1.0), ("linear growth", 1.0)]),

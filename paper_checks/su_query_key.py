@@ -13,6 +13,8 @@ SMALL, REASON, SGD, ADAM, LAMB, PLAIN = (
     "of equal order for LAMB: share of ‖ΔF‖ stays constant in depth",
 )
 
+DATA = ("independent tokens", "correlated tokens", "one head")
+
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Gradient ratios and shares of one step taken with query and key alone."""
@@ -51,12 +53,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     # λ fixed, only α carries the depth: the softmax has to do it alone
     fixed = [
         exponent(n, at, per_depth(Net("(2*N)**(1/2)", "1"), at, s, ratio))
-        for n, s in variations(context).items()
+        for n, s in variations(context, DATA).items()
     ]
     shares = {
         name: [
             exponent(n, at, share(Net(*PUBLISHED[name], name), s))
-            for n, s in variations(context, seeds=16 if name == "sgd" else 8).items()
+            for n, s in variations(context, DATA, seeds=16 if name == "sgd" else 8).items()
         ]
         for name in PUBLISHED
     }

@@ -11,6 +11,8 @@ LINEAR, BOUND, PLAIN, MATCHED = (
     "η/N^e with the measured exponent e keeps it constant in plain pre-LN under Adam",
 )
 
+DATA = ("independent tokens", "correlated tokens")
+
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Exponents of η·‖∇L‖² and η·‖∇L‖₁ with the learning rate η/N, on stacks without a rule."""
@@ -35,7 +37,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     base = settings(context, width=64, seeds=16)
     linear = [
         exponent(n, at, per_depth(unit, at, s, squared_gradient) * divided)
-        for n, s in variations(context, width=64, seeds=16).items()
+        for n, s in variations(context, DATA, width=64, seeds=16).items()
     ]
     post = [
         exponent(f"{o}", at, per_depth(plain_post, at, base, q) * divided)
