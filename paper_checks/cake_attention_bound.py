@@ -59,7 +59,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             ]
             levels[kind, data] = power(heads, np.array([r[0] for r in runs]).T)
             table[kind, data] = max(float(r[1].max()) for r in runs)
-    widths = context.pick((16, 32, 64), (16, 32, 64, 128))
+    widths = context.pick((32, 64, 128), (16, 32, 64, 128))
     wide = power(
         widths,
         np.array(
@@ -68,7 +68,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                     sgd,
                     DEEPNORM,
                     4,
-                    settings(context, dtype="float64", width=n, seeds=48),
+                    settings(context, dtype="float64", width=n, seeds=24),
                     "gradient",
                     attention,
                 )[0]

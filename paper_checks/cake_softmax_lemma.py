@@ -102,8 +102,19 @@ def check(context: Context) -> tuple[Finding, ...]:
             exact,
             "the squared length of rational averages of rational unit vectors, exactly",
         ),
-        proved(UNEQUAL, _average((2, 0), (1, 0)) <= 1, f"x_1 = 2e, x_2 = e, equal scores: squared length {_average((2, 0), (1, 0))}, that of x_2 is 1"),
-        proved(EQUAL, _average((1, 0), (-1, 0)) > 0, f"x_2 = −x_1 with equal scores: squared length {_average((1, 0), (-1, 0))}"),
+        proved(
+            UNEQUAL,
+            _average((2, 0), (1, 0)) <= 1,
+            (
+                "x_1 = 2e, x_2 = e, equal scores: squared length "
+                f"{_average((2, 0), (1, 0))}, that of x_2 is 1"
+            ),
+        ),
+        proved(
+            EQUAL,
+            _average((1, 0), (-1, 0)) > 0,
+            f"x_2 = −x_1 with equal scores: squared length {_average((1, 0), (-1, 0))}",
+        ),
         exponent(
             LONG,
             slopes["equal scores"],

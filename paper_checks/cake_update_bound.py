@@ -59,9 +59,9 @@ def check(context: Context) -> tuple[Finding, ...]:
     widths = context.pick((16, 32, 64), (16, 32, 64, 128))
     wide = np.array(
         [
-            bound_ratio(sgd, DEEPNORM, 4, settings(context, dtype="float64", width=d), "gradient")[
-                0
-            ]
+            bound_ratio(
+                sgd, DEEPNORM, 4, settings(context, dtype="float64", width=d, seeds=24), "gradient"
+            )[0]
             for d in widths
         ]
     ).T

@@ -81,7 +81,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             SQUARE,
             agrees(square, 1 / d),
-            f"at m = d torch draws variance {square.estimate:.5f}, 1/d = {1 / d:.5f}: V's exactly, W's but for ReLU's factor 2",
+            (
+                f"at m = d torch draws variance {square.estimate:.5f}, 1/d = {1 / d:.5f}: "
+                "V's exactly, W's but for ReLU's factor 2"
+            ),
         ),
         seen(
             BETTER,

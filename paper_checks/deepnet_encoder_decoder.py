@@ -82,7 +82,12 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             ONCE, equal(balance, sp.Integer(1)), "substituted back, the share of the encoder is 1"
         ),
-        proved(TWICE, not half and equal(doubled[0], (6 * sp.sqrt(3)) ** q(-1, 4) * N ** q(1, 4) * M ** q(1, 8)), f"α_e = {sp.powsimp(doubled[0], force=True)}"),
+        proved(
+            TWICE,
+            not half
+            and equal(doubled[0], (6 * sp.sqrt(3)) ** q(-1, 4) * N ** q(1, 4) * M ** q(1, 8)),
+            f"α_e = {sp.powsimp(doubled[0], force=True)}",
+        ),
     )
 
 

@@ -3,11 +3,10 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-EQUAL, AHEAD, CLEARLY, CORRECTED = (
+EQUAL, CLEARLY, CORRECTED = (
     "2 layers: pre-training ends equal, within 0.05 nats",
-    "2 layers: after fine-tuning Post-LN is ahead",
-    "2 layers: after fine-tuning Post-LN is ahead by 0.1 nats or more",
-    "2 layers: after fine-tuning Post-LN is ahead by less than 0.1 nats",
+    "2 layers: after fine-tuning Post-LN is ahead by 0.05 nats or more",
+    "2 layers: after fine-tuning neither is ahead by 0.05 nats",
 )
 
 
@@ -43,9 +42,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     gap, tuned = mean(before), mean(after)
     return (
         within(EQUAL, gap, -0.05, 0.05, "pre-training: Post-LN minus Pre-LN, nats", runs=before),
-        within(AHEAD, tuned, -10.0, 0.0, "fine-tuning: Post-LN minus Pre-LN, nats", runs=after),
-        within(CLEARLY, tuned, -10.0, -0.1, "the same"),
-        within(CORRECTED, tuned, -0.1, 0.0, "the same"),
+        within(CLEARLY, tuned, -10.0, -0.05, "fine-tuning: Post-LN minus Pre-LN, nats", runs=after),
+        within(CORRECTED, tuned, -0.05, 0.05, "the same"),
     )
 
 
@@ -62,23 +60,24 @@ CLAIM = Claim(
     ),
     recorded=(
         Ruling(EQUAL, Verdict.SUPPORTED),
-        Ruling(AHEAD, Verdict.SUPPORTED),
         Ruling(CLEARLY, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
-        "Even at the smallest scale the sentence has something: two-layer stacks that end "
-        "equal on Python's documentation (within 0.01 nats) differ after fine-tuning on "
-        "Python's source, and Post-LN is ahead, by 0.02 nats in 2.4. That is a difference of "
-        "under one percent in a hundred steps, measured at one learning rate; it may be no "
-        "more than Post-LN's larger update per unit of rate, and says nothing about large "
-        "models and other tasks."
+        "Nothing of the kind is seen at the only scale that can be run here: two-layer "
+        "stacks that end equal on Python's documentation are equal again after fine-tuning "
+        "on Python's source (Post-LN minus Pre-LN −0.004 nats, interval −0.029 to 0.022, "
+        "after 400 and 200 steps). After half as many steps Post-LN is ahead by 0.016 nats, "
+        "which is gone later. That excludes an advantage that comes with the equation alone; "
+        "it says nothing about large models and other tasks."
     ),
     counterexample=(
         "Two layers of width 32, three paired seeds: Post-LN ahead by 0.021, 0.010 and 0.018 "
         "nats only."
     ),
-    corrected="At this scale Post-LN is ahead after fine-tuning by some hundredths of a nat.",
+    corrected=(
+        "At this scale placement makes no difference to fine-tuning where both placements train."
+    ),
     check=check,
     seconds=15.0,
 )
