@@ -143,10 +143,11 @@ CLAIM = Claim(
     finding=(
         "At 24 layers without warm-up plain Post-LN stays at the entropy of the byte "
         "frequencies (3.26 nats) for 400 steps, while DeepNorm on the same data, seed and "
-        "rate falls to 2.5. A stack of 1,000 layers takes a step that moves its output "
-        "exactly as far as one of 10. At 100 layers DeepNorm trains too (2.5 nats after 500 "
-        "steps), but only at a third of the rate: at 3·10⁻³ it is as stuck as plain Post-LN, "
-        "which is what an update that grows as N^{1/2} under Adam leads one to expect."
+        "rate falls to 2.5. A stack of 1,000 layers takes a step that moves its output as "
+        "far as one of 10 does. At 100 layers DeepNorm trains (2.67 nats after 300 steps, "
+        "plain Post-LN 3.29), but only at a third of the rate: at 3·10⁻³ it is as stuck as "
+        "plain Post-LN, which is what an update that grows as N^{1/2} under Adam leads one "
+        "to expect."
     ),
     counterexample=(
         "100 layers of width 32, Adam at 3·10⁻³ without warm-up, 250 steps: 3.24 nats with "
@@ -157,5 +158,5 @@ CLAIM = Claim(
         "Adam has to fall with depth."
     ),
     check=check,
-    seconds=16.0,
+    seconds=20.0,
 )
