@@ -86,6 +86,9 @@ def run(claim: Claim, context: Context) -> CheckedClaim:
     began = time.perf_counter()
     findings: tuple[Finding, ...] = ()
     error = ""
+    file = getattr(claim.check, "__globals__", {}).get("__file__")
+    if file is not None:
+        _importable(Path(file).parent)  # another folder may have been read since it was loaded
     try:
         findings = claim.check(context)
     except Exception:

@@ -17,6 +17,12 @@ CLAIMS = claims.claims()
 CONTEXT = Context()
 
 
+@pytest.fixture(autouse=True)
+def shared_code_is_the_repositorys() -> None:
+    """Other tests read folders of their own, and with them another ``paper_checks``."""
+    claims.claims()
+
+
 def verdicts(name: str) -> dict[str, Verdict]:
     """What the check finds now, with whatever was planted."""
     return {f.about: f.verdict for f in CLAIMS[name].check(CONTEXT)}
