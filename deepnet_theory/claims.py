@@ -100,6 +100,7 @@ def run(claim: Claim, context: Context) -> CheckedClaim:
         command=command_for(claim.name, context.full),
         seconds=time.perf_counter() - began,
         error=error,
+        seed=context.seed,
     )
 
 
@@ -298,6 +299,7 @@ def _serve(
                 command=command_for(one.name, context.full),
                 seconds=seconds if seconds is not None else time.perf_counter() - began,
                 error=error,
+                seed=context.seed,
             )
         )
     if process is not None and process.stdin is not None:

@@ -244,6 +244,7 @@ class Exponent:
     fitted_from: float
     points: tuple[float, ...]
     at: tuple[float, ...] = ()
+    seeds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for evidence."""
@@ -255,6 +256,7 @@ class Exponent:
             "high": round(i.high, 4),
             "fitted_from": self.fitted_from,
             "at": self.at,
+            "seeds": self.seeds,
             "means": self.points,
         }
 
@@ -267,7 +269,9 @@ def exponent(label: str, at: Sequence[int], values: np.ndarray) -> Exponent:
     """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
     fit = fit_exponent(at, values)
     means = np.exp(np.log(np.abs(values)).mean(axis=0))
-    return Exponent(label, fit.interval, fit.fitted_from, tuple(means.tolist()), tuple(at))
+    return Exponent(
+        label, fit.interval, fit.fitted_from, tuple(means.tolist()), tuple(at), len(values)
+    )
 
 
 def on_the_exponent(

@@ -148,6 +148,7 @@ class CheckedClaim:
     command: str
     seconds: float
     error: str = ""
+    seed: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -198,6 +199,7 @@ class CheckedClaim:
             "evidence": {
                 "command": self.command,
                 "run": "full" if self.full else "quick",
+                "seed": self.seed,
                 "seconds": round(self.seconds, 2),
                 **{f.about: plain(dict(f.evidence)) for f in self.findings},
             },
