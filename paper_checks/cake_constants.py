@@ -3,9 +3,8 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-WITH, ALONE, CORRECTED, ASSUMED_SIGNS = (
+WITH, CORRECTED, ASSUMED_SIGNS = (
     "with v = w = β and the closure √(v² + w²) = 1/α",
-    "from S(v² + w²)/α² = 1 alone",
     "the balance leaves the curve β = α/(2√N), one point a choice",
     "v, w < 1 and α > 1, the third simplification, at the constants",
 )
@@ -50,11 +49,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             ),
         ),
         proved(
-            ALONE,
-            all(aa.equals(alpha) for aa, _ in others),
-            f"α = 1 and α = 2√N balance as well: {curve}",
-        ),
-        proved(
             CORRECTED,
             curve == [1, 1] and sp.simplify(balance.subs(b, a / (2 * sp.sqrt(N)))) == 1,
             "substituted",
@@ -83,7 +77,6 @@ CLAIM = Claim(
     conditions="N ≥ 1 encoder (or decoder-only) layers of two sublayers, two scaled matrices each",
     recorded=(
         Ruling(WITH, Verdict.PROVED),
-        Ruling(ALONE, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
         Ruling(ASSUMED_SIGNS, Verdict.PROVED),
     ),
@@ -95,7 +88,6 @@ CLAIM = Claim(
         "β = 1/(2√N) and α = 2√N, β = 1 lie on it too. The paper's simplifying "
         "assumption v, w < 1 < α holds at its own constants for every N ≥ 1."
     ),
-    counterexample="N = 1: α = 1, β = 1/2 gives 2·(1/4 + 1/4)/1 = 1 as well.",
     corrected=(
         "2N(v² + w²)/α² = 1 and √(v² + w²) = 1/α together have the one solution α = "
         "(2N)^{1/4}, β = (8N)^{−1/4}; without the second the solutions are β = α/(2√N)."

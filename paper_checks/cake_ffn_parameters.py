@@ -7,7 +7,7 @@ INDEPENDENT, BOUND, ANY, NARROW, GRADIENT, LAW = (
     "Δθ with independent centred entries: the equality",
     "the same: the bound, for d ≤ 2m",
     "any fixed Δθ: the equality",
-    "the bound for d > 2m",
+    "the bound needs d ≤ 2m",
     "Δθ an SGD step: the bound",
     "Δθ an SGD step of one token: the square exceeds the bound in proportion to m",
 )
@@ -99,7 +99,9 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             NARROW,
-            bool((v**2 - (claimed / (q * d * m)).subs(p, 0).subs({d: 4, m: 1})).subs(v, 1) >= 0),
+            not (
+                bool((v**2 - (claimed / (q * d * m)).subs(p, 0).subs({d: 4, m: 1})).subs(v, 1) >= 0)
+            ),
             "d = 4, m = 1, ΔV = 0, w → 0: the factor of ‖ΔW‖² is 2v², above v² + w²",
         ),
         seen(
@@ -154,7 +156,7 @@ CLAIM = Claim(
         Ruling(INDEPENDENT, Verdict.PROVED),
         Ruling(BOUND, Verdict.PROVED),
         Ruling(ANY, Verdict.REFUTED),
-        Ruling(NARROW, Verdict.REFUTED),
+        Ruling(NARROW, Verdict.PROVED),
         Ruling(GRADIENT, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),

@@ -3,12 +3,11 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-FORWARD, SAME, SGD, ADAM, LAMB, LAW = (
+FORWARD, SAME, SGD, ADAM, LAW = (
     "the branch stays bounded at any gain of query and key",
     "the branch's magnitude does not depend on that gain, independent tokens",
     "SGD under DeepNorm: query and key move the output negligibly, ever less with depth",
     "Adam under its rule: likewise",
-    "LAMB under its rule: likewise",
     "LAMB: their share does not vanish with depth",
 )
 
@@ -104,16 +103,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             ),
             levels=levels["adam"],
         ),
-        seen(
-            LAMB,
-            slopes["lamb"].high < -0.25,
-            (
-                f"exponent of their share {slopes['lamb'].estimate:.2f} "
-                f"[{slopes['lamb'].low:.2f}, {slopes['lamb'].high:.2f}], predicted "
-                f"{predicted['lamb']}"
-            ),
-            levels=levels["lamb"],
-        ),
         exponent(
             LAW,
             slopes["lamb"],
@@ -166,7 +155,6 @@ CLAIM = Claim(
         Ruling(SAME, Verdict.REFUTED),
         Ruling(SGD, Verdict.SUPPORTED),
         Ruling(ADAM, Verdict.SUPPORTED),
-        Ruling(LAMB, Verdict.REFUTED),
         Ruling(LAW, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(

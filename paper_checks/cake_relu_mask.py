@@ -6,9 +6,9 @@ from deepnet_theory.spec.verdict import Verdict
 HALF, EVEN, MEAN, PAIRS, TOKENS, CORRECTED = (
     "P(R_k = 1) = ½ for every x ≠ 0, units independent of each other",
     "second moments of one token: z, ∂z/∂x Δx, ∂z/∂W ΔW, ∂z/∂V ΔV with independent Δ",
-    "the hidden layer's mean",
-    "two hidden units with a fixed ΔV",
-    "two tokens",
+    "an independent coin would get the hidden layer's mean wrong",
+    "and two hidden units with a fixed ΔV",
+    "and two tokens",
     "true mask: mean w/√π, unit pairs w²/π, token pairs by the arc-cosine kernel",
 )
 
@@ -67,17 +67,17 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             MEAN,
-            sp.simplify(true[1] - free[1]) == 0,
+            sp.simplify(true[1] - free[1]) != 0,
             f"true {true[1]}, with an independent mask {free[1]}",
         ),
         proved(
             PAIRS,
-            sp.simplify(true[1] ** 2 - free[1] ** 2) == 0,
+            sp.simplify(true[1] ** 2 - free[1] ** 2) != 0,
             "E h_k h_k' is the squared mean, w²/π, not 0",
         ),
         proved(
             TOKENS,
-            abs(kernel - bernoulli_tokens) < 1e-9,
+            not (abs(kernel - bernoulli_tokens) < 1e-9),
             (
                 f"E h(x)·h(y) at cosine ½: {kernel:.4f} true, {bernoulli_tokens:.4f} with "
                 "independent masks; x and −x have complementary masks"
@@ -101,9 +101,9 @@ CLAIM = Claim(
     recorded=(
         Ruling(HALF, Verdict.PROVED),
         Ruling(EVEN, Verdict.PROVED),
-        Ruling(MEAN, Verdict.REFUTED),
-        Ruling(PAIRS, Verdict.REFUTED),
-        Ruling(TOKENS, Verdict.REFUTED),
+        Ruling(MEAN, Verdict.PROVED),
+        Ruling(PAIRS, Verdict.PROVED),
+        Ruling(TOKENS, Verdict.PROVED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
@@ -116,10 +116,6 @@ CLAIM = Claim(
         "two units have correlation 1/π, and two tokens share masks according to the "
         "arc-cosine kernel, which is why "
         "ReLU layers pull tokens together."
-    ),
-    counterexample=(
-        "d = 1, x = 1, W ~ N(0, 2w²): E[relu(W)] = w/√π ≠ 0; and the tokens x = 1, y = −1 "
-        "have masks that are never equal."
     ),
     corrected=(
         "E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y) "

@@ -101,7 +101,7 @@ CLAIM = Claim(
         "The scalar √2β = (2N)^{−1/4} is 0.84 for one layer, 0.27 for a hundred and 0.15 "
         "for a thousand: less than one, hardly much less. "
         "The matrices themselves are never small: their Frobenius norm is β times "
-        "√(2Σdm/(d + m)), between 3 and 15 at widths 16 to 128. "
+        "√(2Σdm/(d + m)), 1.3 to 12 at widths 16 to 128. "
         "The closure 1/α = ‖θ‖ is a statement on the gain β, and only its power of N "
         "means anything."
     ),

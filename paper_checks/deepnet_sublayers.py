@@ -3,10 +3,9 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-HALF, DECODER, EXTREMES, CORRECTED = (
+HALF, DECODER, CORRECTED = (
     "500 encoder and 500 decoder layers",
-    "1,000 layers of a decoder-only or encoder-only stack",
-    "2.5 sublayers a layer for any split into encoder and decoder",
+    "1,000 layers of a decoder-only stack are another number, 2,000",
     "N encoder and M decoder layers are 2N + 3M sublayers",
 )
 
@@ -18,12 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     counts = {split: _count(*split) for split in ((500, 500), (1000, 0), (9, 1), (1, 9), (3, 7))}
     return (
         proved(HALF, counts[500, 500] == 2500, f"counted {counts[500, 500]}"),
-        proved(DECODER, counts[1000, 0] == 2500, f"counted {counts[1000, 0]}"),
-        proved(
-            EXTREMES,
-            len({c / (n + m) for (n, m), c in counts.items()}) == 1,
-            f"counted { ({f'{n}+{m}': c for (n, m), c in counts.items()}) }",
-        ),
+        proved(DECODER, counts[1000, 0] == 2000, f"counted {counts[1000, 0]}"),
         proved(
             CORRECTED,
             all(c == 2 * n + 3 * m for (n, m), c in counts.items()),
@@ -64,8 +58,7 @@ CLAIM = Claim(
     conditions="encoder layers of 2, decoder layers of 3 sublayers",
     recorded=(
         Ruling(HALF, Verdict.PROVED),
-        Ruling(DECODER, Verdict.REFUTED),
-        Ruling(EXTREMES, Verdict.REFUTED),
+        Ruling(DECODER, Verdict.PROVED),
         Ruling(CORRECTED, Verdict.PROVED, corrected=True),
     ),
     finding=(
@@ -75,7 +68,6 @@ CLAIM = Claim(
         "layers has 2,000, and other splits have 2N + 3M. Whoever carries the constants "
         "over should count sublayers: 2N, 2M and 3M are what the rules hold."
     ),
-    counterexample="1,000 decoder-only layers: 2,000 sublayers.",
     corrected="2N + 3M for N encoder and M decoder layers, 2M for a decoder-only stack.",
     check=check,
     seconds=3.0,
