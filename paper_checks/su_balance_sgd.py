@@ -33,16 +33,16 @@ def check(context: Context) -> tuple[Finding, ...]:
     at = depths(context)
     symmetric = Net("(2*N)**(1/4)", "(2*N)**(-1/4)")
     rivals = [("linear growth", 1.0), ("Adam's rule", -1.0)]
+    far = deep(context)
     loss = [
-        exponent(n, at, per_depth(symmetric, at, s, squared_gradient))
-        for n, s in variations(context, seeds=16).items()
+        exponent(n, far, per_depth(symmetric, far, s, squared_gradient))
+        for n, s in variations(context, seeds=16, width=32, tokens=16).items()
     ]
     base = settings(context, seeds=16, width=32, tokens=16)
     curve = {
         "lambda = (2N)^-1/2": Net("1", "(2*N)**(-1/2)"),
         "lambda = (2N)^-1/4": symmetric,
     }
-    far = deep(context)
     updates = [exponent(n, far, model_updates(net, far, base)) for n, net in curve.items()]
     paper = per_depth(Net("(2*N)**(1/4)", "(8*N)**(-1/4)"), at, base, squared_gradient)
     ratio = paper / per_depth(symmetric, at, base, squared_gradient)
