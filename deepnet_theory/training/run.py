@@ -6,7 +6,8 @@ import io
 import math
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from deepnet_theory.numeric.threads import LARGE
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.spec.constants import Constants, write_bytes
 from deepnet_theory.spec.errors import InputError
@@ -40,7 +42,9 @@ class Runner:
         """One step of Adam; a loss that is not finite ends the run, and is its finding."""
         if self.finding:
             return
-        loss = cross_entropy(self.model, batch)
+        with torch.random.fork_rng():  # dropout is the same in a resumed run
+            torch.manual_seed(len(self.losses))
+            loss = cross_entropy(self.model, batch)
         value = float(loss.detach())
         if not math.isfinite(value):
             self.finding = f"the loss was {value} at step {len(self.losses)}"
@@ -117,6 +121,26 @@ def train(
     }  # fmt: skip
     file = None if state is None else Path(state)
     done = 0 if file is None or not file.exists() else _resume(file, runners, conditions)
+    with _fitting_threads(batch * tokens * constants.architecture.width):
+        runs = _run(runners, corpus, conditions, done, file, progress)
+    verdict, because = judge(runs[0], corpus.baseline, steps)
+    return Training(
+        runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
+        {"torch": torch.__version__, "python": platform.python_version()},
+    )  # fmt: skip
+
+
+def _run(
+    runners: list[Runner],
+    corpus: Corpus,
+    conditions: dict[str, Any],
+    done: int,
+    file: Path | None,
+    progress: Progress | None,
+) -> tuple[Run, ...]:
+    """Every step from ``done`` on, then the held-out losses."""
+    steps, batch, seed = conditions["steps"], conditions["batch"], conditions["seed"]
+    where = torch.device(conditions["device"])
     interrupted = False
     for step in range(done, steps):
         try:
@@ -137,12 +161,19 @@ def train(
         corpus.batch(batch, _generator(seed, -1 - i), held_out=True).to(where)
         for i in range(HELD_OUT_BATCHES)
     ]
-    runs = tuple(_finish(r, held_out, parts == 2, interrupted) for r in runners)
-    verdict, because = judge(runs[0], corpus.baseline, steps)
-    return Training(
-        runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
-        {"torch": torch.__version__, "python": platform.python_version()},
-    )  # fmt: skip
+    return tuple(_finish(r, held_out, interrupted) for r in runners)
+
+
+@contextmanager
+def _fitting_threads(activations: int) -> Iterator[None]:
+    """One thread for small work, where two wait for each other; torch's choice for large."""
+    before = torch.get_num_threads()
+    if activations < LARGE:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def plain(constants: Constants, placement: str) -> Constants:
@@ -182,14 +213,15 @@ def _runner(rule: str, c: Constants, lr: float, seed: int, device: torch.device)
     return Runner(rule, c, model, optimizer)
 
 
-def _finish(r: Runner, held_out: list[Batch], two_parts: bool, interrupted: bool) -> Run:
+def _finish(r: Runner, held_out: list[Batch], interrupted: bool) -> Run:
     judged = not (r.finding or interrupted)
+    reads = held_out[0].source is not None
     return Run(
         r.rule,
         r.constants.placement,
         tuple(r.losses),
         r.evaluate(held_out) if judged else None,
-        r.evaluate([b.shuffled() for b in held_out]) if judged and two_parts else None,
+        r.evaluate([b.shuffled() for b in held_out]) if judged and reads else None,
         r.finding,
     )
 
