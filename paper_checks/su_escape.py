@@ -27,12 +27,12 @@ def check(context: Context) -> tuple[Finding, ...]:
         "lambda = 1": Net("(2*N)**(1/2)", "1"),
     }
     s = settings(context, width=32, tokens=16, batch=4, seeds=4)
-    steps = context.pick(11, 101)
+    steps = context.pick(11, 31)
     rows = []
-    for depth in context.pick((8, 24, 72), (8, 32, 128)):
+    for depth in context.pick((8, 24, 72), (8, 32, 96)):
         for name, net in nets.items():
             for rate in (1.0, 10.0) if name == "alpha = 1" else (1.0,):
-                moved = Movement((3, 10, 100))
+                moved = Movement((3, 10, 30))
                 losses = train(net, depth, s, rate, steps, moved)
                 rows.append(
                     {
@@ -81,8 +81,8 @@ CLAIM = Claim(
     name="su-escape",
     source=f"{SU}, §First conclusions, alternative one",
     statement="With α = 1, λ may start at (2N)^{−1/2} but leaves that order within a few steps.",
-    conditions="SGD on the branch matrices, text, 8 to 128 layers, width 32, rates 1 and 10, "
-    "10 to 100 steps",
+    conditions="SGD on the branch matrices, text, 8 to 96 layers, width 32, rates 1 and 10, "
+    "10 to 30 steps",
     recorded=(
         Ruling(ESCAPE, Verdict.REFUTED),
         Ruling(DEPTH, Verdict.SUPPORTED, corrected=True),
