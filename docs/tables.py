@@ -19,6 +19,7 @@ from deepnet_theory.report.notation import formula_latex
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
+SHOWN = {"sgd": "SGD", "adam": "Adam", "lamb": "LAMB"}
 ROWS: tuple[tuple[str, dict[str, str]], ...] = (
     ("post-LN encoder, lemma route", {"method": "lemma"}),
     ("post-LN encoder", {}),
@@ -43,7 +44,7 @@ FINDINGS = (
 
 def rules() -> list[str]:
     """α and β as the engine derives them; a refusal is shown as one."""
-    lines = ["| | " + " | ".join(name.upper() for name in OPTIMIZERS) + " |"]
+    lines = ["| | " + " | ".join(SHOWN[name] for name in OPTIMIZERS) + " |"]
     lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
     for label, select in ROWS:
         cells = [_cell(optimizer, select) for optimizer in OPTIMIZERS]
@@ -70,11 +71,11 @@ def cross() -> list[str]:
     from deepnet_theory.symbolic.cross import cross_table
 
     table = cross_table(OPTIMIZERS)
-    lines = ["| rule of ↓, stepped by → | " + " | ".join(n.upper() for n in OPTIMIZERS) + " |"]
+    lines = ["| rule of ↓, stepped by → | " + " | ".join(SHOWN[n] for n in OPTIMIZERS) + " |"]
     lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
     for rule in OPTIMIZERS:
         cells = [_power(table.cell(rule, o).exponents["N"]) for o in OPTIMIZERS]
-        lines.append(f"| {rule.upper()} | {' | '.join(cells)} |")
+        lines.append(f"| {SHOWN[rule]} | {' | '.join(cells)} |")
     return lines
 
 

@@ -92,7 +92,7 @@ def _claims() -> list[Row]:
     from deepnet_theory.claims import claims
 
     return [
-        {"name": c.name, "statement": c.statement, "recorded": str(c.recorded), "source": c.source}
+        {"name": c.name, "statement": c.statement, "recorded": c.standing, "source": c.source}
         for c in claims().values()
     ]
 

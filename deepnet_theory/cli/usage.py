@@ -17,6 +17,9 @@ def usage_error(error: Exception) -> str | None:
     if format_message is None:
         return None
     sentence = str(format_message()).strip().rstrip(".")
+    if type(error).__name__ == "NoSuchOption":
+        # versions word this differently and some add a guess
+        sentence = f"No such option: {getattr(error, 'option_name', '')}"
     context = getattr(error, "ctx", None)
     if context is None or not sentence:
         return sentence

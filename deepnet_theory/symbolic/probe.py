@@ -134,12 +134,13 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
             uses=(f"probe-{sublayer.name}",),
             checks=(Check("finite difference", _finite_difference(witness, magnitude, None)),),
         )
-        moved = sp.expand_mul(sp.diff(probed(placement, sublayer, matrix.name), delta).subs(delta, 0))
+        z_moved = probed(placement, sublayer, matrix.name)
+        moved = sp.expand_mul(sp.diff(z_moved, delta).subs(delta, 0))
         if blind or coefficient(moved) != coefficient(derivative):
             yield Step(
                 name=f"transverse-{sublayer.name}-{matrix.name}",
                 section=section,
-                lhs=sp.Derivative(probed(placement, sublayer, matrix.name), delta),
+                lhs=sp.Derivative(z_moved, delta),
                 rhs=moved,
                 relation=Relation.EQUAL,
                 because=f"a transverse probe of {matrix.name}: W = lambda*U + delta*V, delta = 0",
