@@ -74,6 +74,9 @@ _SPECIAL = {
     "“": "``",
     "”": "''",
     "§": r"\S{}",
+    "∫": r"$\int$",
+    "∘": r"$\circ$",
+    "ẑ": r"$\hat z$",
     "½": r"$\frac12$",
     "¼": r"$\frac14$",
     "λ": r"$\lambda$",
@@ -95,6 +98,14 @@ _SPECIAL |= {c: rf"$^{{{i}}}$" for i, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸�
 _SPECIAL |= {c: rf"$_{{{i}}}$" for i, c in enumerate("₀₁₂₃₄₅₆₇₈₉")}
 
 
+PREAMBLE = (
+    r"\documentclass{article}",
+    r"\usepackage{amsmath,amssymb}",
+    r"\allowdisplaybreaks",
+    r"\begin{document}",
+)
+
+
 def escape(words: str) -> str:
     """Words as LaTeX: special characters escaped, mathematical signs as mathematics."""
     return "".join(_SPECIAL.get(character, character) for character in words)
@@ -110,8 +121,12 @@ def equation(step: Step) -> str:
 
 
 def latex(derivation: Derivation) -> str:
-    """The whole derivation as a document body."""
-    lines = [rf"\section*{{{escape(title(derivation.selection))}}}", r"\begin{description}"]
+    """The whole derivation as a document that LaTeX compiles as it stands."""
+    lines = [
+        *PREAMBLE,
+        rf"\section*{{{escape(title(derivation.selection))}}}",
+        r"\begin{description}",
+    ]
     for label, value in setting(derivation):
         lines.append(rf"\item[{escape(label)}] \texttt{{{escape(value)}}}")
     lines.append(r"\end{description}")
@@ -148,7 +163,7 @@ def latex(derivation: Derivation) -> str:
         lines.append(r"\end{description}")
     for remark in derivation.remarks:
         lines += ["", rf"\textit{{Remark.}} {escape(remark)}"]
-    lines += ["", escape(conclusion(derivation))]
+    lines += ["", escape(conclusion(derivation)), r"\end{document}", ""]
     return "\n".join(lines)
 
 

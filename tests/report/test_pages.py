@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import sympy as sp
@@ -26,6 +29,7 @@ SELECTIONS = [
     {"optimizer": "adam", "stack": "encoder-decoder"},
     {"optimizer": "lamb", "placement": "pre-ln", "layer": "attention,ffn:swiglu"},
     {"optimizer": "sgd", "method": "lemma"},
+    {"optimizer": "sgd", "method": "moments"},
     {"optimizer": "adam", "closure": "learning-rate"},
 ]
 VOID = {"meta", "link", "br"}
@@ -90,7 +94,7 @@ def test_every_format_of_the_engine(select: dict[str, str]) -> None:
         assert "Subs" not in shown
         assert "<class" not in shown and "Function(" not in shown
         for step in d.steps:
-            assert step.section in shown or step.section.replace("_", r"\_") in shown
+            assert step.section in unescape(shown) or step.section.replace("_", r"\_") in shown
     for n in range(1, len(d.steps) + 1):
         assert re.search(rf"^\({n}\)", page, re.M)
         assert rf"\tag{{{n}}}" in latex(d)
@@ -157,3 +161,13 @@ def test_results_show_themselves(derivation: Derivation) -> None:
     assert rule_latex(derivation) == derivation._repr_latex_()
     assert r"\beta &= \left(2 N\right)^{-1/2}" in derivation._repr_latex_()
     assert derivation._repr_html_() == derivation_html(derivation)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+def test_latex_compiles(method: str, tmp_path: Path) -> None:
+    page = latex(engine({"optimizer": "sgd", "method": method}))
+    (tmp_path / "derivation.tex").write_text(page, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "derivation.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-800:]
