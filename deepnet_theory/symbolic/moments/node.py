@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from html import escape
 from itertools import product
 from typing import Any
 
@@ -69,7 +70,8 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
 
     def _mathml_presentation(self, printer: Any) -> Any:
         element = printer.dom.createElement("mi")
-        element.appendChild(printer.dom.createTextNode(self._text()))
+        # SymPy's printer writes text as it stands, a bracket < would open an element
+        element.appendChild(printer.dom.createTextNode(escape(self._text())))
         return element
 
     _mathml_content = _mathml_presentation
