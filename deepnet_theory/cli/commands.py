@@ -174,7 +174,7 @@ def train(
         int | None, typer.Option("--tokens", metavar="N", help="Bytes a window; 64.", parser=whole)
     ] = None,
     lr: Annotated[
-        float | None, typer.Option("--lr", metavar="ETA", help="Learning rate; 1e-3.", parser=real)
+        float | None, typer.Option("--lr", metavar="ETA", help="Learning rate; 3e-4.", parser=real)
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="S", help="Of all draws; 0.", parser=whole)

@@ -37,9 +37,14 @@ def live(title: str, quiet: bool) -> Iterator[Report | None]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
+        shown = [""]
 
         def report(done: float, total: float, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            # every new stage is drawn at once, however short it is
+            bar.update(
+                task, completed=done, total=total, description=what, refresh=what != shown[0]
+            )
+            shown[0] = what
 
         yield report
 

@@ -70,7 +70,7 @@ def train(
     steps: int = 300,
     batch: int = 8,
     tokens: int = 64,
-    lr: float = 1e-3,
+    lr: float = 3e-4,
     seed: int = 0,
     device: str = "auto",
     language: str = "de",
