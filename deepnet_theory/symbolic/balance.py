@@ -231,6 +231,28 @@ def default_closure(method: str, d: Degrees, law: PlacementLaw) -> Closure:
     return closure(name)
 
 
+def _conditions(
+    problem: Problem, chosen: Closure, repeated: Any, kinds: tuple[Kind, ...]
+) -> tuple[tuple[tuple[Any, Any], ...], tuple[sp.Symbol, ...]]:
+    """Balance and closure of every kind, and the unknowns they are to determine.
+
+    ``repeated`` is S times the amplification, what one sublayer's increment is multiplied with.
+    """
+    rate = eta_factor if "eta" in chosen.knobs else sp.Integer(1)
+    conditions: list[tuple[Any, Any]] = []
+    unknowns: dict[sp.Symbol, None] = {}
+    for index, kind in enumerate(kinds):
+        unknowns.update(dict.fromkeys((kind.alpha, kind.beta)))
+        conditions.append((rate * repeated * kind.increment, sp.Integer(1)))
+        if index == 0 or not problem.selection.one_alpha:
+            conditions.extend(closure_equations(chosen, kind))
+        if not problem.law.has_alpha:
+            conditions.append((kind.alpha, sp.Integer(1)))
+    if rate == eta_factor:
+        unknowns[eta_factor] = None
+    return tuple(conditions), tuple(unknowns)
+
+
 def balance(
     problem: Problem,
     part: Part,
@@ -244,20 +266,8 @@ def balance(
     Raises :class:`Refusal` where no knob balances, where a knob stays undetermined, or where
     the solution leaves the premises that the orders of magnitude rest on.
     """
-    chosen, law = problem.closure, problem.law
-    conditions: list[tuple[Any, Any]] = []
-    unknowns: dict[sp.Symbol, None] = {}
-    for index, kind in enumerate(kinds):
-        unknowns.update(dict.fromkeys((kind.alpha, kind.beta)))
-        step = eta_factor if "eta" in chosen.knobs else sp.Integer(1)
-        conditions.append((step * sublayers * factor * kind.increment, sp.Integer(1)))
-        if index == 0 or not problem.selection.one_alpha:
-            conditions.extend(closure_equations(chosen, kind))
-        if not law.has_alpha:
-            conditions.append((kind.alpha, sp.Integer(1)))
-    if "eta" in chosen.knobs:
-        unknowns[eta_factor] = None
-    names = tuple(unknowns)
+    chosen = problem.closure
+    conditions, names = _conditions(problem, chosen, sublayers * factor, kinds)
     solution = solve(conditions, names)
     if solution is None:
         raise Refusal(_no_solution(problem, part, kinds, factor))
@@ -268,9 +278,7 @@ def balance(
             f"balance under {problem.selection.the_placement.name} does not depend on it; "
             f"use --closure {_alternatives(problem, part, kinds, factor)}"
         )
-    result = Balanced(
-        part, sublayers, kinds, chosen, tuple(conditions), names, solution, amplification
-    )
+    result = Balanced(part, sublayers, kinds, chosen, conditions, names, solution, amplification)
     _refuse_outside_premises(problem, result)
     return result
 
@@ -325,18 +333,7 @@ def _alternatives(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor:
     for other in closures().values():
         if other.name == problem.closure.name:
             continue
-        conditions: list[tuple[Any, Any]] = []
-        unknowns: dict[sp.Symbol, None] = {}
-        for kind in kinds:
-            unknowns.update(dict.fromkeys((kind.alpha, kind.beta)))
-            knob = eta_factor if "eta" in other.knobs else sp.Integer(1)
-            conditions.append((knob * len(part.layer) * depth * factor * kind.increment, 1))
-            conditions.extend(closure_equations(other, kind))
-            if not problem.law.has_alpha:
-                conditions.append((kind.alpha, sp.Integer(1)))
-        if "eta" in other.knobs:
-            unknowns[eta_factor] = None
-        found = solve(conditions, tuple(unknowns))
+        found = solve(*_conditions(problem, other, len(part.layer) * depth * factor, kinds))
         if found is not None and found.unique:
             sums = [depth * kind.weight.subs(found.values) ** 2 for kind in kinds]
             if "eta" in other.knobs or all(exponent_in(s, depth) <= 0 for s in sums):

@@ -230,7 +230,7 @@ def _after_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
             yield Step(
                 name=f"self-consistency-{power}-{tag}",
                 section=_AFTER,
-                lhs=balanced.sublayers * _branch_weight(kind) ** power,
+                lhs=balanced.sublayers * kind.weight**power,
                 rhs=present(value),
                 relation=Relation.EQUAL,
                 because=(
@@ -241,10 +241,6 @@ def _after_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
                 uses=_solution_names(balanced, kind),
                 checks=(_holds_at_solution(balanced),),
             )
-
-
-def _branch_weight(kind: Kind) -> Any:
-    return kind.weight
 
 
 def _solution_names(balanced: Balanced, kind: Kind) -> tuple[str, ...]:
