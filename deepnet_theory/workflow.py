@@ -85,6 +85,7 @@ def verify(
     *,
     rule: Rule | None = None,
     progress: Any = None,
+    watch: Any = None,
     resume: Any = None,
     **measure: Any,
 ) -> Verification:
@@ -92,7 +93,8 @@ def verify(
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``measure`` are the fields of
     :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …).
-    ``rule`` replaces the derived rule. Raises :class:`InputError` for bad settings.
+    ``rule`` replaces the derived rule; ``watch`` receives each depth's point as it is
+    measured. Raises :class:`InputError` for bad settings.
     """
     from deepnet_theory.numeric.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
@@ -108,6 +110,7 @@ def verify(
         wanted,
         settings,
         progress=progress,
+        watch=watch,
         resume=resume,
     )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
+
+from deepnet_theory.spec.verification import Point
+
+Watch = Callable[[Point], None]  # receives each point as soon as it is measured
 
 
 class Progress(Protocol):

@@ -23,7 +23,7 @@ from deepnet_theory.numeric.model_update import (
     measure_model_update,
 )
 from deepnet_theory.numeric.probe import Probe
-from deepnet_theory.numeric.progress import Progress, silent
+from deepnet_theory.numeric.progress import Progress, Watch, silent
 from deepnet_theory.numeric.record import Record, resume_record, rule_to_dict
 from deepnet_theory.numeric.reference import compare_with_real_step
 from deepnet_theory.numeric.settings import Settings
@@ -50,13 +50,14 @@ def verify(
     settings: Settings,
     *,
     progress: Progress | None = None,
+    watch: Watch | None = None,
     resume: Verification | str | Path | None = None,
 ) -> Verification:
     r"""Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
     The verdict is that of the first exponent: SUPPORTED needs the interval inside the
     tolerance, the rivals excluded and steps that are linear. Each assumption of
-    ``predictions`` is measured beside it. An interrupt (Ctrl-C) ends the measuring and gives
+    ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt (Ctrl-C) ends the measuring and gives
     the partial result, which ``resume`` takes up again, as does its file.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
@@ -75,7 +76,7 @@ def verify(
     warnings = list(predictions.warnings)
     with fitting_threads(settings) as threads:
         try:
-            _measure(selection, rule, predictions, plans, wanted, settings, progress, record)
+            _measure(selection, rule, predictions, plans, wanted, settings, progress, watch, record)
         except KeyboardInterrupt:
             done = len(_measured(record, wanted))
             warnings.append(
@@ -182,6 +183,7 @@ def _measure(
     depths: Sequence[Depth],
     settings: Settings,
     progress: Progress | None,
+    watch: Watch | None,
     record: Record,
 ) -> None:
     """Fill ``record`` with what is still missing from it, depth by depth."""
@@ -200,6 +202,8 @@ def _measure(
             record.updates[key] = measure_model_update(
                 selection, rule, depth, settings, eta=eta, draws=settings.draws
             )
+        if watch is not None:
+            watch(_point(record.updates[key]))
         probe = Probe(selection, rule, depth, settings, record.updates[key])
         for plan in plans:
             share = plan.prediction.share

@@ -129,13 +129,14 @@ def test_interrupt_before_anything_is_a_result_too(adam):
 def test_resume_takes_up_what_is_there_and_measures_the_rest(adam):
     asked = predictions("adam", "adam")
     shallow = verify(adam, rule("adam"), asked, depths(2, 4), SMALL)
-    seen = []
+    seen, points = [], []
     deeper = verify(
         adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=shallow,
-        progress=lambda done, total, what: seen.append(what),
+        progress=lambda done, total, what: seen.append(what), watch=points.append,
     )  # fmt: skip
     assert deeper.points[:2] == shallow.points
     assert seen[-1] == "done"
+    assert tuple(points) == deeper.points
 
 
 @pytest.mark.parametrize(
