@@ -57,8 +57,9 @@ def verify(
 
     The verdict is that of the first exponent: SUPPORTED needs the interval inside the
     tolerance, the rivals excluded and steps that are linear. Each assumption of
-    ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt (Ctrl-C) ends the measuring and gives
-    the partial result, which ``resume`` takes up again, as does its file.
+    ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt
+    (Ctrl-C) ends the measuring and gives the partial result, which ``resume`` takes up again,
+    as does its file.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
     of them, or ``resume`` belongs to another measurement.
