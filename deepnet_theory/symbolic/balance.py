@@ -80,7 +80,7 @@ class Balanced:
 
     def at_solution(self, expression: Any) -> Any:
         """An expression in α's and β's with the solved values put in."""
-        return simplified(expression.subs(self.solution.values))
+        return simplified(expression.xreplace(self.solution.values))
 
     def self_consistency(self, kind: Kind, power: int = 2) -> Any:
         """S·r^power of a kind at the solution."""
@@ -193,8 +193,8 @@ class Problem:
                     sublayer=sublayer,
                     alpha=a,
                     beta=b,
-                    increment=increment.subs(own, simultaneous=True),
-                    weight=branch_weight(sublayer, self.law).subs(own, simultaneous=True),
+                    increment=increment.xreplace(own),
+                    weight=branch_weight(sublayer, self.law).xreplace(own),
                     matrices=len(sublayer.scaled),
                 )
             )
@@ -335,7 +335,7 @@ def _alternatives(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor:
             continue
         found = solve(*_conditions(problem, other, len(part.layer) * depth * factor, kinds))
         if found is not None and found.unique:
-            sums = [depth * kind.weight.subs(found.values) ** 2 for kind in kinds]
+            sums = [depth * kind.weight.xreplace(found.values) ** 2 for kind in kinds]
             if "eta" in other.knobs or all(exponent_in(s, depth) <= 0 for s in sums):
                 works.append(other.name)
     return " or ".join(works) if works else "(none balances)"

@@ -16,6 +16,7 @@ from deepnet_theory.symbolic.nodes import ONES, Activation, Hadamard, Softmax, T
 x = sp.Symbol("x", commutative=False)
 memory = sp.Symbol("y", commutative=False)
 delta = sp.Symbol("delta", positive=True)
+AT_REST = {delta: sp.S.Zero}  # nothing is perturbed
 
 # Su's letters for the matrices of attention and the plain feed-forward
 _SHORT = {"query": "q", "key": "k", "value": "v", "output": "o", "fc1": "1", "fc2": "2"}

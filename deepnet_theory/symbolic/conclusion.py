@@ -189,7 +189,7 @@ def _solution_steps(balanced: Balanced, uses: tuple[str, ...]) -> Iterator[Step]
         def holds(step: Step, symbol: Any = symbol, others: Any = others) -> bool:
             values = {**others, symbol: step.rhs}
             return bool(step.rhs.is_positive) and all(
-                not exponents(simplified(sp.sympify(a / b).subs(values)))
+                not exponents(simplified(sp.sympify(a / b).xreplace(values)))
                 for a, b in balanced.conditions
             )
 

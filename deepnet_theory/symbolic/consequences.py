@@ -29,7 +29,7 @@ def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Itera
     own = {alpha: kind.alpha, beta: kind.beta}
 
     def at(expression: object) -> object:
-        value = sp.sympify(expression).subs(own, simultaneous=True)
+        value = sp.sympify(expression).xreplace(own)
         return present(balanced.at_solution(value))
 
     update = term.update(problem.degrees)
@@ -41,7 +41,7 @@ def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Itera
         (
             "branch-weight",
             "r, the branch against the identity path",
-            kind.weight.subs({v: k for k, v in own.items()}),
+            kind.weight.xreplace({v: k for k, v in own.items()}),
         ),
     )
     for name, meaning, expression in rows:

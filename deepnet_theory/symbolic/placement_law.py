@@ -18,7 +18,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.branch import branch, delta, transverse, x
+from deepnet_theory.symbolic.branch import AT_REST, branch, delta, transverse, x
 from deepnet_theory.symbolic.depth import rational
 from deepnet_theory.symbolic.nodes import Branch, Hadamard, Normalise, coefficient, split
 from deepnet_theory.symbolic.relation import Relation
@@ -31,7 +31,7 @@ H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
 
 def _unit_identity(argument: Any) -> Any:
     """The argument divided by the scalar of its identity path (a norm does not see it)."""
-    still = sp.Add.make_args(sp.expand_mul(argument.subs(delta, 0)))
+    still = sp.Add.make_args(sp.expand_mul(argument.xreplace(AT_REST)))
     path = [t for t in still if split(t)[1] == x] or still
     scalar = split(path[0])[0]
     return sp.expand_mul(argument / scalar)
@@ -121,7 +121,7 @@ def placement_law(placement: Placement) -> PlacementLaw:
 
 def _at_rest(expression: Any) -> Any:
     """The scalar of the derivative in δ at δ = 0; the largest where several terms differ."""
-    derivative = sp.expand_mul(sp.diff(expression, delta).subs(delta, 0))
+    derivative = sp.expand_mul(sp.diff(expression, delta).xreplace(AT_REST))
     scalars = {split(term)[0] for term in sp.Add.make_args(derivative)}
     if len(scalars) == 1:
         return scalars.pop()

@@ -31,7 +31,7 @@ RIVALS = ("sgd", "adam", "lamb")
 def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any:
     entry = rule.entry(part.name, sublayer.name)
     a, b = (depth_expression(e) for e in entry.expressions)
-    return simplified(sp.sympify(expression).subs({alpha: a, beta: b}))
+    return simplified(sp.sympify(expression).xreplace({alpha: a, beta: b}))
 
 
 def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol) -> Any:

@@ -10,7 +10,7 @@ import sympy as sp
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.branch import delta, gain
+from deepnet_theory.symbolic.branch import AT_REST, delta, gain
 from deepnet_theory.symbolic.degree import Degrees, entrywise
 from deepnet_theory.symbolic.nodes import coefficient
 from deepnet_theory.symbolic.placement_law import PlacementLaw, probed
@@ -79,7 +79,7 @@ def _equal_at_entries(g: Any, theta: Any) -> Any:
         for point in points:
             values = dict(zip((*g, *theta), map(sp.Integer, point), strict=True))
             values[eta] = sp.Rational(2, 7)
-            if abs(sp.N((step.lhs - step.rhs).subs(values), 30)) > sp.Float("1e-20"):
+            if abs(sp.N((step.lhs - step.rhs).xreplace(values), 30)) > sp.Float("1e-20"):
                 return False
         return True
 
@@ -135,7 +135,7 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
             checks=(Check("finite difference", _finite_difference(witness, magnitude, None)),),
         )
         z_moved = probed(placement, sublayer, matrix.name)
-        moved = sp.expand_mul(sp.diff(z_moved, delta).subs(delta, 0))
+        moved = sp.expand_mul(sp.diff(z_moved, delta).xreplace(AT_REST))
         if blind or coefficient(moved) != coefficient(derivative):
             yield Step(
                 name=f"transverse-{sublayer.name}-{matrix.name}",
@@ -173,8 +173,8 @@ def order_steps(
     for term in terms(sublayer, law):
         if term.role not in (Role.SCALED, Role.UNSCALED):
             continue
-        moved = sp.expand_mul(sp.diff(probed(placement, sublayer, term.name), delta).subs(delta, 0))
-        scalar = coefficient(moved).subs(z_at)
+        moved = sp.expand_mul(sp.diff(probed(placement, sublayer, term.name), delta).xreplace(AT_REST))
+        scalar = coefficient(moved).xreplace(z_at)
         attention = "softmax" in sublayer.branch
         yield (
             term,

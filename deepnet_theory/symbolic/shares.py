@@ -81,7 +81,7 @@ def total_of(problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, t
     increment = term.increment(problem.degrees)
     if increment == 0:
         return sp.Integer(0)
-    own = increment.subs({alpha: a, beta: b}, simultaneous=True)
+    own = increment.xreplace({alpha: a, beta: b})
     factor = sp.Integer(1) if balanced.amplification is None else balanced.amplification.factor
     rate = sp.Integer(1)
     for symbol, value in balanced.solution.values.items():

@@ -121,7 +121,7 @@ def holds_at_rational_points(step: Step) -> bool:
     generator = random.Random(step.name)
     for _ in range(SAMPLES):
         point = rational_point(step.free_symbols, generator)
-        value = _difference(step).subs(point).doit()
+        value = _difference(step).xreplace(point).doit()
         entries = list(value) if isinstance(value, sp.MatrixBase) else [value]
         if any(_size(entry) > 1e-25 for entry in entries):
             return False
@@ -170,7 +170,7 @@ _UNDECIDED = (sp.oo, sp.zoo, sp.nan, sp.Limit, sp.AccumBounds)
 
 def _order_limits(step: Step, accept: Callable[[Any], bool]) -> bool:
     bounded = {b: sp.Rational(3, 7) + i for i, b in enumerate(step.bounded)}
-    ratio = (step.lhs / step.rhs).subs(bounded)
+    ratio = (step.lhs / step.rhs).xreplace(bounded)
     if step.regime is not None:
         limit = sp.limit(sp.simplify(ratio), step.regime.variable, step.regime.limit, dir="+")
         return accept(limit) and not limit.has(*_UNDECIDED)
@@ -184,7 +184,7 @@ def _order_limits(step: Step, accept: Callable[[Any], bool]) -> bool:
         # each way and its opposite: what vanishes one way grows the other
         for way in (1, -1):
             powers = {s: scale ** (way * e) for s, e in exponents.items()}
-            limit = sp.limit(sp.powsimp(ratio.subs(powers), force=True), scale, sp.oo)
+            limit = sp.limit(sp.powsimp(ratio.xreplace(powers), force=True), scale, sp.oo)
             if limit.has(*_UNDECIDED) or not accept(limit):
                 return False
     return True
@@ -203,7 +203,7 @@ def at_most_at_rational_points(step: Step) -> bool:
     generator = random.Random(step.name)
     for _ in range(4 * SAMPLES):
         point = rational_point(step.free_symbols, generator)
-        if sp.N((step.rhs - step.lhs).subs(point), 40) < -1e-25:
+        if sp.N((step.rhs - step.lhs).xreplace(point), 40) < -1e-25:
             return False
     return True
 

@@ -15,7 +15,7 @@ import sympy as sp
 
 from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.branch import branch, delta, gain
+from deepnet_theory.symbolic.branch import AT_REST, branch, delta, gain
 from deepnet_theory.symbolic.degree import Degrees
 from deepnet_theory.symbolic.nodes import coefficient
 from deepnet_theory.symbolic.placement_law import P, PlacementLaw
@@ -57,7 +57,7 @@ def gains_product(sublayer: Sublayer) -> Any:
 
 
 def _at_common_gain(sublayer: Sublayer, scalar: Any) -> Any:
-    return scalar.subs(
+    return scalar.xreplace(
         {
             **{gain(m.name): beta for m in sublayer.scaled},
             **{gain(m.name): sp.Integer(1) for m in sublayer.unscaled},
@@ -67,7 +67,7 @@ def _at_common_gain(sublayer: Sublayer, scalar: Any) -> Any:
 
 def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> Any:
     """r: the branch's weight against the identity path."""
-    return law.weight.subs(P, gains_product(sublayer))
+    return law.weight.xreplace({P: gains_product(sublayer)})
 
 
 @cache
@@ -81,17 +81,17 @@ def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> tu
 
 
 def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator[Term]:
-    response = law.response.subs(P, gains_product(sublayer))
+    response = law.response.xreplace({P: gains_product(sublayer)})
     for parameter in sublayer.parameters:
-        moved = sp.expand_mul(branch(sublayer, parameter.name).diff(delta).subs(delta, 0))
+        moved = sp.expand_mul(branch(sublayer, parameter.name).diff(delta).xreplace(AT_REST))
         through = _at_common_gain(sublayer, coefficient(moved))
         size = beta if parameter.role is Role.SCALED else sp.Integer(1)
         yield Term(parameter.name, parameter.role, response * through, size)
     if norm is not None:
         product = gains_product(sublayer)
-        yield Term("norm_gain", Role.NORM_GAIN, law.norm_gain.subs(P, product), sp.Integer(1))
+        yield Term("norm_gain", Role.NORM_GAIN, law.norm_gain.xreplace({P: product}), sp.Integer(1))
         if norm.bias:
-            yield Term("norm_bias", Role.NORM_BIAS, law.norm_bias.subs(P, product), sp.Integer(1))
+            yield Term("norm_bias", Role.NORM_BIAS, law.norm_bias.xreplace({P: product}), sp.Integer(1))
 
 
 def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> Any:

@@ -103,12 +103,12 @@ class Law:
 
     def response(self, of: Gains, residual: sp.Symbol) -> Any:
         """D to leading order: κ √Σ(P/β_j)²."""
-        kappa = self.found.leading.subs({P: sp.Mul(*of), alpha: residual})
+        kappa = self.found.leading.xreplace({P: sp.Mul(*of), alpha: residual})
         return sp.sqrt(responses(of)) * kappa
 
     def exact_response(self, of: Gains, residual: sp.Symbol) -> Any:
         """D at any branch weight, with the branch and its change independent of the path."""
-        kappa = self.found.response.subs({P: sp.Mul(*of), alpha: residual})
+        kappa = self.found.response.xreplace({P: sp.Mul(*of), alpha: residual})
         return sp.sqrt(responses(of)) * kappa
 
     def share(self, of: Gains, residual: sp.Symbol) -> Any:
@@ -118,7 +118,7 @@ class Law:
 
     def equal_share(self, kind: Kind) -> Any:
         """The same with every gain of the kind at its β: a monomial."""
-        share = self.share(kind.gains, kind.alpha).subs(kind.equal_gains)
+        share = self.share(kind.gains, kind.alpha).xreplace(kind.equal_gains)
         return sp.powdenest(sp.powsimp(share), force=True)
 
 
@@ -210,7 +210,7 @@ def _gradient_size(law: Law, of: Gains) -> Step:
     )
     if law.degrees.p >= 0:
         return step
-    weight = law.found.weight.subs(P, sp.Mul(*of))
+    weight = law.found.weight.xreplace({P: sp.Mul(*of)})
     last = of[0] if weight.has(of[0]) else alpha
     return replace(
         step,
@@ -230,13 +230,13 @@ def _matrix_by_matrix(law: Law, of: Gains) -> Step:
     """The constant between adding matrices one by one and taking the norm over all of them."""
     p, q, count = law.degrees.p, law.degrees.q, len(of)
     equal = dict.fromkeys(of, beta)
-    kappa = law.found.leading.subs(P, sp.Mul(*of))
+    kappa = law.found.leading.xreplace({P: sp.Mul(*of)})
     single = sp.Add(*((sp.Mul(*of) / gain * kappa) ** (1 + p) * gain**q for gain in of))
     norm = law.share(of, alpha)
     return Step(
         name="matrix-by-matrix",
         section=SECTION,
-        lhs=sp.Mul(single.subs(equal), 1 / norm.subs(equal), evaluate=False),
+        lhs=sp.Mul(single.xreplace(equal), 1 / norm.xreplace(equal), evaluate=False),
         rhs=sp.Integer(count) ** ((1 - p - q) / 2),
         relation=Relation.EQUAL,
         because=(
@@ -253,11 +253,11 @@ def _ratio_of_forms(law: Law, of: Gains) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
         count, residual, gain = len(of), sp.Rational(7, 3), sp.Rational(2, 5)
         p, q = law.degrees.p, law.degrees.q
-        kappa = law.found.leading.subs({P: gain**count, alpha: residual})
+        kappa = law.found.leading.xreplace({P: gain**count, alpha: residual})
         one_by_one = sum((kappa * gain ** (count - 1)) ** (1 + p) * gain**q for _ in of)
         expected = sp.N(one_by_one / _one_sublayer(count, residual, gain, law), 40)
         at = {alpha: residual, beta: gain}
-        sides = (step.lhs.subs(at), step.rhs.subs(at))
+        sides = (step.lhs.xreplace(at), step.rhs.xreplace(at))
         return all(abs(sp.N(side, 40) - expected) < 1e-30 for side in sides)
 
     return holds
@@ -291,7 +291,7 @@ def _degrees_of(law: Law, of: Gains) -> Callable[[Step], bool]:
         for factors, degree in scalings:
             scaled = {symbol: factors.get(symbol, 1) * value for symbol, value in point.items()}
             for side in (step.lhs, step.rhs):
-                ratio = sp.N(side.subs(scaled) / side.subs(point), 40)
+                ratio = sp.N(side.xreplace(scaled) / side.xreplace(point), 40)
                 if abs(ratio - sp.N(sp.Integer(2) ** degree, 40)) > sp.Float("1e-30"):
                     return False
         return True
@@ -350,9 +350,9 @@ def _added_up(
                 kind = next(k for k in of if k.name in ("*", sublayer.name))
                 residual, gain = (at.get(knob, sp.S.One) for knob in (kind.alpha, kind.beta))
                 total += _one_sublayer(len(sublayer.scaled), residual, gain, law)
-            total *= sp.sympify(amplification).subs(at)
-            right = step.rhs.subs(at).subs(depth, layers)
-            left = written_out(step.lhs.subs(at).subs(depth, layers))
+            total *= sp.sympify(amplification).xreplace(at)
+            right = step.rhs.xreplace({**at, depth: sp.Integer(layers)})
+            left = written_out(step.lhs.xreplace({**at, depth: sp.Integer(layers)}))
             if abs(sp.N(right - total, 40)) > 1e-25 or abs(sp.N(left - total, 40)) > 1e-25:
                 return False
         return True
@@ -368,5 +368,5 @@ def _one_sublayer(matrices: int, residual: Any, gain: Any, law: Law) -> Any:
         others = gain ** (matrices - 1)
         square += others**2
         theta += gain**2
-    kappa = law.found.leading.subs({P: gain**matrices, alpha: residual})
+    kappa = law.found.leading.xreplace({P: gain**matrices, alpha: residual})
     return (kappa * sp.sqrt(square)) ** (1 + law.degrees.p) * sp.sqrt(theta) ** law.degrees.q

@@ -119,8 +119,8 @@ def _by_patterns(power: int) -> Check:
         for count in (1, 2):
             truth = sp.Add(*(p**power for p in _patterns(count))) / 2**count
             for side in (step.lhs, step.rhs):
-                written = written_out(side.subs(K, count))
-                if not (vanishes(written**power - truth) and written.subs(r, _THIRD) > 0):
+                written = written_out(side.xreplace({K: sp.Integer(count)}))
+                if not (vanishes(written**power - truth) and written.xreplace({r: _THIRD}) > 0):
                     return False
         return True
 
@@ -132,8 +132,8 @@ def _geometric_by_patterns(step: Step) -> bool:
     for count in (1, 2):
         squared = sp.Mul(*(p**2 for p in _patterns(count)))
         for side in (step.lhs, step.rhs):
-            written = side.subs(K, count)
-            if not written.subs(r, _THIRD) > 0:
+            written = side.xreplace({K: sp.Integer(count)})
+            if not written.xreplace({r: _THIRD}) > 0:
                 return False
             if sp.cancel(written ** (2 * 2**count) / squared) != 1:
                 return False
@@ -142,8 +142,8 @@ def _geometric_by_patterns(step: Step) -> bool:
 
 def _aligned_by_pattern(step: Step) -> bool:
     return all(
-        vanishes(step.rhs.subs(K, count) - _patterns(count)[0])
-        and vanishes(written_out(step.lhs.subs(K, count)) - _patterns(count)[0])
+        vanishes(step.rhs.xreplace({K: sp.Integer(count)}) - _patterns(count)[0])
+        and vanishes(written_out(step.lhs.xreplace({K: sp.Integer(count)})) - _patterns(count)[0])
         for count in _COUNTS
     )
 
@@ -245,11 +245,13 @@ def _log_ratio(order: int) -> Check:
         ]
         if any(rate.has(K) or rate.free_symbols - {r} for rate in rates):
             return False
-        for power in range(order + 1):
-            left, right = (sp.diff(rate, r, power).subs(r, 0) for rate in rates)
-            if left != right or (left != 0) != (power == order):
-                return False
-        return True
+        if any(rate.xreplace({r: sp.S.Zero}) != 0 for rate in rates):
+            return False
+        # the derivative is rational and the logarithm gone: what is left once r^(order-1) is
+        # divided out is the Taylor coefficient, times the order
+        slopes = [sp.cancel(sp.together(sp.diff(rate, r)) / r ** (order - 1)) for rate in rates]
+        left, right = (slope.subs(r, 0) for slope in slopes)
+        return bool(left == right and left != 0 and left.is_finite)
 
     return Check(f"Taylor terms of both logarithms up to r^{order}", holds)
 

@@ -160,8 +160,8 @@ def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[St
     output = found.output
     source = found.placement.source or "derived here"
     at = {P: sp.Mul(*gains)}
-    still = [side.subs(epsilon, 0).subs(at) for side in (output.path, output.branch)]
-    exact, leading = found.response.subs(at), found.leading.subs(at)
+    still = [side.xreplace({**at, epsilon: sp.S.Zero}) for side in (output.path, output.branch)]
+    exact, leading = found.response.xreplace(at), found.leading.xreplace(at)
     same = vanishes(exact - leading)
     return (
         Step(
@@ -183,7 +183,7 @@ def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[St
             name="branch-weight-of-placement",
             section=SECTION,
             lhs=r,
-            rhs=found.weight.subs(at),
+            rhs=found.weight.xreplace(at),
             relation=Relation.EQUAL,
             because="the branch against the path, at stream size 1",
             source=source,
@@ -199,7 +199,7 @@ def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[St
         Step(
             name="branch-change",
             section=SECTION,
-            lhs=output.change.subs(at),
+            lhs=output.change.xreplace(at),
             rhs=epsilon * exact,
             relation=Relation.ASYMPTOTIC,
             because="a small change ε of the branch, transverse to it, as the output shows it",
@@ -242,8 +242,8 @@ def _squared_limit(step: Step) -> bool:
 def _stream(found: Directions, gains: Gains, power: Any) -> tuple[Step, ...]:
     if found.normalised:
         return ()
-    at = {P: sp.Mul(*gains), epsilon: 0}
-    added = (found.output.branch.subs(at)) ** 2
+    at = {P: sp.Mul(*gains), epsilon: sp.S.Zero}
+    added = (found.output.branch.xreplace(at)) ** 2
     if added.has(s) or not found.placement.final_norm:
         raise Refusal(
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
@@ -330,9 +330,9 @@ def _under_integral(step: Step) -> bool:
 
 
 def _iterated(found: Directions, gains: Gains) -> Any:
-    at = {P: sp.Mul(*gains), epsilon: 0}
-    weight = found.weight.subs(at)
-    path, added = found.output.path.subs(at), found.output.branch.subs(at)
+    at = {P: sp.Mul(*gains), epsilon: sp.S.Zero}
+    weight = found.weight.xreplace(at)
+    path, added = found.output.path.xreplace(at), found.output.branch.xreplace(at)
 
     def holds(step: Step) -> bool:
         square: Any = sp.S.One

@@ -8,6 +8,7 @@ exact; their leading orders hold where the branch weight r = P/α tends to 0.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import sympy as sp
@@ -54,7 +55,7 @@ def scalar_steps(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
 
 
 def _mean_over_signs(expression: Any) -> Any:
-    return (expression.subs(sigma, 1) + expression.subs(sigma, -1)) / 2
+    return sum(expression.xreplace({sigma: sign}) for sign in (sp.S.One, sp.S.NegativeOne)) / 2
 
 
 def _normaliser(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
@@ -126,8 +127,7 @@ def _terms_divided(output: Any, alpha: sp.Symbol) -> Any:
 
 def _one_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
     weight = sp.Mul(*gains)
-    output = sublayer(gains, alpha)
-    steps = [_derivative("x", output, x, "", SOURCE)]
+    steps = [_derivative("x", gains, alpha, x)]
     steps.append(
         Step(
             name="derivative-x-leading",
@@ -144,7 +144,7 @@ def _one_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
         )
     )
     for gain in gains:
-        exact = _derivative(gain.name, output, gain, "", SOURCE)
+        exact = _derivative(gain.name, gains, alpha, gain)
         leading = Step(
             name=f"derivative-{gain.name}-leading",
             section=SECTION,
@@ -164,7 +164,7 @@ def _one_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
         Step(
             name="parameter-norm",
             section=SECTION,
-            lhs=sp.factor_terms(squared.subs(x, 1)),
+            lhs=sp.factor_terms(squared.xreplace({x: sp.S.One})),
             rhs=responses(gains) / alpha**2,
             relation=Relation.ASYMPTOTIC,
             because="E‖∂f/∂θ‖² with E x² = 1, leading order",
@@ -178,19 +178,28 @@ def _one_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _derivative(name: str, output: Any, variable: sp.Symbol, suffix: str, source: str) -> Step:
+@cache
+def _differentiated(gains: Gains, alpha: sp.Symbol, variable: sp.Symbol) -> Any:
+    """The derivative of the signed sublayer; the other is its case σ = 1."""
+    return sp.factor(sp.diff(sublayer(gains, alpha, sigma), variable))
+
+
+def _derivative(
+    name: str, gains: Gains, alpha: sp.Symbol, variable: sp.Symbol, sign: Any = sp.S.One
+) -> Step:
+    signed = sign == sigma
     return Step(
-        name=f"derivative-{name}{suffix}",
+        name=f"derivative-{name}" + ("-signed" if signed else ""),
         section=SECTION,
-        lhs=sp.Derivative(output, variable),
-        rhs=_without_minus(sp.factor(sp.diff(output, variable))),
+        lhs=sp.Derivative(sublayer(gains, alpha, sign), variable),
+        rhs=_without_minus(_differentiated(gains, alpha, variable).xreplace({sigma: sign})),
         relation=Relation.EQUAL,
         because=f"differentiated in {variable} and factored",
-        source=source,
+        source=SIGNED_SOURCE if signed else SOURCE,
         uses=("scalar-sublayer",),
         # the signed derivatives differ by σ alone: their exact check is enough
-        checks=DERIVATIVE[1:] if suffix else DERIVATIVE,
-        establishes=(sigma,) if suffix else (),
+        checks=DERIVATIVE[1:] if signed else DERIVATIVE,
+        establishes=(sigma,) if signed else (),
     )
 
 
@@ -207,9 +216,8 @@ def _without_minus(product: Any) -> Any:
 
 def _random_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
     weight = sp.Mul(*gains)
-    output = sublayer(gains, alpha, sigma)
-    exact = tuple(_derivative(gain.name, output, gain, "-signed", SIGNED_SOURCE) for gain in gains)
-    squared = sp.Add(*(_mean_over_signs(step.rhs**2) for step in exact)).subs(x, 1)
+    exact = tuple(_derivative(gain.name, gains, alpha, gain, sigma) for gain in gains)
+    squared = sp.Add(*(_mean_over_signs(step.rhs**2) for step in exact)).xreplace({x: sp.S.One})
     mean = Step(
         name="parameter-norm-signed",
         section=SECTION,
@@ -245,5 +253,5 @@ def _random_sign(gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
         regime=SMALL,
         checks=(ratio_in_branch_weight(gains[0], weight / alpha),),
     )
-    path = _derivative("x", output, x, "-signed", SIGNED_SOURCE)
+    path = _derivative("x", gains, alpha, x, sigma)
     return (path, *exact, mean, bound, leading)

@@ -119,8 +119,8 @@ def _triangle(step: Step) -> bool:
     sizes = [sp.Symbol(f"p_{index}", positive=True) for index in range(len(symbols))]
     for signs in product((1, -1), repeat=len(symbols)):
         at = dict(zip(symbols, (s * p for s, p in zip(signs, sizes, strict=True)), strict=True))
-        difference = sp.expand((step.rhs**2 - step.lhs**2).subs(at))
-        if not difference.is_nonnegative or not step.rhs.subs(at).is_nonnegative:
+        difference = sp.expand((step.rhs**2 - step.lhs**2).xreplace(at))
+        if not difference.is_nonnegative or not step.rhs.xreplace(at).is_nonnegative:
             return False
     return True
 
@@ -237,11 +237,11 @@ def _stack_differentiated(step: Step) -> bool:
     logarithm = sp.expand_log(sp.log(function), force=True)
     if not vanishes(sp.powsimp(step.rhs / function) - sp.diff(logarithm, variable)):
         return False
-    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))}
+    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))} | {S: sp.Integer(3)}
     h, at = sp.Rational(1, 10**15), sp.Rational(2, 3)
-    ahead, behind = (function.subs({**point, S: 3, variable: at + shift}) for shift in (h, -h))
+    ahead, behind = (function.xreplace({**point, variable: at + shift}) for shift in (h, -h))
     quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
-    expected = sp.N(step.rhs.subs({**point, S: 3, variable: at}), 40)
+    expected = sp.N(step.rhs.xreplace({**point, variable: at}), 40)
     return bool(abs(quotient - expected) < sp.Float("1e-20"))
 
 
