@@ -1,6 +1,7 @@
 """What is trained on: windows of real text, or a parallel catalogue of short sentences.
 
-Tokens are bytes. The last tenth of a corpus is held out.
+Tokens are bytes. A tenth of a corpus is held out, in pieces spread evenly through it: the topic
+of a text changes from beginning to end, and its last tenth alone would be another text.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from deepnet_theory.spec.errors import InputError, MissingExtraError
 IGNORED = -100  # the target of a padded place
 BYTES = 256
 MAX_BYTES = 2**30
+MAX_CYCLES = 20  # pieces that are held out, at most
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Text:
     """Windows of a text: each byte is predicted from those before it.
 
     For an encoder–decoder (``parts=2``) the source is one window and the decoder continues it
-    with the next.
+    with the next. ``train`` and ``held_out`` are (cycles, bytes): the text is cut into cycles of
+    ten pieces, of which the last is held out, and no window crosses from one into another.
     """
 
     def __init__(self, path: str | Path | None, tokens: int, parts: int = 1) -> None:
@@ -72,14 +75,17 @@ class Text:
         else:
             self.name, text = str(path), _read(Path(path))
         self.tokens, self.parts = tokens, parts
-        cut = len(text) * 9 // 10
-        self.train, self.held_out = text[:cut], text[cut:]
-        if len(self.held_out) < self._span:
+        if len(text) < 10 * self._span:
             raise InputError(
                 f"the text {self.name!r} has {len(text)} bytes; windows of {tokens} tokens "
                 f"need at least {10 * self._span}"
             )
-        # the two differ by topic; a held-out loss must be below both to show anything
+        # cycles of ten pieces, of which the last is held out and has room for some windows
+        self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self._span)))
+        self.piece = len(text) // (10 * self.cycles)
+        cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, 10 * self.piece)
+        self.train, self.held_out = cycles.split([9 * self.piece, self.piece], dim=1)
+        # no model that ignores its input has a mean loss below the entropy of what it is tried on
         self.baseline = min(entropy(self.train), entropy(self.held_out))
 
     @property
@@ -87,10 +93,13 @@ class Text:
         return self.parts * self.tokens + 1
 
     def batch(self, size: int, generator: torch.Generator, *, held_out: bool = False) -> Batch:
-        """Windows at random places."""
-        text = self.held_out if held_out else self.train
-        starts = torch.randint(len(text) - self._span + 1, (size, 1), generator=generator)
-        window = text[starts + torch.arange(self._span)]  # (batch, parts·tokens + 1)
+        """Windows at random places, each within one run of training or held-out text."""
+        runs = self.held_out if held_out else self.train  # (cycles, bytes)
+        cycle = torch.randint(self.cycles, (size, 1), generator=generator)
+        last = runs.shape[1] - self._span
+        start = torch.randint(last + 1, (size, 1), generator=generator)
+        # (batch, parts·tokens + 1)
+        window = runs[cycle, start + torch.arange(self._span)].to(torch.int64)
         source = window[:, : self.tokens] if self.parts == 2 else None
         own = window[:, -self.tokens - 1 :]
         return Batch(own[:, :-1], own[:, 1:], source)
@@ -150,10 +159,10 @@ def entropy(symbols: Tensor) -> float:
 def _read(path: Path) -> Tensor:
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES)
+            raw = bytearray(file.read(MAX_BYTES))
     except OSError as error:
         raise InputError(f"cannot read the text {str(path)!r}: {error.strerror or error}") from None
-    return torch.tensor(bytearray(raw), dtype=torch.uint8).to(torch.int64)
+    return torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
 
 
 def _catalogue(language: str) -> list[tuple[bytes, bytes]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,12 +56,12 @@ class Runner:
         self.losses.append(value)
 
     @torch.no_grad()
-    def evaluate(self, batches: list[Batch]) -> float | None:
-        """The mean loss over held-out batches, None where it is not finite."""
+    def evaluate(self, batches: list[Batch]) -> list[float]:
+        """The loss of every held-out batch."""
         self.model.eval()
-        value = sum(float(cross_entropy(self.model, b)) for b in batches) / len(batches)
+        losses = [float(cross_entropy(self.model, b)) for b in batches]
         self.model.train()
-        return value if math.isfinite(value) else None
+        return losses
 
 
 def train(
@@ -214,16 +215,18 @@ def _runner(rule: str, c: Constants, lr: float, seed: int, device: torch.device)
 
 
 def _finish(r: Runner, held_out: list[Batch], interrupted: bool) -> Run:
-    judged = not (r.finding or interrupted)
-    reads = held_out[0].source is not None
-    return Run(
-        r.rule,
-        r.constants.placement,
-        tuple(r.losses),
-        r.evaluate(held_out) if judged else None,
-        r.evaluate([b.shuffled() for b in held_out]) if judged and reads else None,
-        r.finding,
-    )
+    run = Run(r.rule, r.constants.placement, tuple(r.losses), finding=r.finding)
+    own = [] if r.finding or interrupted else r.evaluate(held_out)
+    if not (own and all(map(math.isfinite, own))):
+        return run
+    run = replace(run, held_out=statistics.fmean(own))
+    if held_out[0].source is None:
+        return run
+    other = r.evaluate([b.shuffled() for b in held_out])
+    if not all(map(math.isfinite, other)):
+        return run
+    reads = all(o > h for o, h in zip(other, own, strict=True))
+    return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
 
 
 def _generator(seed: int, index: int) -> torch.Generator:

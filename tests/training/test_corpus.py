@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
+import tempfile
 from importlib import util
+from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.errors import InputError, MissingExtraError
@@ -28,18 +30,40 @@ def test_a_target_is_the_next_byte():
         assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
         if parts == 2:  # the decoder goes on where the source ends
             joined = torch.cat([batch.source, batch.tokens], 1)[0].tolist()
-            text = corpus.train.tolist()
-            at = bytes(text).index(bytes(joined))
-            assert text[at + 32] == batch.targets[0, -1]
+            run = next(r for r in map(bytes, corpus.train.tolist()) if bytes(joined) in r)
+            assert run[run.index(bytes(joined)) + 32] == batch.targets[0, -1]
 
 
-def test_held_out_text_is_never_trained_on(tmp_path):
+@given(st.integers(0, 5000), st.integers(1, 40), st.integers(1, 2))
+@settings(max_examples=40, deadline=None)
+def test_held_out_text_is_never_trained_on(extra, tokens, parts):
+    """Every window is found by its places: bytes are the text's, places are the tensor's."""
+    length = 10 * (parts * tokens + 1) + extra
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.txt"
+        path.write_bytes(bytes(length))
+        corpus = Text(path, tokens, parts)
+    places = torch.arange(length)[: corpus.train.numel() + corpus.held_out.numel()]
+    places = places.view(corpus.cycles, -1)
+    corpus.train, corpus.held_out = places.split([9 * corpus.piece, corpus.piece], dim=1)
+    seen = [corpus.batch(200, generator(), held_out=held) for held in (False, True)]
+    train, held = (set(torch.cat([b.tokens, b.targets], 1).flatten().tolist()) for b in seen)
+    assert not train & held
+    assert len(held) <= length / 10
+    for b in seen:  # each window is one stretch of the text
+        assert ((b.targets - b.tokens) == 1).all()
+
+
+def test_held_out_windows_are_spread_through_the_text(tmp_path):
     path = tmp_path / "t.txt"
-    path.write_bytes(b"a" * 900 + b"b" * 100)
+    path.write_bytes(bytes(place * 200 // 40_000 for place in range(40_000)))  # a topic a place
     corpus = Text(path, 8)
-    assert set(corpus.batch(50, generator()).targets.flatten().tolist()) == {ord("a")}
-    held = corpus.batch(50, generator(), held_out=True)
-    assert set(held.targets.flatten().tolist()) == {ord("b")}
+    held = corpus.batch(400, generator(), held_out=True).targets.flatten().tolist()
+    trained = corpus.batch(400, generator()).targets.flatten().tolist()
+    for topics in (held, trained):
+        fifths = {topic // 40 for topic in topics}
+        assert fifths == {0, 1, 2, 3, 4}  # planted error: a last tenth would be {4}
+    assert abs(sum(held) / len(held) - sum(trained) / len(trained)) < 200 / 10
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6))

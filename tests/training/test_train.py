@@ -16,7 +16,7 @@ from deepnet_theory.spec.constants import (
 )
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training import train
+from deepnet_theory.training import run, train
 from deepnet_theory.training.result import Run, judge
 from deepnet_theory.training.run import causal, plain
 
@@ -72,6 +72,11 @@ def test_too_few_steps_are_undecided_and_nan_is_a_finding():
     assert judge(fine, 1.0, 1)[0] is Verdict.UNDECIDED
     assert judge(replace(fine, held_out=None), 3.0, 9)[0] is Verdict.UNDECIDED
     assert judge(replace(fine, finding="the loss was nan"), 3.0, 1)[0] is Verdict.REFUTED
+    # an encoder–decoder that is only a language model of its targets has shown nothing
+    reading = replace(fine, shuffled=2.5, reads_source=True)
+    assert judge(reading, 3.0, 1)[0] is Verdict.SUPPORTED
+    blind, because = judge(replace(reading, reads_source=False), 3.0, 1)
+    assert blind is Verdict.UNDECIDED and "source" in because
 
 
 def test_an_encoder_is_trained_with_a_causal_mask():
@@ -121,7 +126,10 @@ def test_an_encoder_decoder_on_text_and_on_translations(tmp_path):
     c = constants("encoder-decoder", layers=1)
     translated = train(c, **{**SMALL, "tokens": 48})
     assert "Django" in translated.conditions["corpus"]
-    assert translated.runs[0].shuffled is not None
+    own = translated.runs[0]
+    assert own.shuffled is not None and own.reads_source is not None
+    assert f"{own.shuffled:.3f} with another's source" in translated.because
+    assert train(constants(layers=1), **SMALL).runs[0].reads_source is None
     path = tmp_path / "t.txt"
     path.write_text("to be or not to be " * 60, encoding="utf-8")
     assert train(c, **SMALL, text=path).conditions["corpus"] == str(path)
@@ -140,10 +148,32 @@ def test_a_vocabulary_that_bytes_do_not_fit():
         train(constants(vocab=255), **SMALL)
 
 
+def blind(monkeypatch):
+    """Cross-attention of no weight: a decoder that is a language model and nothing else."""
+    build = run.build
+
+    def without_cross(c, **options):
+        model = build(c, **options)
+        for r in model.residuals():
+            if r.site.kind == "cross":
+                r.branch.register_forward_hook(lambda _module, _inputs, y: 0 * y)
+        return model
+
+    monkeypatch.setattr(run, "build", without_cross)
+
+
 @pytest.mark.slow
-def test_the_encoder_decoder_learns_to_translate_and_reads_its_source():
+@pytest.mark.parametrize("reads", [True, False])
+def test_the_encoder_decoder_learns_to_translate_and_reads_its_source(reads, monkeypatch):
     pytest.importorskip("django")
-    result = train(constants("encoder-decoder", layers=2, width=64), steps=400, lr=3e-3)
+    if not reads:  # planted error: below the entropy all the same, and never SUPPORTED
+        blind(monkeypatch)
+    result = train(constants("encoder-decoder", layers=2, width=64), steps=150, batch=16, lr=3e-3)
     own = result.runs[0]
-    assert result.verdict is Verdict.SUPPORTED, result.because
-    assert own.held_out < own.shuffled
+    assert own.held_out < result.baseline
+    assert own.reads_source is reads
+    assert result.verdict is (Verdict.SUPPORTED if reads else Verdict.UNDECIDED), result.because
+    if reads:
+        assert own.shuffled > own.held_out + 0.1  # nats a byte
+    else:
+        assert own.shuffled == own.held_out
