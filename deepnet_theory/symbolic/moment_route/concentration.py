@@ -7,6 +7,7 @@ Given the hidden vector h the branch is Gaussian in V, so that
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import sympy as sp
 
@@ -43,6 +44,14 @@ def _by_noncentral_chi_square(branch: Branch) -> Callable[[Step], bool]:
     return holds
 
 
+def _at_large(ratio: Any, variable: Any) -> Any:
+    """The limit of a rational function of equal degrees, the quotient of their coefficients."""
+    top, bottom = (sp.Poly(part, variable) for part in sp.fraction(sp.together(ratio)))
+    if top.degree() != bottom.degree():
+        raise ValueError(f"{ratio} has no finite limit other than 0")
+    return top.LC() / bottom.LC()
+
+
 def concentration_steps(branch: Branch) -> tuple[Step, ...]:
     """E‖z‖⁴, and the relative variance of ‖z‖² for a wide branch."""
     z = branch.z()
@@ -50,8 +59,8 @@ def concentration_steps(branch: Branch) -> tuple[Step, ...]:
     fourth = sp.expand(expect(square * square, (KNOWN_X,)))
     mean = alpha**2 + v**2 * w**2
     unit = {norm_x: sp.sqrt(d), m: d}
-    spread = sp.factor(fourth.subs(unit) / (d * mean) ** 2 - 1)
-    leading = sp.factor(sp.limit(sp.cancel(spread * d), d, sp.oo)) / d
+    spread = sp.factor(sp.expand(fourth.subs(unit) - (d * mean) ** 2)) / (d * mean) ** 2
+    leading = sp.factor(_at_large(spread * d, d)) / d
     named = f"{branch.name}-concentration"
     return (
         Step(

@@ -53,15 +53,19 @@ def explicit_jacobian(z: list[Any], centred: bool) -> tuple[sp.Matrix, Any]:
     With q = ‖Pz‖² an entry is √d(a'q − aq'/2)/q^{3/2}: differentiated entry by entry.
     """
     width = len(z)
-    symbols = sp.symbols(f"z:{width}")
-    mean = sum(symbols) / width if centred else sp.S.Zero
+    ring, *symbols = sp.ring(f"z:{width}", sp.QQ)
+    mean = sum(symbols) * sp.QQ(1, width) if centred else ring.zero
     moved = [s - mean for s in symbols]
     size = sum(s**2 for s in moved)
-    at = dict(zip(symbols, z, strict=True))
-    square = size.subs(at)
-    half_slopes = [(sp.diff(size, s) / 2).subs(at) for s in symbols]
+    at = list(zip(symbols, map(sp.QQ.from_sympy, z), strict=True))
+
+    def value(polynomial: Any) -> Any:
+        return sp.QQ.to_sympy(polynomial.evaluate(at))
+
+    square = value(size)
+    half_slopes = [value(size.diff(s)) / 2 for s in symbols]
     rows = [
-        [sp.diff(top, s) * square - top.subs(at) * slope
+        [value(top.diff(s)) * square - value(top) * slope
          for s, slope in zip(symbols, half_slopes, strict=True)]
         for top in moved
     ]  # fmt: skip

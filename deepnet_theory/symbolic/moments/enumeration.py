@@ -6,9 +6,12 @@ in exact rational arithmetic. It is slow and obvious, and it checks the contract
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 from deepnet_theory.symbolic.moments.exact import exact
@@ -50,15 +53,16 @@ def _sum(
     held, drawn = [], []
     random: list[Tensor] = []
     for tensor, indices in term.factors:
-        places = tuple(position[i] for i in indices)
+        entry_of = _entry_at([position[i] for i in indices])
         if tensor in values:
-            held.append((values[tensor], places))
+            held.append((values[tensor], entry_of))
         elif tensor.law is None:
             raise ValueError(f"the fixed tensor {tensor.name} was given no values")
         else:
             if tensor not in random:
                 random.append(tensor)
-            drawn.append((random.index(tensor), places))
+            drawn.append((random.index(tensor), entry_of))
+    moments = _Moments(random, point)
     # Assignments with the same coincidences share their moments: those are multiplied once.
     weights: dict[tuple[tuple[int, int], ...], Any] = {}
     sums: dict[tuple[tuple[int, int], ...], Any] = {}
@@ -66,18 +70,15 @@ def _sum(
         place = assignment + tail
         if deltas and any(place[a] != place[b] for a, b in deltas):
             continue
-        occurrences: dict[tuple[int, ...], int] = {}
-        for number, places in drawn:
-            entry = (number, *[place[p] for p in places])
-            occurrences[entry] = occurrences.get(entry, 0) + 1
+        occurrences = Counter([(number, entry_of(place)) for number, entry_of in drawn])
         pattern = tuple(sorted([(entry[0], order) for entry, order in occurrences.items()]))
         if pattern not in weights:
-            weights[pattern] = _moments(pattern, random, point)
+            weights[pattern] = moments.product(pattern)
             sums[pattern] = 0
         if weights[pattern]:
             size: Any = 1
-            for entries, places in held:
-                size = size * entries[tuple([place[p] for p in places])]
+            for entries, entry_of in held:
+                size = size * entries[entry_of(place)]
             sums[pattern] = sums[pattern] + size
     total: Any = Fraction(0)
     for pattern, weight in weights.items():
@@ -85,18 +86,35 @@ def _sum(
     return total
 
 
-def _moments(
-    pattern: tuple[tuple[int, int], ...], random: list[Tensor], point: Mapping[Any, Any]
-) -> Any:
-    """The product of the moments of distinct entries, each (tensor, how often it occurs)."""
-    weight: Any = Fraction(1)
-    for number, order in pattern:
-        law = random[number].law
-        assert law is not None
-        weight = weight * exact(law.moment(order), point)
-        if weight == 0:
-            break
-    return weight
+def _entry_at(positions: list[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """Which entry of a tensor an assignment of all indices means."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    start = positions[0] if positions else 0
+    return itemgetter(slice(start, start + len(positions)))
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """The moments of the random tensors' entries, as numbers at a point."""
+
+    tensors: list[Tensor]
+    point: Mapping[Any, Any]
+    known: dict[tuple[int, int], Any] = field(default_factory=dict)
+
+    def product(self, pattern: tuple[tuple[int, int], ...]) -> Any:
+        """The product over distinct entries, each (number of its tensor, how often it occurs)."""
+        weight: Any = Fraction(1)
+        for entry in pattern:
+            if entry not in self.known:
+                number, order = entry
+                law = self.tensors[number].law
+                assert law is not None
+                self.known[entry] = exact(law.moment(order), self.point)
+            weight = weight * self.known[entry]
+            if weight == 0:
+                break
+        return weight
 
 
 def _size(index: Index, point: Mapping[Any, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -48,6 +49,14 @@ def _fraction(value: Any) -> Any:
         return Fraction(value)
     number = sp.sympify(value)
     return Fraction(int(number.p), int(number.q)) if number.is_Rational else number
+
+
+def root(number: Fraction) -> Any:
+    """The square root; of a number that is no square it is left as it stands, not factored."""
+    above, below = math.isqrt(number.numerator), math.isqrt(number.denominator)
+    if above**2 == number.numerator and below**2 == number.denominator:
+        return Fraction(above, below)
+    return sp.Pow(sp.sympify(number), sp.S.Half, evaluate=False)
 
 
 def is_zero(value: Any) -> bool:

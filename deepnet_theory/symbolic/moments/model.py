@@ -46,7 +46,8 @@ def in_models(name: str, models: Callable[[], Iterable[Model]]) -> Check:
         seen = False
         for model in models():
             seen = True
-            difference = sp.sympify(step.rhs - step.lhs).subs(model)
+            at = {quantity: sp.sympify(value) for quantity, value in model.items()}
+            difference = sp.sympify(step.rhs - step.lhs).xreplace(at)
             if difference.free_symbols:
                 return False
             if step.relation is Relation.EQUAL:

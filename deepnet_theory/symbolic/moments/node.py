@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from html import escape
 from itertools import product
 from typing import Any
@@ -13,7 +14,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.moments.contraction import Known, expect
 from deepnet_theory.symbolic.moments.enumeration import Entries, enumerate_expectation
-from deepnet_theory.symbolic.moments.exact import exact, is_zero
+from deepnet_theory.symbolic.moments.exact import exact, is_zero, root
 from deepnet_theory.symbolic.moments.polynomial import Index, Polynomial, Tensor, Term
 from deepnet_theory.symbolic.step import Check, Step
 
@@ -105,20 +106,21 @@ def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[Any, int]]:
     """Enough sizes to determine a polynomial in the ranges: degree + 1 for each range.
 
     The expectation is a polynomial in each range. Its degree is at most the number of indices
-    over it that can differ: an index that stands on one centred entry only must share its value
-    with another such index, so those count by half. Two polynomials of that degree that agree
-    at all these sizes are equal.
+    over it that can differ. Every entry of a centred tensor must occur twice, so an index that
+    no other factor of that tensor carries on that axis must share its value with another index:
+    those count by half. Two polynomials of that degree that agree at all these sizes are equal.
     """
     degrees: dict[Any, int] = {}
     for term in polynomial.terms:
-        centred = Counter(
-            index
+        carried = Counter(
+            (index, tensor, axis)
             for tensor, indices in term.factors
             if tensor.law is not None and tensor.law.cumulant(1) == 0
-            for index in indices
+            for axis, index in enumerate(indices)
         )
-        single: Counter[Any] = Counter(i.size for i in term.bound if centred[i] == 1)
-        several: Counter[Any] = Counter(i.size for i in term.bound if centred[i] != 1)
+        alone = {index for (index, _, _), times in carried.items() if times == 1}
+        single: Counter[Any] = Counter(i.size for i in term.bound if i in alone)
+        several: Counter[Any] = Counter(i.size for i in term.bound if i not in alone)
         for size in {i.size for i in term.indices}:
             degree = several[size] + (single[size] + bool(_free_over(term, size))) // 2
             degrees[size] = max(degrees.get(size, 0), degree)
@@ -138,9 +140,11 @@ def is_enumerated(step: Step) -> bool:
     free indices take random values.
     """
     generator = random.Random(step.name)
-    nodes = list((step.lhs - step.rhs).atoms(IndexSum))
+    difference = step.lhs - step.rhs
+    nodes = list(difference.atoms(IndexSum))
     if not nodes:
         return False
+    symbols = step.free_symbols.union(*(n.free_symbols for n in nodes))
     grid = {
         tuple(sorted(sizes.items(), key=lambda item: str(item[0])))
         for node in nodes
@@ -148,22 +152,25 @@ def is_enumerated(step: Step) -> bool:
     }
     widest = {s for sizes in grid for s, _ in sizes}
     for sizes in sorted(grid, key=str):
-        point: dict[Any, Any] = {s: sp.Integer(2) for s in widest} | {
-            s: sp.Integer(v) for s, v in sizes
+        point: dict[Any, Any] = {s: Fraction(2) for s in widest} | {
+            s: Fraction(v) for s, v in sizes
         }
-        if not _holds_at(step, nodes, point, generator):
+        if not _vanishes_at(point, difference, nodes, symbols, generator):
             return False
     return True
 
 
-def _holds_at(
-    step: Step, nodes: list[IndexSum], point: dict[Any, Any], generator: random.Random
+def _vanishes_at(
+    point: dict[Any, Any],
+    difference: Any,
+    nodes: list[IndexSum],
+    symbols: set[Any],
+    generator: random.Random,
 ) -> bool:
     # A symbol for a known invariant of fixed tensors follows from their entries.
     invariants = {k.symbol: k for node in nodes for k in node.known}
-    symbols = step.free_symbols.union(*(n.free_symbols for n in nodes)) - set(invariants)
-    for symbol in sorted(symbols - set(point), key=str):
-        point[symbol] = sp.Rational(generator.randint(1, 30), generator.randint(7, 29))
+    for symbol in sorted(symbols - set(invariants) - set(point), key=str):
+        point[symbol] = Fraction(generator.randint(1, 30), generator.randint(7, 29))
     values: dict[Tensor, Entries] = {}
     for tensor in _fixed(nodes, invariants):
         values[tensor] = random_entries(tensor, point, generator)
@@ -173,11 +180,11 @@ def _holds_at(
     }
     for symbol, item in invariants.items():
         number = enumerate_expectation(item.polynomial, point, values, at)
-        point[symbol] = sp.sqrt(sp.sympify(number)) if item.power == 2 else number
+        point[symbol] = root(number) if item.power == 2 else number
     for node in nodes:
         point[node] = enumerate_expectation(node.polynomial, point, values, at)
     point |= {sp.Symbol(name): value for name, value in at.items()}
-    return is_zero(exact(step.lhs - step.rhs, point))
+    return is_zero(exact(difference, point))
 
 
 def _fixed(nodes: list[IndexSum], invariants: Mapping[Any, Known]) -> list[Tensor]:

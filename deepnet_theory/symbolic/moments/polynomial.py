@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -77,13 +78,13 @@ class Term:
             tuple((names.get(a, a), names.get(b, b)) for a, b in self.deltas),
         )
 
-    @property
+    @cached_property
     def indices(self) -> frozenset[Index]:
         """Every index, summed or free."""
         used = {i for factor in self.factors for i in factor.indices}
         return frozenset(used | {i for pair in self.deltas for i in pair} | self.bound)
 
-    @property
+    @cached_property
     def free(self) -> frozenset[Index]:
         """The indices that are not summed."""
         return self.indices - self.bound
@@ -218,12 +219,12 @@ class Polynomial:
         )  # fmt: skip
         return Polynomial(terms)
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
         """The tensors that occur."""
         return tuple(dict.fromkeys(f.tensor for term in self.terms for f in term.factors))
 
-    @property
+    @cached_property
     def symbols(self) -> set[Any]:
         """The symbols of coefficients and ranges."""
         found: set[Any] = set()
