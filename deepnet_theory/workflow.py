@@ -115,6 +115,68 @@ def verify(
     )
 
 
+RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
+
+
+def rival_rules(derivation: Derivation) -> tuple[Rule, ...]:
+    """What the theory gives SGD, Adam and LAMB on the same network, besides the derived rule.
+
+    Rules that agree are one, under both names; one that agrees with the derived rule is left out.
+    """
+    from deepnet_theory.symbolic.predict import rival_rules as solve
+
+    found: dict[object, Rule] = {}
+    for name, rule in solve(derivation.selection).items():
+        key = (rule.entries, rule.eta)
+        shared = found.get(key)
+        found[key] = replace(rule, name=f"{shared.name}, {name}" if shared else name)
+    own = derivation.rule
+    return tuple(r for key, r in found.items() if key != (own.entries, own.eta))
+
+
+def verify_rivals(
+    derivation: Derivation,
+    depths: str | Iterable[object] | None = None,
+    *,
+    progress: Any = None,
+    **measure: Any,
+) -> tuple[Verification, ...]:
+    """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
+
+    Each is a :func:`verify` of another rule, with at most four seeds of two draws, of the whole
+    output alone and without the premises, which are the derivation's own. Raises what ``verify``
+    raises.
+    """
+    from deepnet_theory.numeric.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.verify import verify as run
+
+    settings = settings_from(measure)
+    fewer = replace(
+        settings,
+        seeds=min(settings.seeds, RIVAL_SEEDS),
+        draws=min(settings.draws, RIVAL_DRAWS),
+    )
+    selection = derivation.selection
+    stack = selection.the_stack
+    wanted = list(parse_depths(default_depths(stack) if depths is None else depths, stack))
+    rules = rival_rules(derivation)
+    found = []
+    for index, rule in enumerate(rules):
+        given = predict(derivation, rule, settings.step)
+        whole = tuple(e for e in given.exponents if e.share == "all")
+        predictions = replace(given, exponents=whole, assumptions=())
+        stage = _stage(progress, index / len(rules), 1 / len(rules), f"rule of {rule.name}, ")
+        found.append(run(selection, rule, predictions, wanted, fewer, progress=stage))
+    return tuple(found)
+
+
+def _stage(progress: Any, start: float, length: float, prefix: str = "") -> Any:
+    """Progress of one stage, told as a share of the whole."""
+    if progress is None:
+        return None
+    return lambda done, total, what: progress(start + length * done / total, 1.0, prefix + what)
+
+
 def settings_from(measure: dict[str, Any]) -> Settings:
     """The laboratory's settings; raises :class:`InputError` for a name it does not know."""
     from deepnet_theory.numeric.settings import Settings
@@ -180,6 +242,9 @@ def _parts(
     return tuple(parts)
 
 
+OWN_SHARE = 0.75  # of the work of a report with rivals, for the progress
+
+
 @dataclass(frozen=True)
 class Report:
     """One self-contained HTML page, and the results that it shows."""
@@ -188,6 +253,7 @@ class Report:
     derivation: Derivation
     verification: Verification
     constants: tuple[Constants, ...]
+    rivals: tuple[Verification, ...] = ()
 
     def save(self, path: str | Path) -> None:
         """Write the page by atomic replacement."""
@@ -202,25 +268,37 @@ def make_report(
     *,
     depth: DepthLike | list[DepthLike] | None = None,
     command: str = "",
+    rivals: bool = True,
     progress: Any = None,
+    watch: Any = None,
     resume: Any = None,
     **measure: Any,
 ) -> Report:
     """Derive → verify → export in one HTML page.
 
     ``depth`` is the depth, or a list of several, at which constants are printed; by default
-    the deepest one measured. ``command`` is shown as the way to make the page again.
+    the deepest one measured. ``command`` is shown as the way to make the page again. The
+    ``rivals``, other optimizers' rules on the same network, are measured beside the rule with
+    fewer draws; the verdict is that of the rule alone.
     """
     from deepnet_theory.report.page import page
 
     stack = derivation.selection.the_stack
     asked = [] if depth is None else depth if isinstance(depth, list) else [depth]
     wanted = [parse_depth(d, stack) for d in asked]  # a bad depth is refused before measuring
-    verification = verify(derivation, depths, progress=progress, resume=resume, **measure)
+    own = OWN_SHARE if rivals else 1.0
+    first, second = _stage(progress, 0, own), _stage(progress, own, 1 - own)
+    verification = verify(derivation, depths, progress=first, watch=watch, resume=resume, **measure)
+    if not verification.points:
+        raise KeyboardInterrupt  # nothing was measured: there is no page to make
+    whole = len(verification.points) == len(verification.measure["depths"])
+    beside: tuple[Verification, ...] = ()
+    if rivals and whole:  # whoever has interrupted the measuring waits for no more of it
+        beside = verify_rivals(derivation, depths, progress=second, **measure)
     wanted = wanted or [dict(verification.points[-1].depth)]
     constants = tuple(export(derivation, at) for at in wanted)
-    html = page(derivation, verification, constants, command=command)
-    return Report(html, derivation, verification, constants)
+    html = page(derivation, verification, constants, beside, command)
+    return Report(html, derivation, verification, constants, beside)
 
 
 T = TypeVar("T")

@@ -113,3 +113,24 @@ def test_a_report_in_python(derivation: dt.Derivation, tmp_path: Path) -> None:
     assert [c.parts[0].layers for c in made.constants] == [50, 100]
     made.save(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
+
+
+def test_rivals_are_the_rules_of_the_others() -> None:
+    from deepnet_theory.workflow import rival_rules, verify_rivals
+
+    names = [r.name for r in rival_rules(dt.derive(optimizer="adam"))]
+    assert names == ["sgd", "lamb"]
+    # rules that agree are measured once; the derived rule is no rival of itself
+    res = dt.derive(optimizer="sgd", placement="res-post-ln")
+    assert [r.name for r in rival_rules(res)] == ["adam, lamb"]
+    assert "adam" not in [
+        r.name for r in rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
+    ]
+    told: list[tuple[float, float]] = []
+    found = verify_rivals(
+        res, [2, 4], progress=lambda done, total, what: told.append((done, total)), **SMALL
+    )
+    assert [v.rule["name"] for v in found] == ["adam, lamb"]
+    assert found[0].select["optimizer"] == "sgd" and found[0].assumptions == ()
+    shares = [done / total for done, total in told]
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(1)

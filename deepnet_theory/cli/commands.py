@@ -92,16 +92,21 @@ def verify(
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
-    from deepnet_theory.report.terminal import live, verification_text
+    from deepnet_theory.report.figure import Y_LABEL
+    from deepnet_theory.report.live import live_table
+    from deepnet_theory.report.outline import title
+    from deepnet_theory.report.terminal import verification_text
 
     derivation = workflow.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
-    with live("verify", talk.quiet) as progress:
+    named = title(selection) if rule is None else f"your own rule, {title(selection)}"
+    with live_table(f"{Y_LABEL}, {named}", talk.quiet) as (progress, watch):
         result = workflow.verify(
             derivation,
             measure.depths,
             rule=rule,
             progress=progress,
+            watch=watch,
             resume=resume,
             **measure.settings(),
         )
@@ -123,7 +128,7 @@ def check(
     """Check the claims of the literature and compare with the recorded verdicts."""
     chosen("format", format, DEFAULT_TEXT_JSON)
     from deepnet_theory import claims
-    from deepnet_theory.report.terminal import live
+    from deepnet_theory.report.live import live
 
     with live("check", talk.quiet) as progress:
         results = claims.check(tuple(ids or ()), full=full, progress=progress)
@@ -193,7 +198,7 @@ def train(
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
     chosen("format", format, DEFAULT_TEXT_JSON)
-    from deepnet_theory.report.terminal import live
+    from deepnet_theory.report.live import live
     from deepnet_theory.report.training import training_text
     from deepnet_theory.spec.constants import Constants
 
@@ -227,27 +232,36 @@ def report(
         list[str] | None,
         typer.Option("--depth", metavar="N[,M]", help="Print constants at this depth; repeatable."),
     ] = None,
+    rivals: Annotated[
+        bool,
+        typer.Option("--rivals/--no-rivals", help="Other optimizers' rules beside it; measured."),
+    ] = True,
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
     path = output_path(output)
     selection = select.selection()
     from deepnet_theory import workflow
-    from deepnet_theory.report.terminal import live, verification_text
+    from deepnet_theory.report.figure import Y_LABEL
+    from deepnet_theory.report.live import live_table
+    from deepnet_theory.report.outline import title
+    from deepnet_theory.report.terminal import verification_text
 
     derivation = workflow.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     at: list[DepthLike] = [*depth] if depth else []
-    with live("report", talk.quiet) as progress:
+    with live_table(f"{Y_LABEL}, {title(selection)}", talk.quiet) as (progress, watch):
         result = workflow.make_report(
             derivation,
             measure.depths,
             depth=at,
             command=_command_of(sys.argv[1:]),
+            rivals=rivals,
             progress=progress,
+            watch=watch,
             **measure.settings(),
         )
     _save(path, result.html, talk)
-    print(verification_text(result.verification))
+    print(verification_text(result.verification, rivals=result.rivals))
     return result.verification.verdict.exit_code
 
 

@@ -198,7 +198,8 @@ class Measure:
     heads: Annotated[int | None, _whole("H", "Attention heads; 4.")] = None
     tokens: Annotated[int | None, _whole("N", "Tokens a sequence; 32.")] = None
     batch: Annotated[int | None, _whole("N", "Sequences a batch; 1.")] = None
-    seeds: Annotated[int | None, _whole("N", "Independent draws; 8.")] = None
+    seeds: Annotated[int | None, _whole("N", "Independent repetitions; 8.")] = None
+    draws: Annotated[int | None, _whole("N", "Draws a seed is the mean of; 4.")] = None
     ffn_ratio: Annotated[float | None, _real("R", "Hidden width over width; 4.")] = None
     activation: Annotated[
         str | None,

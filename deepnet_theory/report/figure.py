@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,15 @@ def plot(
     first = verification.exponents[0].variable if verification.exponents else "N"
     variable = variable or first
     points = along(verification.points, variable)
-    series = [Series(_rule_name(verification), _marks(points, variable))]
-    series += [
-        Series(_rule_name(r), _marks(along(r.points, variable), variable), own=False)
-        for r in rivals
-    ]
-    return loglog(series, _slopes(verification, variable, points), f"{variable}, layers", Y_LABEL)
+    series = [Series(rule_name(verification), _marks(points, variable))]
+    lines = slopes(verification, variable, with_rivals=not rivals)
+    for index, rival in enumerate(rivals):
+        colour = 1 + index % 2
+        marks = _marks(along(rival.points, variable), variable)
+        series.append(Series(rule_name(rival), marks, own=False, colour=colour))
+        own_line = slopes(rival, variable, with_rivals=False)
+        lines += [replace(line, own=False, colour=colour) for line in own_line]
+    return loglog(series, lines, f"{variable}, layers", Y_LABEL)
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:
@@ -53,29 +57,43 @@ def _marks(points: Sequence[Point], variable: str) -> tuple[Mark, ...]:
     return tuple(Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
-def _rule_name(verification: Verification) -> str:
+def rule_name(verification: Verification) -> str:
+    """Whose rule was measured."""
     return str(verification.rule.get("name", "the rule"))
 
 
-def _slopes(verification: Verification, variable: str, points: Sequence[Point]) -> list[Slope]:
-    """Lines of predicted slope: all through the deepest settled region's first point."""
+def slopes(verification: Verification, variable: str, with_rivals: bool = True) -> list[Slope]:
+    """Lines of predicted slope, all through the first point of the region that was fitted.
+
+    ``with_rivals`` adds the slopes that rules which were not measured would have.
+    """
     exponent = next(
         (e for e in verification.exponents if e.variable == variable and e.share == "all"), None
     )
+    points = along(verification.points, variable)
     if exponent is None or exponent.predicted is None or not points:
         return []
     start = next((p for p in points if p.depth[variable] >= (exponent.fitted_from or 0)), points[0])
+    if not 0 < start.mean < float("inf"):
+        return []
     at = (float(start.depth[variable]), start.mean)
-    own = f"rule of {_rule_name(verification)}:\n{power(exponent.predicted)}"
-    slopes = [Slope(own, exponent.predicted, *at, own=True)]
+    own = f"rule of {rule_name(verification)}:\n{power(exponent.predicted)}"
+    lines = [Slope(own, exponent.predicted, *at, own=True)]
     groups: dict[float, list[str]] = {}
-    for name, value in exponent.rivals:
+    for name, value in exponent.rivals if with_rivals else ():
         if value != exponent.predicted:
             groups.setdefault(value, []).append(name)
     for value, names in sorted(groups.items()):
         shown = ", ".join(names) if len(names) < 3 else f"{names[0]}, {len(names) - 1} more"
-        slopes.append(Slope(f"rule of {shown}:\n{power(value)}", value, *at))
-    return slopes
+        lines.append(Slope(f"rule of {shown}:\n{power(value)}", value, *at))
+    return lines
+
+
+def predicted_words(exponent: float | None, missing: str) -> str:
+    """A predicted exponent with its sign, which 0 has none of."""
+    if exponent is None:
+        return missing
+    return f"{exponent:+.4g}" if exponent else "0"
 
 
 def power(exponent: float) -> str:

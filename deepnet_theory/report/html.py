@@ -107,13 +107,17 @@ def table(
             return ' class="number"'
         return ' class="words"' if column in words else ""
 
+    def cell(column: int, content: str) -> str:
+        # where the page is narrow the row becomes a block, and a number needs its head beside it
+        label = f' data-label="{escape(head[column])}"' if column in numbers else ""
+        return f"<td{attribute(column)}{label}>{content}</td>"
+
     heads = "".join(f"<th{attribute(i)}>{escape(h)}</th>" for i, h in enumerate(head))
     body = "".join(
-        "<tr>" + "".join(f"<td{attribute(i)}>{c}</td>" for i, c in enumerate(row)) + "</tr>\n"
-        for row in rows
+        "<tr>" + "".join(cell(i, c) for i, c in enumerate(row)) + "</tr>\n" for row in rows
     )
-    # a table with sentences is stacked on a narrow page, one of numbers scrolls
-    kind = ' class="stack"' if words else ""
+    # on a narrow page a table of sentences or of many columns is stacked, another scrolls
+    kind = ' class="stack"' if words or len(head) > 4 else ""
     return f'<div class="wide"><table{kind}><tr>{heads}</tr>\n{body}</table></div>'
 
 

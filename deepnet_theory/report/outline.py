@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,11 @@ def setting(derivation: Derivation) -> tuple[tuple[str, str], ...]:
         ("method", selection.method),
     ]
     return tuple(rows)
+
+
+def depth_words(depth: Mapping[str, int]) -> str:
+    """A depth in words: ``N = 8, M = 6``."""
+    return ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
 
 
 def support(derivation: Derivation, step: Step) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.report.figure import plot, power
+from deepnet_theory.report.figure import plot, power, predicted_words, rule_name
 from deepnet_theory.report.html import (
     consequences_html,
     rule_html,
@@ -16,7 +16,7 @@ from deepnet_theory.report.html import (
     table,
     verdict_badge,
 )
-from deepnet_theory.report.outline import conclusion, setting, title
+from deepnet_theory.report.outline import conclusion, depth_words, setting, title
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.constants import Constants
@@ -72,7 +72,7 @@ def _summary(derivation: Derivation, verification: Verification) -> str:
             f"{measured.estimate:+.3f} ({measured.low:+.3f} to {measured.high:+.3f})"
         )
         if measured.predicted is not None:
-            told += f", predicted {measured.predicted:+.3g}"
+            told += f", predicted {predicted_words(measured.predicted, '')}"
         told += "."
     return (
         f"Derivation: {verdict_badge(derivation.verdict.value)}, given its assumptions. "
@@ -108,39 +108,44 @@ def _rule(derivation: Derivation) -> str:
 
 def measurement_html(verification: Verification, rivals: Sequence[Verification] = ()) -> str:
     """The figures, the exponents with their verdicts, and the points."""
-    figures = []
+    measured = " (squares and diamonds, measured too)" if rivals else ""
+    legend = (
+        " Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
+        f"dashed for other optimizers’ rules on the same network{measured}."
+    )
+    figures: list[str] = []
     for variable in dict.fromkeys(e.variable for e in verification.exponents):
         held = "" if len(verification.points[0].depth) == 1 else "; the other depth at its least"
         figures.append(
             f"<figure>{plot(verification, variable, rivals).svg}<figcaption>How far one step moves "
-            f"the output, per token and in units of the learning rate, against {variable}{held}. "
-            "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this "
-            "rule, dashed for other optimizers’ rules on the same network.</figcaption></figure>"
+            f"the output, per token and in units of the learning rate, against {variable}{held}."
+            f"{'' if figures else legend}</figcaption></figure>"
         )
     exponents = table(
-        ["in", "share", "verdict", "measured", "95% interval", "predicted"],
+        ["exponent", "verdict", "measured", "95% interval", "predicted"],
         [
             [
-                escape(e.variable),
-                escape(e.share),
+                escape(f"in {e.variable}, {e.share}"),
                 verdict_badge(e.verdict.value),
                 f"{e.estimate:+.4f}",
                 f"{e.low:+.4f} to {e.high:+.4f}",
-                "–" if e.predicted is None else f"{e.predicted:+.4g}",
+                predicted_words(e.predicted, "–"),
             ]
             for e in verification.exponents
         ],
-        numbers=(3, 4, 5),
+        numbers=(2, 3, 4),
     )
     reasons = "".join(
         f'<p class="because">{escape(e.variable)}, {escape(e.share)}: {escape(_because(e))}.</p>'
         for e in verification.exponents
     )
+    if len(verification.exponents) > 2:
+        reasons = f"<details><summary>Why these verdicts</summary>{reasons}</details>"
     points = table(
         ["depth", "mean", "95% interval", "seeds"],
         [
             [
-                escape(", ".join(f"{symbol} = {n}" for symbol, n in p.depth.items())),
+                escape(depth_words(p.depth)),
                 f"{p.mean:.4g}",
                 f"{p.low:.4g} to {p.high:.4g}",
                 str(p.seeds),
@@ -151,8 +156,42 @@ def measurement_html(verification: Verification, rivals: Sequence[Verification] 
     )
     warnings = "".join(f"<p>Warning: {escape(w)}</p>" for w in verification.warnings)
     return (
-        f"{''.join(figures)}\n{exponents}\n{reasons}{warnings}"
+        f"{''.join(figures)}\n{exponents}\n{reasons}{warnings}{_rivals(rivals)}"
         f"<details><summary>The points</summary>{points}</details>"
+    )
+
+
+def _rivals(rivals: Sequence[Verification]) -> str:
+    if not rivals:
+        return ""
+    rows = [
+        [
+            f"rule of {escape(rule_name(r))}, in {escape(e.variable)}",
+            verdict_badge(e.verdict.value),
+            f"{e.estimate:+.4f}",
+            f"{e.low:+.4f} to {e.high:+.4f}",
+            predicted_words(e.predicted, "–"),
+        ]
+        for r in rivals
+        for e in r.exponents
+        if e.share == "all"
+    ]
+    seeds, draws = (rivals[0].measure.get(key) for key in ("seeds", "draws"))
+    mixed = (
+        '<p class="because">The output sums the shares of two parts: the larger power, which is '
+        "predicted, shows only at depths at which its part dominates.</p>"
+        if len(rivals[0].points[0].depth) > 1
+        else ""
+    )
+    return (
+        "<p>The rules of other optimizers, stepped by this one, are no part of the verdict above; "
+        f"they were measured with {seeds} seeds of {draws} draws:</p>\n"
+        + table(
+            ["exponent", "its prediction", "measured", "95% interval", "predicted"],
+            rows,
+            numbers=(2, 3, 4),
+        )
+        + mixed
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
@@ -19,18 +19,25 @@ _STYLE = """
 .dnt-plot .grid { stroke: #8c959f; opacity: .22; }
 .dnt-plot .own { stroke: #0969da; fill: none; stroke-width: 1.6; }
 .dnt-plot .rival { stroke: #bc4c00; fill: none; stroke-dasharray: 5 4; opacity: .8; }
+.dnt-plot .rival-2 { stroke: #8250df; }
 .dnt-plot .own-label { fill: #0969da; }
 .dnt-plot .rival-label { fill: #bc4c00; }
+.dnt-plot .rival-2-label { fill: #8250df; }
 .dnt-plot .point { fill: #0969da; stroke: none; }
 .dnt-plot .interval { stroke: #0969da; stroke-width: 1.4; }
 .dnt-plot .other { fill: #bc4c00; stroke: none; }
+.dnt-plot .other-2 { fill: #8250df; }
 .dnt-plot .other-interval { stroke: #bc4c00; stroke-width: 1.4; }
+.dnt-plot .other-2-interval { stroke: #8250df; }
+@media (max-width: 34rem) { .dnt-plot { font-size: 13px; } }
 @media (prefers-color-scheme: dark) {
   .dnt-plot text { fill: #9da7b1; }
   .dnt-plot .own { stroke: #58a6ff; } .dnt-plot .own-label { fill: #58a6ff; }
   .dnt-plot .point { fill: #58a6ff; } .dnt-plot .interval { stroke: #58a6ff; }
   .dnt-plot .rival { stroke: #f0883e; } .dnt-plot .rival-label { fill: #f0883e; }
   .dnt-plot .other { fill: #f0883e; } .dnt-plot .other-interval { stroke: #f0883e; }
+  .dnt-plot .rival-2 { stroke: #bc8cff; } .dnt-plot .rival-2-label { fill: #bc8cff; }
+  .dnt-plot .other-2 { fill: #bc8cff; } .dnt-plot .other-2-interval { stroke: #bc8cff; }
 }
 """
 
@@ -47,22 +54,24 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Measured points of one rule."""
+    """Measured points of one rule; ``colour`` 1 or 2 tells rivals apart."""
 
     label: str
     marks: tuple[Mark, ...]
     own: bool = True
+    colour: int = 1
 
 
 @dataclass(frozen=True)
 class Slope:
-    """A line of slope ``exponent`` through the point ``(x, y)``."""
+    """A line of slope ``exponent`` through the point ``(x, y)``, in the colour of its points."""
 
     label: str
     exponent: float
     x: float
     y: float
     own: bool = False
+    colour: int = 1
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ class _Scale:
 
 def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_label: str) -> Plot:
     """The plot; points that are not positive and finite are left out."""
-    series = [Series(s.label, tuple(filter(_drawable, s.marks)), s.own) for s in series]
+    series = [replace(s, marks=tuple(filter(_drawable, s.marks))) for s in series]
     marks = [m for s in series for m in s.marks]
     if not marks:
         return Plot(_document(['<text x="20" y="40">no finite point was measured</text>'], y_label))
@@ -113,7 +122,7 @@ def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_la
     y = _Scale(low, high, HEIGHT - BOTTOM, TOP)
     body = [*_axes(x, y, xs, x_label, y_label)]
     body += [_line(s, x, y, first, last) for s in slopes]
-    for s in series:
+    for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
         body += [_point(m, x, y, s) for m in s.marks]
     body += _labels(slopes, y, last)
     return Plot(_document(body, f"{y_label} against {x_label}"))
@@ -135,20 +144,34 @@ def _document(body: Sequence[str], label: str) -> str:
 
 def _line(slope: Slope, x: _Scale, y: _Scale, first: float, last: float) -> str:
     (y1, y2) = (y(slope.y * (at / slope.x) ** slope.exponent) for at in (first, last))
-    kind = "own" if slope.own else "rival"
+    kind = "own" if slope.own else _coloured("rival", slope.colour)
     return f'<path class="{kind}" d="M{x(first):.1f} {y1:.1f}L{x(last):.1f} {y2:.1f}"/>'
 
 
 def _point(mark: Mark, x: _Scale, y: _Scale, series: Series) -> str:
     at = x(mark.x)
     low = max(mark.low, y.low)
-    point, interval = ("point", "interval") if series.own else ("other", "other-interval")
-    return (
-        f'<path class="{interval}" d="M{at:.1f} {y(low):.1f}V{y(mark.high):.1f}"/>'
-        f'<circle class="{point}" cx="{at:.1f}" cy="{y(mark.mean):.1f}" r="3.4">'
+    middle = y(mark.mean)
+    told = (
         f"<title>{escape(series.label)} at {mark.x:g}: {mark.mean:.4g} "
-        f"({mark.low:.4g} to {mark.high:.4g})</title></circle>"
+        f"({mark.low:.4g} to {mark.high:.4g})</title>"
     )
+    if series.own:
+        interval = "interval"
+        shape = f'<circle class="point" cx="{at:.1f}" cy="{middle:.1f}" r="3.4">{told}</circle>'
+    else:  # told apart without colour too: squares, and diamonds
+        interval = _coloured("other", series.colour, "-interval")
+        turned = f' transform="rotate(45 {at:.1f} {middle:.1f})"' if series.colour > 1 else ""
+        shape = (
+            f'<rect class="{_coloured("other", series.colour)}" x="{at - 2.7:.1f}" '
+            f'y="{middle - 2.7:.1f}" width="5.4" height="5.4"{turned}>{told}</rect>'
+        )
+    return f'<path class="{interval}" d="M{at:.1f} {y(low):.1f}V{y(mark.high):.1f}"/>{shape}'
+
+
+def _coloured(kind: str, colour: int, end: str = "") -> str:
+    """The classes of a rival: its second colour replaces the first."""
+    return f"{kind}{end}" if colour == 1 else f"{kind}{end} {kind}-2{end}"
 
 
 def _labels(slopes: Sequence[Slope], y: _Scale, last: float) -> list[str]:
@@ -162,7 +185,7 @@ def _labels(slopes: Sequence[Slope], y: _Scale, last: float) -> list[str]:
     rest = sum(len(words) for _, _, words in blocks) * LINE_HEIGHT
     for at, slope, words in blocks:
         top = max(free, min(at - LINE_HEIGHT / 2, HEIGHT - BOTTOM - rest))
-        kind = "own-label" if slope.own else "rival-label"
+        kind = "own-label" if slope.own else _coloured("rival", slope.colour, "-label")
         for index, line in enumerate(words):
             lines.append(
                 f'<text class="{kind}" x="{WIDTH - RIGHT + 6}" '
@@ -185,11 +208,11 @@ def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str)
                 f'<text x="{at:.1f}" y="{bottom + 15}" text-anchor="middle">{value:g}</text>'
             )
             free = at + 13
-    for value in _ticks(y.low, y.high):
+    for value in ticks(y.low, y.high):
         at = y(value)
         lines.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
         lines.append(
-            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{_number(value)}</text>'
+            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>'
         )
     middle = (TOP + bottom) / 2
     lines.append(
@@ -203,7 +226,8 @@ def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str)
     return lines
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers, ones, twos and fives, between two ends of a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low < 300 else (1,)
     values = [step * 10.0**decade for decade in decades for step in steps]
@@ -212,7 +236,8 @@ def _ticks(low: float, high: float) -> list[float]:
     return inside[::every]
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """The label of a tick."""
     if 1e-3 <= value < 1e5:
         return f"{value:g}"
     mantissa, exponent = f"{value:.0e}".split("e")

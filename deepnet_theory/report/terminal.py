@@ -1,52 +1,21 @@
-"""What a terminal shows of a measurement: progress while it runs, a table when it is done."""
+"""What a terminal shows of a measurement when it is done: tables, a small plot, the verdict."""
 
 from __future__ import annotations
 
 import math
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deepnet_theory.report.figure import along, power
+from deepnet_theory.report.figure import Y_LABEL, along, power, predicted_words, rule_name, slopes
+from deepnet_theory.report.outline import depth_words
+from deepnet_theory.report.svg import number, ticks
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Verification
 
-Report = Callable[[float, float, str], None]
 WIDTH = 80
-
-
-@contextmanager
-def live(title: str, quiet: bool) -> Iterator[Report | None]:
-    """A progress bar on standard error; None where nobody watches or ``quiet`` is asked for."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    # rich is imported only where there is a terminal to draw on
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn(title),
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        shown = [""]
-
-        def report(done: float, total: float, what: str) -> None:
-            # every new stage is drawn at once, however short it is
-            bar.update(
-                task, completed=done, total=total, description=what, refresh=what != shown[0]
-            )
-            shown[0] = what
-
-        yield report
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -60,10 +29,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def verification_text(verification: Verification, plot: bool | None = None) -> str:
+def verification_text(
+    verification: Verification, plot: bool | None = None, rivals: Sequence[Verification] = ()
+) -> str:
     """Points, exponents and assumptions in at most 80 columns, ending in the verdict.
 
     ``plot`` adds a small log–log plot where plotext is installed; by default on a terminal.
+    ``rivals`` are measurements of other rules on the same network.
     """
     v = verification
     lines = [f"‖ΔF‖/η per token after one step, {_measured_on(v)}", ""]
@@ -71,7 +43,7 @@ def verification_text(verification: Verification, plot: bool | None = None) -> s
         ("depth", "mean", "low", "high", "seeds"),
         [
             (
-                ", ".join(f"{symbol} = {n}" for symbol, n in p.depth.items()),
+                depth_words(p.depth),
                 f"{p.mean:.4g}",
                 f"{p.low:.4g}",
                 f"{p.high:.4g}",
@@ -86,14 +58,16 @@ def verification_text(verification: Verification, plot: bool | None = None) -> s
         lines += _drawn(v)
     lines += ["", "Exponents (95% intervals)"]
     for e in v.exponents:
-        predicted = "no prediction" if e.predicted is None else f"predicted {e.predicted:+.4g}"
+        predicted = predicted_words(e.predicted, "nothing")
         start = "" if e.fitted_from is None else f", from {e.variable} = {e.fitted_from}"
         lines.append(
             f"  in {e.variable}, {e.share}: {e.estimate:+.4f} ({e.low:+.4f} to {e.high:+.4f})"
-            f"{start}; {predicted}: {e.verdict.value}"
+            f"{start}; predicted {predicted}: {e.verdict.value}"
         )
         lines += _indented(e.because)
         lines += _indented(rivals_words(e.rivals))
+    if rivals:
+        lines += ["", "Other optimizers' rules, stepped alike", *_rivals(rivals)]
     if v.assumptions:
         lines += ["", "Assumptions"]
         for a in v.assumptions:
@@ -139,13 +113,51 @@ def _drawn(v: Verification) -> list[str]:
     plotext.plotsize(64, 14)
     plotext.xscale("log")
     plotext.yscale("log")
-    means = [p.mean for p in points]
-    plotext.scatter([p.depth[variable] for p in points], means, marker="o")
+    depths = [p.depth[variable] for p in points]
+    values = [p.mean for p in points]
+    for line in slopes(v, variable, with_rivals=False):
+        ends = [line.y * (n / line.x) ** line.exponent for n in (depths[0], depths[-1])]
+        values += ends
+        plotext.plot([depths[0], depths[-1]], ends, marker="·")
+    plotext.scatter(depths, [p.mean for p in points], marker="o")
     # two octaves at least, so that a flat line looks flat
-    centre = (max(means) * min(means)) ** 0.5
-    ends = min(*means, centre / 2), max(*means, centre * 2)
-    plotext.ylim(*(math.log10(end) for end in ends))  # of a logarithmic axis, in decades
+    centre = (max(values) * min(values)) ** 0.5
+    low, high = min(*values, centre / 2), max(*values, centre * 2)
+    plotext.ylim(math.log10(low), math.log10(high))  # of a logarithmic axis, in decades
+    plotext.yticks(*_labelled(ticks(low, high)))
+    plotext.xticks(*_labelled(_apart(depths)))
     plotext.xlabel(f"{variable}, layers")
-    plotext.title("‖ΔF‖/η per token")
+    plotext.title(f"{Y_LABEL}: o measured, · predicted slope")
     drawn = plotext.uncolorize(plotext.build())
     return ["", *(f"  {line.rstrip()}" for line in drawn.splitlines())]
+
+
+def _labelled(values: Sequence[float]) -> tuple[list[float], list[str]]:
+    return list(values), [number(value) for value in values]
+
+
+def _apart(depths: Sequence[int]) -> list[int]:
+    """The depths whose labels do not run into each other on a logarithmic axis."""
+    shown: list[int] = []
+    for n in depths:
+        if not shown or math.log(n / shown[-1]) > 0.12 * math.log(depths[-1] / depths[0]):
+            shown.append(n)
+    return shown
+
+
+def _rivals(rivals: Sequence[Verification]) -> list[str]:
+    rows = [
+        (
+            f"rule of {rule_name(r)}",
+            e.variable,
+            f"{e.estimate:+.3f}",
+            f"{e.low:+.3f} to {e.high:+.3f}",
+            predicted_words(e.predicted, "none"),
+            e.verdict.value,
+        )
+        for r in rivals
+        for e in r.exponents
+        if e.share == "all"
+    ]
+    head = ("rival", "in", "measured", "95% interval", "predicted", "verdict")
+    return table(head, rows)

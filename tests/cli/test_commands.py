@@ -167,15 +167,19 @@ def test_completion_script(process: Cli) -> None:
     assert outcome.out.split() == ["export"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_progress_on_a_terminal_only() -> None:
+SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
+
+
+def on_a_terminal(*words: str, **environment: str) -> tuple[int, str, str]:
+    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
     import os
     import pty
 
-    command = [sys.executable, "-m", "deepnet_theory", "verify", "--optimizer", "lamb", "--depths",
-               "2,4", "--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4"]  # fmt: skip
     ours, theirs = pty.openpty()
-    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+    done = subprocess.Popen(
+        [sys.executable, "-m", "deepnet_theory", *words], stdout=subprocess.PIPE, stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
+    )  # fmt: skip
     os.close(theirs)
     shown = b""
     while True:
@@ -188,8 +192,58 @@ def test_progress_on_a_terminal_only() -> None:
         shown += piece
     assert done.stdout is not None
     out = done.stdout.read()
-    assert done.wait() in (0, 1, 3)
-    assert b"model update at depth 4" in shown and b"%" in shown
-    assert b"\x1b" not in out and b"model update at depth" not in out
-    piped = subprocess.run(command, capture_output=True, check=False)
-    assert piped.stderr == b""
+    return done.wait(), out.decode(), shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_verify_shows_a_live_table_on_a_terminal() -> None:
+    words = ("verify", "--optimizer", "lamb", "--depths", "2,4,8", *SMALL)
+    code, out, shown = on_a_terminal(*words)
+    assert code in (0, 1, 3)
+    assert "\x1b" not in out and "model update at depth" not in out
+    # the points appear one after the other, while the next one is measured
+    first, second, third = (shown.index(f"N = {n} ") for n in (2, 4, 8))
+    assert first < second < third and first < shown.index("model update at depth 8")
+    assert "95% interval" in shown and "%" in shown and "under lamb" in shown
+    # what is on the screen in the end is the table, not the frames above one another
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    means = [line.split()[3] for line in plain.splitlines() if line.strip().startswith("N = 8 ")]
+    assert means and f"  {means[0]}  " in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_no_color_and_quiet_on_a_terminal() -> None:
+    words = ("verify", "--optimizer", "lamb", "--depths", "2,4", *SMALL)
+    _, _, coloured = on_a_terminal(*words)
+    _, _, plain = on_a_terminal(*words, NO_COLOR="1")
+    colour = r"\x1b\[[0-9;]*m"
+    assert re.search(colour, coloured) and not re.search(colour, plain)
+    assert "N = 4 " in plain
+    _, out, quiet = on_a_terminal(*words, "--quiet")
+    assert quiet == "" and "N = 4 " in out
+
+
+def test_no_progress_through_a_pipe(process: Cli) -> None:
+    outcome = process("verify", "--optimizer", "lamb", "--depths", "2,4", *SMALL)
+    assert outcome.err == ""
+
+
+def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
+    words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "-o")
+    with_rivals = cli(*words, str(tmp_path / "a.html"))
+    alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")
+    assert with_rivals.code == alone.code  # the verdict is that of the rule itself
+    rows = re.findall(r"^ *rule of (\w+) +N +([+-][\d.]+)", with_rivals.out, re.M)
+    assert [name for name, _ in rows] == ["sgd", "lamb"]
+    assert all(float(estimate) > 0.25 for _, estimate in rows)  # predicted +1/2: seen to grow
+    assert "rule of" not in alone.out
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html")]
+    assert [page.count('<rect class="other') for page in pages] == [2 * 3, 0]
+    assert "no part of the verdict" in pages[0] and "no part of the verdict" not in pages[1]
+
+
+def test_draws_are_an_option(cli: Cli) -> None:
+    outcome = cli("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL, "--draws", "1",
+                  "--format", "json")  # fmt: skip
+    assert json.loads(outcome.out)["measure"]["draws"] == 1
+    assert cli("verify", "--optimizer", "adam", "--depths", "2,4", "--draws", "0").code == 2

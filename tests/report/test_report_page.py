@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.report.figure import along, plot, power
+from deepnet_theory.report.live import live
 from deepnet_theory.report.page import page
 from deepnet_theory.report.svg import Mark, Series, Slope, loglog
-from deepnet_theory.report.terminal import live, verification_text
+from deepnet_theory.report.terminal import verification_text
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
@@ -129,6 +130,40 @@ def test_depths_that_grow_together_are_all_shown() -> None:
     points = [Point({"N": n, "M": n}, 1.0, 0.9, 1.1, 2) for n in (16, 8, 4)]
     assert [p.depth["N"] for p in along(points, "N")] == [4, 8, 16]
     assert along([], "N") == []
+
+
+def test_rivals_have_their_own_points_and_lines(verification: Verification) -> None:
+    from dataclasses import replace
+
+    rivals = []
+    for name, power_ in (("sgd", 0.5), ("adam", -0.5)):
+        points = tuple(
+            replace(p, mean=20 * (p.depth["N"] / 8) ** power_, low=1.0, high=90.0)
+            for p in verification.points
+        )
+        exponent = replace(verification.exponents[0], estimate=power_, predicted=power_, rivals=())
+        rivals.append(
+            replace(verification, rule={"name": name}, points=points, exponents=(exponent,))
+        )
+    svg = plot(verification, rivals=tuple(rivals)).svg
+    root = ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(root.findall(f"{space}circle")) == 5 and len(root.findall(f"{space}rect")) == 10
+    lines = [p.get("class") for p in root.findall(f"{space}path")]
+    # the predicted slopes are those of what was measured, each through its own points
+    assert [k for k in lines if k in ("own", "rival", "rival rival-2")] == [
+        "own", "rival", "rival rival-2"
+    ]  # fmt: skip
+    for rect, line in (("other", "rival"), ("other other-2", "rival rival-2")):
+        mark = next(r for r in root.findall(f"{space}rect")
+                    if r.get("class") == rect and " at 8:" in "".join(r.itertext()))  # fmt: skip
+        at = float(mark.get("x", "")) + 2.7, float(mark.get("y", "")) + 2.7
+        (path,) = [p for p in root.findall(f"{space}path") if p.get("class") == line]
+        x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", path.get("d", "")))
+        assert at[1] == pytest.approx(y1 + (y2 - y1) * (at[0] - x1) / (x2 - x1), abs=0.3)
+    told = verification_text(verification, plot=False, rivals=rivals)
+    assert "rule of sgd    N    +0.500" in told and max(map(len, told.splitlines())) <= 80
+    assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
 
 
 def test_slopes_in_words() -> None:
