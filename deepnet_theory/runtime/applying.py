@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from deepnet_theory.runtime.building import check
-from deepnet_theory.runtime.recognising import Recognised, recognise
-from deepnet_theory.spec.constants import Constants
+from deepnet_theory.runtime.recognising import Layer, Recognised, recognise
+from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.sublayer import sublayer
 
@@ -54,7 +54,8 @@ def apply_(
     matrix is drawn anew with Xavier's law at gain β (value, output, feed-forward) or 1 (query,
     key); packed matrices block by block, each with its own fans; biases become 0. Embeddings,
     heads and norms are left alone. ``initialise=False`` sets α only, for a model whose
-    trained weights are to be loaded.
+    trained weights are to be loaded. A lone encoder or decoder takes its own part of an
+    encoder–decoder's constants.
 
     Idempotent: a model that has the same constants is left as it is, weights included. Raises
     :class:`Refusal`, having changed nothing, for a model that is not recognised or that does
@@ -62,13 +63,13 @@ def apply_(
     """
     check(constants)
     found = recognise(model)
-    _fit(found, constants)
+    parts = _fit(found, constants)
     mark = (constants.to_json(), initialise)
     layers_found = [layer.module for layers in found.parts for layer in layers]
     if all(getattr(m, _MARK, None) in (mark, (mark[0], True)) for m in layers_found):
         return Applied(())
     changes: list[Change] = []
-    for part, layers in zip(constants.parts, found.parts, strict=True):
+    for part, layers in zip(parts, found.parts, strict=True):
         alphas = tuple(s.alpha for s in part.sublayers)
         for index, layer in enumerate(layers):
             for s, own in zip(part.sublayers, layer.sublayers, strict=True):
@@ -99,26 +100,35 @@ def apply_(
     return Applied(tuple(changes))
 
 
-def _fit(found: Recognised, c: Constants) -> None:
-    """Raise :class:`Refusal` where the model and the constants are of different shapes."""
+def _fit(found: Recognised, c: Constants) -> tuple[PartConstants, ...]:
+    """The model's parts among the constants'; :class:`Refusal` where they do not fit."""
     if found.placement != c.placement:
         raise Refusal(f"the model is {found.placement}, the constants are for {c.placement}")
     if c.norm != "layer":
         raise Refusal(f"the model has LayerNorm, the constants are for the norm {c.norm!r}")
     if c.architecture.residual_gain is not None:
         raise Refusal("the constants ask for residual gains, which this model has none of")
-    if len(found.parts) != len(c.parts):
+    parts = c.parts
+    if len(found.parts) < len(parts):  # one half of an encoder–decoder on its own
+        parts = tuple(
+            p for p in parts if _kinds(found.parts[0][0]) == [s.kind for s in p.sublayers]
+        )
+    if len(found.parts) != len(parts):
         raise Refusal(f"the model has {len(found.parts)} part(s), the constants {len(c.parts)}")
-    for part, layers in zip(c.parts, found.parts, strict=True):
+    for part, layers in zip(parts, found.parts, strict=True):
         if len(layers) != part.layers:
             raise Refusal(
                 f"the model's {part.name} has {len(layers)} layers, the constants {part.layers}"
             )
-        kinds = [s.kind for s in part.sublayers]
+        wanted = [s.kind for s in part.sublayers]
         for layer in layers:
-            own = [s.kind for s in layer.sublayers]
-            if own != kinds:
+            if _kinds(layer) != wanted:
                 raise Refusal(
-                    f"a layer of the model's {part.name} is {', '.join(own)}, "
-                    f"the constants are for {', '.join(kinds)}"
+                    f"a layer of the model's {part.name} is {', '.join(_kinds(layer))}, "
+                    f"the constants are for {', '.join(wanted)}"
                 )
+    return parts
+
+
+def _kinds(layer: Layer) -> list[str]:
+    return [s.kind for s in layer.sublayers]

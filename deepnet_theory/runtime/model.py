@@ -218,20 +218,24 @@ class Model(nn.Module):
         steps: int,
         memory: Tensor | None = None,
         *,
+        memory_padding: Tensor | None = None,
         temperature: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Continue (batch, tokens) by ``steps`` tokens, greedily at temperature 0.
 
-        Every token is computed once: keys and values are kept in a cache.
+        Every token is computed once: keys and values are kept in a cache. ``memory`` and its
+        padding are those of the forward pass.
         """
         if not self.constants.parts[-1].causal:
             raise InputError("only a causal decoder generates")
         cache = Cache()
-        encoded = self.encode(None if memory is None else self.embed(memory))
+        source = None if memory is None else self.embed(memory)
+        encoded = self.encode(source, padding=memory_padding)
         new = tokens
         for _ in range(steps):
-            x = self.decode(self.embed(new, cache.length), encoded, cache=cache)
+            x = self.embed(new, cache.length)
+            x = self.decode(x, encoded, memory_padding=memory_padding, cache=cache)
             logits = self.head(x)[..., -1, :]  # (batch, vocab)
             if temperature > 0:
                 p = (logits / temperature).softmax(-1)

@@ -83,8 +83,8 @@ class Text:
         # cycles of ten pieces, of which the last is held out and has room for some windows
         self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self._span)))
         self.piece = len(text) // (10 * self.cycles)
-        cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, 10 * self.piece)
-        self.train, self.held_out = cycles.split([9 * self.piece, self.piece], dim=1)
+        cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
+        self.train, self.held_out = cycles[:, : -self.piece], cycles[:, -self.piece :]
         # no model that ignores its input has a mean loss below the entropy of what it is tried on
         self.baseline = min(entropy(self.train), entropy(self.held_out))
 

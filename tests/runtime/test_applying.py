@@ -80,6 +80,29 @@ def test_an_applied_encoder_decoder_is_the_built_one(constants, placement):
     torch.testing.assert_close(ours.body(target, source), theirs, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+def test_a_lone_half_takes_its_own_part_of_the_constants(constants, placement):
+    c = constants("encoder-decoder", placement, width=D)
+    first = placement == "pre-ln"
+    options = {"batch_first": True, "norm_first": first, "dtype": F64}
+    final = nn.LayerNorm(D, dtype=F64) if first else None
+    decoder = nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(D, 4, 4 * D, 0.0, **options), 3, final
+    )
+    assert apply_(decoder, c).changes and apply_(decoder, c).changes == ()
+    part = build(c, dtype=F64).parts["decoder"]
+    part.load_state_dict(from_torch(decoder.state_dict()))
+    x, memory = torch.randn(2, 6, D, dtype=F64), torch.randn(2, 9, D, dtype=F64)
+    mask = nn.Transformer.generate_square_subsequent_mask(6, dtype=F64)
+    theirs = decoder(x, memory, tgt_mask=mask, tgt_is_causal=True)
+    torch.testing.assert_close(part(x, memory), theirs, rtol=0, atol=1e-10)
+    half = encoder(first=first)
+    apply_(half, c)
+    ours = build(c, dtype=F64).parts["encoder"]
+    ours.load_state_dict(from_torch(half.state_dict()))
+    torch.testing.assert_close(ours(x), half(x), rtol=0, atol=1e-10)
+
+
 def test_packed_matrices_are_drawn_block_by_block(constants):
     c = constants(width=D, beta=0.25)
     model = encoder()

@@ -155,6 +155,58 @@ def test_generation_with_the_cache_is_generation_without(constants, stack, kv_he
     assert sampled.shape == (2, 10)
 
 
+def test_generation_does_not_see_padding_of_the_source(constants):
+    model = build(constants("encoder-decoder"), dtype=F64)
+    tokens = torch.randint(50, (2, 3))
+    source = torch.randint(50, (2, 7))
+    padding = torch.zeros(2, 7, dtype=torch.bool)
+    padding[1, 4:] = True
+    logits = model(tokens, source, memory_padding=padding)
+    short = model(tokens[1:], source[1:, :4])  # the same sentence without its padding
+    torch.testing.assert_close(logits[1:], short, rtol=0, atol=1e-12)
+    together = model.generate(tokens, 8, source, memory_padding=padding)
+    assert torch.equal(together[1:], model.generate(tokens[1:], 8, source[1:, :4]))
+    # planted error: with its padding in sight the scores are others
+    assert not torch.allclose(model(tokens, source)[1:], short, atol=1e-6)
+
+
+def test_a_sentence_of_padding_alone_harms_nobody(constants):
+    model = build(constants("encoder-decoder"), dtype=F64)
+    tokens = torch.randint(50, (2, 5))
+    padding = torch.tensor([[False] * 5, [True] * 5])
+    logits = model(tokens, tokens, padding=padding, memory_padding=padding)
+    torch.testing.assert_close(logits[:1], model(tokens[:1], tokens[:1]), rtol=0, atol=1e-12)
+    logits[0].sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_grouped_heads_are_heads_that_share_their_keys_and_values(constants, stack, kv_heads):
+    grouped = build(constants(stack, kv_heads=kv_heads), dtype=F64)
+    full = build(constants(stack), dtype=F64)
+
+    def repeated(tensor):  # each head of 4 rows, once for every query head that reads it
+        heads = tensor.reshape(kv_heads, 4, *tensor.shape[1:])
+        return heads.repeat_interleave(4 // kv_heads, 0).reshape(16, *tensor.shape[1:])
+
+    state = grouped.state_dict()
+    for name, tensor in state.items():
+        if ".key." in name or ".value." in name:
+            state[name] = repeated(tensor)
+    full.load_state_dict(state)
+    tokens = torch.randint(50, (2, 7))
+    memory = sources(stack, tokens)
+    logits = grouped(tokens, memory)
+    torch.testing.assert_close(logits, full(tokens, memory), rtol=0, atol=1e-10)
+    if kv_heads == 2:  # planted error: the groups dealt out in turn and not in blocks
+        for name, tensor in grouped.state_dict().items():
+            if ".key." in name or ".value." in name:
+                state[name] = tensor.repeat(2, *(1 for _ in tensor.shape[1:]))
+        full.load_state_dict(state)
+        assert not torch.allclose(logits, full(tokens, memory), atol=1e-6)
+
+
 def test_an_encoder_does_not_generate(constants):
     with pytest.raises(InputError, match="causal"):
         build(constants()).generate(torch.zeros(1, 1, dtype=torch.long), 1)
@@ -192,6 +244,21 @@ def test_dropout_acts_in_training_only(constants):
     assert not torch.equal(model(tokens), model(tokens))
     model.eval()
     assert torch.equal(model(tokens), model(tokens))
+
+
+def test_dropout_is_where_the_usual_encoder_layer_has_it(constants):
+    """On what each branch adds, and between the matrices of the feed-forward; never on x."""
+    model = build(constants(dropout=0.3), dtype=F64)
+    layer = model.parts["encoder"].layers[0]
+    attention, feed_forward = layer
+    x = torch.randn(2, 5, 16, dtype=F64)
+    torch.manual_seed(0)
+    ours = layer(x)
+    torch.manual_seed(0)
+    alpha, drop, ffn = attention.alpha, nn.Dropout(0.3), feed_forward.branch
+    y = attention.norms[0](drop(attention.branch(x)) + alpha * x)
+    z = drop(ffn.fc2(drop(ffn.fc1(y).relu())))
+    torch.testing.assert_close(feed_forward.norms[0](z + alpha * y), ours, rtol=0, atol=1e-12)
 
 
 def test_residual_gains_of_zero_leave_the_identity(constants):
