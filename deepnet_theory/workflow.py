@@ -87,6 +87,7 @@ def verify(
     progress: Any = None,
     watch: Any = None,
     resume: Any = None,
+    processes: int | None = 1,
     **measure: Any,
 ) -> Verification:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -94,7 +95,8 @@ def verify(
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``measure`` are the fields of
     :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …).
     ``rule`` replaces the derived rule; ``watch`` receives each depth's point as it is
-    measured. Raises :class:`InputError` for bad settings.
+    measured; ``processes`` share the work (None: one a core, where the work is long). Raises
+    :class:`InputError` for bad settings.
     """
     from deepnet_theory.numeric.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
@@ -112,6 +114,7 @@ def verify(
         progress=progress,
         watch=watch,
         resume=resume,
+        processes=processes,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -86,14 +86,47 @@ def measure_model_update(
     ``chosen`` restricts the step to some of the parameters: a share of ΔF.
     """
 
-    def step(eta: float, draw: int = 0) -> ModelUpdate:
-        trial = Trial(selection, rule, depth, settings, draw=draw, twin=draw == 0)
-        return _step(trial, eta, chosen)
+    def step(eta: float) -> ModelUpdate:
+        return measure_draw(selection, rule, depth, settings, eta, 0, chosen)
 
     first = find_linear_step(step, eta)
-    if draws == 1 or first.finding or not first.relative_change:
-        return first
-    return _average([first, *(step(first.eta, draw) for draw in range(1, draws))])
+    return average_draws(
+        [first]
+        + [
+            measure_draw(selection, rule, depth, settings, first.eta, draw, chosen)
+            for draw in further_draws(first, draws)
+        ]
+    )
+
+
+def measure_draw(
+    selection: Selection,
+    rule: Rule,
+    depth: Depth,
+    settings: Settings,
+    eta: float,
+    draw: int,
+    chosen: Chosen | None = None,
+) -> ModelUpdate:
+    """One draw of data and weights stepped with ``eta``; the first draw has the twin."""
+    trial = Trial(selection, rule, depth, settings, draw=draw, twin=draw == 0)
+    return _step(trial, eta, chosen)
+
+
+def further_draws(first: ModelUpdate, draws: int) -> range:
+    """The draws that are left after the first one: none where nothing moved, or all broke."""
+    return range(1, 1 if first.finding or not first.relative_change else draws)
+
+
+def average_draws(drawn: Sequence[ModelUpdate]) -> ModelUpdate:
+    """One model update of several draws: the mean of values; the first draw had the twin."""
+    if len(drawn) == 1:
+        return drawn[0]
+    return replace(
+        drawn[0],
+        values=tuple(fmean(one) for one in zip(*(u.values for u in drawn), strict=True)),
+        finding=next((u.finding for u in drawn if u.finding), ""),
+    )
 
 
 def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelUpdate:
@@ -123,17 +156,33 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
     return found
 
 
+def next_eta(depth: Depth, measured: Iterable[ModelUpdate]) -> float:
+    """The learning rate that should change the output by the part aimed at, by the trend.
+
+    ‖ΔF‖/η is extrapolated in the number of layers from the two depths below; ``FIRST_ETA``
+    where nothing is known yet.
+    """
+    layers = sum(depth.values())
+    known = sorted(
+        (sum(u.depth.values()), u.relative_change / u.eta)
+        for u in measured
+        if 0 < u.relative_change < math.inf and sum(u.depth.values()) < layers
+    )
+    if not known:
+        return FIRST_ETA
+    nearest, response = known[-1]
+    if len(known) > 1 and known[-2][0] < nearest:
+        before, smaller = known[-2]
+        growth = response / smaller
+        # no faster than the cube of the depth, whatever two points say
+        limit = (nearest / before) ** 3
+        growth = min(max(growth, 1 / limit), limit)
+        response *= growth ** (math.log(layers / nearest) / math.log(nearest / before))
+    return RELATIVE_CHANGE / response
+
+
 def _power_of_two(eta: float) -> float:
     return float(2.0 ** round(math.log2(eta)))
-
-
-def _average(drawn: list[ModelUpdate]) -> ModelUpdate:
-    """One model update of several draws: the mean of values; the first draw had the twin."""
-    return replace(
-        drawn[0],
-        values=tuple(fmean(one) for one in zip(*(u.values for u in drawn), strict=True)),
-        finding=next((u.finding for u in drawn if u.finding), ""),
-    )
 
 
 def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:

@@ -9,9 +9,8 @@ import numpy as np
 from scipy.special import betaincinv
 
 from deepnet_theory.numeric.depths import Depth
-from deepnet_theory.numeric.model_update import FIRST_ETA, measure_model_update
+from deepnet_theory.numeric.model_update import ModelUpdate, measure_model_update, next_eta
 from deepnet_theory.numeric.progress import Progress, silent
-from deepnet_theory.numeric.record import Record
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.statistics import Interval, fit_exponent, judge
 from deepnet_theory.numeric.threads import fitting_threads
@@ -66,7 +65,7 @@ def measure_power(
         together = replace(
             settings, seeds=count * settings.seeds, seed=settings.seed + len(verdicts)
         )
-        record = Record()
+        updates: list[ModelUpdate] = []
         columns = []
         with fitting_threads(together):
             for depth in depths:
@@ -75,10 +74,10 @@ def measure_power(
                     rule,
                     depth,
                     together,
-                    eta=record.next_eta(depth) or FIRST_ETA,
+                    eta=next_eta(depth, updates),
                     draws=settings.draws,
                 )
-                record.updates[str(depth)] = update
+                updates.append(update)
                 columns.append(update.values)
         values = np.array(columns).T.reshape(count, settings.seeds, len(depths))
         for one in values:

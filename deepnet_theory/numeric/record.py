@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deepnet_theory.numeric.depths import Depth, depth_key
-from deepnet_theory.numeric.model_update import RELATIVE_CHANGE, ModelUpdate
+from deepnet_theory.numeric.depths import depth_key
+from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.constants import read_text
 from deepnet_theory.spec.errors import InputError
@@ -39,31 +39,6 @@ class Record:
     samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     references: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def next_eta(self, depth: Depth) -> float | None:
-        """The learning rate that should change the output by the part aimed at, by the trend.
-
-        ‖ΔF‖/η is extrapolated in the number of layers from the two depths below; None where
-        nothing is known yet.
-        """
-        layers = sum(depth.values())
-        known = sorted(
-            (sum(u.depth.values()), u.relative_change / u.eta)
-            for u in self.updates.values()
-            if 0 < u.relative_change < math.inf and sum(u.depth.values()) < layers
-        )
-        if not known:
-            return None
-        nearest, response = known[-1]
-        if len(known) > 1 and known[-2][0] < nearest:
-            before, smaller = known[-2]
-            growth = response / smaller
-            # no faster than the cube of the depth, whatever two points say
-            limit = (nearest / before) ** 3
-            growth = min(max(growth, 1 / limit), limit)
-            exponent = _log_ratio(layers, nearest) / _log_ratio(nearest, before)
-            response *= growth**exponent
-        return RELATIVE_CHANGE / response
-
     def checks(self) -> dict[str, Any]:
         """The record as plain data, within a verification's ``checks``."""
         return {
@@ -71,11 +46,6 @@ class Record:
             "reference": list(self.references.values()),
             "samples": self.samples,
         }
-
-
-def _log_ratio(a: float, b: float) -> float:
-
-    return math.log(a / b)
 
 
 def resume_record(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,20 +17,17 @@ from deepnet_theory.numeric.criteria import judge_assumption
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.measurement import measurement
 from deepnet_theory.numeric.model_update import (
-    FIRST_ETA,
     LINEAR,
     ModelUpdate,
-    measure_model_update,
 )
-from deepnet_theory.numeric.probe import Probe
 from deepnet_theory.numeric.progress import Progress, Watch, silent
 from deepnet_theory.numeric.record import Record, resume_record, rule_to_dict
-from deepnet_theory.numeric.reference import compare_with_real_step
+from deepnet_theory.numeric.schedule import Schedule, share_key
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.stack import constants_for
 from deepnet_theory.numeric.statistics import Array, fit_exponent, judge, still_arriving, t_interval
-from deepnet_theory.numeric.threads import fitting_threads
-from deepnet_theory.runtime import Description
+from deepnet_theory.numeric.threads import fitting_processes, fitting_threads
+from deepnet_theory.numeric.workers import Job, Workers
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.prediction import Prediction, Predictions
@@ -52,6 +49,7 @@ def verify(
     progress: Progress | None = None,
     watch: Watch | None = None,
     resume: Verification | str | Path | None = None,
+    processes: int | None = 1,
 ) -> Verification:
     r"""Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
@@ -59,7 +57,8 @@ def verify(
     tolerance, the rivals excluded and steps that are linear. Each assumption of
     ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt
     (Ctrl-C) ends the measuring and gives the partial result, which ``resume`` takes up again,
-    as does its file.
+    as does its file. ``processes`` share the work where the device is the CPU (None: one a
+    core, where the work is long); the result is the same whatever their number.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
     of them, or ``resume`` belongs to another measurement.
@@ -75,9 +74,16 @@ def verify(
             measurement(assumption.measurement)  # an unknown one is refused likewise
     record = resume_record(resume, selection, rule, settings)
     warnings = list(predictions.warnings)
-    with fitting_threads(settings) as threads:
+    count = fitting_processes(processes, wanted, settings)
+    names = [a.measurement for a in predictions.assumptions if a.measurement is not None]
+    shares = [p.prediction.share for p in plans if p.prediction.share != ALL]
+    schedule = Schedule(
+        selection, rule, settings, record, names, shares,
+        lambda update: None if watch is None else watch(_point(update)),
+    )  # fmt: skip
+    with fitting_threads(settings, count) as threads:
         try:
-            _measure(selection, rule, predictions, plans, wanted, settings, progress, watch, record)
+            _measure(schedule, wanted, progress, count)
         except KeyboardInterrupt:
             done = len(_measured(record, wanted))
             warnings.append(
@@ -121,7 +127,7 @@ class Plan:
     @property
     def key(self) -> str:
         """The name of the share's samples."""
-        return f"share {self.prediction.share}"
+        return share_key(self.prediction.share)
 
     def groups(self, depths: Sequence[Depth]) -> list[object]:
         """The depths that are held fixed, for each point."""
@@ -177,62 +183,37 @@ def _sum_of(first: Prediction, given: Sequence[Prediction]) -> Prediction:
 
 
 def _measure(
-    selection: Selection,
-    rule: Rule,
-    predictions: Predictions,
-    plans: Sequence[Plan],
+    schedule: Schedule,
     depths: Sequence[Depth],
-    settings: Settings,
     progress: Progress | None,
-    watch: Watch | None,
-    record: Record,
+    processes: int,
 ) -> None:
-    """Fill ``record`` with what is still missing from it, depth by depth."""
+    """Do what the schedule still misses at these depths."""
     report = silent if progress is None else progress
-    layers = [sum(d.values()) for d in depths]
-    keys = [a.measurement for a in predictions.assumptions if a.measurement is not None]
-    stages = 2 if keys else 1
-    total = float(sum(layers) * stages + layers[0] + layers[-1])
-    done = 0.0
+    layers = [sum(depth.values()) for depth in depths]
+    total, done = float(sum(layers) * schedule.stages + layers[0] + layers[-1]), 0.0
+
+    def before(job: Job) -> None:
+        report(done, total, job.what)
+
+    def after(job: Job) -> None:
+        nonlocal done
+        done += job.cost
+        if processes > 1:
+            report(done, total, job.what)
+
     report(done, total, "starting")
-    for depth, cost in zip(depths, layers, strict=True):
-        key = depth_key(depth)
-        report(done, total, f"model update at depth {key}")
-        if key not in record.updates:
-            eta = record.next_eta(depth) or FIRST_ETA
-            record.updates[key] = measure_model_update(
-                selection, rule, depth, settings, eta=eta, draws=settings.draws
-            )
-        if watch is not None:
-            watch(_point(record.updates[key]))
-        probe = Probe(selection, rule, depth, settings, record.updates[key])
-        for plan in plans:
-            share = plan.prediction.share
-            if share != ALL and key not in record.samples.setdefault(plan.key, {}):
-                record.samples[plan.key][key] = probe.share(
-                    share_of(share), settings.draws
-                ).tolist()
-        done += cost
-        if keys:
-            report(done, total, f"assumptions at depth {key}")
-            for name in dict.fromkeys(keys):
-                samples = record.samples.setdefault(name, {})
-                if key not in samples:
-                    samples[key] = measurement(name).of(probe).tolist()
+    with Workers(processes, before, after) as workers:
+        for depth, cost in zip(depths, layers, strict=True):
+            report(done, total, f"model update at depth {depth_key(depth)}")
+            schedule.first_draw(depth)
             done += cost
-    for depth, cost in ((depths[0], layers[0]), (depths[-1], layers[-1])):
-        key = depth_key(depth)
-        report(done, total, f"the real optimizer at depth {key}")
-        if key not in record.references:
-            eta = record.updates[key].eta
-            record.references[key] = compare_with_real_step(selection, rule, depth, settings, eta)
-        done += cost
+            for job in schedule.further(depth):
+                workers.do(job)
+        for depth in (depths[0], depths[-1]):
+            for job in schedule.reference(depth):
+                workers.do(job)
     report(total, total, "done")
-
-
-def share_of(share: str) -> Callable[[Description], bool]:
-    """The parameters of a share: a part's, a matrix's by its name, or a role's."""
-    return lambda d: share in (d.part, d.name, d.role.value)
 
 
 def _measured(record: Record, depths: Sequence[Depth]) -> list[Depth]:

@@ -139,6 +139,44 @@ def test_resume_takes_up_what_is_there_and_measures_the_rest(adam):
     assert tuple(points) == deeper.points
 
 
+def test_processes_change_nothing_in_the_result(adam):
+    asked = predictions("adam", "adam", [assumptions()["near-identity"]])
+    alone = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    seen, points = [], []
+    shared = verify(
+        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, processes=2,
+        progress=lambda done, total, what: seen.append(done / total), watch=points.append,
+    )  # fmt: skip
+    assert shared.points == alone.points
+    assert shared.exponents == alone.exponents
+    assert shared.assumptions == alone.assumptions
+    assert shared.checks["reference"] == alone.checks["reference"]
+    assert sorted(shared.checks["samples"]) == sorted(alone.checks["samples"])
+    assert sorted(points, key=lambda p: p.depth["N"]) == list(alone.points)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+
+
+def test_an_interrupt_ends_the_other_processes_and_keeps_what_came(adam):
+    def interrupt(point):
+        raise KeyboardInterrupt
+
+    asked = predictions("adam", "adam")
+    part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, processes=2, watch=interrupt)
+    assert any("interrupted" in w for w in part.warnings)
+    assert 1 <= len(part.points) <= 3
+    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    assert verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=part).points == (
+        whole.points
+    )
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "two"])
+def test_a_bad_number_of_processes_is_refused(adam, bad):
+    with pytest.raises(InputError, match="processes"):
+        verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, processes=bad)
+
+
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "{}", '{"schema": "deepnet-theory/verification/1"}', "nul"]
 )
