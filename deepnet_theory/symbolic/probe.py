@@ -173,7 +173,9 @@ def order_steps(
     for term in terms(sublayer, law):
         if term.role not in (Role.SCALED, Role.UNSCALED):
             continue
-        moved = sp.expand_mul(sp.diff(probed(placement, sublayer, term.name), delta).xreplace(AT_REST))
+        moved = sp.expand_mul(
+            sp.diff(probed(placement, sublayer, term.name), delta).xreplace(AT_REST)
+        )
         scalar = coefficient(moved).xreplace(z_at)
         attention = "softmax" in sublayer.branch
         yield (

@@ -91,7 +91,9 @@ def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator
         product = gains_product(sublayer)
         yield Term("norm_gain", Role.NORM_GAIN, law.norm_gain.xreplace({P: product}), sp.Integer(1))
         if norm.bias:
-            yield Term("norm_bias", Role.NORM_BIAS, law.norm_bias.xreplace({P: product}), sp.Integer(1))
+            yield Term(
+                "norm_bias", Role.NORM_BIAS, law.norm_bias.xreplace({P: product}), sp.Integer(1)
+            )
 
 
 def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> Any:

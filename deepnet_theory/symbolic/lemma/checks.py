@@ -9,28 +9,11 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.symbolic.lemma.symbols import i, r
+from deepnet_theory.symbolic.rational import is_nonnegative, vanishes
 from deepnet_theory.symbolic.step import Check, Step
 
 SIZES = (1, 2, 3)
 Rewrite = Callable[[Any], Any]
-
-
-def vanishes(expression: Any) -> bool:
-    """Whether an expression is zero by expanding its numerator; False where that is not seen."""
-    if expression == 0:
-        return True
-    return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
-
-
-def is_nonnegative(expression: Any) -> bool:
-    """Whether numerator and denominator are sums of non-negative terms."""
-    if expression.is_nonnegative:
-        return True
-    numerator, denominator = sp.fraction(sp.together(expression))
-    return bool(
-        sp.expand(numerator).is_nonnegative
-        and (denominator.is_positive or sp.expand(denominator).is_positive)
-    )
 
 
 def written_out(expression: Any) -> Any:

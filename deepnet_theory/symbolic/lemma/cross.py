@@ -23,12 +23,12 @@ from deepnet_theory.symbolic.lemma.checks import (
     DERIVATIVE,
     SQUARES_AT_MOST,
     equal_at_sizes,
-    vanishes,
     written_out,
 )
 from deepnet_theory.symbolic.lemma.increment import Kind, Law, increment_step
 from deepnet_theory.symbolic.lemma.placement import P
 from deepnet_theory.symbolic.lemma.symbols import DEPTHS, alpha, i, l
+from deepnet_theory.symbolic.rational import vanishes
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Step
 

@@ -24,12 +24,12 @@ from deepnet_theory.symbolic.lemma.checks import (
     at_most_at_sizes,
     defines,
     equal_at_sizes,
-    vanishes,
     written_out,
 )
 from deepnet_theory.symbolic.lemma.scalar import Gains
 from deepnet_theory.symbolic.lemma.symbols import S, epsilon, i, l, r, s
 from deepnet_theory.symbolic.lemma.telescoping import D, T
+from deepnet_theory.symbolic.rational import vanishes
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Regime, Step
 

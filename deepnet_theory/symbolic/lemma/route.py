@@ -10,7 +10,6 @@ import sympy as sp
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.degree import degrees, homogeneity_step
-from deepnet_theory.symbolic.lemma.checks import vanishes
 from deepnet_theory.symbolic.lemma.cross import SECTION as CROSS_SECTION
 from deepnet_theory.symbolic.lemma.cross import SOURCE as CROSS_SOURCE
 from deepnet_theory.symbolic.lemma.cross import (
@@ -25,6 +24,7 @@ from deepnet_theory.symbolic.lemma.scalar import scalar_steps
 from deepnet_theory.symbolic.lemma.softmax import softmax_steps
 from deepnet_theory.symbolic.lemma.symbols import DEPTHS, alpha, beta, eta, gains, v, w, x
 from deepnet_theory.symbolic.lemma.telescoping import telescoping_steps
+from deepnet_theory.symbolic.rational import vanishes
 from deepnet_theory.symbolic.step import Step
 
 

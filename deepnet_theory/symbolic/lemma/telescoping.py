@@ -14,14 +14,10 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.symbolic.lemma.checks import (
-    at_most_at_sizes,
-    equal_at_sizes,
-    vanishes,
-    written_out,
-)
+from deepnet_theory.symbolic.lemma.checks import at_most_at_sizes, equal_at_sizes, written_out
 from deepnet_theory.symbolic.lemma.jacobians import jacobian
 from deepnet_theory.symbolic.lemma.symbols import S, alpha, c, i, l, r, v, w, x
+from deepnet_theory.symbolic.rational import vanishes
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Regime, Step
 
@@ -237,7 +233,9 @@ def _stack_differentiated(step: Step) -> bool:
     logarithm = sp.expand_log(sp.log(function), force=True)
     if not vanishes(sp.powsimp(step.rhs / function) - sp.diff(logarithm, variable)):
         return False
-    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))} | {S: sp.Integer(3)}
+    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))} | {
+        S: sp.Integer(3)
+    }
     h, at = sp.Rational(1, 10**15), sp.Rational(2, 3)
     ahead, behind = (function.xreplace({**point, variable: at + shift}) for shift in (h, -h))
     quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
