@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,8 @@ from deepnet_theory.numeric.data import gaussian_tokens, text_windows
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.stack import VOCAB, constants_for
-from deepnet_theory.runtime import Description, Model, build, described
+from deepnet_theory.runtime import Description, Model, described
+from deepnet_theory.runtime.linear import Make
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
@@ -27,6 +29,16 @@ def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -
     """A generator of its own for each purpose, so that one draw never shifts another."""
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8]) >> 1)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed, up to about 64 MiB, for what is asked for next.
+
+    glibc returns a large block to the system as soon as it is free, and every gradient then
+    costs a page fault for each of its pages. It learns from the largest block ever freed.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -99,13 +111,11 @@ class Trial:
         self.batch = draw_batch(settings, self.drawn, len(selection.the_stack.parts), draw)
         if twin:
             self.batch = self.batch.with_twin()
-        self.model: Model = build(
-            constants_for(selection, rule, depth, settings),
-            seeds=self.seeds,
-            device="meta",
-            dtype=settings.torch_dtype,
-            trainable_vectors=settings.step == "all",
-        ).to_empty(device=settings.torch_device)
+        keep_freed_memory()
+        make = Make(
+            self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
+        )  # nothing is drawn yet
+        self.model = Model(constants_for(selection, rule, depth, settings), make)
         self.model.requires_grad_(False)
         self._draw()
         with torch.no_grad():
