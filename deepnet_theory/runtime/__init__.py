@@ -4,7 +4,7 @@ This room imports torch, the standard library and ``spec`` only.
 """
 
 from deepnet_theory.runtime.applying import Applied, apply_
-from deepnet_theory.runtime.branches import Cache, math_attention
+from deepnet_theory.runtime.branches import Cache, Context, math_attention
 from deepnet_theory.runtime.building import build, initialise_, load_constants, schema, unstack
 from deepnet_theory.runtime.description import Description, described
 from deepnet_theory.runtime.groups import parameter_groups
@@ -23,6 +23,7 @@ __all__ = [
     "Architecture",
     "Cache",
     "Constants",
+    "Context",
     "Description",
     "Model",
     "PartConstants",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -39,6 +40,18 @@ class Cache:
     def __init__(self) -> None:
         self.length = 0  # tokens seen
         self.pairs: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+
+
+class Context(NamedTuple):
+    """What a sublayer sees beside its own tokens; masks are True where a key may be seen."""
+
+    mask: Tensor | None = None  # (batch, 1, 1 or tokens, keys), the seeds in the batch
+    memory: Tensor | None = None  # (…, keys, width), what cross-attention reads
+    memory_mask: Tensor | None = None
+    cache: Cache | None = None
+
+
+ALONE = Context()
 
 
 class Branch(nn.Module):
@@ -82,15 +95,9 @@ class Attention(Branch):
         self.grouped = kv_width != a.width
         self.causal = causal and not self.crosses
 
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        cache: Cache | None = None,
-    ) -> Tensor:
-        """(…, tokens, width) → the same; masks are True where a key may be attended to."""
+    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
+        """(…, tokens, width) → the same."""
+        mask, memory, memory_mask, cache = context
         q = self.split(self.query(x))  # (batch, heads, tokens, head_width), batch = k·batch
         if self.crosses and cache is not None and self in cache.pairs:
             k, v = cache.pairs[self]  # the memory does not change
@@ -102,7 +109,7 @@ class Attention(Branch):
                     past_k, past_v = cache.pairs[self]
                     k, v = torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2)
                 cache.pairs[self] = k, v
-        allowed = memory_mask if self.crosses else mask  # (batch, 1, 1 or tokens, keys) or None
+        allowed = memory_mask if self.crosses else mask
         causal = self.causal and q.shape[2] > 1  # one new token may see all that went before
         if causal and (allowed is not None or q.shape[2] != k.shape[2]):
             ones = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
@@ -132,7 +139,7 @@ class FeedForward(Branch):
         self.activation = ACTIVATIONS[a.activation]
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
-    def forward(self, x: Tensor, *_: object) -> Tensor:
+    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
         result: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
         return result
@@ -152,7 +159,7 @@ class GatedFeedForward(Branch):
         super().__init__(kind, make, site, beta, {"d": a.width, "hidden": hidden_width(a)})
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
-    def forward(self, x: Tensor, *_: object) -> Tensor:
+    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
         result: Tensor = self.down(self.dropout(F.silu(self.gate(x)) * self.up(x)))
         return result

@@ -7,7 +7,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.runtime.branches import Branch, Cache
+from deepnet_theory.runtime.branches import ALONE, Branch, Context
 from deepnet_theory.runtime.description import Described, Description, Site
 from deepnet_theory.runtime.linear import Make, Norm
 from deepnet_theory.spec.expression import Call, Node, Operation, OperatorAlgebra, Power, fold
@@ -51,18 +51,11 @@ class Residual(Described):
                 **vars(site), role=Role.RESIDUAL_GAIN, name="residual_gain", gain=residual_gain
             )
 
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        cache: Cache | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
         """x_l → x_{l+1}, (…, tokens, width) → the same."""
 
         def G(x: Tensor) -> Tensor:
-            y: Tensor = self.branch(x, memory, mask, memory_mask, cache)
+            y: Tensor = self.branch(x, context)
             y = y if self.dropout is None else self.dropout(y)
             if self.residual_gain is None:
                 return y
