@@ -43,10 +43,12 @@ class Cache:
 
 
 class Context(NamedTuple):
-    """What a sublayer sees beside its own tokens; masks are True where a key may be seen."""
+    """How attention sees: masks, True where a key may be seen, and the cache of generation.
 
-    mask: Tensor | None = None  # (batch, 1, 1 or tokens, keys), the seeds in the batch
-    memory: Tensor | None = None  # (…, keys, width), what cross-attention reads
+    A mask is (batch, 1, 1 or tokens, keys), the seeds in the batch.
+    """
+
+    mask: Tensor | None = None
     memory_mask: Tensor | None = None
     cache: Cache | None = None
 
@@ -95,9 +97,9 @@ class Attention(Branch):
         self.grouped = kv_width != a.width
         self.causal = causal and not self.crosses
 
-    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
-        """(…, tokens, width) → the same."""
-        mask, memory, memory_mask, cache = context
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+        """(…, tokens, width) → the same; a cross-attention reads ``memory`` (…, keys, width)."""
+        mask, memory_mask, cache = context
         q = self.split(self.query(x))  # (batch, heads, tokens, head_width), batch = k·batch
         if self.crosses and cache is not None and self in cache.pairs:
             k, v = cache.pairs[self]  # the memory does not change
@@ -139,7 +141,7 @@ class FeedForward(Branch):
         self.activation = ACTIVATIONS[a.activation]
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
-    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
         result: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
         return result
@@ -159,7 +161,7 @@ class GatedFeedForward(Branch):
         super().__init__(kind, make, site, beta, {"d": a.width, "hidden": hidden_width(a)})
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
-    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
         result: Tensor = self.down(self.dropout(F.silu(self.gate(x)) * self.up(x)))
         return result

@@ -68,10 +68,10 @@ def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
 class Layer(nn.ModuleList):
     """A group of residual sublayers: the unit that checkpointing, FSDP and DDP wrap."""
 
-    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same."""
         for residual in self:
-            x = residual(x, context)
+            x = residual(x, memory, context)
         return x
 
 
@@ -98,13 +98,13 @@ class Part(nn.Module):
         final = Norm(kind_of_norm, a.width, make, Site(part.name)) if where.final_norm else None
         self.final_norm = final
 
-    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
         for layer in self.layers:
             if self.checkpoint and torch.is_grad_enabled():
-                x = checkpoint(layer, x, context, use_reentrant=False)  # type: ignore[assignment]
+                x = checkpoint(layer, x, memory, context, use_reentrant=False)  # type: ignore[assignment]
             else:
-                x = layer(x, context)
+                x = layer(x, memory, context)
         return x if self.final_norm is None else self.final_norm(x)
 
 
@@ -158,7 +158,7 @@ class Model(nn.Module):
         if memory is None:
             raise InputError("an encoder-decoder needs its memory: the encoder's input")
         encoder = next(iter(self.parts.values()))
-        output: Tensor = encoder(memory, Context(self._mask(padding, memory)))
+        output: Tensor = encoder(memory, None, Context(self._mask(padding, memory)))
         return output
 
     def decode(
@@ -174,7 +174,7 @@ class Model(nn.Module):
         *_, last = self.parts.values()
         mask = self._mask(padding, x)
         memory_mask = None if encoded is None else self._mask(memory_padding, encoded)
-        output: Tensor = last(x, Context(mask, encoded, memory_mask, cache))
+        output: Tensor = last(x, encoded, Context(mask, memory_mask, cache))
         if cache is not None:
             cache.length += x.shape[-2]
         return output

@@ -51,11 +51,11 @@ class Residual(Described):
                 **vars(site), role=Role.RESIDUAL_GAIN, name="residual_gain", gain=residual_gain
             )
 
-    def forward(self, x: Tensor, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """x_l → x_{l+1}, (…, tokens, width) → the same."""
 
         def G(x: Tensor) -> Tensor:
-            y: Tensor = self.branch(x, context)
+            y: Tensor = self.branch(x, memory, context)
             y = y if self.dropout is None else self.dropout(y)
             if self.residual_gain is None:
                 return y

@@ -52,7 +52,7 @@ def test_an_applied_encoder_is_the_built_one(constants, placement, padded):
     padding = torch.zeros(2, 9, dtype=torch.bool)
     padding[1, 6:] = padded
     seen = ~padding
-    expected = part(x, Context(seen[:, None, None]))[seen]
+    expected = part(x, None, Context(seen[:, None, None]))[seen]
     for training in (True, False):  # torch has a fast path of its own in evaluation
         model.train(training)
         with torch.set_grad_enabled(training):
@@ -95,7 +95,7 @@ def test_a_lone_half_takes_its_own_part_of_the_constants(constants, placement):
     x, memory = torch.randn(2, 6, D, dtype=F64), torch.randn(2, 9, D, dtype=F64)
     mask = nn.Transformer.generate_square_subsequent_mask(6, dtype=F64)
     theirs = decoder(x, memory, tgt_mask=mask, tgt_is_causal=True)
-    torch.testing.assert_close(part(x, Context(memory=memory)), theirs, rtol=0, atol=1e-10)
+    torch.testing.assert_close(part(x, memory), theirs, rtol=0, atol=1e-10)
     half = encoder(first=first)
     apply_(half, c)
     ours = build(c, dtype=F64).parts["encoder"]

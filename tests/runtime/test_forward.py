@@ -87,7 +87,7 @@ def test_an_encoder_equals_torch(constants, placement, activation):
     torch.testing.assert_close(part(x), torch_encoder(x), rtol=0, atol=1e-10)
     padding = torch.zeros(2, 9, dtype=torch.bool)
     padding[1, 6:] = True
-    ours = part(x, Context(~padding[:, None, None]))
+    ours = part(x, None, Context(~padding[:, None, None]))
     torch.testing.assert_close(
         ours, torch_encoder(x, src_key_padding_mask=padding), rtol=0, atol=1e-10
     )
