@@ -3,7 +3,10 @@
     python benchmarks/laboratory.py [--layers 8,16,32] [--times 3] [--deep 200]
 
 Width 64, 8 seeds, 32 tokens, 8 to 256 layers, Adam; every ratio from interleaved runs on one
-machine with one thread each, medians of five. The table goes to standard output and to
+machine. The first table gives one thread to each and compares CPU time, one depth at a time, in
+medians of five. The second gives all cores to each, as a user would have it: the whole sweep by
+``verify`` with its four draws, in one process a core, against as many runs of the plain loop and
+of mup's check with one torch thread a core, in wall time. Both go to standard output and to
 ``benchmarks/results/laboratory.md``.
 """
 
@@ -18,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -27,7 +30,9 @@ from torch import nn
 from deepnet_theory.numeric.model_update import LINEAR, measure_model_update
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.constants import write_text
+from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 
@@ -53,9 +58,17 @@ def encoder(layers: int) -> nn.TransformerEncoder:
     return stack
 
 
-def plain_loop(layers: int) -> None:
+def sweep(layers: Sequence[int], processes: int) -> None:
+    """The same at every depth, four draws each, by the call that a user makes."""
+    found = verify(
+        ADAM, RULE, Predictions((), ()), [{"N": n} for n in layers], SETTINGS, processes=processes
+    )
+    assert len(found.points) == len(layers), found
+
+
+def plain_loop(layers: int, runs: int = SETTINGS.seeds) -> None:
     """What a user would write: one seed after another with torch's own parts."""
-    for seed in range(8):
+    for seed in range(runs):
         torch.manual_seed(seed)
         embedding, head = nn.Embedding(256, 64), nn.Linear(64, 256, bias=False)
         tokens, targets = torch.randint(256, (2, 1, 32))
@@ -97,7 +110,7 @@ def floor(layers: int) -> None:
             torch.bmm(s, q), torch.bmm(s.mT, q), torch.bmm(q, q.mT), torch.bmm(s.mT, q)
 
 
-def mup_check() -> Callable[[int], None] | None:
+def mup_check() -> Callable[..., None] | None:
     """mup's own coordinate check of the same stacks, where mup is installed."""
     try:
         coord_check = importlib.import_module("mup.coord_check")
@@ -116,10 +129,10 @@ def mup_check() -> Callable[[int], None] | None:
 
     tokens, targets = torch.randint(256, (2, 1, 32))
 
-    def run(layers: int) -> None:
+    def run(layers: int, runs: int = SETTINGS.seeds) -> None:
         coord_check.get_coord_data(
             {layers: lambda: Net(layers)}, [(tokens, targets.flatten())], optimizer="adam",
-            lr=ETA, mup=False, nsteps=2, nseeds=8, cuda=False, show_progress=False,
+            lr=ETA, mup=False, nsteps=2, nseeds=runs, cuda=False, show_progress=False,
             filter_module_by_name=lambda name: not name.endswith("self_attn"),  # returns a pair
         )  # fmt: skip
 
@@ -130,6 +143,51 @@ def seconds(work: Callable[[int], None], layers: int) -> float:
     began = time.process_time()  # with one thread the time spent, whatever else runs
     work(layers)
     return time.process_time() - began
+
+
+def wall(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def sweeps(layers: Sequence[int], mup: Callable[..., None] | None, times: int) -> list[str]:
+    """The table of whole sweeps with every core: medians of wall time, interleaved."""
+    cores = os.cpu_count() or 1
+    runs = SETTINGS.seeds * SETTINGS.draws
+
+    def each(work: Callable[..., None]) -> Callable[[], None]:
+        def run() -> None:
+            for n in layers:
+                work(n, runs)
+
+        return run
+
+    works: dict[str, Callable[[], None]] = {
+        f"laboratory, {cores} processes": lambda: sweep(layers, cores),
+        f"plain loop, {cores} threads": each(plain_loop),
+    }
+    if mup is not None:
+        works[f"mup, {cores} threads"] = each(mup)
+    torch.set_num_threads(cores)
+    taken: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(times):
+        for name, work in works.items():
+            taken[name].append(wall(work))
+            print(f"{name}: {taken[name][-1]:.1f} s", file=sys.stderr, flush=True)
+    torch.set_num_threads(1)
+    first = statistics.median(next(iter(taken.values())))
+    return [
+        f"The sweep {', '.join(map(str, layers))} with {runs} runs a depth "
+        f"({SETTINGS.seeds} seeds, {SETTINGS.draws} draws), all {cores} cores for each, wall seconds, medians of {times}:",
+        "",
+        "| | seconds | ratio |",
+        "|---|---|---|",
+        *(
+            f"| {name} | {statistics.median(seen):.1f} | {statistics.median(seen) / first:.1f} |"
+            for name, seen in taken.items()
+        ),
+    ]
 
 
 def medians(works: dict[str, Callable[[int], None]], layers: int, times: int) -> dict[str, float]:
@@ -181,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--layers", default="8,16,32,64,128,256")
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--sweeps", type=int, default=3, help="repeats of the whole sweep")
     parser.add_argument("--deep", type=int, default=1000, help="depth of the single deep run")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -202,7 +261,8 @@ def main() -> None:
         "| layers | laboratory | plain loop | ratio | floor | laboratory / floor | mup | ratio |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    for layers in map(int, asked.layers.split(",")):
+    depths = [int(n) for n in asked.layers.split(",")]
+    for layers in depths:
         t = medians(works, layers, asked.times)
         lab = t["laboratory"]
         other = f"{t['mup']:.3f} | {t['mup'] / lab:.1f}" if "mup" in t else "not installed | –"
@@ -222,6 +282,7 @@ def main() -> None:
         f"Peak memory at {asked.deep} layers: {peak / 2**20:.0f} MiB, "
         f"{peak / needed:.2f} × (parameters + activations = {needed / 2**20:.0f} MiB).",
     ]
+    lines += ["", *sweeps(depths, mup, asked.sweeps)]
     text = "\n".join(lines) + "\n"
     print(text)
     write_text(RESULTS, text)
