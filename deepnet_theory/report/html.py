@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report.notation import (
     RELATION_MATHML,
     expression_mathml,
     formula_mathml,
     math,
+    terms_mathml,
 )
 from deepnet_theory.report.outline import Section, conclusion, owner, sections, support, title
+from deepnet_theory.report.width import width
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.step import Step
 
 
+LINE = 30  # em: a sum wider than this is broken between its terms
+
+
 def equation(step: Step) -> str:
-    """``lhs relation rhs`` as two ``<math>`` elements, so that a narrow page may break between."""
-    right = expression_mathml(step.rhs)
+    """``lhs relation rhs`` as ``<math>`` elements, between which a narrow page may break the line.
+
+    The widest one's width is told to the style, which draws all smaller where it would not fit.
+    """
+    left, right = _side(step.lhs), _side(step.rhs)
     if step.relation.name in ("ORDER", "BOUND"):
-        right = f"<mrow><mo>(</mo>{right}<mo>)</mo></mrow>"
-    sign = RELATION_MATHML[step.relation.name]
-    return math(expression_mathml(step.lhs)) + math(f"{sign}{right}")
+        right = [f"<mrow><mo>(</mo>{expression_mathml(step.rhs)}<mo>)</mo></mrow>"]
+    right[0] = RELATION_MATHML[step.relation.name] + right[0]
+    sides = [*left, *right]
+    drawn = "".join(map(math, sides))
+    return f'<div class="formula" style="--wide:{1.05 * max(map(width, sides)):.1f}">{drawn}</div>'
+
+
+def _side(expression: Any) -> list[str]:
+    whole = expression_mathml(expression)
+    return terms_mathml(expression) if expression.is_Add and width(whole) > LINE else [whole]
+
+
+def code(text: str) -> str:
+    """A command or an expression that a narrow page breaks after ``*``, ``/`` and spaces alone."""
+    pieces = re.findall(r"[^\s*/,]*(?:[*/,]+|\s+|$)", text)
+    return "<wbr>".join(f'<span class="whole">{escape(piece)}</span>' for piece in pieces if piece)
+
+
+def prose(text: str) -> str:
+    """A sentence, in which a formula's leading minus stays with what it belongs to."""
+    return re.sub(r"(?<![^\s(])-\w[^\s]*", lambda found: code(found[0]), escape(text))
 
 
 def verdict_badge(verdict: str) -> str:
@@ -59,9 +86,9 @@ def _step(derivation: Derivation, number: int, step: Step) -> str:
     badge = "" if verdict == "PROVED" else f" {verdict_badge(verdict)}"
     return (
         '<div class="step"><div class="equation" style="display:flex">'
-        f'<div class="formula">{equation(step)}</div>'
+        f"{equation(step)}"
         f'<div class="number">({number})</div></div>'
-        f'<p class="because">{escape(step.because)} [{escape(tail)}]{badge}</p></div>'
+        f'<p class="because">{prose(step.because)} [{escape(tail)}]{badge}</p></div>'
     )
 
 

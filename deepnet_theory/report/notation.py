@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -84,7 +85,24 @@ def expression_latex(expression: Any) -> str:
 
 def expression_mathml(expression: Any, **settings: Any) -> str:
     """An expression as presentation MathML, without the enclosing ``<math>``."""
-    return str(_Presentation(settings).doprint(expression))
+    printed = str(_Presentation(settings).doprint(expression)).replace("<mo>-</mo>", "<mo>−</mo>")
+    # a bracket inside a name, as in "norm(", would not grow with what it encloses
+    return re.sub(r"<mi>(\w+|\))([(\[])</mi>", _apart, printed)
+
+
+def terms_mathml(expression: Any) -> list[str]:
+    """A sum's terms, each with the sign before it, so that a line may be broken between them."""
+    pieces: list[str] = []
+    for term in _Presentation({})._as_ordered_terms(expression):
+        printed = expression_mathml(term)
+        negative = term.could_extract_minus_sign()
+        pieces.append(printed if negative or not pieces else f"<mo>+</mo>{printed}")
+    return pieces
+
+
+def _apart(found: re.Match[str]) -> str:
+    tag = "mo" if found[1] == ")" else "mi"
+    return f"<{tag}>{found[1]}</{tag}><mo>{found[2]}</mo>"
 
 
 class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
@@ -101,11 +119,38 @@ class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
         row = self.dom.createElement("mrow")
         signs = [("mo", "−")] if exponent.is_negative else []
         for tag, word in (*signs, ("mn", abs(exponent.p)), ("mo", "/"), ("mn", exponent.q)):
-            piece = self.dom.createElement(tag)
-            piece.appendChild(self.dom.createTextNode(str(word)))
-            row.appendChild(piece)
+            row.appendChild(self._mark(tag, str(word)))
         power.appendChild(row)
         return power
+
+    def _print_Product(self, expression: Any) -> Any:
+        """As SymPy prints a sum, which it cannot a product."""
+        ((index, first, last),) = expression.limits
+        sign = self._mark("mo", "∏")
+        below = self.dom.createElement("mrow")
+        for piece in (self._print(index), self._mark("mo", "="), self._print(first)):
+            below.appendChild(piece)
+        over = self.dom.createElement("munderover")
+        for piece in (sign, below, self._print(last)):
+            over.appendChild(piece)
+        row = self.dom.createElement("mrow")
+        row.appendChild(over)
+        row.appendChild(self.parenthesize(expression.function, PRECEDENCE["Mul"]))
+        return row
+
+    def _print_KroneckerDelta(self, expression: Any) -> Any:
+        indices = self.dom.createElement("mrow")
+        for index in expression.args:
+            indices.appendChild(self._print(index))
+        delta = self.dom.createElement("msub")
+        delta.appendChild(self._mark("mi", "δ"))
+        delta.appendChild(indices)
+        return delta
+
+    def _mark(self, tag: str, text: str) -> Any:
+        piece = self.dom.createElement(tag)
+        piece.appendChild(self.dom.createTextNode(text))
+        return piece
 
     def _print_Derivative(self, expression: Any) -> Any:
         row = super()._print_Derivative(expression)
@@ -115,9 +160,7 @@ class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
         enclosed = self.dom.createElement("mrow")
         for piece in ("(", body, ")"):
             if isinstance(piece, str):
-                mark = self.dom.createElement("mo")
-                mark.appendChild(self.dom.createTextNode(piece))
-                enclosed.appendChild(mark)
+                enclosed.appendChild(self._mark("mo", piece))
             else:
                 enclosed.appendChild(piece)
         row.appendChild(enclosed)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report.figure import plot, power, predicted_words, rule_name
 from deepnet_theory.report.html import (
+    code,
     consequences_html,
     rule_html,
     steps_html,
@@ -82,7 +83,7 @@ def _summary(derivation: Derivation, verification: Verification) -> str:
 
 def _question(derivation: Derivation) -> str:
     rows = "".join(
-        f"<dt>{escape(label)}</dt><dd><code>{escape(value)}</code></dd>"
+        f"<dt>{escape(label)}</dt><dd><code>{code(value)}</code></dd>"
         for label, value in setting(derivation)
     )
     return (
@@ -228,6 +229,7 @@ def _derivation(derivation: Derivation) -> str:
 def _constants(constants: Sequence[Constants]) -> str:
     rows = []
     multipliers = []
+    several = any(len(c.parts) > 1 for c in constants)
     for c in constants:
         depth = ", ".join(f"{p.layers} {p.name}" for p in c.parts)
         for part in c.parts:
@@ -236,24 +238,32 @@ def _constants(constants: Sequence[Constants]) -> str:
                 by_value.setdefault((s.alpha, s.beta), []).append(s.kind)
             for (alpha, beta), kinds in by_value.items():
                 rows.append(
-                    [escape(depth), escape(part.name), escape(", ".join(kinds)),
+                    [escape(depth), *_owner(part.name, several), escape(", ".join(kinds)),
                      f"{alpha:.6g}", f"{beta:.6g}", f"{c.eta:.6g}"]
                 )  # fmt: skip
             multipliers += [
-                [escape(depth), escape(part.name), escape(role), f"{value:.6g}"]
+                [escape(depth), *_owner(part.name, several), escape(role), f"{value:.6g}"]
                 for role, value in part.multipliers.items()
                 if value != 1
             ]
+    whose = _owner("part", several)
+    first = 2 + len(whose)
     content = table(
-        ["layers", "part", "sublayers", "α", "β", "factor on η"], rows, numbers=(3, 4, 5)
+        ["layers", *whose, "sublayers", "α", "β", "factor on η"],
+        rows,
+        numbers=(first, first + 1, first + 2),
     )
     if multipliers:
         content += (
             "<p>Parameters that β does not reach move the output more than the matrices that the "
             "rule balances. These learning-rate multipliers give them the same weight:</p>"
-            + table(["layers", "part", "parameters", "multiplier"], multipliers, numbers=(3,))
+            + table(["layers", *whose, "parameters", "multiplier"], multipliers, numbers=(first,))
         )
     return content
+
+
+def _owner(part: str, several: bool) -> list[str]:
+    return [escape(part)] if several else []
 
 
 def _use(constants: Sequence[Constants]) -> str:
@@ -279,7 +289,7 @@ def _provenance(verification: Verification, command: str) -> str:
     rows += [(str(k), _shown(v)) for k, v in verification.measure.items()]
     rows += [("device", verification.device), ("seconds", f"{verification.seconds:.1f}")]
     rows += list(verification.versions.items())
-    cells = "".join(f"<dt>{escape(k)}</dt><dd><code>{escape(v)}</code></dd>" for k, v in rows if v)
+    cells = "".join(f"<dt>{escape(k)}</dt><dd><code>{code(v)}</code></dd>" for k, v in rows if v)
     return f"<dl>{cells}</dl>"
 
 

@@ -32,7 +32,7 @@ SELECTIONS = [
     {"optimizer": "sgd", "method": "moments"},
     {"optimizer": "adam", "closure": "learning-rate"},
 ]
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "wbr"}
 
 
 def engine(select: dict[str, str]) -> Derivation:

@@ -58,7 +58,7 @@ def test_the_page_is_whole_and_alone(html: str) -> None:
     addresses = set(re.findall(r"https?://[^\s\"'<]+", html))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"(src|href)=\"(?!data:)", html)
-    assert "0.125" in html and "norm-gain" in html and "deepnet-theory &lt;x&gt;" in html
+    assert "0.125" in html and "norm-gain" in html and "&lt;x&gt;" in html
     assert "inside &lt;0.05&gt;" in html
 
 
@@ -208,11 +208,8 @@ def run_browser(*arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1200, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_a_browser(html: str, tmp_path: Path, width: int, scheme: str) -> None:
-    """Nothing is wider than the page, no formula is empty, the console is silent."""
+def faults(html: str, folder: Path, width: int, scheme: str = "light") -> str:
+    """What a browser finds amiss at this width, as JSON; and nothing may reach the console."""
     # headless windows have a least width, so the page is put into a frame of the width wanted
     measure = """
       const d = document.querySelector('iframe').contentDocument, r = [];
@@ -221,22 +218,64 @@ def test_in_a_browser(html: str, tmp_path: Path, width: int, scheme: str) -> Non
       if (d.documentElement.scrollWidth > w) r.push('page ' + d.documentElement.scrollWidth);
       for (const e of d.querySelectorAll('section > *, svg, .equation'))
         if (e.getBoundingClientRect().right > w + 1) r.push(e.tagName + ' ' + e.className);
+      for (const e of d.querySelectorAll('math, .wide, pre, dd'))
+        if (e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+          r.push(e.tagName + ' is clipped ' + e.scrollWidth + ' ' + e.textContent.slice(0, 40));
       for (const e of d.querySelectorAll('math'))
         if (e.getBoundingClientRect().height < 4) r.push('empty formula');
       document.title = 'measured';
       document.body.dataset.found = JSON.stringify(r);
     """
-    (tmp_path / "page.html").write_text(html, encoding="utf-8")
-    (tmp_path / "frame.html").write_text(
+    (folder / "page.html").write_text(html, encoding="utf-8")
+    (folder / "frame.html").write_text(
         f'<body style="margin:0"><iframe src="page.html" style="border:0;width:{width}px;'
         f'height:2000px"></iframe><script>addEventListener("load",()=>{{{measure}}})</script></body>',
         encoding="utf-8",
     )
     flags = ["--allow-file-access-from-files", "--enable-logging=stderr", "--log-level=0"]
     flags += ["--force-dark-mode"] if scheme == "dark" else []
-    shown = run_browser(*flags, "--dump-dom", f"file://{tmp_path / 'frame.html'}")
-    assert 'data-found="[]"' in shown, re.findall(r'data-found="[^"]*"', shown)
+    shown = run_browser(*flags, "--dump-dom", f"file://{folder / 'frame.html'}")
     assert "CONSOLE" not in shown
+    found = re.search(r'data-found="([^"]*)"', shown)
+    assert found is not None
+    return unescape(found[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser(html: str, tmp_path: Path, width: int, scheme: str) -> None:
+    """Nothing is wider than the page, no formula is empty or clipped, the console is silent."""
+    assert faults(html, tmp_path, width, scheme) == "[]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize(
+    "select",
+    [
+        {"optimizer": "sgd", "method": "moments"},
+        {"optimizer": "adam", "method": "lemma", "stack": "encoder-decoder"},
+        {"optimizer": "lamb"},
+    ],
+    ids=lambda s: " ".join(s.values()),
+)
+def test_long_derivations_fit(
+    select: dict[str, str], verification: Verification, tmp_path: Path, width: int
+) -> None:
+    from deepnet_theory.workflow import derive, export
+
+    made = derive(**select)
+    depth = [12] * len(made.selection.the_stack.parts)
+    html = page(made, verification, [export(made, depth)])
+    assert faults(html, tmp_path, width) == "[]"
+
+
+@pytest.mark.slow
+def test_a_planted_overflow_is_seen(html: str, tmp_path: Path) -> None:
+    planted = re.sub(r"--wide:[\d.]+", "--wide:1", html).replace("clamp(", "max(40px,")
+    assert planted != html
+    assert "is clipped" in faults(planted, tmp_path, 390)
 
 
 @pytest.mark.slow
