@@ -179,7 +179,8 @@ def sweeps(layers: Sequence[int], mup: Callable[..., None] | None, times: int) -
     first = statistics.median(next(iter(taken.values())))
     return [
         f"The sweep {', '.join(map(str, layers))} with {runs} runs a depth "
-        f"({SETTINGS.seeds} seeds, {SETTINGS.draws} draws), all {cores} cores for each, wall seconds, medians of {times}:",
+        f"({SETTINGS.seeds} seeds, {SETTINGS.draws} draws), all {cores} cores for each, "
+        f"wall seconds, medians of {times}:",
         "",
         "| | seconds | ratio |",
         "|---|---|---|",
