@@ -142,6 +142,7 @@ def verify_rivals(
     depths: str | Iterable[object] | None = None,
     *,
     progress: Any = None,
+    processes: int | None = 1,
     **measure: Any,
 ) -> tuple[Verification, ...]:
     """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
@@ -169,7 +170,9 @@ def verify_rivals(
         whole = tuple(e for e in given.exponents if e.share == "all")
         predictions = replace(given, exponents=whole, assumptions=())
         stage = _stage(progress, index / len(rules), 1 / len(rules), f"rule of {rule.name}, ")
-        found.append(run(selection, rule, predictions, wanted, fewer, progress=stage))
+        found.append(
+            run(selection, rule, predictions, wanted, fewer, progress=stage, processes=processes)
+        )
     return tuple(found)
 
 
@@ -275,6 +278,7 @@ def make_report(
     progress: Any = None,
     watch: Any = None,
     resume: Any = None,
+    processes: int | None = 1,
     **measure: Any,
 ) -> Report:
     """Derive → verify → export in one HTML page.
@@ -291,13 +295,21 @@ def make_report(
     wanted = [parse_depth(d, stack) for d in asked]  # a bad depth is refused before measuring
     own = OWN_SHARE if rivals else 1.0
     first, second = _stage(progress, 0, own), _stage(progress, own, 1 - own)
-    verification = verify(derivation, depths, progress=first, watch=watch, resume=resume, **measure)
+    verification = verify(
+        derivation,
+        depths,
+        progress=first,
+        watch=watch,
+        resume=resume,
+        processes=processes,
+        **measure,
+    )
     if not verification.points:
         raise KeyboardInterrupt  # nothing was measured: there is no page to make
     whole = len(verification.points) == len(verification.measure["depths"])
     beside: tuple[Verification, ...] = ()
     if rivals and whole:  # whoever has interrupted the measuring waits for no more of it
-        beside = verify_rivals(derivation, depths, progress=second, **measure)
+        beside = verify_rivals(derivation, depths, progress=second, processes=processes, **measure)
     wanted = wanted or [dict(verification.points[-1].depth)]
     constants = tuple(export(derivation, at) for at in wanted)
     html = page(derivation, verification, constants, beside, command)

@@ -108,6 +108,7 @@ def verify(
             progress=progress,
             watch=watch,
             resume=resume,
+            processes=measure.processes,
             **measure.settings(),
         )
     _save(path, result.to_json() + "\n", talk)
@@ -258,6 +259,7 @@ def report(
             rivals=rivals,
             progress=progress,
             watch=watch,
+            processes=measure.processes,
             **measure.settings(),
         )
     _save(path, result.html, talk)

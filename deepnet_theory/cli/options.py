@@ -238,10 +238,14 @@ class Measure:
         ),
     ] = None
     seed: Annotated[int | None, _whole("S", "Of all random draws; 0.")] = None
+    processes: Annotated[
+        int | None, _whole("N", "That share the work on a CPU; one a core where it is long.")
+    ] = None
 
     def settings(self) -> dict[str, Any]:
-        """What was given; the rest takes the laboratory's own defaults."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "depths"}
+        """What was given of the settings; the rest takes the laboratory's own defaults."""
+        others = ("depths", "processes")
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -114,7 +114,7 @@ def _table(points: list[Point]) -> Any:
         table.add_column(head, justify="right", no_wrap=True)
     if any(p.finding for p in points):
         table.add_column("finding", overflow="fold")
-    for p in points:
+    for p in sorted(points, key=lambda p: tuple(p.depth.values())):  # deep ones may come first
         cells = [depth_words(p.depth), f"{p.mean:.4g}", f"{p.low:.4g} to {p.high:.4g}"]
         row = [Text(cell) for cell in (*cells, str(p.seeds), p.finding)]
         table.add_row(*row[: len(table.columns)])
