@@ -116,9 +116,7 @@ def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_la
     ends = [s.y * (at / s.x) ** s.exponent for s in slopes for at in (first, last)]
     values = [v for m in marks for v in (m.low, m.mean, m.high) if v > 0] + ends
     low, high = min(values) / 1.25, max(values) * 1.25
-    if high / low < 4:  # a flat line should look flat, not like enlarged noise
-        centre = math.sqrt(high * low)
-        low, high = centre / 2, centre * 2
+    low, high = roomy(low, high)
     y = _Scale(low, high, HEIGHT - BOTTOM, TOP)
     body = [*_axes(x, y, xs, x_label, y_label)]
     body += [_line(s, x, y, first, last) for s in slopes]
@@ -126,6 +124,15 @@ def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_la
         body += [_point(m, x, y, s) for m in s.marks]
     body += _labels(slopes, y, last)
     return Plot(_document(body, f"{y_label} against {x_label}"))
+
+
+def roomy(low: float, high: float) -> tuple[float, float]:
+    """Ends at least a factor of 7 apart: a flat line should look flat, not like enlarged noise.
+
+    So far apart they have two round numbers between them.
+    """
+    centre = math.sqrt(low * high)
+    return min(low, centre / math.sqrt(7)), max(high, centre * math.sqrt(7))
 
 
 def _drawable(mark: Mark) -> bool:

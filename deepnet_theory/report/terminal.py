@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report.figure import Y_LABEL, along, power, predicted_words, rule_name, slopes
 from deepnet_theory.report.outline import depth_words
-from deepnet_theory.report.svg import number, ticks
+from deepnet_theory.report.svg import number, roomy, ticks
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Verification
@@ -120,9 +120,7 @@ def _drawn(v: Verification) -> list[str]:
         values += ends
         plotext.plot([depths[0], depths[-1]], ends, marker="·")
     plotext.scatter(depths, [p.mean for p in points], marker="o")
-    # two octaves at least, so that a flat line looks flat
-    centre = (max(values) * min(values)) ** 0.5
-    low, high = min(*values, centre / 2), max(*values, centre * 2)
+    low, high = roomy(min(values), max(values))
     plotext.ylim(math.log10(low), math.log10(high))  # of a logarithmic axis, in decades
     plotext.yticks(*_labelled(ticks(low, high)))
     plotext.xticks(*_labelled(_apart(depths)))

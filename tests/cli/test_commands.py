@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,34 @@ def test_help_has_two_examples_that_parse(cli: Cli, command: str) -> None:
     shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", outcome.out, re.M)
     assert tuple(shown) == EXAMPLES[command] and len(shown) == 2
     assert max(map(len, outcome.out.splitlines())) <= 80
+
+
+EVERY_EXAMPLE = [(name, example) for name, pair in EXAMPLES.items() for example in pair]
+QUICK = {
+    "verify": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
+    "report": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
+    "train": "--steps 2 --batch 2 --tokens 16",
+}
+
+
+@pytest.mark.parametrize(("command", "example"), EVERY_EXAMPLE, ids=[e for _, e in EVERY_EXAMPLE])
+def test_every_example_of_the_help_runs(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, example: str
+) -> None:
+    if example == "check":
+        pytest.skip("checks every claim, which tests/test_claims.py does")
+    monkeypatch.chdir(tmp_path)
+    if command == "train":  # what the examples take for granted
+        cli("export", "--optimizer", "lamb", "--depth", "4", "--width", "16", "--heads", "2", "-o",
+            "constants.json")  # fmt: skip
+        words = " ".join(f"word{n % 97}" for n in range(5000))
+        Path("book.txt").write_text(words, encoding="utf-8")
+    outcome = cli(*shlex.split(example), *QUICK.get(command, "").split())
+    assert outcome.code in ((0, 1, 3) if command in ("verify", "report") else (0,)), outcome.err
+    if " -o " in example:
+        assert Path(example.split("-o ")[1].split()[0]).stat().st_size > 0
+    else:
+        assert outcome.out
 
 
 def test_no_arguments_show_the_help(cli: Cli) -> None:
@@ -161,10 +190,30 @@ def test_utf8_whatever_the_locale_says(process: Cli) -> None:
     assert outcome.code == 0 and "α" in outcome.out
 
 
-def test_completion_script(process: Cli) -> None:
-    outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash", COMP_WORDS="deepnet-theory ex",
-                      COMP_CWORD="1")  # fmt: skip
-    assert outcome.out.split() == ["export"]
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("deepnet-theory ex", {"export"}),
+        ("deepnet-theory derive --opt", {"--optimizer"}),
+        ("deepnet-theory derive --optimizer ad", {"adam", "adamw", "adafactor", "adagrad"}),
+        ("deepnet-theory derive --placement res", {"res-post-ln"}),
+        ("deepnet-theory derive --norm r", {"rms"}),
+        ("deepnet-theory derive --closure unit", {"unit-residual", "unit-init"}),
+        ("deepnet-theory derive --method m", {"moments"}),
+        ("deepnet-theory derive --format m", {"markdown"}),
+        ("deepnet-theory verify --dtype float6", {"float64"}),
+    ],
+)
+def test_completion(process: Cli, typed: str, offered: set[str]) -> None:
+    outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash", COMP_WORDS=typed,
+                      COMP_CWORD=str(len(typed.split()) - 1))  # fmt: skip
+    found = set(outcome.out.split())
+    assert found and found <= offered
+
+
+def test_the_completion_script_is_given(process: Cli) -> None:
+    outcome = process(_DEEPNET_THEORY_COMPLETE="source_bash")
+    assert outcome.code == 0 and "complete" in outcome.out and "deepnet-theory" in outcome.out
 
 
 SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
