@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import gcd, lcm
 from typing import Any
 
 import sympy as sp
 
 Exponents = dict[Any, sp.Rational]  # a prime or a symbol → its exponent
+
+
+@cache
+def _primes(number: int) -> tuple[tuple[sp.Integer, int], ...]:
+    return tuple((sp.Integer(prime), power) for prime, power in sp.factorint(number).items())
 
 
 def exponents(expression: Any) -> Exponents:
@@ -30,10 +36,10 @@ def exponents(expression: Any) -> Exponents:
         if node.is_Symbol:
             add(node, times)
         elif node.is_Rational and node > 0:
-            for prime, power in sp.factorint(node.p).items():
-                add(sp.Integer(prime), power * times)
-            for prime, power in sp.factorint(node.q).items():
-                add(sp.Integer(prime), -power * times)
+            for prime, power in _primes(node.p):
+                add(prime, power * times)
+            for prime, power in _primes(node.q):
+                add(prime, -power * times)
         elif node.is_Mul:
             for factor in node.args:
                 walk(factor, times)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.prediction import Prediction, Predictions
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
@@ -28,9 +29,14 @@ from deepnet_theory.symbolic.terms import branch_weight, terms
 RIVALS = ("sgd", "adam", "lamb")
 
 
-def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any:
-    entry = rule.entry(part.name, sublayer.name)
+@cache
+def _values(entry: RuleEntry) -> tuple[Any, Any]:
     a, b = (depth_expression(e) for e in entry.expressions)
+    return a, b
+
+
+def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any:
+    a, b = _values(rule.entry(part.name, sublayer.name))
     return simplified(sp.sympify(expression).xreplace({alpha: a, beta: b}))
 
 
@@ -124,7 +130,9 @@ def exponents_of(
 
 
 def _fraction(value: Any) -> Fraction:
-    value = sp.nsimplify(value)
+    value = sp.sympify(value)
+    if not value.is_Rational:
+        raise ValueError(f"{value} is not a rational exponent")
     return Fraction(int(value.p), int(value.q))
 
 

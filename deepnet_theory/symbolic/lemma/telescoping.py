@@ -233,9 +233,8 @@ def _stack_differentiated(step: Step) -> bool:
     logarithm = sp.expand_log(sp.log(function), force=True)
     if not vanishes(sp.powsimp(step.rhs / function) - sp.diff(logarithm, variable)):
         return False
-    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))} | {
-        S: sp.Integer(3)
-    }
+    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))}
+    point[S] = sp.Integer(3)
     h, at = sp.Rational(1, 10**15), sp.Rational(2, 3)
     ahead, behind = (function.xreplace({**point, variable: at + shift}) for shift in (h, -h))
     quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
