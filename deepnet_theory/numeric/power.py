@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import betaincinv
@@ -12,8 +13,9 @@ from deepnet_theory.numeric.depths import Depth
 from deepnet_theory.numeric.model_update import ModelUpdate, measure_model_update, next_eta
 from deepnet_theory.numeric.progress import Progress, silent
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import Interval, fit_exponent, judge
+from deepnet_theory.numeric.statistics import Array, Interval, fit_exponent, judge
 from deepnet_theory.numeric.threads import fitting_threads
+from deepnet_theory.numeric.workers import Job, Workers
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -49,40 +51,61 @@ def measure_power(
     rivals: Sequence[tuple[str, float]] = (),
     experiments: int = 200,
     progress: Progress | None = None,
+    processes: int = 1,
 ) -> Power:
     """Repeat the measurement of one exponent with fresh data and weights, and judge each.
 
     Every experiment has ``settings.seeds`` seeds of its own; several are stacked into one
-    batch, which changes nothing, since seeds never meet.
+    batch, which changes nothing, since seeds never meet. ``processes`` share the batches.
     """
     report = silent if progress is None else progress
-    variable = selection.the_stack.depths[0]
-    verdicts: list[Verdict] = []
-    exponents: list[float] = []
-    while len(verdicts) < experiments:
-        report(len(verdicts), experiments, "repeated experiments")
-        count = min(STACKED, experiments - len(verdicts))
-        together = replace(
-            settings, seeds=count * settings.seeds, seed=settings.seed + len(verdicts)
-        )
-        updates: list[ModelUpdate] = []
-        columns = []
-        with fitting_threads(together):
-            for depth in depths:
-                update = measure_model_update(
-                    selection,
-                    rule,
-                    depth,
-                    together,
-                    eta=next_eta(depth, updates),
-                    draws=settings.draws,
+    batches: dict[int, Array] = {}  # by the number of its first experiment
+    done = 0
+
+    def after(job: Job) -> None:
+        nonlocal done
+        done += int(job.cost)
+        report(done, experiments, job.what)
+
+    report(0, experiments, "repeated experiments")
+    with Workers(processes, lambda job: None, after) as workers:
+        for first in range(0, experiments, STACKED):
+            count = min(STACKED, experiments - first)
+            workers.do(
+                Job(
+                    "repeated experiments",
+                    count,
+                    partial(_repeat, selection, rule, tuple(depths), settings, first, count),
+                    partial(batches.__setitem__, first),
                 )
-                updates.append(update)
-                columns.append(update.values)
-        values = np.array(columns).T.reshape(count, settings.seeds, len(depths))
-        for one in values:
-            fit = fit_exponent([d[variable] for d in depths], one)
-            verdicts.append(judge(fit.interval, predicted, rivals)[0])
-            exponents.append(fit.interval.estimate)
-    report(experiments, experiments, "done")
-    return Power(tuple(verdicts), tuple(exponents))
+            )
+    variable = selection.the_stack.depths[0]
+    layers = [depth[variable] for depth in depths]
+    fits = [fit_exponent(layers, one) for first in sorted(batches) for one in batches[first]]
+    return Power(
+        tuple(judge(fit.interval, predicted, rivals)[0] for fit in fits),
+        tuple(fit.interval.estimate for fit in fits),
+    )
+
+
+def _repeat(
+    selection: Selection,
+    rule: Rule,
+    depths: Sequence[Depth],
+    settings: Settings,
+    first: int,
+    count: int,
+) -> Array:
+    """‖ΔF‖/η of ``count`` experiments, (experiments, seeds, depths)."""
+    together = replace(settings, seeds=count * settings.seeds, seed=settings.seed + first)
+    updates: list[ModelUpdate] = []
+    with fitting_threads(together):
+        for depth in depths:
+            eta = next_eta(depth, updates)
+            updates.append(
+                measure_model_update(
+                    selection, rule, depth, together, eta=eta, draws=settings.draws
+                )
+            )
+    values = np.array([update.values for update in updates])
+    return values.T.reshape(count, settings.seeds, len(depths))
