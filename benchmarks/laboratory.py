@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import platform
 import resource
@@ -277,8 +278,11 @@ def main() -> None:
         f"| {asked.deep} (once) | {once['laboratory']:.2f} | {once['plain loop']:.2f} | "
         f"{once['plain loop'] / once['laboratory']:.1f} | | | | |"
     )
+    growth = math.log(once["laboratory"] / lab) / math.log(asked.deep / layers)
     peak, needed = memory(asked.deep)
     lines += [
+        "",
+        f"The laboratory's cost grows as layers^{growth:.2f} from {layers} to {asked.deep} layers.",
         "",
         f"Peak memory at {asked.deep} layers: {peak / 2**20:.0f} MiB, "
         f"{peak / needed:.2f} × (parameters + activations = {needed / 2**20:.0f} MiB).",
