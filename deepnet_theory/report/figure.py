@@ -28,15 +28,15 @@ def plot(
     first = verification.exponents[0].variable if verification.exponents else "N"
     variable = variable or first
     points = along(verification.points, variable)
-    series = [Series(rule_name(verification), _marks(points, variable))]
+    series = [Series(rule_words(verification), _marks(points, variable))]
     lines = slopes(verification, variable, with_rivals=not rivals)
     for index, rival in enumerate(rivals):
         colour = 1 + index % 2
         marks = _marks(along(rival.points, variable), variable)
-        series.append(Series(rule_name(rival), marks, own=False, colour=colour))
+        series.append(Series(rule_words(rival), marks, own=False, colour=colour))
         own_line = slopes(rival, variable, with_rivals=False)
         lines += [replace(line, own=False, colour=colour) for line in own_line]
-    return loglog(series, lines, f"{variable}, layers", Y_LABEL)
+    return loglog(series, lines, f"{variable}, layers", Y_LABEL, _title(verification))
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:
@@ -57,9 +57,24 @@ def _marks(points: Sequence[Point], variable: str) -> tuple[Mark, ...]:
     return tuple(Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
-def rule_name(verification: Verification) -> str:
-    """Whose rule was measured."""
-    return str(verification.rule.get("name", "the rule"))
+def _title(verification: Verification) -> str:
+    select = verification.select
+    stepped = select.get("optimizer") or select.get("update")
+    words = (select.get("placement"), select.get("stack"), f"stepped by {stepped}")
+    return " ".join(str(word) for word in words) if stepped else ""
+
+
+def rule_words(verification: Verification) -> str:
+    """Whose rule was measured; a user's own one is told by what it says, where that is short."""
+    name = str(verification.rule.get("name", ""))
+    if name != "own":
+        return f"rule of {name}"
+    entries = verification.rule.get("entries", ())
+    if len(entries) == 1:
+        said = f"α = {entries[0]['alpha']}, β = {entries[0]['beta']}"
+        if len(said) <= 16:
+            return said
+    return "own rule"
 
 
 def slopes(verification: Verification, variable: str, with_rivals: bool = True) -> list[Slope]:
@@ -77,7 +92,7 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
     if not 0 < start.mean < float("inf"):
         return []
     at = (float(start.depth[variable]), start.mean)
-    own = f"rule of {rule_name(verification)}:\n{power(exponent.predicted)}"
+    own = f"{rule_words(verification)}:\n{power(exponent.predicted)}"
     lines = [Slope(own, exponent.predicted, *at, own=True)]
     groups: dict[float, list[str]] = {}
     for name, value in exponent.rivals if with_rivals else ():

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.report.figure import plot, power, predicted_words, rule_name
+from deepnet_theory.report.figure import plot, power, predicted_words, rule_words
 from deepnet_theory.report.html import (
     code,
     consequences_html,
@@ -167,7 +167,7 @@ def _rivals(rivals: Sequence[Verification]) -> str:
         return ""
     rows = [
         [
-            f"rule of {escape(rule_name(r))}, in {escape(e.variable)}",
+            f"{escape(rule_words(r))}, in {escape(e.variable)}",
             verdict_badge(e.verdict.value),
             f"{e.estimate:+.4f}",
             f"{e.low:+.4f} to {e.high:+.4f}",

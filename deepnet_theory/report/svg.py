@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-WIDTH, HEIGHT = 460, 330
-LEFT, RIGHT, TOP, BOTTOM = 58, 122, 14, 44  # margins; the lines are labelled at the right
+WIDTH, HEIGHT = 460, 346
+LEFT, RIGHT, TOP, BOTTOM = 58, 122, 30, 44  # margins; the lines are labelled at the right
 LINE_HEIGHT = 13
 
 _STYLE = """
 .dnt-plot { font: 11.5px system-ui, sans-serif; }
 .dnt-plot text { fill: #57606a; }
+.dnt-plot .title { font-weight: 600; }
 .dnt-plot .axis { stroke: #8c959f; fill: none; }
 .dnt-plot .grid { stroke: #8c959f; opacity: .22; }
 .dnt-plot .own { stroke: #0969da; fill: none; stroke-width: 1.6; }
@@ -104,8 +105,13 @@ class _Scale:
         return self.start + share * (self.end - self.start)
 
 
-def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_label: str) -> Plot:
-    """The plot; points that are not positive and finite are left out."""
+def loglog(
+    series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_label: str, title: str = ""
+) -> Plot:
+    """The plot; points that are not positive and finite are left out.
+
+    A line is labelled at its right end, a series without a line at its last point.
+    """
     series = [replace(s, marks=tuple(filter(_drawable, s.marks))) for s in series]
     marks = [m for s in series for m in s.marks]
     if not marks:
@@ -122,7 +128,15 @@ def loglog(series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_la
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
         body += [_point(m, x, y, s) for m in s.marks]
-    body += _labels(slopes, y, last)
+    lined = {(s.own, s.own or s.colour) for s in slopes}
+    bare = [
+        Slope(f"{s.label},\nmeasured", 0.0, s.marks[-1].x, s.marks[-1].mean, s.own, s.colour)
+        for s in series
+        if s.marks and (s.own, s.own or s.colour) not in lined
+    ]
+    body += _labels([*slopes, *bare], y, last)
+    if title:
+        body.append(f'<text class="title" x="{LEFT}" y="16">{escape(title)}</text>')
     return Plot(_document(body, f"{y_label} against {x_label}"))
 
 
@@ -183,10 +197,8 @@ def _coloured(kind: str, colour: int, end: str = "") -> str:
 
 def _labels(slopes: Sequence[Slope], y: _Scale, last: float) -> list[str]:
     """Labels at the right ends of the lines, pushed apart where they would overlap."""
-    blocks = [
-        (y(s.y * (last / s.x) ** s.exponent), s, s.label.split("\n"))
-        for s in sorted(slopes, key=lambda s: -s.exponent)
-    ]
+    blocks = [(y(s.y * (last / s.x) ** s.exponent), s, s.label.split("\n")) for s in slopes]
+    blocks.sort(key=lambda block: (block[0], -block[1].exponent))  # from the top down
     lines = []
     free = float(TOP)
     rest = sum(len(words) for _, _, words in blocks) * LINE_HEIGHT
@@ -245,7 +257,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 def number(value: float) -> str:
     """The label of a tick."""
-    if 1e-3 <= value < 1e5:
+    if 1e-3 <= value < 1e4:
         return f"{value:g}"
     mantissa, exponent = f"{value:.0e}".split("e")
     return f"{mantissa}e{int(exponent)}"

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deepnet_theory.report.figure import Y_LABEL, along, power, predicted_words, rule_name, slopes
+from deepnet_theory.report.figure import Y_LABEL, along, power, predicted_words, rule_words, slopes
 from deepnet_theory.report.outline import depth_words
 from deepnet_theory.report.svg import number, roomy, ticks
 
@@ -146,7 +146,7 @@ def _apart(depths: Sequence[int]) -> list[int]:
 def _rivals(rivals: Sequence[Verification]) -> list[str]:
     rows = [
         (
-            f"rule of {rule_name(r)}",
+            rule_words(r),
             e.variable,
             f"{e.estimate:+.3f}",
             f"{e.low:+.3f} to {e.high:+.3f}",
