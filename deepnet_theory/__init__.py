@@ -8,6 +8,8 @@ A tour::
     d.rule.alpha, d.rule.beta                      # SymPy expressions in the depth N
     v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks
     v.verdict, v.plot()                            # SUPPORTED, UNDECIDED or REFUTED; a figure
+    v.exponents[0].estimate, v.assumptions         # with intervals; every premise measured too
+    dt.make_report(d).save("report.html")          # all of it in one page, rivals beside it
     constants = dt.export(d, depth=200, width=512)
     constants.save("constants.json")
 
@@ -22,6 +24,11 @@ called. An optimizer of your own is its first update, as an expression in eta, g
 and a block of your own a list of sublayers::
 
     dt.derive(optimizer="adam", layer="attention,ffn:swiglu")
+
+A rule of your own is measured like the derived one::
+
+    mine = dt.own_rule(d.selection, alpha="N**(1/3)", beta="N**(-1/3)")
+    dt.verify(d, rule=mine, seeds=4, processes=None)  # None: one process a core
 
 Bad input raises :class:`InputError`, a selection without a rule :class:`Refusal`; both say in
 one sentence what was given and what is valid. The command line is ``deepnet-theory --help``.

@@ -21,18 +21,30 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.constants import Constants, PartConstants
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.symbolic.consequences import Comparison
     from deepnet_theory.symbolic.derivation import Derivation
 
 
 def derive(
-    selection: Selection | None = None, *, depth: DepthLike | None = None, **select: Any
+    selection: Selection | None = None,
+    *,
+    depth: DepthLike | None = None,
+    background: bool = False,
+    **select: Any,
 ) -> Derivation:
-    """Derive the rule for a selection: ``derive(optimizer="lamb")``.
+    r"""Derive the rule for a selection: ``derive(optimizer="lamb")``.
 
-    ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
+    .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
+              \alpha, \beta:\ \|\Delta F\| = \Theta(\eta) \text{ at every depth}
+
+    for post-LN; a placement brings its own equation. α and β are exact expressions in the
+    depths N and M. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
     (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
     ``closure`` …); with ``depth`` the derivation also prints its numbers there. Raises
     :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+
+    Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
+    (lemma, its bounds corrected), moments of Gaussian matrices (moments).
     """
     from deepnet_theory.symbolic.derive import derive as run
 
@@ -46,6 +58,34 @@ def derive(
     return derivation.at(**at) if at else derivation
 
 
+def compare_closures(
+    selection: Selection | None = None, *, depth: DepthLike | None = None, **select: Any
+) -> Comparison:
+    """Every closure's rule and what it implies, side by side: ``compare_closures(optimizer="sgd")``.
+
+    ``select`` and ``depth`` are those of :func:`derive`, without ``closure``. Raises
+    :class:`Refusal` where no closure balances.
+    """
+    from deepnet_theory.symbolic.consequences import compare_closures as run
+
+    selection = _selection(selection, select)
+    if selection.closure is not None:
+        raise InputError(
+            f"the closure {selection.closure!r} was given, but all closures are compared; "
+            "leave it out"
+        )
+    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    return replace(run(selection), values=tuple(at.items()))
+
+
+def _selection(selection: Selection | None, select: dict[str, Any]) -> Selection:
+    if selection is None:
+        return _record(Selection, "a selection", select)
+    if select:
+        raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+    return selection
+
+
 def own_rule(
     selection: Selection,
     alpha: str,
@@ -53,7 +93,12 @@ def own_rule(
     decoder_alpha: str | None = None,
     decoder_beta: str | None = None,
 ) -> Rule:
-    """A rule of one's own for the stack of ``selection``: α and β as texts in N and M."""
+    """A rule of one's own for the stack of ``selection``: α and β as texts in N and M.
+
+    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; they are parsed by the grammar of depths,
+    never evaluated as code. An encoder–decoder's decoder takes α and β of its own where they
+    are given. Raises :class:`InputError` for a text that is none, or a decoder that is not there.
+    """
     parts = tuple(part.name for part in selection.the_stack.parts)
     if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
         raise InputError(
@@ -92,11 +137,19 @@ def verify(
 ) -> Verification:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
 
+    .. math:: \frac{\|\Delta F\|}{\eta} = \frac1{\eta T} \sum_{t=1}^{T}
+              \Bigl(\sum_{i=1}^{d} (F_{ti}(\theta + \Delta\theta) - F_{ti}(\theta))^2\Bigr)^{1/2}
+
+    after one step on the batch at hand; F is the stack's output before the head, of shape
+    (tokens T, width d).
+
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``measure`` are the fields of
     :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …).
     ``rule`` replaces the derived rule; ``watch`` receives each depth's point as it is
     measured; ``processes`` share the work (None: one a core, where the work is long). Raises
     :class:`InputError` for bad settings.
+
+    Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
     from deepnet_theory.numeric.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
@@ -197,7 +250,10 @@ def export(
 
     ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
     (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …). ``rule`` replaces the derived rule;
-    its learning-rate multipliers are then 1, because none were derived for it.
+    its learning-rate multipliers are then 1, because none were derived for it. Raises
+    :class:`InputError` for a depth that is none, or sizes that do not fit each other.
+
+    Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
     from deepnet_theory import __version__
     from deepnet_theory.spec.constants import Architecture, Constants
@@ -281,12 +337,13 @@ def make_report(
     processes: int | None = 1,
     **measure: Any,
 ) -> Report:
-    """Derive → verify → export in one HTML page.
+    """Derive → verify → export in one HTML page, which needs no network.
 
     ``depth`` is the depth, or a list of several, at which constants are printed; by default
     the deepest one measured. ``command`` is shown as the way to make the page again. The
     ``rivals``, other optimizers' rules on the same network, are measured beside the rule with
-    fewer draws; the verdict is that of the rule alone.
+    fewer draws; the verdict is that of the rule alone. ``measure`` and the rest are those of
+    :func:`verify`. Raises what ``verify`` and ``export`` raise.
     """
     from deepnet_theory.report.page import page
 

@@ -134,3 +134,37 @@ def test_rivals_are_the_rules_of_the_others() -> None:
     assert found[0].select["optimizer"] == "sgd" and found[0].assumptions == ()
     shares = [done / total for done, total in told]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+
+
+def test_help_is_a_tour() -> None:
+    """Every public name is documented, and the tour names what it takes from clone to model."""
+    import inspect
+
+    tour = inspect.getdoc(dt) or ""
+    for name in ("derive", "verify", "export", "make_report", "own_rule"):
+        assert f"dt.{name}(" in tour
+        documented = inspect.getdoc(getattr(dt, name)) or ""
+        assert "aise" in documented, name  # what it raises
+    for name in ("derive", "verify", "export"):
+        assert "Source:" in (inspect.getdoc(getattr(dt, name)) or ""), name
+    assert all(inspect.getdoc(getattr(dt, name)) for name in dt.__all__)
+
+
+def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import inspect
+    import textwrap
+
+    from deepnet_theory import workflow
+
+    monkeypatch.chdir(tmp_path)
+    lines = (inspect.getdoc(dt) or "").splitlines()
+    code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
+    measured = workflow.verify
+
+    def quick(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
+        return measured(derivation, [2, 4], **{**given, **SMALL})  # type: ignore[arg-type]
+
+    monkeypatch.setattr(workflow, "verify", quick)
+    found: dict[str, object] = {}
+    exec(code, found)
+    assert found["model"] is not None and (tmp_path / "report.html").stat().st_size > 0
