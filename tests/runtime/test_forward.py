@@ -156,18 +156,24 @@ def test_generation_with_the_cache_is_generation_without(constants, stack, kv_he
 
 
 def test_generation_does_not_see_padding_of_the_source(constants):
-    model = build(constants("encoder-decoder"), dtype=F64)
-    tokens = torch.randint(50, (2, 3))
-    source = torch.randint(50, (2, 7))
-    padding = torch.zeros(2, 7, dtype=torch.bool)
-    padding[1, 4:] = True
-    logits = model(tokens, source, memory_padding=padding)
-    short = model(tokens[1:], source[1:, :4])  # the same sentence without its padding
-    torch.testing.assert_close(logits[1:], short, rtol=0, atol=1e-12)
-    together = model.generate(tokens, 8, source, memory_padding=padding)
-    assert torch.equal(together[1:], model.generate(tokens[1:], 8, source[1:, :4]))
-    # planted error: with its padding in sight the scores are others
-    assert not torch.allclose(model(tokens, source)[1:], short, atol=1e-6)
+    # branches as large as the stream, and many sentences, so that some choice hangs on the source
+    model = build(
+        constants("encoder-decoder", alpha=1.0, beta=1.0),
+        dtype=F64,
+        generator=torch.Generator().manual_seed(0),
+    )
+    draw = torch.Generator().manual_seed(1)
+    tokens = torch.randint(50, (33, 3), generator=draw)
+    source = torch.randint(50, (33, 7), generator=draw)
+    padding = torch.zeros(33, 7, dtype=torch.bool)
+    padding[1:, 2:] = True
+    logits = model(tokens, source, memory_padding=padding)[1:]
+    short = model(tokens[1:], source[1:, :2])  # the same sentences without their padding
+    torch.testing.assert_close(logits, short, rtol=0, atol=1e-12)
+    together = model.generate(tokens, 3, source, memory_padding=padding)[1:]
+    assert torch.equal(together, model.generate(tokens[1:], 3, source[1:, :2]))
+    # planted error: with its padding in sight the words are others
+    assert not torch.equal(together, model.generate(tokens, 3, source)[1:])
 
 
 def test_a_sentence_of_padding_alone_harms_nobody(constants):
