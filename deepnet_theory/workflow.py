@@ -40,7 +40,8 @@ def derive(
     for post-LN; a placement brings its own equation. α and β are exact expressions in the
     depths N and M. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
     (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
-    ``closure`` …); with ``depth`` the derivation also prints its numbers there. Raises
+    ``closure`` …); with ``depth`` the derivation also prints its numbers there, with
+    ``background`` it begins with the magnitude of a matrix and the probe. Raises
     :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
@@ -48,23 +49,20 @@ def derive(
     """
     from deepnet_theory.symbolic.derive import derive as run
 
-    if selection is None:
-        selection = _record(Selection, "a selection", select)
-    elif select:
-        raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+    selection = _selection(selection, select)
     # A bad depth is refused before the derivation is made.
     at = {} if depth is None else parse_depth(depth, selection.the_stack)
-    derivation = run(selection)
+    derivation = run(selection, background)
     return derivation.at(**at) if at else derivation
 
 
 def compare_closures(
     selection: Selection | None = None, *, depth: DepthLike | None = None, **select: Any
 ) -> Comparison:
-    """Every closure's rule and what it implies, side by side: ``compare_closures(optimizer="sgd")``.
+    """Every closure's rule and what it implies, side by side.
 
-    ``select`` and ``depth`` are those of :func:`derive`, without ``closure``. Raises
-    :class:`Refusal` where no closure balances.
+    As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
+    :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
     from deepnet_theory.symbolic.consequences import compare_closures as run
 

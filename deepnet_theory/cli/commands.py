@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,10 @@ from deepnet_theory.cli.options import (
     words_of,
 )
 from deepnet_theory.spec.depth import DepthLike
+from deepnet_theory.spec.errors import InputError
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.selection import Selection
 
 DEFAULT_TEXT_JSON = ("text", "json")
 
@@ -46,14 +50,26 @@ def derive(
     select: Select,
     talk: Talk,
     depth: DepthOption = None,
+    background: Annotated[
+        bool,
+        typer.Option("--background", help="Begin with the magnitude of a matrix and the probe."),
+    ] = False,
+    compare_closures: Annotated[
+        bool,
+        typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
+    ] = False,
     format: Annotated[str, _format(*DERIVATION_FORMATS)] = "text",
 ) -> int:
     """Derive alpha and beta, every step checked."""
     chosen("format", format, DERIVATION_FORMATS)
+    if compare_closures:
+        if background:
+            raise InputError("--background was given with --compare-closures, which has no steps")
+        return _compare(select.selection(), depth, format)
     from deepnet_theory.report.outline import conclusion
     from deepnet_theory.workflow import derive
 
-    derivation = derive(select.selection(), depth=depth)
+    derivation = derive(select.selection(), depth=depth, background=background)
     talk.note(conclusion(derivation))
     if format == "json":
         print(derivation.to_json())
@@ -70,6 +86,19 @@ def derive(
 
         print(text(derivation))
     return derivation.verdict.exit_code
+
+
+def _compare(selection: Selection, depth: str | None, format: str) -> int:
+    from deepnet_theory.report import closures
+    from deepnet_theory.workflow import compare_closures
+
+    found = compare_closures(selection, depth=depth)
+    if format == "json":
+        print(found.to_json())
+    else:
+        shown = {"markdown": closures.markdown, "latex": closures.latex, "text": closures.text}
+        print(shown[format](found))
+    return 0
 
 
 def verify(
@@ -298,8 +327,8 @@ def list_(
 
 EXAMPLES: dict[str, tuple[str, str]] = {
     "derive": (
-        "derive --optimizer adam --depth 200",
-        'derive --update "-eta*norm(theta)*sign(g)" --format markdown',
+        "derive --optimizer adam --depth 200 --format markdown",
+        'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
     ),
     "verify": (
         "verify --optimizer adam --depths 8,16,32,64,128",

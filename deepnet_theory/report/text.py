@@ -130,7 +130,8 @@ def _fold(formula: str, width: int) -> list[str]:
     return [*lines, formula]
 
 
-def _paragraph(words: str, indent: int = INDENT, first: str | None = None) -> list[str]:
+def paragraph(words: str, indent: int = INDENT, first: str | None = None) -> list[str]:
+    """Words folded to the page, ``indent`` deep; the first line begins with ``first``."""
     space = " " * indent
     return textwrap.wrap(
         words,
@@ -145,11 +146,12 @@ def _rows(rows: list[tuple[str, str]]) -> list[str]:
     column = max((len(label) for label, _ in rows), default=0) + 4
     lines = []
     for label, value in rows:
-        lines += _paragraph(value or "-", column, first=f"  {label}".ljust(column))
+        lines += paragraph(value or "-", column, first=f"  {label}".ljust(column))
     return lines
 
 
-def _heading(words: str, mark: str = "-") -> list[str]:
+def heading(words: str, mark: str = "-") -> list[str]:
+    """A heading underlined with ``mark``."""
     return ["", words, mark * len(words)]
 
 
@@ -158,28 +160,28 @@ def text(derivation: Derivation) -> str:
     head = title(derivation.selection)
     lines = [head, "=" * min(len(head), WIDTH), *_rows(list(setting(derivation)))]
     for index, section in enumerate(sections(derivation), start=1):
-        lines += _heading(f"{index}. {section.title}")
+        lines += heading(f"{index}. {section.title}")
         for number, step in section.steps:
             lines += ["", *_step(derivation, number, step)]
-    lines += _heading("Rule")
+    lines += heading("Rule")
     lines += _rule(derivation)
     if derivation.consequences:
-        lines += _heading("Consequences")
+        lines += heading("Consequences")
         for c in derivation.consequences:
             whose = c.part if c.sublayer == "*" else f"{c.part}, {c.sublayer}"
             value = StrPrinter().doprint(c.value)
-            lines += _paragraph(f"{c.name} ({whose}): {value}", 4, first="  ")
+            lines += paragraph(f"{c.name} ({whose}): {value}", 4, first="  ")
             words = ". ".join(w.rstrip(".") for w in (c.meaning, c.remark) if w)
-            lines += _paragraph(words, 6) if words else []
+            lines += paragraph(words, 6) if words else []
     if derivation.predictions.exponents:
-        lines += _heading("Predicted exponents of the model update")
+        lines += heading("Predicted exponents of the model update")
         lines += _predictions(derivation)
     if derivation.assumptions:
-        lines += _heading("Assumptions")
+        lines += heading("Assumptions")
         lines += _rows([(a.name, a.statement) for a in derivation.assumptions])
     for remark in derivation.remarks:
-        lines += ["", *_paragraph(f"Remark. {remark}", 0)]
-    lines += ["", *_paragraph(conclusion(derivation), 0)]
+        lines += ["", *paragraph(f"Remark. {remark}", 0)]
+    lines += ["", *paragraph(conclusion(derivation), 0)]
     return "\n".join(lines)
 
 
@@ -188,12 +190,12 @@ def _step(derivation: Derivation, number: int, step: Step) -> list[str]:
     body = equation(step, WIDTH - INDENT)
     middle = len(body) // 2
     lines = [(label if i == middle else "").ljust(INDENT) + line for i, line in enumerate(body)]
-    lines += _paragraph(step.because)
+    lines += paragraph(step.because)
     rests = support(derivation, step)
-    lines += _paragraph(f"[{rests}; {step.source}]" if rests else f"[{step.source}]")
+    lines += paragraph(f"[{rests}; {step.source}]" if rests else f"[{step.source}]")
     verdict = derivation.verdicts[step.name].value
     if verdict != "PROVED":
-        lines += _paragraph(f"{verdict}: fails {', '.join(step.failures())}")
+        lines += paragraph(f"{verdict}: fails {', '.join(step.failures())}")
     return lines
 
 
@@ -215,7 +217,7 @@ def _rule(derivation: Derivation) -> list[str]:
         lines.append(f"  (values at {where})")
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     meaning = f" {derivation.rule.meaning}" if derivation.rule.meaning else ""
-    return [*lines, *_paragraph(f"From {concluded}.{meaning}", 2)]
+    return [*lines, *paragraph(f"From {concluded}.{meaning}", 2)]
 
 
 def _predictions(derivation: Derivation) -> list[str]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import sympy as sp
 
+from deepnet_theory.spec.closure import closures
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.balance import Balanced, Kind, Problem
 from deepnet_theory.symbolic.derivation import Consequence
 from deepnet_theory.symbolic.monomial import present
 from deepnet_theory.symbolic.shares import Share
+from deepnet_theory.symbolic.solved_rule import SolvedRule, rule_of
 from deepnet_theory.symbolic.symbols import alpha, beta
 from deepnet_theory.symbolic.terms import terms
 
@@ -77,20 +83,73 @@ def share_consequences(found: tuple[Share, ...]) -> Iterator[Consequence]:
         )
 
 
-def compare_closures(selection: Selection) -> dict[str, tuple[Consequence, ...] | str]:
-    """The consequences of every closure side by side; a refusal is its sentence.
+@dataclass(frozen=True)
+class Comparison:
+    """The rule and the consequences of every closure that balances; why the others do not."""
+
+    selection: Selection
+    default: str  # the closure that is taken where none is asked for
+    rules: dict[str, SolvedRule]
+    consequences: dict[str, tuple[Consequence, ...]]
+    refused: dict[str, str]
+    values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
+
+    def __getitem__(self, closure: str) -> tuple[Consequence, ...] | str:
+        """The consequences of a closure, or the sentence that refuses it."""
+        return self.consequences.get(closure) or self.refused[closure]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; values only where a depth was asked for."""
+        depth = dict(self.values)
+        rows: list[dict[str, Any]] = []
+        for name, rule in self.rules.items():
+            entries = [
+                {"stack": e.part, "sublayer": e.sublayer, "alpha": e.alpha, "beta": e.beta}
+                | (dict(zip(_VALUES, e.at(**depth), strict=True)) if depth else {})
+                for e in rule.entries
+            ]
+            implied: dict[str, Any] = {}
+            for c in self.consequences[name]:
+                kind = implied.setdefault(c.part, {}).setdefault(c.sublayer, {})
+                kind[c.name] = {"value": str(c.value), "meaning": c.meaning}
+            rows.append(
+                {"closure": name, "rule": entries, "eta": rule.eta, "consequences": implied}
+            )
+        rows += [{"closure": name, "refused": why} for name, why in self.refused.items()]
+        return {
+            "schema": "deepnet-theory/closures/1",
+            "select": self.selection.to_dict(),
+            "default": self.default,
+            "closures": rows,
+        }
+
+    def to_json(self) -> str:
+        """The comparison as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+
+_VALUES = ("alpha_value", "beta_value")
+
+
+def compare_closures(selection: Selection) -> Comparison:
+    """The rule and the consequences of every closure side by side; a refusal is its sentence.
+
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where no closure balances.
 
     Source: Su, §First conclusions, where two alternatives are weighed against the symmetric one.
     """
-    from dataclasses import replace
-
-    from deepnet_theory.spec.closure import closures
-    from deepnet_theory.spec.errors import Refusal
-
-    found: dict[str, tuple[Consequence, ...] | str] = {}
+    rules: dict[str, SolvedRule] = {}
+    found: dict[str, tuple[Consequence, ...]] = {}
+    refused: dict[str, str] = {}
     for name in closures():
+        problem = Problem(replace(selection, closure=name))
         try:
-            found[name] = tuple(consequences(Problem(replace(selection, closure=name))))
+            rules[name] = rule_of(problem)
         except Refusal as refusal:
-            found[name] = str(refusal)
-    return found
+            refused[name] = str(refusal)
+        else:
+            found[name] = tuple(consequences(problem))
+    if not rules:
+        raise Refusal(refused[Problem(selection).closure.name])
+    chosen = Problem(replace(selection, closure=None)).closure.name
+    return Comparison(selection, chosen, rules, found, refused)

@@ -304,3 +304,52 @@ def test_processes_change_nothing_but_the_time(cli: Cli) -> None:
     assert one["points"] == two["points"] and one["exponents"] == two["exponents"]
     refused = cli(*words, "--processes", "0")
     assert refused.code == 2 and "processes 0" in refused.err
+
+
+def test_derive_background_begins_with_the_magnitude(cli: Cli) -> None:
+    plain, full = (
+        json.loads(cli("derive", "--optimizer", "sgd", *more, "--format", "json").out)
+        for more in ((), ("--background",))
+    )
+    names = [step["name"] for step in full["steps"]]
+    assert names[-len(plain["steps"]) :] == [step["name"] for step in plain["steps"]]
+    assert {"magnitude", "probe-identity"} <= set(names[: -len(plain["steps"])])
+    assert full["verdict"] == "PROVED" and full["rule"] == plain["rule"]
+
+
+def test_closures_side_by_side(cli: Cli) -> None:
+    select = ("derive", "--optimizer", "sgd", "--placement", "res-post-ln", "--compare-closures")
+    data = json.loads(cli(*select, "--depth", "50", "--format", "json").out)
+    rows = {row["closure"]: row for row in data["closures"]}
+    listed = json.loads(cli("list", "closures", "--format", "json").out)["closures"]
+    assert set(rows) == {row["name"] for row in listed} and data["default"] == "unit-init"
+    for name, row in rows.items():
+        alone = cli(*select[:-1], "--closure", name, "--depth", "50", "--format", "json")
+        if "refused" in row:
+            assert alone.code == 4 and row["refused"] in alone.err
+        else:
+            assert json.loads(alone.out)["rule"] == row["rule"]
+            implied = json.loads(alone.out)["consequences"]["encoder"]["*"]
+            for quantity, said in row["consequences"]["encoder"]["*"].items():
+                assert implied[quantity]["value"] == said["value"]
+    shown = cli(*select).out
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in rows:
+        assert name in shown
+    assert "| alpha |" in cli(*select, "--format", "markdown").out
+    assert r"\end{document}" in cli(*select, "--format", "latex").out
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        (("--optimizer", "sgd", "--closure", "symmetric"), 2),
+        (("--optimizer", "sgd", "--background"), 2),
+        (("--update", "-eta*g + eta*theta"), 4),
+    ],
+)
+def test_a_comparison_of_closures_is_refused_with_the_reason(
+    cli: Cli, more: tuple[str, ...], code: int
+) -> None:
+    outcome = cli("derive", "--compare-closures", *more)
+    assert outcome.code == code and outcome.out == "" and outcome.err.count("\n") == 1
