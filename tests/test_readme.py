@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shlex
 import shutil
@@ -93,28 +94,33 @@ def test_named_make_targets_exist(page: str) -> None:
 
 
 def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path: Path) -> None:
-    """A newcomer's session: take the sources, add the file that CONTRIBUTING shows, derive."""
-    clone = tmp_path / "deepnet_theory"
-    shutil.copytree(ROOT / "deepnet_theory", clone, ignore=shutil.ignore_patterns("__pycache__"))
-    (file,) = [b for b in blocks("CONTRIBUTING.md", "python") if "spec/optimizers/" in b]
-    name = re.search(r"spec/optimizers/(\w+\.py)", file)
-    assert name is not None
+    """A newcomer's session: take the sources, add the files that CONTRIBUTING shows, use them."""
+    clone = tmp_path / "clone"
+    for folder in ("deepnet_theory", "paper_checks"):
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, clone / folder, ignore=without)
+    shown = [re.match(r"# (\S+\.py)\n", block) for block in blocks("CONTRIBUTING.md", "python")]
+    names = [found[1] for found in shown if found is not None]
+    assert [name.split("/")[-2] for name in names] == ["optimizers", "placements", "paper_checks"]
+    for name, block in zip(names, blocks("CONTRIBUTING.md", "python"), strict=True):
+        (clone / name).write_text(block, encoding="utf-8")
     session = f"""
     set -e
-    cat > deepnet_theory/spec/optimizers/{name[1]}
     theory() {{ {sys.executable} -m deepnet_theory "$@"; }}
     theory list optimizers | grep -A1 '^cube-root$'
     theory derive --optimizer cube-root --format json > rule.json
     theory derive --update '-eta*sign(g)*abs(g)**(1/3)' --format json > own.json
+    theory derive --optimizer cube-root --placement half-branch | tail -n 2
+    theory check example-length
     theory export --optimizer cube-root --depth 8 -o constants.json
     """
     done = subprocess.run(
-        ["bash", "-c", session], input=file, cwd=tmp_path, capture_output=True, text=True
-    )
+        ["bash", "-c", session], cwd=clone, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(clone)},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "the cube root" in done.stdout or "abs(g)**(1/3)" in done.stdout
-    named, typed = (
-        json.loads((tmp_path / f).read_text("utf-8")) for f in ("rule.json", "own.json")
-    )
+    named, typed = (json.loads((clone / f).read_text("utf-8")) for f in ("rule.json", "own.json"))
     assert named["rule"] == typed["rule"] and named["verdict"] == "PROVED"
-    assert (tmp_path / "constants.json").exists()
+    assert (clone / "constants.json").exists()
+    assert "example-length: holds" in done.stdout and done.stdout.count("PROVED") >= 2
