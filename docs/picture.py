@@ -40,7 +40,8 @@ def main() -> None:
             slope = measured.exponents[0].estimate
             words = f"plain post-LN,\nmeasured N^{slope:.2f}"
             slopes.append(Slope(words, slope, points[2].x, points[2].mean))
-    drawn = loglog(series, slopes, "N, layers", "how far one step moves the output")
+    title = "One step of Adam on a post-LN encoder"
+    drawn = loglog(series, slopes, "N, layers", "‖ΔF‖/η per token", title)
     write_text(Path(__file__).parent / "update.svg", drawn.svg + "\n")
 
 

@@ -67,6 +67,8 @@ def _title(verification: Verification) -> str:
 def rule_words(verification: Verification) -> str:
     """Whose rule was measured; a user's own one is told by what it says, where that is short."""
     name = str(verification.rule.get("name", ""))
+    if name == "custom":  # derived for an update that has no name
+        return "derived rule"
     if name != "own":
         return f"rule of {name}"
     entries = verification.rule.get("entries", ())

@@ -85,7 +85,7 @@ def _step(derivation: Derivation, number: int, step: Step) -> str:
     verdict = derivation.verdicts[step.name].value
     badge = "" if verdict == "PROVED" else f" {verdict_badge(verdict)}"
     return (
-        '<div class="step"><div class="equation" style="display:flex">'
+        '<div class="step"><div class="equation" style="display:flex;align-items:center;gap:1em">'
         f"{equation(step)}"
         f'<div class="number">({number})</div></div>'
         f'<p class="because">{prose(step.because)} [{escape(tail)}]{badge}</p></div>'

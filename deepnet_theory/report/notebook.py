@@ -81,5 +81,7 @@ def losses(runs: Sequence[Any]) -> Plot:
     for index, run in enumerate(runs):
         steps = [s for s in (2**k for k in range(20)) if s <= len(run.losses)]
         marks = tuple(Mark(s, *(run.losses[s - 1],) * 3) for s in steps)
-        series.append(Series(run.rule, marks, own=index == 0))
-    return loglog(series, [], "step", "cross-entropy, nats per byte")
+        # the last word of a long name tells it: "the constants' rule", "plain pre-LN"
+        name = run.rule.split(", ")[-1]
+        series.append(Series(name, marks, own=index == 0, colour=2 if index == 2 else 1))
+    return loglog(series, [], "step", "cross-entropy, nats per byte", "Training loss by rule")
