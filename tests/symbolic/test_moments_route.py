@@ -11,16 +11,20 @@ import sympy as sp
 
 from deepnet_theory.spec.assumption import assumptions
 from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.balance import Problem
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.moment_route import BRANCHES, moment_steps
+from deepnet_theory.symbolic.moment_route.placement import stream_of
 from deepnet_theory.symbolic.moment_route.setting import (
     XAVIER,
     alpha,
     beta,
     d,
     delta_w,
+    eta,
     j,
     k,
     m,
@@ -202,8 +206,88 @@ def test_parts_of_a_layer_and_other_norms() -> None:
     assert rms["norm-jacobian"].check() is Verdict.PROVED
 
 
-@pytest.mark.parametrize("other", [{"placement": "pre-ln"}, {"layer": "attention,ffn:swiglu"}])
+@pytest.mark.parametrize("other", [{"layer": "attention,ffn:swiglu"}])
 def test_missing_laws_are_refused(other: dict[str, str]) -> None:
     selection = Selection(optimizer="sgd", method="moments", **other)  # type: ignore[arg-type]
     with pytest.raises(Refusal, match="moment route"):
         moment_steps(selection)
+
+
+def test_a_placement_that_is_no_stream_with_a_branch_added_is_refused() -> None:
+    for equation, final_norm in (
+        ("x + branch(x)", False),
+        ("x + norm(x) + branch(x)", True),
+        ("norm(x)*alpha + branch(x)", True),
+    ):
+        with pytest.raises(Refusal, match="no law for the placement 'odd'"):
+            stream_of(Placement("odd", equation, final_norm))
+
+
+STREAMS = ("pre-ln", "res-post-ln", "sandwich-ln")
+
+
+@pytest.mark.parametrize("placement", STREAMS)
+def test_placements_whose_stream_grows(placement: str) -> None:
+    steps = {
+        s.name: s
+        for s in moment_steps(Selection(optimizer="adam", method="moments", placement=placement))
+        if s.name not in STEPS or s != STEPS[s.name]
+    }
+    assert {"stream-growth", "change-growth", "stream-after", "moment-coefficient"} <= set(steps)
+    for name, step in steps.items():
+        assert step.failures() == (), name
+        if name in ("degrees", "loss-increment"):
+            continue
+        for right in planted(step):
+            assert replace(step, rhs=right).check() is Verdict.REFUTED, (name, right)
+        if step.relation is Relation.AT_MOST and name != "moment-increment":
+            swapped = replace(step, lhs=step.rhs, rhs=step.lhs)
+            assert swapped.check() is Verdict.REFUTED, name
+
+
+@pytest.mark.parametrize("placement", STREAMS)
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb"])
+def test_the_increment_of_every_placement_is_what_the_balance_sums(
+    placement: str, optimizer: str
+) -> None:
+    selection = Selection(optimizer=optimizer, method="moments", placement=placement)
+    derivation = derive(selection)
+    assert derivation.verdict is Verdict.PROVED
+    (balanced,) = Problem(selection).balanced
+    stated = derivation.step("moment-increment").rhs / eta
+    for kind in balanced.kinds:
+        assert sp.simplify(sp.powsimp(stated / kind.increment, force=True)) == 1
+    lemma = derive(replace(selection, method="lemma"))
+    assert derivation.rule.entries == lemma.rule.entries
+
+
+def test_a_pre_ln_change_grows_as_its_stream_sampled() -> None:
+    """Real ReLU branches behind a norm: the change and the stream grow by one factor."""
+    generator = np.random.default_rng(5)
+    width, inner, b, draws = 24, 32, 0.8, 3_000
+
+    def norm(x: Any) -> Any:
+        x = x - x.mean()
+        return np.sqrt(width) * x / np.linalg.norm(x)
+
+    x = norm(generator.normal(size=width)) * 1.5
+    dx = generator.normal(size=width)
+    dx -= dx.mean() + (dx @ x) / (x @ x) * x  # in the directions that the norm keeps
+    dx *= 1e-4 / np.linalg.norm(dx)
+    sizes, changes = [], []
+    for _ in range(draws):
+        big_w = generator.normal(0, np.sqrt(2 / width), (width, inner))
+        big_v = generator.normal(0, b / np.sqrt(inner), (inner, width))
+        after, moved = (y + np.maximum(norm(y) @ big_w, 0) @ big_v for y in (x, x + dx))
+        sizes.append(after @ after / (x @ x))
+        changes.append(((moved - after) @ (moved - after)) / (dx @ dx))
+    found = {
+        s.name: s
+        for s in moment_steps(Selection(optimizer="sgd", method="moments", placement="pre-ln"))
+    }
+    step = found["change-growth"]
+    names = {str(symbol): symbol for symbol in step.rhs.free_symbols}
+    values = {"v": b, "w": 1, "d": width, "norm_x_l": np.linalg.norm(x)}
+    exact = float(step.rhs.subs({names[key]: value for key, value in values.items()}))
+    for samples in (sizes, changes):
+        assert abs(np.mean(samples) - exact) < 4 * np.std(samples) / np.sqrt(draws)

@@ -16,12 +16,14 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.balance import Problem, normalises_the_sum
 from deepnet_theory.symbolic.degree import Degrees, degrees, homogeneity_step
 from deepnet_theory.symbolic.moment_route.aligned import aligned_steps
 from deepnet_theory.symbolic.moment_route.concentration import concentration_steps
 from deepnet_theory.symbolic.moment_route.conventions import convention_steps, head_steps
 from deepnet_theory.symbolic.moment_route.mask import mask_steps
-from deepnet_theory.symbolic.moment_route.norm import norm_steps
+from deepnet_theory.symbolic.moment_route.norm import norm_size_steps, norm_steps
+from deepnet_theory.symbolic.moment_route.placement import stream_of, stream_steps
 from deepnet_theory.symbolic.moment_route.ranges import range_steps
 from deepnet_theory.symbolic.moment_route.recursion import (
     COEFFICIENT,
@@ -39,6 +41,7 @@ from deepnet_theory.symbolic.moment_route.setting import (
 from deepnet_theory.symbolic.moment_route.sublayer import sublayer_steps
 from deepnet_theory.symbolic.moment_route.tokens import token_steps
 from deepnet_theory.symbolic.moments.model import norm_of
+from deepnet_theory.symbolic.placement_law import P, placement_law
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import BOUNDED, Check, Step
 from deepnet_theory.symbolic.symbols import alpha, beta, eta
@@ -58,11 +61,8 @@ def branches(selection: Selection) -> tuple[Branch, ...]:
 
     Raises :class:`Refusal` for every other placement or sublayer, naming the missing law.
     """
-    if selection.placement != "post-ln":
-        raise Refusal(
-            f"the moment route has no law for the placement {selection.placement!r}: its second "
-            "moments are those of a post-LN sublayer; use --method probe or lemma"
-        )
+    if not _normalised(selection):
+        stream_of(selection.the_placement)
     kinds = dict.fromkeys(s.name for part in selection.the_stack.parts for s in part.layer)
     missing = [name for name in kinds if name not in BRANCHES]
     if missing:
@@ -79,7 +79,13 @@ def moment_steps(selection: Selection) -> tuple[Step, ...]:
 
     Raises :class:`Refusal` where a law is missing.
     """
-    return _steps(branches(selection), selection.the_norm.centred) + _ending(selection)
+    kinds = branches(selection)
+    steps = _steps(kinds, selection.the_norm.centred)
+    if _normalised(selection):
+        steps += _post_ln(kinds)
+    else:
+        steps += stream_steps(selection.the_placement, kinds)
+    return steps + _ending(selection)
 
 
 def given_symbols(selection: Selection) -> tuple[Any, ...]:
@@ -100,18 +106,33 @@ def _steps(kinds: tuple[Branch, ...], centred: bool) -> tuple[Step, ...]:
             steps += head_steps(branch)
         steps += convention_steps(branch)
         steps += concentration_steps(branch)
-    steps += norm_steps(centred, kinds)
+    steps += norm_steps(centred)
     steps += aligned_steps(kinds)
     steps += token_steps()
-    steps += recursion_steps(kinds)
-    steps.append(telescoping_step())
-    steps += sharper_rule_steps()
     return tuple(steps)
+
+
+@cache
+def _post_ln(kinds: tuple[Branch, ...]) -> tuple[Step, ...]:
+    """The source's own recursion: the sum of path and branch is normalised."""
+    return (
+        *norm_size_steps(kinds),
+        *recursion_steps(kinds),
+        telescoping_step(),
+        *sharper_rule_steps(),
+    )
+
+
+def _normalised(selection: Selection) -> bool:
+    """Whether the placement is the source's: path and branch summed, then normalised."""
+    problem = Problem(selection)
+    return normalises_the_sum(problem) and problem.law.weight == P / alpha
 
 
 def _ending(selection: Selection) -> tuple[Step, ...]:
     found: Degrees = degrees(selection.the_optimizer)
-    response = sp.sqrt(2) * beta / alpha
+    kappa = placement_law(selection.the_placement).response.xreplace({P: beta**2})
+    response = sp.sqrt(2) * beta * kappa
     size = sp.sqrt(2) * beta
     return (
         homogeneity_step(selection.the_optimizer, found),
@@ -121,11 +142,11 @@ def _ending(selection: Selection) -> tuple[Step, ...]:
             lhs=response * (eta * (loss_gradient * response) ** found.p * size**found.q),
             rhs=eta
             * sp.sqrt(2) ** (1 + found.p + found.q)
-            * (beta / alpha) ** (1 + found.p)
+            * (beta * kappa) ** (1 + found.p)
             * beta**found.q,
             relation=Relation.BOUND,
             because=(
-                "the coefficient √(v²+w²)/α times ‖Δθ‖ = η‖g‖^p‖θ‖^q at v = w = β, "
+                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = η‖g‖^p‖θ‖^q at v = w = β, "
                 f"p = {found.p}, q = {found.q}, ‖g‖ at most ‖∂L/∂F‖ times the same coefficient; "
                 "‖∂L/∂F‖ is of order one"
             ),

@@ -111,8 +111,8 @@ def _vanishes_below(centred: bool) -> Check:
     return Check(f"the Jacobian is zero at d = {width}", holds)
 
 
-def norm_steps(centred: bool, branches: tuple[Branch, ...]) -> tuple[Step, ...]:
-    """Rank and spectral norm of the Jacobian, and its size at the root mean square of ‖z‖."""
+def norm_steps(centred: bool) -> tuple[Step, ...]:
+    """Rank and spectral norm of the Jacobian."""
     lost = 2 if centred else 1
     least = lost + 1
     why = (
@@ -120,7 +120,6 @@ def norm_steps(centred: bool, branches: tuple[Branch, ...]) -> tuple[Step, ...]:
         if centred
         else "I − ẑẑᵀ is an orthogonal projection: it loses the direction of z"
     )
-    size = sp.sqrt(d * (alpha**2 + v**2 * w**2))
     explicit = in_models("entrywise derivatives at d = 3, 4", _models(centred))
     return (
         Step(
@@ -149,6 +148,13 @@ def norm_steps(centred: bool, branches: tuple[Branch, ...]) -> tuple[Step, ...]:
             establishes=(jacobian, norm_pz),
             checks=(explicit,),
         ),
+    )
+
+
+def norm_size_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
+    """‖z‖ at its root mean square, and the Jacobian's norm there."""
+    size = sp.sqrt(d * (alpha**2 + v**2 * w**2))
+    return (
         Step(
             name="norm-of-z",
             section=NORM,

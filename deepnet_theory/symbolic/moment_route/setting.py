@@ -117,11 +117,15 @@ class Branch:
 
     def z(self, source: Tensor = x) -> Polynomial:
         """The entry z_i."""
-        hidden = source[j] * self.W[j, k] * self.V[k, i]
+        summed: Polynomial = source[i] * alpha + self.added(source)
+        return summed
+
+    def added(self, source: Tensor = x) -> Polynomial:
+        """The entry of the branch alone, G(x)_i."""
+        hidden: Polynomial = source[j] * self.W[j, k] * self.V[k, i]
         if self.rectified:
             hidden = hidden * mask[k]
-        summed: Polynomial = source[i] * alpha + hidden.sum(j, k)
-        return summed
+        return hidden.sum(j, k)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
