@@ -1,65 +1,175 @@
 """How long the derivations take once SymPy is imported, and how they grow.
 
-    python benchmarks/symbolic.py
+    python benchmarks/symbolic.py [-o benchmarks/results/symbolic.md]
 
-Every built-in derivation with all its checks, the cross table of all optimizers, and the growth
-with the number of distinct sublayers of a layer; processor seconds of this one process.
+Every built-in selection that is not refused, one after the other in one process; then the slowest
+of each method, each in a process of its own that has imported SymPy and nothing of ours: processor
+seconds of our imports, the derivation and all its checks. Selections whose closure is given take
+one optimizer for each pair of degrees (p, q). Then the cross table of all optimizers, and the
+growth with the number of distinct sublayers of a layer.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
+import os
+import platform
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import sympy
 
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.selection import METHODS, Selection
-from deepnet_theory.spec.stack import stacks
-from deepnet_theory.symbolic.cross import cross_table
-from deepnet_theory.symbolic.derive import derive
-
-ORDER = ("ffn", "attention", "ffn:swiglu")
+SHOWN, RUNS = 12, 3
+LAYERS = ("ffn", "attention", "ffn:swiglu")
 
 
-def seconds(selection: Selection) -> float:
-    """Processor seconds of a derivation with its checks."""
+def fresh(work: Any) -> Any:
+    """What ``work`` returns in a forked process, which dies with all it cached."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        with os.fdopen(write, "w", encoding="utf-8") as answer:
+            json.dump(work(), answer)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as answer:
+        found = json.load(answer)
+    os.wait()
+    return found
+
+
+def selections() -> list[dict[str, str]]:
+    """Every combination of built-in names that has a rule."""
+    return [select for select in _combinations() if _has_rule(select)]
+
+
+def _combinations() -> Iterator[dict[str, str]]:
+    from deepnet_theory.spec.closure import closures
+    from deepnet_theory.spec.optimizer import optimizers
+    from deepnet_theory.spec.placement import placements
+    from deepnet_theory.spec.selection import METHODS
+    from deepnet_theory.spec.stack import stacks
+    from deepnet_theory.symbolic.degree import degrees
+
+    classes: dict[Any, str] = {}
+    for optimizer in optimizers().values():
+        found = degrees(optimizer)
+        classes.setdefault((found.p, found.q), optimizer.name)
+    for method, stack, placement in itertools.product(METHODS, stacks(), placements()):
+        select = {"method": method, "stack": stack, "placement": placement}
+        for name in optimizers():
+            yield {**select, "optimizer": name}
+        for name, closure in itertools.product(classes.values(), closures()):
+            yield {**select, "optimizer": name, "closure": closure}
+
+
+def _has_rule(select: dict[str, str]) -> bool:
+    from deepnet_theory.spec.errors import Refusal
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic.balance import Problem
+
+    try:
+        selection = Selection(**select)  # type: ignore[arg-type]
+        Problem(selection).balanced  # noqa: B018
+        if selection.method == "moments":
+            from deepnet_theory.symbolic.moment_route import branches
+
+            branches(selection)
+    except Refusal:
+        return False
+    return True
+
+
+def seconds(select: dict[str, str]) -> float:
+    """Processor seconds of a derivation with its checks, our own imports included."""
     start = time.process_time()
-    derive(selection).verdict  # noqa: B018
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic.derive import derive
+
+    derive(Selection(**select)).verdict  # type: ignore[arg-type]  # noqa: B018
     return time.process_time() - start
 
 
-def main() -> None:
-    """Print the figures."""
-    print(f"sympy {sympy.__version__}")
-    for method in METHODS:
-        times: dict[str, float] = {}
-        refused = 0
-        for optimizer, placement, stack in itertools.product(optimizers(), placements(), stacks()):
-            selection = Selection(
-                optimizer=optimizer, placement=placement, stack=stack, method=method
-            )
-            try:
-                times[f"{optimizer}, {placement}, {stack}"] = seconds(selection)
-            except Refusal:
-                refused += 1
-        slowest = max(times, key=times.__getitem__)
-        mean = sum(times.values()) / len(times)
-        print(
-            f"{method}: {len(times)} derivations ({refused} refused), mean {mean:.2f} s, slowest "
-            f"{times[slowest]:.2f} s ({slowest})"
-        )
+def _all() -> list[tuple[float, dict[str, str]]]:
+    return [(seconds(select), select) for select in selections()]
+
+
+def _cross_table() -> tuple[int, float]:
     start = time.process_time()
-    table = cross_table()
-    print(f"cross table of {len(table.cells)} cells: {time.process_time() - start:.2f} s")
-    for count in range(1, len(ORDER) + 1):
-        layer = ",".join(ORDER[:count])
-        for repeat in (1, 20):
-            long = ",".join([layer] * repeat)
-            took = seconds(Selection(optimizer="adam", layer=long))
-            print(f"{count} distinct sublayers, {count * repeat} in all: {took:.2f} s")
+    from deepnet_theory.symbolic.cross import cross_table
+
+    return len(cross_table().cells), time.process_time() - start
+
+
+def _growth() -> list[tuple[int, int, float]]:
+    rows = []
+    for count, repeat in itertools.product(range(1, len(LAYERS) + 1), (1, 20)):
+        select = {"optimizer": "adam", "layer": ",".join(LAYERS[:count] * repeat)}
+        took = min(fresh(lambda select=select: seconds(select)) for _ in range(3))
+        rows.append((count, count * repeat, took))
+    return rows
+
+
+def report() -> Iterator[str]:
+    """The page, line by line."""
+    yield "# Time of the derivations"
+    yield ""
+    yield (
+        f"Processor seconds, SymPy {sympy.__version__}, Python {platform.python_version()} on "
+        f"{platform.machine()}: the derivation and every check."
+    )
+    yield ""
+    yield "Command: `python benchmarks/symbolic.py -o benchmarks/results/symbolic.md`"
+    yield ""
+    yield "One after the other in one process:"
+    yield ""
+    # a forked process does it, so that this one stays as it began
+    took = [(time_, select) for time_, select in fresh(_all)]
+    yield "| method | stack | derivations | mean | slowest |"
+    yield "|---|---|---|---|---|"
+    groups: dict[tuple[str, str], list[float]] = {}
+    for time_, select in took:
+        groups.setdefault((select["method"], select["stack"]), []).append(time_)
+    for (method, stack), times in groups.items():
+        mean = sum(times) / len(times)
+        yield f"| {method} | {stack} | {len(times)} | {mean:.2f} | {max(times):.2f} |"
+    yield ""
+    yield (
+        f"The {SHOWN} slowest of each method, each in processes that have imported SymPy alone "
+        f"(our imports included, best of {RUNS}):"
+    )
+    yield ""
+    yield "| seconds | selection |"
+    yield "|---|---|"
+    for method in dict.fromkeys(select["method"] for _, select in took):
+        own = [row for row in took if row[1]["method"] == method]
+        for _, select in sorted(own, key=lambda row: -row[0])[:SHOWN]:
+            best = min(fresh(lambda select=select: seconds(select)) for _ in range(RUNS))
+            yield f"| {best:.2f} | {', '.join(select.values())} |"
+    cells, time_ = fresh(_cross_table)
+    yield ""
+    yield f"Cross table of {cells} cells: {time_:.2f} s."
+    yield ""
+    yield "| distinct sublayers | sublayers of the layer | seconds |"
+    yield "|---|---|---|"
+    for count, total, time_ in _growth():
+        yield f"| {count} | {total} | {time_:.2f} |"
+
+
+def main() -> None:
+    """Print the page, and write it where asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path)
+    given = parser.parse_args()
+    lines = []
+    for line in report():
+        print(line, flush=True)
+        lines.append(line)
+    if given.output:
+        given.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import sympy as sp
 
+from deepnet_theory import workflow
+from deepnet_theory.report import closures
 from deepnet_theory.report.html import derivation_html
 from deepnet_theory.report.latex import escape, latex, rule_latex
 from deepnet_theory.report.markdown import markdown
@@ -164,9 +166,14 @@ def test_results_show_themselves(derivation: Derivation) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
-@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
-def test_latex_compiles(method: str, tmp_path: Path) -> None:
-    page = latex(engine({"optimizer": "sgd", "method": method}))
+@pytest.mark.parametrize("shown", ["probe", "lemma", "moments", "background", "closures"])
+def test_latex_compiles(shown: str, tmp_path: Path) -> None:
+    if shown == "closures":
+        page = closures.latex(workflow.compare_closures(optimizer="sgd", stack="encoder-decoder"))
+    elif shown == "background":
+        page = latex(workflow.derive(optimizer="sgd", placement="pre-ln", background=True))
+    else:
+        page = latex(engine({"optimizer": "sgd", "method": shown}))
     (tmp_path / "derivation.tex").write_text(page, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "derivation.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
