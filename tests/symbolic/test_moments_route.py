@@ -206,10 +206,16 @@ def test_parts_of_a_layer_and_other_norms() -> None:
     assert rms["norm-jacobian"].check() is Verdict.PROVED
 
 
-@pytest.mark.parametrize("other", [{"layer": "attention,ffn:swiglu"}])
-def test_missing_laws_are_refused(other: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"layer": "attention,ffn:swiglu"}, "'ffn-swiglu': it is no product of two matrices"),
+        ({"stack": "encoder-decoder"}, "'cross': it reads the memory"),
+    ],
+)
+def test_missing_laws_are_refused(other: dict[str, str], why: str) -> None:
     selection = Selection(optimizer="sgd", method="moments", **other)  # type: ignore[arg-type]
-    with pytest.raises(Refusal, match="moment route"):
+    with pytest.raises(Refusal, match=why):
         moment_steps(selection)
 
 

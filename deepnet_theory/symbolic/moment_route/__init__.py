@@ -16,6 +16,7 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.symbolic.balance import Problem, normalises_the_sum
 from deepnet_theory.symbolic.degree import Degrees, degrees, homogeneity_step
 from deepnet_theory.symbolic.moment_route.aligned import aligned_steps
@@ -66,9 +67,16 @@ def branches(selection: Selection) -> tuple[Branch, ...]:
     kinds = dict.fromkeys(s.name for part in selection.the_stack.parts for s in part.layer)
     missing = [name for name in kinds if name not in BRANCHES]
     if missing:
+        formula = sublayer(missing[0]).expression
+        why = (
+            "it reads the memory beside the stream"
+            if "memory" in formula.names
+            else "it is no product of two matrices around a mask, so that a change of its input "
+            "does not pass it by the factor of its size"
+        )
         raise Refusal(
-            f"the moment route has no second moment of the branch {missing[0]!r} (it has those of "
-            f"{', '.join(BRANCHES)}); use --method probe or lemma"
+            f"the moment route has no second moment of the branch {missing[0]!r}: {why} (it has "
+            f"the moments of {', '.join(BRANCHES)}); use --method probe or lemma"
         )
     # the feed-forward sublayer first, as in the source
     return tuple(branch for name, branch in BRANCHES.items() if name in kinds)
