@@ -16,7 +16,6 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.symbolic.balance import Problem, normalises_the_sum
 from deepnet_theory.symbolic.degree import Degrees, degrees, homogeneity_step
 from deepnet_theory.symbolic.moment_route.aligned import aligned_steps
@@ -64,10 +63,10 @@ def branches(selection: Selection) -> tuple[Branch, ...]:
     """
     if not _normalised(selection):
         stream_of(selection.the_placement)
-    kinds = dict.fromkeys(s.name for part in selection.the_stack.parts for s in part.layer)
+    kinds = {s.name: s for part in selection.the_stack.parts for s in part.layer}
     missing = [name for name in kinds if name not in BRANCHES]
     if missing:
-        formula = sublayer(missing[0]).expression
+        formula = kinds[missing[0]].expression
         why = (
             "it reads the memory beside the stream"
             if "memory" in formula.names
