@@ -236,22 +236,22 @@ def gaussian_magnitude() -> tuple[Step, ...]:
     spread = sp.cancel(norm4 / norm2**2 - 1)
     wide = Regime(d, sp.oo, "m = d")
     return (
-        _moment("trace", of_trace, first,
+        _enumerated("trace", of_trace, first,
                 "σ² for each of the d·m entries"),
-        _moment(
+        _enumerated(
             "trace-of-square",
             of_square,
             second,
             "three pairings of W_ik W_jk W_jl W_il: i = j leaves d·m², k = l leaves d²·m, "
             "both leave d·m",
         ),
-        _of_engine(
+        _enumerated(
             "gaussian-ratio",
             of_square / of_trace, ratio,
             "the ratio of expectations: what κ² concentrates on",
             ("trace", "trace-of-square", "magnitude"),
         ),
-        _of_engine(
+        _enumerated(
             "xavier-ratio",
             xavier_square / xavier_trace, xavier,
             "Xavier normal: σ² = 2β²/(d + m)",
@@ -271,7 +271,7 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             regime=Regime(d, sp.oo, "m fixed or growing with d"),
             uses=("xavier-ratio",),
         ),
-        _of_engine(
+        _enumerated(
             "xavier-residual",
             1 - of_trace**2 / (d * of_square), left_over,
             "the least squared distance to the identity per row, from the ratio of expectations: "
@@ -289,24 +289,24 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             regime=wide,
             uses=("xavier-residual",),
         ),
-        _moment(
+        _enumerated(
             "image-norm", norm_square,
             norm2,
             "for an x that does not depend on W: it is in this sense, on average over W and at a "
             "given vector, that a Xavier matrix is nearly orthogonal",
         ),
-        _moment(
+        _enumerated(
             "image-norm-fourth",
             norm_fourth,
             norm4, "‖xW‖² is σ²‖x‖² times a χ² with m degrees of freedom",
         ),
-        _of_engine(
+        _enumerated(
             "image-norm-spread",
             norm_fourth / norm_square**2 - 1, spread,
             "the relative variance of ‖xW‖² vanishes with the width",
             ("image-norm", "image-norm-fourth"),
         ),
-        _of_engine(
+        _enumerated(
             "norm-preserving-gain",
             Expectation(xavier_image, norm_square.label, norm_square.latex, _KNOWN) / norm_x**2,
             sp.factor(expect(xavier_image, _KNOWN) / norm_x**2),
@@ -317,20 +317,7 @@ def gaussian_magnitude() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
-def _moment(name: str, lhs: Expectation, rhs: Any, because: str) -> Step:
-    return Step(
-        name=name,
-        section=RANDOM,
-        lhs=lhs,
-        rhs=rhs,
-        relation=Relation.EQUAL,
-        because=because,
-        source="derived here",
-        checks=(ENUMERATED,),
-    )
-
-
-def _of_engine(name: str, lhs: Any, rhs: Any, because: str, uses: tuple[str, ...]) -> Step:
+def _enumerated(name: str, lhs: Any, rhs: Any, because: str, uses: tuple[str, ...] = ()) -> Step:
     return Step(
         name=name,
         section=RANDOM,
