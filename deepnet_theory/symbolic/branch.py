@@ -32,6 +32,11 @@ def direction(matrix: str) -> sp.Symbol:
     return sp.Symbol(f"U_{_SHORT.get(matrix, matrix)}", commutative=False)
 
 
+def weight(matrix: str) -> sp.Symbol:
+    """The matrix W itself, magnitude and direction together."""
+    return sp.Symbol(f"W_{_SHORT.get(matrix, matrix)}", commutative=False)
+
+
 def transverse(parameter: str) -> sp.Symbol:
     """A generic direction V of order one in which a parameter is perturbed."""
     return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
@@ -74,4 +79,11 @@ class ProbedBranch(OperatorAlgebra[Any]):
 def branch(sublayer: Sublayer, perturbed: str | None = None, argument: Any = x) -> Any:
     """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V)."""
     algebra = ProbedBranch(sublayer, perturbed, argument)
+    return sp.expand_mul(fold(sublayer.expression.root, algebra))
+
+
+def plain_branch(sublayer: Sublayer, argument: Any = x) -> Any:
+    """The branch G(argument) in the matrices W themselves."""
+    algebra = ProbedBranch(sublayer, None, argument)
+    algebra.names.update({m.name: weight(m.name) for m in sublayer.matrices})
     return sp.expand_mul(fold(sublayer.expression.root, algebra))

@@ -97,6 +97,13 @@ class Branch(MatrixMap):
     latex_label = "B"
 
 
+class Loss(MatrixMap):
+    """The loss as a function of a sublayer's output; its differential is ⟨∂L/∂x, ·⟩."""
+
+    label = "L"
+    latex_label = r"\mathcal{L}"
+
+
 class Transpose(MatrixMap):
     """Aᵀ: linear, and reverses products."""
 
@@ -160,6 +167,41 @@ class Hadamard(sp.Function):  # type: ignore[misc]
 
     def _mathml_presentation(self, printer: Any) -> Any:
         return _mathml_row(printer, "(", self.args[0], "⊙", self.args[1], ")")
+
+
+class Joined(sp.Function):  # type: ignore[misc]
+    """Two matrices as one: side by side, or one above the other."""
+
+    is_commutative = False
+    mark: ClassVar[str] = ","
+    latex_mark: ClassVar[str] = r"\ "
+
+    def _sympystr(self, printer: Any) -> str:
+        first, second = (printer._print(a) for a in self.args)
+        return f"[{first}{self.mark} {second}]"
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        first, second = (printer._print(a) for a in self.args)
+        return (
+            rf"\left[\begin{{smallmatrix}}{first}{self.latex_mark}{second}"
+            rf"\end{{smallmatrix}}\right]"
+        )
+
+    def _mathml_presentation(self, printer: Any) -> Any:
+        return _mathml_row(printer, "[", self.args[0], self.mark, self.args[1], "]")
+
+
+class Beside(Joined):
+    """[A B]: the columns of both."""
+
+    latex_mark = "&"
+
+
+class Above(Joined):
+    """[A; B]: the rows of both."""
+
+    mark = ";"
+    latex_mark = r"\\"
 
 
 class Label(sp.Atom):  # type: ignore[misc]

@@ -24,6 +24,7 @@ from deepnet_theory.symbolic.nodes import (
     Branch,
     DirectionalDifferential,
     Hadamard,
+    Loss,
     MatrixMap,
     Normalise,
     Softmax,
@@ -111,11 +112,18 @@ def any_branch(a: Rows) -> Rows:
     return [[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a]
 
 
+def any_loss(a: Rows) -> Rows:
+    """A loss of no particular form, a 1×1 matrix."""
+    entries = [p for row in a for p in row]
+    return [[sum(math.sin(p + i) + 0.1 * i * p * entries[i - 1] for i, p in enumerate(entries))]]
+
+
 _MAPS: dict[type[MatrixMap], Callable[[Rows], Rows]] = {
     Branch: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
+    Loss: any_loss,
     Transpose: transposed,
 }
 
@@ -146,9 +154,18 @@ class Witness:
 
     def inner(self, changed: dict[Any, float], perturbed: str | None = None) -> Rows:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
-        values = {**self.values, **changed}
-        placed = fold(self.placement.expression.root, _Placed(self, values, perturbed))
+        placed = self._placed(changed, perturbed)
         return placed.value if placed.before is None else scale(placed.before, 1.0 / self.alpha)
+
+    def output(self, changed: dict[Any, float]) -> Rows:
+        """x_{l+1}: the sublayer's output, its outermost norm included."""
+        value: Rows = self._placed(changed, None).value
+        return value
+
+    def _placed(self, changed: dict[Any, float], perturbed: str | None) -> _Signal:
+        values = {**self.values, **changed}
+        placed: _Signal = fold(self.placement.expression.root, _Placed(self, values, perturbed))
+        return placed
 
     def derivative(self, symbol: Any, perturbed: str | None = None) -> Rows:
         """∂z/∂symbol by a finite difference."""

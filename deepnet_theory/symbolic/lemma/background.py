@@ -1,0 +1,241 @@
+r"""What the layer cake writes out on the way: attention, first order, chain rule, random sign.
+
+.. math:: \frac{\partial F}{\partial\theta_i}
+          = \Bigl(\prod_{l=i+1}^{S}\frac{\partial x_{l+1}}{\partial x_l}\Bigr)
+            \frac{\partial x_{i+1}}{\partial\theta_i} .
+
+Source: layer cake, §4, §4.2 and §4.3.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.lemma.checks import ratio_in_branch_weight, written_out
+from deepnet_theory.symbolic.lemma.scalar import SIGNED_SOURCE, SMALL, sublayer
+from deepnet_theory.symbolic.lemma.symbols import S, alpha, i, l, r, sigma, v, w, x
+from deepnet_theory.symbolic.nodes import Softmax, Transpose
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.step import Check, Regime, Step
+from deepnet_theory.symbolic.witness import TOLERANCE, Rows, product, random_matrix, transposed
+
+_t = sp.Symbol("t", positive=True)
+_d_k = sp.Symbol("d_k", positive=True)
+_moves = sp.symbols("Delta_x Delta_v Delta_w", real=True)
+_Q, _K, _V = sp.symbols("Q K V", commutative=False)
+_WQ, _WK, _WV, _WO = sp.symbols("W_Q W_K W_V W_O", commutative=False)
+_attention = sp.Symbol("Attn", commutative=False)
+_gradient = sp.Function("dF_dtheta")  # ∂F/∂θ_i
+_J = sp.Function("dx_dx")  # ∂x_{l+1}/∂x_l
+_D = sp.Function("dx_dtheta")  # ∂x_{l+1}/∂θ_l
+
+
+def background_steps() -> tuple[Step, ...]:
+    """The definition of attention, Taylor's first term, the chain rule, the sign's derivatives."""
+    return (_attention_step(), _first_order(), _chain(), *_signed())
+
+
+def given() -> tuple[Any, ...]:
+    """The symbols of the setting."""
+    return (
+        *(_t, _d_k, *_moves, _Q, _K, _V, _WQ, _WK, _WV, _WO, _attention),
+        *(S, alpha, v, w, x, sigma),
+    )
+
+
+def _attention_step() -> Step:
+    scores = _Q * _WQ * Transpose(_K * _WK) / sp.sqrt(_d_k)
+    return Step(
+        name="attention",
+        section="Softmax lemma",
+        lhs=_attention,
+        rhs=Softmax(scores) * _V * _WV * _WO,
+        relation=Relation.EQUAL,
+        because=(
+            "one head; row p is the average of the rows of VW_VW_O with weights "
+            "exp(q_pj)/sum_j exp(q_pj). Q = K = V = x is self-attention, and 1/sqrt(d_k) a "
+            "constant factor of the query's magnitude"
+        ),
+        source="layer cake, §4, displayed definition; DeepNet, arXiv 2203.00555, §4.1",
+        checks=(Check("row by row, as weighted averages", _row_by_row),),
+    )
+
+
+def _row_by_row(step: Step) -> bool:
+    generator = random.Random(24)
+    size = 3
+    q, k, values = (random_matrix(generator, rows, size) for rows in (2, 4, 4))
+    wq, wk, wv, wo = (random_matrix(generator, size, size) for _ in range(4))
+    named = dict(zip((_Q, _K, _V, _WQ, _WK, _WV, _WO), (q, k, values, wq, wk, wv, wo), strict=True))
+    outputs = product(product(values, wv), wo)
+    keys = product(k, wk)
+    for row, query in zip(_evaluated(step.rhs, named, size), product(q, wq), strict=True):
+        weights = [
+            math.exp(sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(size))
+            for key in keys
+        ]
+        for entry, column in zip(row, zip(*outputs, strict=True), strict=True):
+            mean = sum(p * o for p, o in zip(weights, column, strict=True)) / sum(weights)
+            if abs(entry - mean) > TOLERANCE:
+                return False
+    return bool(step.lhs == _attention)
+
+
+def _evaluated(node: Any, named: dict[Any, Rows], width: int) -> Rows:
+    """A product of matrices, transposes and one softmax, from its tree."""
+    from deepnet_theory.symbolic.witness import scale, softmax
+
+    if node.is_Symbol:
+        return named[node]
+    if isinstance(node, Transpose):
+        return transposed(_evaluated(node.args[0], named, width))
+    if isinstance(node, Softmax):
+        return softmax(_evaluated(node.args[0], named, width))
+    scalars, matrices = node.args_cnc()
+    result = _evaluated(matrices[0], named, width)
+    for factor in matrices[1:]:
+        result = product(result, _evaluated(factor, named, width))
+    return scale(result, float(sp.Mul(*scalars).subs(_d_k, width)))
+
+
+def _first_order() -> Step:
+    """f at moved input and parameters, less f, to first order in the move."""
+    f = sublayer((v, w), alpha)
+    moved = {s: s + _t * m for s, m in zip((x, v, w), _moves, strict=True)}
+    slope = sp.Add(*(sp.factor(sp.diff(f, s)) * m for s, m in zip((x, v, w), _moves, strict=True)))
+    return Step(
+        name="output-change-first-order",
+        section="Telescoping bound",
+        lhs=f.xreplace(moved) - f,
+        rhs=_t * slope,
+        relation=Relation.ASYMPTOTIC,
+        because=(
+            "Taylor's first term of the last sublayer in its input and its parameters, "
+            "the step being t times a direction"
+        ),
+        source="layer cake, §4.2, proof of the lemma, first two lines",
+        assumptions=("linear-step",),
+        regime=Regime(_t, sp.S.Zero, "the direction of the move fixed"),
+        checks=(Check("the error falls as t^2 at exact points", _error_quadratic),),
+    )
+
+
+def _error_quadratic(step: Step) -> bool:
+    """(lhs − rhs)/t² has a limit: it hardly changes from t = 10⁻⁶ to 10⁻⁷."""
+    generator = random.Random(step.name)
+    for _ in range(3):
+        point = {
+            s: sp.Rational(generator.randint(5, 40), generator.randint(7, 19))
+            for s in sorted(step.free_symbols - {_t}, key=str)
+        }
+        quotients = []
+        for power in (6, 7):
+            t = sp.Rational(1, 10**power)
+            error = (step.lhs - step.rhs).xreplace({**point, _t: t})
+            quotients.append(sp.N(error / t**2, 30, maxn=200))
+        if abs(quotients[0] - quotients[1]) > 1e-3 * (1 + abs(quotients[1])):
+            return False
+    return True
+
+
+def _chain() -> Step:
+    return Step(
+        name="chain-through-the-stack",
+        section="Products of Jacobians",
+        lhs=_gradient(i),
+        rhs=sp.Product(_J(l), (l, i + 1, S)) * _D(i),
+        relation=Relation.EQUAL,
+        because="the chain rule through the sublayers above the i-th, S of them in all",
+        source="layer cake, §4.3, supplement, first displayed equation",
+        establishes=(i,),
+        checks=(Check("stacks of 1, 2, 3 sublayers differentiated as a whole", _whole),),
+    )
+
+
+def _whole(step: Step) -> bool:
+    """Nested polynomial sublayers: the whole's derivative beside the product of the parts'."""
+    theta = sp.symbols("theta_1:4")
+    signal = sp.Symbol("y")
+    local = [(2 + k) * signal + theta[k] * signal**2 - theta[k] ** 2 / (3 + k) for k in range(3)]
+    at = {symbol: sp.Rational(3 + 2 * k, 7 + k) for k, symbol in enumerate(theta)}
+    start = sp.Rational(4, 5)
+    for size in (1, 2, 3):
+        output: Any = start
+        inputs = []
+        for k in range(size):
+            inputs.append(output)
+            output = sp.expand(local[k].xreplace({signal: output}))
+        known = {}
+        for k in range(size):
+            here = {**at, signal: sp.sympify(inputs[k]).xreplace(at)}
+            known[_J(k + 1)] = sp.diff(local[k], signal).xreplace(here)
+            known[_D(k + 1)] = sp.diff(local[k], theta[k]).xreplace(here)
+        for k in range(1, size + 1):
+            product_ = written_out(step.rhs.subs({S: size, i: k})).xreplace(known)
+            if sp.diff(output, theta[k - 1]).xreplace(at) != product_:
+                return False
+    return bool(step.lhs == _gradient(i))
+
+
+def _signed() -> tuple[Step, ...]:
+    f = sublayer((v, w), alpha, sigma)
+    steps = []
+    for own, other in ((v, w), (w, v)):
+        exact = (
+            alpha
+            * other
+            * x
+            * (alpha * sigma - v * w)
+            / (alpha**2 + v**2 * w**2) ** (sp.Rational(3, 2))
+        )
+        steps.append(
+            Step(
+                name=f"derivative-{own}-signed-leading",
+                section="Scalar sublayer",
+                lhs=exact,
+                rhs=sigma * other * x / alpha,
+                relation=Relation.ASYMPTOTIC,
+                because=(
+                    "leading order in the branch weight with a random sign sigma = ±1, the "
+                    "source's I"
+                ),
+                source=SIGNED_SOURCE,
+                assumptions=("small-branch-weight",),
+                regime=replace(SMALL, keeps="r = v*w/alpha, for either sign"),
+                establishes=(r,),
+                checks=(
+                    Check("the ratio tends to 1 for either sign", _either_sign),
+                    Check("the left side is the sublayer's derivative", _derivative_of(f, own)),
+                ),
+            )
+        )
+    return tuple(steps)
+
+
+def _either_sign(step: Step) -> bool:
+    limit = ratio_in_branch_weight(v, v * w / alpha)
+    for sign in (sp.S.One, sp.S.NegativeOne):
+        at = {sigma: sign}
+        lhs, rhs = (sign * side.xreplace(at) for side in (step.lhs, step.rhs))
+        if not limit.holds(replace(step, lhs=lhs, rhs=rhs)):
+            return False
+    return True
+
+
+def _derivative_of(f: Any, variable: sp.Symbol) -> Any:
+    def holds(step: Step) -> bool:
+        # (log f)' is rational, where f holds a root
+        for sign in (sp.S.One, sp.S.NegativeOne):
+            at = {sigma: sign}
+            logarithm = sp.expand_log(sp.log(f.xreplace(at)), force=True)
+            gap = step.lhs.xreplace(at) / f.xreplace(at) - sp.diff(logarithm, variable)
+            if sp.cancel(sp.powsimp(gap)) != 0:
+                return False
+        return True
+
+    return holds

@@ -1,0 +1,103 @@
+"""What a route rests on: every step proved by its second route, planted errors refuted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sympy as sp
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.background import background
+from deepnet_theory.symbolic.branch import x
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.magnitude import magnitude_steps
+from deepnet_theory.symbolic.nodes import Loss, Normalise
+from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.step import Step
+
+SELECTIONS = {
+    "probe": Selection(optimizer="sgd"),
+    "pre-ln": Selection(optimizer="sgd", placement="pre-ln"),
+    "cross": Selection(optimizer="sgd", stack="encoder-decoder"),
+    "lemma": Selection(optimizer="sgd", method="lemma"),
+    "moments": Selection(optimizer="sgd", method="moments"),
+}
+ALREADY = {step.name for step in magnitude_steps()}  # tested by themselves
+STEPS = {
+    (key, step.name): step
+    for key, selection in SELECTIONS.items()
+    for step in background(selection)[0]
+    if step.name not in ALREADY
+}
+
+
+@pytest.mark.parametrize("key", STEPS)
+def test_every_step_is_proved(key: tuple[str, str]) -> None:
+    assert STEPS[key].failures() == ()
+
+
+def planted(step: Step) -> list[Any]:
+    """Wrong right-hand sides: a sign, a factor 2 where constants count, one symbol squared."""
+    right = step.rhs
+    wrong: list[Any] = []
+    if step.relation in (Relation.EQUAL, Relation.ASYMPTOTIC):
+        wrong += [-right, 2 * right]
+    scalars = [s for s in right.free_symbols if s.is_commutative and s not in step.bounded]
+    if step.relation is Relation.BOUND:
+        wrong += [right / s for s in scalars]
+    elif step.relation is Relation.ASYMPTOTIC:
+        wrong += [right * step.regime.variable]  # type: ignore[union-attr]
+    else:
+        wrong += [right.subs(s, s**2) for s in scalars if not s.is_integer]
+    return [w for w in wrong if w != right]
+
+
+@pytest.mark.parametrize("key", STEPS)
+def test_planted_errors_are_refuted(key: tuple[str, str]) -> None:
+    step = STEPS[key]
+    for right in planted(step):
+        assert replace(step, rhs=right).check() is Verdict.REFUTED, right
+
+
+def test_the_gradient_in_one_magnitude_holds_the_other() -> None:
+    """∂L/∂λ₁ = O(λ₂/α), not O(λ₁/α); and query and key see both of the others."""
+    orders = {key[1]: step.rhs for key, step in STEPS.items() if key[0] == "probe"}
+    one, two, v, o, a = sp.symbols("lambda_1 lambda_2 lambda_v lambda_o alpha", positive=True)
+    q, k = sp.symbols("lambda_q lambda_k", positive=True)
+    assert orders["order-ffn-fc1"] == two / a and orders["order-ffn-fc2"] == one / a
+    assert orders["order-attention-value"] == o / a and orders["order-attention-output"] == v / a
+    assert orders["order-attention-query"] == k * v * o / a
+    assert orders["order-attention-key"] == q * v * o / a
+    swapped = replace(STEPS["probe", "order-ffn-fc1"], rhs=one / a)
+    assert swapped.check() is Verdict.REFUTED
+
+
+def test_the_chain_rule_keeps_every_factor() -> None:
+    """Without the norm's Jacobian, or at another point, the derivative of the loss is wrong."""
+    step = STEPS["probe", "chain-ffn-fc1"]
+    z = step.lhs.args[0].args[0].args[0]
+    magnitude = step.lhs.args[1][0]
+    without_norm = sp.expand_mul(sp.diff(Loss(z), magnitude))
+    elsewhere = step.rhs.xreplace({z: x})
+    assert Normalise(z) == step.lhs.args[0].args[0] and elsewhere != step.rhs
+    for wrong in (without_norm, elsewhere):
+        assert replace(step, rhs=wrong).check() is Verdict.REFUTED
+
+
+def test_each_route_is_told_what_it_rests_on() -> None:
+    names = {key: {name for where, name in STEPS if where == key} for key in SELECTIONS}
+    assert "stream-unrolled" in names["pre-ln"] and "branch-norm" not in names["pre-ln"]
+    assert "stream-unrolled" not in names["probe"] and "branch-norm" in names["probe"]
+    assert {"attention", "chain-through-the-stack"} <= names["lemma"]
+    assert names["moments"] == {"layer-forward", "layer-forward-relu"}
+    assert "chain-cross-value" in names["cross"]
+
+
+@pytest.mark.parametrize("key", SELECTIONS)
+def test_the_route_itself_is_as_without_background(key: str) -> None:
+    plain, full = (derive(SELECTIONS[key], background=asked) for asked in (False, True))
+    assert full.steps[-len(plain.steps) :] == plain.steps
+    assert full.rule == plain.rule and full.relation == plain.relation
