@@ -43,8 +43,9 @@ Increments = dict[tuple[str, str], tuple[str, ...]]
 def derive(selection: Selection, background: bool = False) -> Derivation:
     """Derive the rule of a selection.
 
-    ``background`` puts before it what the probe rests on: the magnitude of a matrix, how far a
-    Xavier matrix is from orthogonal, and the identity ∂L/∂λ = ⟨∂L/∂W, U⟩.
+    ``background`` puts before it what the route rests on: the magnitude of a matrix, how far a
+    Xavier matrix is from orthogonal, the identity ∂L/∂λ = ⟨∂L/∂W, U⟩, and what the sources
+    write out on the way (:mod:`deepnet_theory.symbolic.background`).
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
@@ -53,10 +54,11 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     route = {"probe": _probe_route, "lemma": _lemma_route, "moments": _moment_route}
     steps, increments, given = route[selection.method](problem)
     if background:
-        from deepnet_theory.symbolic import magnitude
+        from deepnet_theory.symbolic.background import background as told_before
 
-        steps = [*magnitude.magnitude_steps(), *steps]
-        given = (*given, *magnitude.given())
+        before, symbols = told_before(selection)
+        steps = [*before, *steps]
+        given = (*given, *symbols)
     ending, conclusion = conclusion_steps(problem, increments)
     found = tuple(shares(problem))
     rule = rule_of(problem)
