@@ -1,0 +1,105 @@
+"""The page of equations: every displayed equation has a proved step and a claim of its source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.claims import claims
+from deepnet_theory.spec.claim import Claim
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.derive import derive
+
+PAGE = Path(__file__).parents[1] / "docs" / "equations.md"
+DISPLAYED = {
+    "Su Jianlin": 17,
+    "bookstall": 19,
+    "Pre/Post norm note": 3,
+    "Transformer layer cake": 70,
+}
+RETELLS = {"bookstall": ("bookstall", "Su Jianlin")}  # the retelling's equations are Su's
+SELECTIONS = {
+    "probe": Selection(optimizer="sgd"),
+    "adam": Selection(optimizer="adam"),
+    "lamb": Selection(optimizer="lamb"),
+    "pre-ln": Selection(optimizer="sgd", placement="pre-ln"),
+    "lemma": Selection(optimizer="sgd", method="lemma"),
+    "moments": Selection(optimizer="sgd", method="moments"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the page."""
+
+    document: str
+    numbers: tuple[int, ...]
+    steps: tuple[str, ...]
+    claims: tuple[str, ...]
+
+
+def rows(page: str) -> list[Row]:
+    """The lines of the tables below the documents' headings."""
+    found, document = [], ""
+    for line in page.splitlines():
+        if line.startswith("## "):
+            document = next(name for name in DISPLAYED if line.startswith(f"## {name}"))
+        entry = re.match(r"\| (\d+)(?:–(\d+))?, [^|]*\|[^|]*\|([^|]*)\|([^|]*)\|$", line)
+        if document and entry:
+            first, last, steps, named = entry.groups()
+            numbers = tuple(range(int(first), int(last or first) + 1))
+            found.append(
+                Row(
+                    document,
+                    numbers,
+                    tuple(re.findall(r"`([^`]+)`", steps)),
+                    tuple(named.strip().split(", ")),
+                )
+            )
+    return found
+
+
+ROWS = rows(PAGE.read_text(encoding="utf-8"))
+
+
+@cache
+def derivation(key: str) -> Derivation:
+    return derive(SELECTIONS[key], background=True)
+
+
+@cache
+def known() -> dict[str, Claim]:
+    return claims()
+
+
+@cache
+def proved(reference: str) -> bool:
+    key, name = reference.split("/")
+    return derivation(key).step(name).check() is Verdict.PROVED
+
+
+@pytest.mark.parametrize("document", DISPLAYED)
+def test_no_displayed_equation_is_left_out(document: str) -> None:
+    numbers = [n for row in ROWS if row.document == document for n in row.numbers]
+    assert numbers == list(range(1, DISPLAYED[document] + 1))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.document} {row.numbers[0]}")
+def test_every_equation_has_proved_steps_and_a_claim_of_its_source(row: Row) -> None:
+    assert row.steps and all(proved(reference) for reference in row.steps)
+    sources = [known()[name].source for name in row.claims]
+    of_document = RETELLS.get(row.document, (row.document,))
+    assert any(name in source for source in sources for name in of_document)
+
+
+def test_a_row_that_is_no_longer_true_is_noticed() -> None:
+    (row,) = rows("## Su Jianlin\n| 4–5, §A | x | `probe/norm-scale`, `lemma/gone` | su-probe |")
+    assert row.numbers == (4, 5) and row.claims == ("su-probe",)
+    with pytest.raises(StopIteration):
+        proved(row.steps[1])
