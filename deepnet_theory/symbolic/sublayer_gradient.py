@@ -41,12 +41,12 @@ def gradient_steps(selection: Selection) -> Iterator[Step]:
     """For each distinct sublayer: W = λU put in, then the chain rule in every λ, and its order."""
     placement = selection.the_placement
     members = {s.name: s for part in selection.the_stack.parts for s in part.layer}
+    if placement.name == "post-ln":
+        yield _branch_norm(placement)
     for member in members.values():
         yield _factored(member, placement)
         for matrix in member.matrices:
             yield from _in_one_magnitude(member, placement, matrix.name)
-    if placement.name == "post-ln":
-        yield _branch_norm(placement)
 
 
 def given(selection: Selection) -> tuple[sp.Symbol, ...]:

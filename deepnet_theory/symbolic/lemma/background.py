@@ -36,8 +36,8 @@ _D = sp.Function("dx_dtheta")  # ∂x_{l+1}/∂θ_l
 
 
 def background_steps() -> tuple[Step, ...]:
-    """The definition of attention, Taylor's first term, the chain rule, the sign's derivatives."""
-    return (_attention_step(), _first_order(), _chain(), *_signed())
+    """Attention defined, the signed derivatives' orders, the chain rule, Taylor's first term."""
+    return (_attention_step(), *_signed(), _chain(), _first_order())
 
 
 def given() -> tuple[Any, ...]:
