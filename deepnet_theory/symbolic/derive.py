@@ -11,7 +11,7 @@ import sympy as sp
 from deepnet_theory.spec.assumption import assumption
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.balance import Problem
+from deepnet_theory.symbolic.balance import Balanced, Problem
 from deepnet_theory.symbolic.branch import delta, direction, gain, memory, transverse, x
 from deepnet_theory.symbolic.conclusion import conclusion_steps
 from deepnet_theory.symbolic.consequences import consequences, share_consequences
@@ -148,12 +148,9 @@ def _lemma_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
     names = {step.name for step in steps}
     increments: Increments = {}
     for balanced in problem.balanced:
-        part, amplification = balanced.part.name, balanced.amplification
-        # where the amplification does not grow, the part is balanced at its own output
-        own = amplification is not None and amplification.factor == 1
+        part, whole = balanced.part.name, f"increment-{_at_output(balanced)}"
         for kind in balanced.kinds:
             mixed = f"share-{part}-{kind.name}"
-            whole = f"increment-{part}-own" if own else f"increment-{part}"
             increments[(part, kind.name)] = (mixed if mixed in names else whole,)
     return steps, increments, given_symbols(problem.selection)
 
@@ -163,16 +160,23 @@ def _moment_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sy
     from deepnet_theory.symbolic.moment_route import given_symbols, moment_steps
 
     steps = list(moment_steps(problem.selection))
-    return steps, _by_part(problem, steps[-1].name), given_symbols(problem.selection)
-
-
-def _by_part(problem: Problem, name: str) -> Increments:
-    """One step for all kinds of a part's sublayers, its name formed from the part's."""
-    return {
-        (balanced.part.name, kind.name): (name.format(balanced.part.name),)
+    if len(problem.balanced) == 1:
+        name = {problem.balanced[0].part.name: steps[-1].name}
+    else:
+        name = {b.part.name: f"moment-increment-{_at_output(b)}" for b in problem.balanced}
+    increments: Increments = {
+        (balanced.part.name, kind.name): (name[balanced.part.name],)
         for balanced in problem.balanced
         for kind in balanced.kinds
     }
+    return steps, increments, given_symbols(problem.selection)
+
+
+def _at_output(balanced: Balanced) -> str:
+    """The part, with "-own" where it is balanced at its own output: A does not grow there."""
+    amplification = balanced.amplification
+    own = amplification is not None and amplification.factor == 1
+    return balanced.part.name + ("-own" if own else "")
 
 
 def _remarks(

@@ -210,7 +210,11 @@ def test_parts_of_a_layer_and_other_norms() -> None:
     ("other", "why"),
     [
         ({"layer": "attention,ffn:swiglu"}, "'ffn-swiglu': it is no product of two matrices"),
-        ({"stack": "encoder-decoder"}, "'cross': it reads the memory"),
+        (
+            {"stack": "encoder-decoder", "layer": "attention,cross,ffn:swiglu"},
+            "'ffn-swiglu': it is no product of two matrices",
+        ),
+        ({"stack": "encoder-decoder", "layer": "attention,ffn"}, "no cross-attention"),
     ],
 )
 def test_missing_laws_are_refused(other: dict[str, str], why: str) -> None:

@@ -4,7 +4,7 @@ What the source derives: the second moments of a post-LN sublayer with independe
 weights, the recursion of the change through it, and the coefficient √(v²+w²)/α of ‖Δθ‖. What is
 added: the Jacobian of the norm exactly, ReLU's mask as the function of the weights that it is,
 Xavier's variances, any number of heads, how near ‖z‖ is to its mean square, the update as an
-optimizer makes it, and the sequence length.
+optimizer makes it, the sequence length, and the decoder's cross-attentions.
 """
 
 from __future__ import annotations
@@ -12,24 +12,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import sympy as sp
-
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.balance import Problem, normalises_the_sum
-from deepnet_theory.symbolic.degree import Degrees, degrees, homogeneity_step
+from deepnet_theory.symbolic.degree import degrees, homogeneity_step
 from deepnet_theory.symbolic.moment_route.aligned import aligned_steps
 from deepnet_theory.symbolic.moment_route.concentration import concentration_steps
 from deepnet_theory.symbolic.moment_route.conventions import convention_steps, head_steps
+from deepnet_theory.symbolic.moment_route.cross import Crossing, cross_steps
+from deepnet_theory.symbolic.moment_route.increment import increment_step
 from deepnet_theory.symbolic.moment_route.mask import mask_steps
 from deepnet_theory.symbolic.moment_route.norm import norm_size_steps, norm_steps
 from deepnet_theory.symbolic.moment_route.placement import stream_of, stream_steps
 from deepnet_theory.symbolic.moment_route.ranges import range_steps
-from deepnet_theory.symbolic.moment_route.recursion import (
-    COEFFICIENT,
-    recursion_steps,
-    telescoping_step,
-)
+from deepnet_theory.symbolic.moment_route.recursion import recursion_steps, telescoping_step
 from deepnet_theory.symbolic.moment_route.rule import sharper_rule_steps
 from deepnet_theory.symbolic.moment_route.setting import (
     CAKE,
@@ -40,20 +36,18 @@ from deepnet_theory.symbolic.moment_route.setting import (
 )
 from deepnet_theory.symbolic.moment_route.sublayer import sublayer_steps
 from deepnet_theory.symbolic.moment_route.tokens import token_steps
-from deepnet_theory.symbolic.moments.model import norm_of
+from deepnet_theory.symbolic.moment_route.two_parts import halves, two_part_steps
 from deepnet_theory.symbolic.placement_law import P, placement_law
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import BOUNDED, Check, Step
-from deepnet_theory.symbolic.symbols import alpha, beta, eta
+from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.symbols import alpha
 
 __all__ = ["given_symbols", "moment_steps"]
-
-loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")
 
 BRANCHES = {
     "ffn": Branch("ffn", True, source_convention(True), CAKE),
     "attention": Branch("attention", False, source_convention(False), CAKE_ATTENTION),
 }
+READS_MEMORY = {"cross": "attention"}  # the same two matrices, behind another input
 
 
 def branches(selection: Selection) -> tuple[Branch, ...]:
@@ -63,42 +57,48 @@ def branches(selection: Selection) -> tuple[Branch, ...]:
     """
     if not _normalised(selection):
         stream_of(selection.the_placement)
-    kinds = {s.name: s for part in selection.the_stack.parts for s in part.layer}
-    missing = [name for name in kinds if name not in BRANCHES]
+    names = {s.name: None for part in selection.the_stack.parts for s in part.layer}
+    kinds = {READS_MEMORY.get(name, name) for name in names}
+    missing = [name for name in names if READS_MEMORY.get(name, name) not in BRANCHES]
     if missing:
-        formula = kinds[missing[0]].expression
-        why = (
-            "it reads the memory beside the stream"
-            if "memory" in formula.names
-            else "it is no product of two matrices around a mask, so that a change of its input "
-            "does not pass it by the factor of its size"
-        )
         raise Refusal(
-            f"the moment route has no second moment of the branch {missing[0]!r}: {why} (it has "
-            f"the moments of {', '.join(BRANCHES)}); use --method probe or lemma"
+            f"the moment route has no second moment of the branch {missing[0]!r}: it is no product "
+            "of two matrices around a mask, so that a change of its input does not pass it by the "
+            f"factor of its size (it has the moments of {', '.join((*BRANCHES, *READS_MEMORY))}); "
+            "use --method probe or lemma"
         )
     # the feed-forward sublayer first, as in the source
     return tuple(branch for name, branch in BRANCHES.items() if name in kinds)
 
 
 def moment_steps(selection: Selection) -> tuple[Step, ...]:
-    """The route's steps; the last is one sublayer's share of the change per η.
+    """The route's steps; the last are one sublayer's share of the change per η, by part.
 
     Raises :class:`Refusal` where a law is missing.
     """
     kinds = branches(selection)
+    two, normalised = len(selection.the_stack.parts) == 2, _normalised(selection)
     steps = _steps(kinds, selection.the_norm.centred)
-    if _normalised(selection):
+    if normalised:
         steps += _post_ln(kinds)
+        steps += () if two else sharper_rule_steps()
     else:
         steps += stream_steps(selection.the_placement, kinds)
-    return steps + _ending(selection)
+    steps += (homogeneity_step(selection.the_optimizer, degrees(selection.the_optimizer)),)
+    if not two:
+        return (*steps, increment_step(selection))
+    law = placement_law(selection.the_placement)
+    stream = None if normalised else stream_of(selection.the_placement)
+    crossing = Crossing(BRANCHES["attention"], law, stream)
+    return (*steps, *cross_steps(crossing), *two_part_steps(selection, normalised))
 
 
 def given_symbols(selection: Selection) -> tuple[Any, ...]:
     """The symbols that stand before the first step."""
     branches(selection)
-    return given()
+    if len(selection.the_stack.parts) == 1:
+        return given()
+    return (*given(), *(symbol for half in halves(selection) for symbol in half.symbols))
 
 
 @cache
@@ -126,7 +126,6 @@ def _post_ln(kinds: tuple[Branch, ...]) -> tuple[Step, ...]:
         *norm_size_steps(kinds),
         *recursion_steps(kinds),
         telescoping_step(),
-        *sharper_rule_steps(),
     )
 
 
@@ -134,39 +133,3 @@ def _normalised(selection: Selection) -> bool:
     """Whether the placement is the source's: path and branch summed, then normalised."""
     problem = Problem(selection)
     return normalises_the_sum(problem) and problem.law.weight == P / alpha
-
-
-def _ending(selection: Selection) -> tuple[Step, ...]:
-    found: Degrees = degrees(selection.the_optimizer)
-    kappa = placement_law(selection.the_placement).response.xreplace({P: beta**2})
-    response = sp.sqrt(2) * beta * kappa
-    size = sp.sqrt(2) * beta
-    return (
-        homogeneity_step(selection.the_optimizer, found),
-        Step(
-            name="moment-increment",
-            section="Update substituted",
-            lhs=response * (eta * (loss_gradient * response) ** found.p * size**found.q),
-            rhs=eta
-            * sp.sqrt(2) ** (1 + found.p + found.q)
-            * (beta * kappa) ** (1 + found.p)
-            * beta**found.q,
-            relation=Relation.BOUND,
-            because=(
-                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = η‖g‖^p‖θ‖^q at v = w = β, "
-                f"p = {found.p}, q = {found.q}, ‖g‖ at most ‖∂L/∂F‖ times the same coefficient; "
-                "‖∂L/∂F‖ is of order one"
-            ),
-            source="layer cake, §5.3 and §4.3",
-            uses=(COEFFICIENT, "telescoping", "degrees"),
-            assumptions=("bounded-loss-gradient", "independent-signs", "equal-gains"),
-            establishes=(loss_gradient,),
-            bounded=(loss_gradient,),
-            checks=(BOUNDED, Check("equal where ‖∂L/∂F‖ = 1", _equal_at_unit_gradient)),
-        ),
-    )
-
-
-def _equal_at_unit_gradient(step: Step) -> bool:
-    ratio = sp.powsimp(step.lhs.subs(loss_gradient, 1) / step.rhs, force=True)
-    return bool(sp.simplify(ratio - 1) == 0)

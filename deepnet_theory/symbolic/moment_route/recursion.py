@@ -40,11 +40,15 @@ index = sp.Symbol("i", integer=True, positive=True)
 class change(sp.Function):  # type: ignore[misc]  # noqa: N801  as SymPy names functions
     """‖Δθ_i‖ of sublayer i."""
 
+    part = ""  # the initial of a part where the stack has two
+
     def _sympystr(self, printer: Any) -> str:
-        return f"norm_dtheta({printer._print(self.args[0])})"
+        tail = f"_{self.part}" if self.part else ""
+        return f"norm_dtheta{tail}({printer._print(self.args[0])})"
 
     def _latex(self, printer: Any) -> str:
-        return rf"\|\Delta\theta_{{{printer._print(self.args[0])}}}\|"
+        part = f"{self.part}," if self.part else ""
+        return rf"\|\Delta\theta_{{{part}{printer._print(self.args[0])}}}\|"
 
 
 COEFFICIENT = "moment-coefficient"
