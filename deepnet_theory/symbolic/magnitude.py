@@ -111,7 +111,8 @@ def closed_form() -> tuple[Step, ...]:
     """λ(W) by completing the square in u = 1/κ²."""
     squared = t2 / kappa**4 - 2 * t1 / kappa**2 + d
     in_u = sp.expand(squared.subs(kappa, u ** sp.Rational(-1, 2)))
-    (minimiser,) = sp.solve(sp.diff(in_u, u), u)
+    slope = sp.diff(in_u, u)  # linear in u
+    minimiser = -slope.coeff(u, 0) / slope.coeff(u, 1)
     remainder = in_u.subs(u, minimiser)
     start = Step(
         name="distance",
@@ -270,6 +271,7 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             source="derived here",
             regime=Regime(d, sp.oo, "m fixed or growing with d"),
             uses=("xavier-ratio",),
+            checks=(Check("squares at d = 1/t, t = 0, m fixed and m = 3d", _squares_meet),),
         ),
         _enumerated(
             "xavier-residual",
@@ -317,6 +319,15 @@ def gaussian_magnitude() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
+def _squares_meet(step: Step) -> bool:
+    """Both sides are positive, and their squares' ratio, a rational function, is 1 at the limit."""
+    t = sp.Symbol("t", positive=True)
+    square = sp.cancel((step.lhs / step.rhs) ** 2)
+    fixed, growing = (sp.cancel(square.subs(m, rows).subs(d, 1 / t)) for rows in (m, 3 * d))
+    positive = step.lhs.is_positive and step.rhs.is_positive
+    return bool(positive and fixed.subs(t, 0) == 1 and growing.subs(t, 0) == 1)
+
+
 def _enumerated(name: str, lhs: Any, rhs: Any, because: str, uses: tuple[str, ...] = ()) -> Step:
     return Step(
         name=name,
@@ -343,7 +354,7 @@ _size = (_U[_i, _k] * _U[_i, _k]).sum(_i, _k)
 def _losses() -> Iterator[Model]:
     """Polynomial losses of a 2×3 matrix, differentiated in λ and in every entry."""
     generator = random.Random(21)
-    lam = sp.Symbol("lam", positive=True)
+    lam = sp.Symbol("lam")
     entries = sp.Matrix(2, 3, sp.symbols("w:6"))
     for _ in range(3):
         loss = sum(
@@ -353,11 +364,11 @@ def _losses() -> Iterator[Model]:
         )
         direction = sp.Matrix(2, 3, lambda *_: sp.Rational(generator.randint(-9, 9), 4))
         at = sp.Rational(generator.randint(1, 9), 4)
-        along = dict(zip(entries, lam * direction, strict=True))
-        here = dict(zip(entries, at * direction, strict=True))
-        gradient = sp.Matrix(2, 3, [sp.diff(loss, w).subs(here) for w in entries])
+        along = sp.Poly(loss.xreplace(dict(zip(entries, lam * direction, strict=True))), lam)
+        of_entries = sp.Poly(loss, *entries)
+        gradient = sp.Matrix(2, 3, [of_entries.diff(w)(*(at * direction)) for w in entries])
         yield {
-            probe: sp.diff(loss.subs(along), lam).subs(lam, at),
+            probe: along.diff(lam)(at),
             inner: sum(g * w for g, w in zip(gradient, direction, strict=True)),
             norm_g: gradient.norm(),
             norm_u: direction.norm(),

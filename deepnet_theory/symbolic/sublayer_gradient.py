@@ -34,6 +34,12 @@ from deepnet_theory.symbolic.witness import (
     scale,
 )
 
+# where the source displays them: the sublayer, its gradients, their orders
+_DISPLAYED = {
+    "ffn": ("second and third equations", "fourth equation", "fifth equation"),
+    "attention": ("first and second equations", "third equation", "fourth equation"),
+}
+_NOT_DISPLAYED = ("query", "key")  # said to be small, above the equation
 _b = sp.Symbol("b", positive=True)  # BranchNorm's factor of the branch
 
 
@@ -56,8 +62,16 @@ def given(selection: Selection) -> tuple[sp.Symbol, ...]:
     return (*matrices, P, _b)
 
 
+def _cited(member: Sublayer, place: int, matrix: str = "") -> str:
+    """The source, with the equation that a step states where the source displays it."""
+    source = heading(member)[1]
+    if member.name not in _DISPLAYED or matrix in _NOT_DISPLAYED:
+        return source
+    return f"{source}, {_DISPLAYED[member.name][place]}"
+
+
 def _factored(member: Sublayer, placement: Placement) -> Step:
-    section, source = heading(member)
+    section, _ = heading(member)
 
     def agrees(step: Step) -> bool:
         witness = Witness(member, placement)
@@ -78,7 +92,7 @@ def _factored(member: Sublayer, placement: Placement) -> Step:
             "z of the sublayer in its matrices W, and with W = lambda*U put in"
             + ("; phi lets a positive factor pass" if "phi" in member.branch else "")
         ),
-        source=source,
+        source=_cited(member, 0),
         assumptions=("homogeneous-activation",) if "phi" in member.branch else (),
         checks=(Check("explicit matrices W = lambda*U", agrees),),
     )
@@ -86,7 +100,7 @@ def _factored(member: Sublayer, placement: Placement) -> Step:
 
 def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> Iterator[Step]:
     """dL/dλ by the chain rule, and its order with every magnitude its own."""
-    section, source = heading(member)
+    section, _ = heading(member)
     magnitude = gain(matrix)
     loss = Loss(residual(placement, lambda argument: branch(member, None, argument)))
     derivative = sp.expand_mul(sp.diff(loss, magnitude))
@@ -110,7 +124,7 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
             f"the chain rule in the magnitude of {matrix}: the loss's gradient at the sublayer's "
             "output, the norm's Jacobian and dz/dlambda, for any loss L"
         ),
-        source=source,
+        source=_cited(member, 1, matrix),
         uses=(f"factored-{member.name}",),
         checks=(Check("finite difference of a loss", agrees),),
     )
@@ -125,7 +139,7 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
             "the upstream gradient, the norm's Jacobian and the branch with its magnitudes taken "
             "out are of order one; what is left are the other magnitudes over alpha"
         ),
-        source=source,
+        source=_cited(member, 2, matrix),
         uses=(chain,),
         assumptions=(
             "bounded-upstream-gradient",

@@ -98,6 +98,7 @@ def unrolled_steps() -> tuple[Step, ...]:
             source=f"{NOTE}, 'Reason', second displayed equation",
             uses=("neighbouring-cosine",),
             regime=Regime(_t, sp.oo, "r fixed"),
+            checks=(Check("squares at t = 1/s, s = 0", _squares_meet),),
         ),
         Step(
             name="two-layers-as-one",
@@ -148,6 +149,13 @@ def _signs_listed(step: Step) -> bool:
         if not claimed.is_positive or sp.cancel(claimed**2 - square) != 0:
             return False
     return bool(step.lhs == cosine)
+
+
+def _squares_meet(step: Step) -> bool:
+    """Both sides are positive, and their squares' ratio, a rational function, is 1 at the limit."""
+    s = sp.Symbol("s", positive=True)
+    square = sp.cancel(sp.cancel((step.lhs / step.rhs) ** 2).subs(_t, 1 / s))
+    return bool(step.lhs.is_positive and step.rhs.is_positive and square.subs(s, 0) == 1)
 
 
 def _side_by_side(step: Step) -> bool:

@@ -101,3 +101,16 @@ def test_the_route_itself_is_as_without_background(key: str) -> None:
     plain, full = (derive(SELECTIONS[key], background=asked) for asked in (False, True))
     assert full.steps[-len(plain.steps) :] == plain.steps
     assert full.rule == plain.rule and full.relation == plain.relation
+    assert not any("Subs" in f"{step.lhs} {step.rhs}" for step in full.steps)
+
+
+def test_a_displayed_equation_is_cited_by_its_place() -> None:
+    ends = {
+        "factored-ffn": "second and third equations",
+        "chain-attention-value": "third equation",
+        "order-ffn-fc2": "fifth equation",
+        "chain-attention-query": "§Self-attention",
+    }
+    for name, end in ends.items():
+        assert STEPS["probe", name].source.endswith(end)
+    assert STEPS["cross", "chain-cross-value"].source.startswith("derived here")
