@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -201,3 +202,14 @@ def test_a_decoder_without_cross_attention_is_refused() -> None:
     )
     with pytest.raises(Refusal, match="no cross-attention"):
         derive(selection)
+
+
+def test_the_parts_changes_are_mathematics_in_pages() -> None:
+    from sympy.printing.mathml import mathml
+
+    right = derivation().step("two-part-bound").rhs
+    printed = unescape(mathml(right, printer="presentation"))
+    for part in "ed":
+        assert f"<mi>{part}</mi><mo>,</mo><mi>i</mi></mrow></msub><mo>‖</mo>" in printed
+    assert "change" not in printed
+    assert r"\|\Delta\theta_{d,i}\|" in sp.latex(right)

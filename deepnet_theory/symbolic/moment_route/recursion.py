@@ -50,6 +50,19 @@ class change(sp.Function):  # type: ignore[misc]  # noqa: N801  as SymPy names f
         part = f"{self.part}," if self.part else ""
         return rf"\|\Delta\theta_{{{part}{printer._print(self.args[0])}}}\|"
 
+    def _mathml_presentation(self, printer: Any) -> Any:
+        def element(tag: str, *content: Any) -> Any:
+            made = printer.dom.createElement(tag)
+            for piece in content:
+                is_text = isinstance(piece, str)
+                made.appendChild(printer.dom.createTextNode(piece) if is_text else piece)
+            return made
+
+        part = (element("mi", self.part), element("mo", ",")) if self.part else ()
+        indices = element("mrow", *part, printer._print(self.args[0]))
+        theta = element("msub", element("mi", "θ"), indices)
+        return element("mrow", element("mo", "‖"), element("mi", "Δ"), theta, element("mo", "‖"))
+
 
 COEFFICIENT = "moment-coefficient"
 
