@@ -32,6 +32,11 @@ def background(selection: Selection) -> tuple[list[Step], tuple[Any, ...]]:
 
         steps += lemma.background_steps()
         given += lemma.given()
+    if selection.method == "moments":
+        from deepnet_theory.symbolic import sublayer_change
+
+        steps += sublayer_change.change_steps()
+        given += sublayer_change.given()
     if unrolled.applies(selection.the_placement):
         steps += unrolled.unrolled_steps()
         given += unrolled.given()

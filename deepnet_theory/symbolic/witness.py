@@ -174,42 +174,46 @@ class Witness:
 
     def evaluate(self, node: Any, alpha_symbol: Any) -> Any:
         """A SymPy expression of nodes, scalars and matrix symbols, as numbers."""
-        values = {**self.values, alpha_symbol: self.alpha}
+        return value_of(node, {**self.values, alpha_symbol: self.alpha})
 
-        def value(item: Any) -> Any:
-            if item.is_Number:
-                return float(item)
-            if item.is_Symbol:
-                return values[item]
-            if item.is_Add:
-                terms = [value(a) for a in item.args]
-                total = terms[0]
-                for term in terms[1:]:
-                    total = combine(total, term) if isinstance(total, list) else total + term
-                return total
-            if item.is_Mul:
-                result: Any = 1.0
-                for factor in (value(a) for a in item.args):
-                    if isinstance(result, list) and isinstance(factor, list):
-                        result = product(result, factor)
-                    elif isinstance(result, list):
-                        result = scale(result, factor)
-                    elif isinstance(factor, list):
-                        result = scale(factor, result)
-                    else:
-                        result = result * factor
-                return result
-            if item.is_Pow:
-                return value(item.base) ** float(item.exp)
-            if isinstance(item, Hadamard):
-                return hadamard(*(value(a) for a in item.args))
-            if isinstance(item, DirectionalDifferential):
-                f = _MAPS[item.args[0].function]
-                point, along = value(item.args[1]), value(item.args[2])
-                return central_difference(lambda step: f(combine(point, along, step)))
-            return _MAPS[type(item)](value(item.args[0]))
 
-        return value(node)
+def value_of(node: Any, values: dict[Any, Any]) -> Any:
+    """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols."""
+
+    def value(item: Any) -> Any:
+        if item.is_Number:
+            return float(item)
+        if item.is_Symbol:
+            return values[item]
+        if item.is_Add:
+            terms = [value(a) for a in item.args]
+            total = terms[0]
+            for term in terms[1:]:
+                total = combine(total, term) if isinstance(total, list) else total + term
+            return total
+        if item.is_Mul:
+            result: Any = 1.0
+            for factor in (value(a) for a in item.args):
+                if isinstance(result, list) and isinstance(factor, list):
+                    result = product(result, factor)
+                elif isinstance(result, list):
+                    result = scale(result, factor)
+                elif isinstance(factor, list):
+                    result = scale(factor, result)
+                else:
+                    result = result * factor
+            return result
+        if item.is_Pow:
+            return value(item.base) ** float(item.exp)
+        if isinstance(item, Hadamard):
+            return hadamard(*(value(a) for a in item.args))
+        if isinstance(item, DirectionalDifferential):
+            f = _MAPS[item.args[0].function]
+            point, along = value(item.args[1]), value(item.args[2])
+            return central_difference(lambda step: f(combine(point, along, step)))
+        return _MAPS[type(item)](value(item.args[0]))
+
+    return value(node)
 
 
 @dataclass(frozen=True)

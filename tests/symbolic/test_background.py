@@ -92,7 +92,11 @@ def test_each_route_is_told_what_it_rests_on() -> None:
     assert "stream-unrolled" in names["pre-ln"] and "branch-norm" not in names["pre-ln"]
     assert "stream-unrolled" not in names["probe"] and "branch-norm" in names["probe"]
     assert {"attention", "chain-through-the-stack"} <= names["lemma"]
-    assert names["moments"] == {"layer-forward", "layer-forward-relu"}
+    assert names["moments"] == {
+        "layer-forward",
+        "layer-forward-relu",
+        "sublayer-change-first-order",
+    }
     assert "chain-cross-value" in names["cross"]
 
 

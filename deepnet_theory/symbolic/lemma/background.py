@@ -22,7 +22,7 @@ from deepnet_theory.symbolic.lemma.symbols import S, alpha, i, l, r, sigma, v, w
 from deepnet_theory.symbolic.nodes import Softmax, Transpose
 from deepnet_theory.symbolic.relation import Relation
 from deepnet_theory.symbolic.step import Check, Regime, Step
-from deepnet_theory.symbolic.witness import TOLERANCE, Rows, product, random_matrix, transposed
+from deepnet_theory.symbolic.witness import TOLERANCE, product, random_matrix, value_of
 
 _t = sp.Symbol("t", positive=True)
 _d_k = sp.Symbol("d_k", positive=True)
@@ -74,7 +74,7 @@ def _row_by_row(step: Step) -> bool:
     named = dict(zip((_Q, _K, _V, _WQ, _WK, _WV, _WO), (q, k, values, wq, wk, wv, wo), strict=True))
     outputs = product(product(values, wv), wo)
     keys = product(k, wk)
-    for row, query in zip(_evaluated(step.rhs, named, size), product(q, wq), strict=True):
+    for row, query in zip(value_of(step.rhs, {**named, _d_k: size}), product(q, wq), strict=True):
         weights = [
             math.exp(sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(size))
             for key in keys
@@ -84,23 +84,6 @@ def _row_by_row(step: Step) -> bool:
             if abs(entry - mean) > TOLERANCE:
                 return False
     return bool(step.lhs == _attention)
-
-
-def _evaluated(node: Any, named: dict[Any, Rows], width: int) -> Rows:
-    """A product of matrices, transposes and one softmax, from its tree."""
-    from deepnet_theory.symbolic.witness import scale, softmax
-
-    if node.is_Symbol:
-        return named[node]
-    if isinstance(node, Transpose):
-        return transposed(_evaluated(node.args[0], named, width))
-    if isinstance(node, Softmax):
-        return softmax(_evaluated(node.args[0], named, width))
-    scalars, matrices = node.args_cnc()
-    result = _evaluated(matrices[0], named, width)
-    for factor in matrices[1:]:
-        result = product(result, _evaluated(factor, named, width))
-    return scale(result, float(sp.Mul(*scalars).subs(_d_k, width)))
 
 
 def _first_order() -> Step:
