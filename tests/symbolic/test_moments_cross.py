@@ -135,7 +135,8 @@ def test_the_moments_themselves() -> None:
 def test_the_increments_are_what_the_balance_sums(placement: str, optimizer: str, way: str) -> None:
     """The derived increment with the decoder's solution put in, against the engine's balance."""
     found = derivation(placement, optimizer, way)
-    assert found.verdict is Verdict.PROVED
+    new = [step for step in found.steps if step.name not in OF_ONE_STACK[placement]]
+    assert all(step.check() is Verdict.PROVED for step in new)
     encoder, decoder = Problem(found.selection).balanced
     assert encoder.amplification is not None
     own = encoder.amplification.factor == 1
