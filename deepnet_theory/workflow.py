@@ -41,7 +41,7 @@ def derive(
     depths N and M. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
     (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
     ``closure`` …); with ``depth`` the derivation also prints its numbers there, with
-    ``background`` it begins with the magnitude of a matrix and the probe. Raises
+    ``background`` it begins with what the method rests on, step by step. Raises
     :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555

@@ -52,7 +52,7 @@ def derive(
     depth: DepthOption = None,
     background: Annotated[
         bool,
-        typer.Option("--background", help="Begin with the magnitude of a matrix and the probe."),
+        typer.Option("--background", help="Begin with what the route rests on, step by step."),
     ] = False,
     compare_closures: Annotated[
         bool,
