@@ -78,10 +78,10 @@ def check_branch(context: Context, layer: str, first: str, second: str) -> tuple
             "(0, 1, −1) and (1, 0, −1) in (λ₁, λ₂, α)",
             {"fits": rows, "seed": context.seed},
         ),
-        Finding(PROBE, _within(off["probe"], 0.1), f"all exponents within {off['probe']:.3f}"),
+        Finding(PROBE, _within(off["probe"], 0.05), f"all exponents within {off['probe']:.3f}"),
         Finding(
             BOUND,
-            Verdict.SUPPORTED if largest < 1.25 else Verdict.REFUTED,
+            Verdict.SUPPORTED if largest < 1.05 else Verdict.REFUTED,
             f"‖∂L/∂W‖·α/λ never exceeds {largest:.2f} of its small-weight value",
             evidence,
         ),
@@ -92,7 +92,7 @@ def check_branch(context: Context, layer: str, first: str, second: str) -> tuple
         ),
         Finding(
             LAW,
-            Verdict.SUPPORTED if spread < 2 else Verdict.REFUTED,
+            Verdict.SUPPORTED if spread < 1.05 else Verdict.REFUTED,
             f"that ratio stays within a factor {spread:.2f} over branch weights 1/64 … 64",
             {n: v.tolist() for n, v in norm.items()},
         ),

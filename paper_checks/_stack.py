@@ -20,7 +20,7 @@ from deepnet_theory.spec.claim import Context, Finding
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.verdict import Verdict
+from paper_checks._verdicts import at_most, worst
 
 Chosen = Callable[[Description], bool]
 Scale = Callable[[Description], float]
@@ -72,26 +72,39 @@ def settings(context: Context, **other: Any) -> Settings:
     return Settings(**{**base, **other})
 
 
+VARIATIONS: dict[str, dict[str, Any]] = {
+    "width 64": {"width": 64},
+    "width 128": {"width": 128},
+    "64 tokens": {"tokens": 64},
+    "independent tokens": {"data": "gaussian:0"},
+    "correlated tokens": {"data": "gaussian:0.9"},
+    "one head": {"heads": 1},
+    "GELU": {"activation": "gelu"},
+}
+
+
 def variations(context: Context, only: tuple[str, ...] = (), **other: Any) -> dict[str, Settings]:
     """One setting in a quick run; in a full run width, length, data, heads and activation vary.
 
-    The variations are of the quick run's sizes, each changed in one respect; ``only`` names
-    those that a costly claim takes.
+    The variations are of the quick run's sizes, each changed in one respect, beside a base of
+    the full run's; ``only`` names those that a costly claim takes.
     """
     base = settings(context, **other)
-    if not context.full:
-        return {"text": base}
+    return {**varied(context, only, **other), "text": base}
+
+
+def varied(context: Context, only: tuple[str, ...] = (), **other: Any) -> dict[str, Settings]:
+    """The same with a base of the quick run's sizes, for what needs depth or many seeds."""
     small = settings(replace(context, full=False), **other)
-    changes: dict[str, dict[str, Any]] = {
-        "width 128": {"width": 128},
-        "64 tokens": {"tokens": 64},
-        "independent tokens": {"data": "gaussian:0"},
-        "correlated tokens": {"data": "gaussian:0.9"},
-        "one head": {"heads": 1},
-        "GELU": {"activation": "gelu"},
-    }
-    varied = {n: replace(small, **c) for n, c in changes.items() if not only or n in only}
-    return {"text": base, **varied}
+    if not context.full:
+        return {"text": small}
+    wanted = only or tuple(n for n in VARIATIONS if n != "width 64")
+    return {"text": small, **{n: replace(small, **VARIATIONS[n]) for n in wanted}}
+
+
+def lots(s: Settings, count: int) -> list[Settings]:
+    """The seeds in ``count`` lots, to be measured one after another in a part of the memory."""
+    return [replace(s, seed=s.seed + n, seeds=s.seeds // count) for n in range(count)]
 
 
 def depths(context: Context) -> tuple[int, ...]:
@@ -216,7 +229,7 @@ def many_per_depth(
         p = backward(net.trial(depth, s))
         for name, quantity in quantities.items():
             passes[name].append(quantity(p))
-        del p
+        del p  # its memory is free for the next depth
     return {n: torch.stack(c, dim=1).double().numpy() for n, c in passes.items()}
 
 
@@ -265,6 +278,15 @@ class Exponent:
         return f"{i.estimate:+.3f} [{i.low:+.3f}, {i.high:+.3f}]"
 
 
+def in_groups(values: np.ndarray, groups: int = 8) -> np.ndarray:
+    """Means over groups of seeds, (groups, points): an expectation, where the typical differs.
+
+    Where a quantity is a product of many random factors its logarithm's mean is below the
+    logarithm of its mean, and second moments are statements on the latter.
+    """
+    return values.reshape(groups, -1, *values.shape[1:]).mean(axis=1)
+
+
 def exponent(label: str, at: Sequence[int], values: np.ndarray) -> Exponent:
     """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
     fit = fit_exponent(at, values)
@@ -283,12 +305,24 @@ def on_the_exponent(
     **evidence: Any,
 ) -> Finding:
     """The verdict on one predicted exponent under all conditions: the worst of them."""
-    order = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
-    judged = [(*judge(e.interval, predicted, rivals, tolerance), e) for e in found]
-    verdict, because, worst = min(judged, key=lambda j: order.index(j[0]))
-    return Finding(
-        about,
-        verdict,
-        f"{worst.label}: the exponent {because}",
-        {"predicted": predicted, "measured": [e.to_dict() for e in found], **evidence},
+    evidence = {"predicted": predicted, "measured": [e.to_dict() for e in found], **evidence}
+    judged = []
+    for e in found:
+        verdict, because = judge(e.interval, predicted, rivals, tolerance)
+        judged.append(Finding(about, verdict, f"{e.label}: the exponent {because}", evidence))
+    return worst(judged)
+
+
+def no_more_than(
+    about: str,
+    found: Sequence[Exponent],
+    bound: float,
+    tolerance: float = TOLERANCE,
+    **evidence: Any,
+) -> Finding:
+    """The verdict on an upper bound of an exponent, O and not Θ, under all conditions."""
+    evidence = {"measured": [e.to_dict() for e in found], **evidence}
+    return worst(
+        at_most(about, e.interval, bound, f"{e.label}: the exponent", tolerance, **evidence)
+        for e in found
     )

@@ -1,26 +1,107 @@
-"""From what was found to a verdict."""
+"""From truth values and intervals to a verdict; nothing here imports torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deepnet_theory.spec.claim import Finding
 from deepnet_theory.spec.verdict import Verdict
 
+# An equality or a ratio within 5 %, a difference of logarithms within 0.05, is the equivalence
+# margin of every claim that does not state one of its own: the laboratory's for exponents.
+MARGIN = 0.05
+WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED, Verdict.PROVED)
 
-def proved(
-    about: str, holds: bool, because: str, evidence: Mapping[str, Any] | None = None
+
+def proved(about: str, holds: bool, because: str, **evidence: Any) -> Finding:
+    """PROVED where an exact check holds, else REFUTED."""
+    return Finding(about, Verdict.PROVED if holds else Verdict.REFUTED, because, evidence)
+
+
+def seen(about: str, holds: bool, because: str, **evidence: Any) -> Finding:
+    """SUPPORTED where every measured point agrees, else REFUTED."""
+    return Finding(about, Verdict.SUPPORTED if holds else Verdict.REFUTED, because, evidence)
+
+
+def within(
+    about: str, interval: Any, low: float, high: float, what: str, **evidence: Any
 ) -> Finding:
-    """PROVED where an exact statement holds, else REFUTED."""
-    return Finding(about, Verdict.PROVED if holds else Verdict.REFUTED, because, evidence or {})
+    """SUPPORTED where the whole interval lies in [low, high], REFUTED where it lies outside."""
+    if interval.within(low, high):
+        verdict = Verdict.SUPPORTED
+    elif interval.outside(low, high):
+        verdict = Verdict.REFUTED
+    else:
+        verdict = Verdict.UNDECIDED
+    because = f"{what}: {text(interval)}, held against [{low:g}, {high:g}]"
+    return Finding(about, verdict, because, {"interval": numbers(interval), **evidence})
 
 
-def measured(
-    about: str, holds: bool, because: str, evidence: Mapping[str, Any] | None = None
+def exponent(
+    about: str,
+    interval: Any,
+    predicted: float,
+    rivals: tuple[tuple[str, float], ...] = (),
+    tolerance: float = MARGIN,
+    what: str = "exponent",
+    **evidence: Any,
 ) -> Finding:
-    """SUPPORTED where a measured statement holds, else REFUTED."""
-    return Finding(about, Verdict.SUPPORTED if holds else Verdict.REFUTED, because, evidence or {})
+    """An exponent against its prediction and its rivals, by the laboratory's own test.
+
+    Of intervals by condition, a mapping, the worst verdict counts.
+    """
+    from deepnet_theory.numeric.statistics import judge
+
+    if isinstance(interval, Mapping):
+        evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
+        return worst(
+            exponent(about, one, predicted, rivals, tolerance, f"{what}, {label}", **evidence)
+            for label, one in interval.items()
+        )
+    verdict, because = judge(interval, predicted, rivals, tolerance)
+    return Finding(
+        about, verdict, f"{what}: {because}", {"interval": numbers(interval), **evidence}
+    )
+
+
+def at_most(
+    about: str, interval: Any, bound: float, what: str, tolerance: float = MARGIN, **evidence: Any
+) -> Finding:
+    """An upper bound, O and not Θ: SUPPORTED where the whole interval lies below it."""
+    if isinstance(interval, Mapping):
+        evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
+        return worst(
+            at_most(about, one, bound, f"{what}, {label}", tolerance, **evidence)
+            for label, one in interval.items()
+        )
+    if interval.high <= bound + tolerance:
+        verdict = Verdict.SUPPORTED
+    else:
+        above = interval.low > bound + tolerance
+        verdict = Verdict.REFUTED if above else Verdict.UNDECIDED
+    because = f"{what}: {text(interval)}, held against at most {bound:g} + {tolerance:g}"
+    return Finding(about, verdict, because, {"interval": numbers(interval), **evidence})
+
+
+def worst(found: Iterable[Finding]) -> Finding:
+    """The finding with the worst verdict: what holds under all conditions holds there."""
+    return min(found, key=lambda f: WORST_FIRST.index(f.verdict))
+
+
+def agrees(interval: Any, value: float = 1.0) -> bool:
+    """Whether a sampled mean lies within twice its interval's half-width of an exact value."""
+    return bool(abs(interval.estimate - value) <= 2 * (interval.high - interval.estimate))
+
+
+def text(interval: Any) -> str:
+    """An interval for people."""
+    return f"{interval.estimate:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
+
+
+def numbers(interval: Any) -> list[float]:
+    """Estimate, low and high for JSON."""
+    return [interval.estimate, interval.low, interval.high]
 
 
 def interval_within(
@@ -32,12 +113,11 @@ def interval_within(
     because: str,
     evidence: Mapping[str, Any] | None = None,
 ) -> Finding:
-    """SUPPORTED where [low, high] lies in [floor, ceiling], REFUTED where outside, else "
-    "UNDECIDED."""
+    """SUPPORTED where [low, high] lies in [floor, ceiling], REFUTED outside, else UNDECIDED."""
     if floor <= low and high <= ceiling:
         verdict = Verdict.SUPPORTED
     elif high < floor or low > ceiling:
         verdict = Verdict.REFUTED
     else:
         verdict = Verdict.UNDECIDED
-    return Finding(about, verdict, because, evidence or {})
+    return Finding(about, verdict, because, dict(evidence or {}))

@@ -17,8 +17,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, proved
     from paper_checks._cake_measure import DEEPNORM, ENCODER, power, settings, updates
+    from paper_checks._verdicts import exponent, proved
 
     N, b, A, B, d, slack = sp.symbols("N beta A B d s", positive=True)
     m = d / 2 + slack  # any m above d/2
@@ -58,7 +58,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             power(depths, found["sharper"]),
             0.0,
             (("Adam's rule", -0.5), ("no rule", 1.0)),
-            0.05,
             what="exponent of ‖ΔF‖/η in N",
             published=power(depths, found["published"]).estimate,
             level_ratio=level,

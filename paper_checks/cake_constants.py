@@ -16,7 +16,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     N, a, b = sp.symbols("N alpha beta", positive=True)
     alpha, beta = (2 * N) ** sp.Rational(1, 4), (8 * N) ** sp.Rational(-1, 4)

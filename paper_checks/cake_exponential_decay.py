@@ -15,8 +15,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """‖∂L/∂x_l‖ of every sublayer, and its share common to all tokens, in built stacks."""
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import seen, within
     from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, settings, signals
+    from paper_checks._verdicts import seen, within
 
     sgd = Selection(optimizer="sgd")
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))

@@ -16,8 +16,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The kernel of the mask integrated exactly, draws of W and V, and stepped real stacks."""
     import sympy as sp
 
-    from paper_checks._cake_findings import agrees, proved, seen, within
     from paper_checks._cake_measure import feed_forward, generator, mean, normalised
+    from paper_checks._verdicts import agrees, proved, seen, within
 
     # E[(ΔxW_k)² 1{xW_k > 0}]: split Δx along x and across; both parts by Gaussian integrals
     t, c, e = sp.symbols("t c e", positive=True)

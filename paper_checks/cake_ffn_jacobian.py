@@ -15,7 +15,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """torch's automatic derivatives of αx + relu(xW)V, entry by entry."""
     import torch
 
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     g = torch.Generator().manual_seed(context.seed)
     worst = dict.fromkeys((INPUT, OUTER, INNER, CROSS), 0.0)

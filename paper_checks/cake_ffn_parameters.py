@@ -18,7 +18,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.symbolic.moments import Bernoulli, Gaussian, Index, Tensor, expect
-    from paper_checks._cake_findings import agrees, exponent, proved, seen
     from paper_checks._cake_measure import (
         feed_forward,
         generator,
@@ -28,6 +27,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         power,
         torch,
     )
+    from paper_checks._verdicts import agrees, exponent, proved, seen
 
     v, w, p, q = sp.symbols("v w p q", positive=True)  # p, q: variances of ΔV, ΔW entries
     d, m = sp.symbols("d m", integer=True, positive=True)
@@ -71,7 +71,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     widths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     table = {}
     for tokens in context.pick((1, 16), (1, 16, 64)):
-        rows = [_stepped(context, width, tokens, context.pick(60, 120)) for width in widths]
+        rows = [_stepped(context, width, tokens, context.pick(400, 800)) for width in widths]
         table[tokens] = np.array(rows).T  # (groups, widths): square over (v² + w²)‖Δθ‖²
     lone = power(widths, table[1])
     table_means = {n: t.mean(0).tolist() for n, t in table.items()}
@@ -118,7 +118,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             lone,
             1.0,
             (("no growth", 0.0), ("m²", 2.0)),
-            0.1,
             what="one token: exponent of that ratio in width",
         ),
     )

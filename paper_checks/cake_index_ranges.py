@@ -12,7 +12,7 @@ PRINTED, SQUARE, CORRECTED = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """The directional derivative of z_i in W at explicit sizes, against both sums."""
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     sizes = context.pick(((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))
     printed = {s: _agrees(*s, swapped=True) for s in sizes}

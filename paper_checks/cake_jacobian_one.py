@@ -17,8 +17,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, proved, seen
     from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, power, settings, through_stack
+    from paper_checks._verdicts import exponent, proved, seen
 
     N, r, u = sp.symbols("N r u", positive=True)
     factor = (1 + r) / sp.sqrt(1 + r**2)
@@ -39,7 +39,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             rows[name, data] = through_stack(Selection(optimizer="sgd"), rule, depths, given)
     deep = {k[1]: power(depths, v) for k, v in rows.items() if k[0] == "DeepNorm"}
     plain = {k[1]: power(depths, v) for k, v in rows.items() if k[0] == "plain"}
-    worst = max(deep.values(), key=lambda i: abs(i.estimate))
     worst_plain = max(plain.values(), key=lambda i: abs(i.estimate))
     deepest = mean(np.mean([np.log(v[:, -1]) for k, v in rows.items() if k[0] == "plain"], axis=0))
     table = {f"{n}, {d}": v.mean(0).tolist() for (n, d), v in rows.items()}
@@ -57,10 +56,9 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         exponent(
             REAL,
-            worst,
+            deep,
             0.0,
             (("plain Post-LN", worst_plain.estimate),),
-            0.05,
             what="exponent of ‖ΔF‖/‖Δx‖ in N",
             depths=list(depths),
             ratios=table,

@@ -15,8 +15,8 @@ SAME_KIND, STRICT, KINDS, PLAIN_POST, CORRECTED = (
 def check(context: Context) -> tuple[Finding, ...]:
     """Frobenius norms of ∂F/∂θ_i by random probes of the output, layer by layer."""
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, seen
     from paper_checks._cake_measure import DEEPNORM, PLAIN, jacobian_norms, np, power, settings
+    from paper_checks._verdicts import exponent, seen
 
     sgd = Selection(optimizer="sgd")
     depths = context.pick((4, 8, 16), (8, 16, 32, 64))

@@ -20,8 +20,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.numeric.trial import Trial
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import proved, within
     from paper_checks._cake_measure import PLAIN, generator, mean, residual_sums, settings
+    from paper_checks._verdicts import proved, within
 
     exact = []
     for point in ((1, -3, 2), (1, 2, -4, 1), (5, -1, -1, -2, -1)):

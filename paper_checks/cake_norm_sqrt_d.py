@@ -16,7 +16,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
     from torch.nn.functional import layer_norm
 
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     exact = []
     for d in context.pick((2, 3, 5), (2, 3, 5, 8, 12)):

@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     import sympy as sp
 
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     opened, closed = PRINTED.count("("), PRINTED.count(")")
     v, w, a, x = sp.symbols("v w alpha x", positive=True)

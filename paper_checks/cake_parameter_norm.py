@@ -14,8 +14,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Quadrature over x and I for the scalars; torch Jacobians of a feed-forward sublayer."""
     import sympy as sp
 
-    from paper_checks._cake_findings import proved, within
     from paper_checks._cake_measure import mean
+    from paper_checks._verdicts import proved, within
 
     x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
     square = sp.Integer(0)

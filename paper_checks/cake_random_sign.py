@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     import sympy as sp
 
-    from paper_checks._cake_findings import agrees, exponent, proved, within
+    from paper_checks._verdicts import agrees, exponent, proved, within
 
     r, N = sp.symbols("r N", positive=True)
     root = sp.sqrt(1 + r**2)

@@ -17,8 +17,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Gaussian integrals with the true mask beside those with an independent one; draws."""
     import sympy as sp
 
-    from paper_checks._cake_findings import agrees, proved, text
     from paper_checks._cake_measure import generator, mean, torch
+    from paper_checks._verdicts import agrees, proved, text
 
     t, s = sp.symbols("t s", positive=True)
     density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))

@@ -16,7 +16,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Difference quotients in 60 digits against the printed formulas, and limits in r."""
     import sympy as sp
 
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
 

@@ -17,8 +17,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.numeric.trial import Trial
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import proved, seen, within
     from paper_checks._cake_measure import DEEPNORM, mean, norms, settings, torch
+    from paper_checks._verdicts import proved, seen, within
 
     N = sp.Symbol("N", positive=True)
     size = sp.sqrt(2) * (8 * N) ** sp.Rational(-1, 4)

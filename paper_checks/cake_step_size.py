@@ -21,8 +21,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, proved, seen
     from paper_checks._cake_measure import DEEPNORM, ENCODER, matrix_updates, power, settings
+    from paper_checks._verdicts import exponent, proved, seen
 
     N = sp.Symbol("N", positive=True)
     # log-linear: β/α = (4N)^{-1/2}, αβ = 2^{-1/2}

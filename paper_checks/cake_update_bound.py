@@ -19,8 +19,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, proved, seen
     from paper_checks._cake_measure import DEEPNORM, PLAIN, bound_ratio, np, power, settings
+    from paper_checks._verdicts import exponent, proved, seen
 
     S = sp.symbols("D_1:5", positive=True)
     T = sp.symbols("T_1:5", positive=True)
@@ -40,7 +40,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                         sgd,
                         rule,
                         n,
-                        settings(context, dtype="float64", data=given, seeds=context.pick(12, 16)),
+                        settings(context, dtype="float64", data=given, seeds=context.pick(32, 24)),
                         kind,
                     )
                     for n in depths
@@ -60,7 +60,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     wide = np.array(
         [
             bound_ratio(
-                sgd, DEEPNORM, 4, settings(context, dtype="float64", width=d, seeds=24), "gradient"
+                sgd, DEEPNORM, 4, settings(context, dtype="float64", width=d, seeds=96), "gradient"
             )[0]
             for d in widths
         ]
@@ -107,7 +107,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             width_slope,
             0.5,
             (("no dependence", 0.0), ("d", 1.0)),
-            0.1,
             what="SGD: exponent of ‖ΔF‖ over the bound in width",
             ratios=wide.mean(0).tolist(),
             widths=list(widths),
@@ -117,7 +116,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             slack,
             -0.5,
             (("aligned", 0.0),),
-            0.15,
             what="random directions: exponent of ‖ΔF‖ over the bound in N",
         ),
         seen(

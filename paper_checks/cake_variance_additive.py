@@ -18,8 +18,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.numeric.trial import Trial
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import exponent, proved, within
     from paper_checks._cake_measure import PLAIN, np, power, residual_sums, settings, t_interval
+    from paper_checks._verdicts import exponent, proved, within
 
     x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
     ratio = (1 + r) ** 2 / (1 + r**2)
@@ -36,7 +36,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     widths = context.pick((16, 32, 64), (16, 32, 64, 128))
     deviations, biases = [], []
     for d in widths:
-        given = settings(context, width=d, seeds=32, data=context.pick("text", "gaussian:0.3"))
+        given = settings(context, width=d, seeds=128, data=context.pick("text", "gaussian:0.3"))
         sums = residual_sums(
             Trial(Selection(optimizer="sgd"), PLAIN, {"N": context.pick(4, 12)}, given)
         )
@@ -77,7 +77,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             slope,
             -0.5,
             (("no law", 0.0), ("1/d", -1.0)),
-            0.1,
             what="root mean square deviation against d, exponent",
             widths=list(widths),
         ),

@@ -22,8 +22,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.symbolic.moments import Gaussian, Index, Known, Tensor, expect
-    from paper_checks._cake_findings import agrees, exponent, proved, within
     from paper_checks._cake_measure import generator, mean, np, power, torch
+    from paper_checks._verdicts import agrees, exponent, proved, within
 
     n, k = sp.symbols("n k", integer=True, positive=True)
     b, X, t, s = sp.symbols("beta X t s", positive=True)

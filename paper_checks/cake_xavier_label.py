@@ -18,7 +18,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     from torch.nn import init
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks._cake_findings import agrees, proved, seen
     from paper_checks._cake_measure import (
         DEEPNORM,
         feed_forward,
@@ -27,6 +26,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         normalised,
         settings,
     )
+    from paper_checks._verdicts import agrees, proved, seen
 
     g = generator(context, 9)
     d, m, beta = 64, 256, 0.5

@@ -19,8 +19,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks._cake_findings import exponent, proved
     from paper_checks._cake_measure import DEEPNORM, power, settings, updates
+    from paper_checks._verdicts import exponent, proved
 
     N = sp.Symbol("N", positive=True)
     alpha, beta = (2 * N) ** sp.Rational(1, 4), (8 * N) ** sp.Rational(-1, 4)

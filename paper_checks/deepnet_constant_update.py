@@ -16,8 +16,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The first step of Adam and of SGD at the paper's depths, per unit of learning rate."""
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.predict import exponents_of
-    from paper_checks._cake_findings import exponent, seen
     from paper_checks._cake_measure import DEEPNORM, PLAIN, np, power, settings, updates
+    from paper_checks._verdicts import MARGIN, exponent, seen
 
     adam = Selection(optimizer="adam")
     depths = context.pick((6, 18, 50, 100), (6, 12, 18, 25, 50, 100))
@@ -28,9 +28,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         tables["plain", data] = updates(adam, PLAIN, depths, given)
     sgd = power(depths, updates(Selection(optimizer="sgd"), DEEPNORM, depths, settings(context)))
     slopes = {k: power(depths, v) for k, v in tables.items()}
-    deep = max(
-        (v for (n, _), v in slopes.items() if n == "deep"), key=lambda i: abs(i.estimate - 0.5)
-    )
+    deep = {data: v for (name, data), v in slopes.items() if name == "deep"}
     plain = min((v for (n, _), v in slopes.items() if n == "plain"), key=lambda i: i.low)
     predicted = float(exponents_of(adam, DEEPNORM)["N", "all"])
     ratio = max(
@@ -44,8 +42,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             CONSTANT,
             deep,
             0.0,
-            (),
-            0.1,
             what="exponent of ‖ΔF‖/η in N",
             levels=levels,
             depths=list(depths),
@@ -59,7 +55,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         seen(
             GROWS,
-            plain.low > 0.2,
+            plain.low > MARGIN,
             f"exponent {plain.estimate:.2f} [{plain.low:.2f}, {plain.high:.2f}]",
         ),
         seen(FACTOR, ratio < 0.1, f"median ratio {ratio:.3f}"),

@@ -18,8 +18,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks._cake_findings import exponent, proved
     from paper_checks._cake_measure import power, settings, updates
+    from paper_checks._verdicts import exponent, proved
 
     M = sp.Symbol("M", positive=True)
     # 2M·2b²/a² = 1 and √2 b a = 1: multiply and divide the logarithms

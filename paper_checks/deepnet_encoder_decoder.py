@@ -18,7 +18,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     N, M = sp.symbols("N M", positive=True)
     q = sp.Rational

@@ -17,39 +17,41 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.numeric.model_update import measure_model_update
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks._cake_findings import exponent, seen
     from paper_checks._cake_measure import np, power, settings
+    from paper_checks._verdicts import exponent, seen
 
     selection = Selection(optimizer="sgd", stack="encoder-decoder", method="lemma")
     rule = derive(selection).rule
-    sizes = context.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
+    sizes = context.pick((16, 48, 144), (16, 32, 64, 128))
     fixed = context.pick(6, 12)
     slopes, levels = {}, {}
     for data in context.pick(("text",), ("text", "gaussian:0.3")):
-        given = settings(context, data=data, seeds=20)
+        # the encoder's share varies more between seeds than the whole
         for share in ("all", "encoder", "decoder"):
+            given = settings(context, data=data, seeds=48 if share == "encoder" else 32)
             chosen = None if share == "all" else (lambda d, s=share: d.part == s)
             for variable in ("N", "M"):
                 table = []
                 for size in sizes:
                     depth = {"N": size, "M": fixed} if variable == "N" else {"N": fixed, "M": size}
-                    table.append(
-                        measure_model_update(selection, rule, depth, given, chosen=chosen).values
+                    draws = 4 if (share, variable) == ("encoder", "M") else 1
+                    found = measure_model_update(
+                        selection, rule, depth, given, chosen=chosen, draws=draws
                     )
+                    table.append(found.values)
                 slopes[share, variable, data] = power(sizes, np.array(table).T)
                 levels[f"{share} in {variable}, {data}"] = [float(np.mean(t)) for t in table]
     ratio = _bound(context, selection, rule)
     part = levels["encoder in N, text"][0] / levels["decoder in N, text"][0]
     shown = {f"{s} in {v}, {d}": [i.estimate, i.low, i.high] for (s, v, d), i in slopes.items()}
 
-    def worst(share, variable):  # type: ignore[no-untyped-def]
-        found = [i for (s, v, _), i in slopes.items() if (s, v) == (share, variable)]
-        return max(found, key=lambda i: abs(i.estimate))
+    def by_data(share, variable):  # type: ignore[no-untyped-def]
+        return {d: i for (s, v, d), i in slopes.items() if (s, v) == (share, variable)}
 
     return (
         exponent(
             IN_N,
-            worst("all", "N"),
+            by_data("all", "N"),
             0.0,
             (("no rule", 1.0), ("Adam's rule", -0.5)),
             what="exponent in N, M fixed",
@@ -59,20 +61,20 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         exponent(
             IN_M,
-            worst("all", "M"),
+            by_data("all", "M"),
             0.0,
             (("no rule", 1.0), ("Adam's rule", -0.5)),
-            0.1,
             what="exponent in M, N fixed",
         ),
-        exponent(ENCODER, worst("encoder", "M"), 0.0, what="encoder stepped alone: exponent in M"),
+        exponent(
+            ENCODER, by_data("encoder", "M"), 0.0, what="encoder stepped alone: exponent in M"
+        ),
         seen(STEP, ratio <= 1, f"largest ‖ΔF‖ over the bound of Theorem 4.3: {ratio:.2f}"),
         exponent(
             LEVEL,
-            worst("encoder", "M"),
+            by_data("encoder", "M"),
             -0.75,
             (("published", 0.0), ("worst case", 0.25)),
-            0.2,
             what="encoder stepped alone: exponent in M",
             over_decoder=part,
         ),

@@ -12,7 +12,7 @@ HALF, DECODER, CORRECTED = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """The residual sublayers of built stacks counted (no weights are drawn)."""
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     counts = {split: _count(*split) for split in ((500, 500), (1000, 0), (9, 1), (1, 9), (3, 7))}
     return (

@@ -19,8 +19,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
 
     from deepnet_theory.numeric.data import text_bytes
-    from paper_checks._cake_findings import seen
     from paper_checks._cake_train import deepnorm, model_constants, train
+    from paper_checks._verdicts import seen
 
     share = torch.bincount(text_bytes(), minlength=256).double()
     share = share[share > 0] / share.sum()

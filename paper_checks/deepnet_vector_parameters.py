@@ -20,8 +20,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Stacks stepped with all their parameters, with the vectors alone, and with multipliers."""
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks._cake_findings import exponent, seen
     from paper_checks._cake_measure import DEEPNORM, power, settings, updates
+    from paper_checks._verdicts import exponent, seen
 
     sgd = Selection(optimizer="sgd", method="lemma")
     derivation = derive(sgd)

@@ -15,7 +15,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
     import torch
 
-    from paper_checks._cake_findings import proved
+    from paper_checks._verdicts import proved
 
     u, a, b, c, d = sp.symbols("u a b c d", real=True)
     relu = sp.Function("relu")

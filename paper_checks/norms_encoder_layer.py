@@ -24,7 +24,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         SublayerConstants,
         build,
     )
-    from paper_checks._cake_findings import seen
+    from paper_checks._verdicts import seen
 
     def constants(dropout: float) -> Constants:
         kinds = tuple(SublayerConstants(k, 1.0, 1.0) for k in ("attention", "ffn"))

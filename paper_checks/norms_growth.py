@@ -19,7 +19,6 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     import sympy as sp
 
-    from paper_checks._cake_findings import exponent, proved, within
     from paper_checks._cake_measure import (
         PLAIN,
         mean,
@@ -31,6 +30,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         stream,
         torch,
     )
+    from paper_checks._verdicts import exponent, proved, within
 
     t = sp.Symbol("t", positive=True)
     layers = context.pick(48, 192)
@@ -69,35 +69,28 @@ def check(context: Context) -> tuple[Finding, ...]:
             .mean(0)
             .numpy()
         )
-    worst = max(growth.values(), key=lambda i: abs(i.estimate - 0.5))
-    worst_step = max(steps.values(), key=lambda i: abs(i.estimate + 0.5))
-    size = max(sizes.values(), key=lambda i: abs(i.estimate))
     return (
-        exponent(TERMS, size, 0.0, what="exponent of ‖F_k‖ in k, feed-forward"),
+        exponent(TERMS, sizes, 0.0, what="exponent of ‖F_k‖ in k, feed-forward"),
         exponent(
             LINEAR,
-            worst,
+            growth,
             1.0,
             what="exponent of ‖x_t‖ in t",
-            by_data={k: v.estimate for k, v in growth.items()},
         ),
         exponent(
             ROOT,
             growth["one token"],
             0.5,
             (("linear", 1.0), ("none", 0.0)),
-            0.1,
             what="exponent of ‖x_t‖ in t",
             layers=layers,
         ),
         exponent(
             STEP,
-            worst_step,
+            steps,
             -0.5,
             (("1/t", -1.0),),
-            0.1,
             what="exponent of the relative step in t",
-            by_data={k: v.estimate for k, v in steps.items()},
         ),
         proved(
             ALIGNED,

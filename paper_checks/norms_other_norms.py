@@ -20,7 +20,6 @@ KINDS = ("layer", "rms", "batch", "instance")
 def check(context: Context) -> tuple[Finding, ...]:
     """Built stacks with their norms replaced: stream, cosines, token lengths, correlation."""
     from deepnet_theory.numeric.trace import correlation
-    from paper_checks._cake_findings import seen
     from paper_checks._cake_measure import (
         PLAIN,
         OtherNorm,
@@ -33,6 +32,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         stream,
         torch,
     )
+    from paper_checks._verdicts import seen
 
     layers = context.pick(32, 128)
     free = settings(context, data="gaussian:0", seeds=context.pick(16, 32), batch=2)

@@ -16,7 +16,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Cosines of x_t with x_0 and branch sizes in built stacks of both placements."""
     import sympy as sp
 
-    from paper_checks._cake_findings import proved, seen, within
     from paper_checks._cake_measure import (
         DEEPNORM,
         PLAIN,
@@ -29,6 +28,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         residual_sums,
         settings,
     )
+    from paper_checks._verdicts import proved, seen, within
 
     g, x = sp.symbols("g x", positive=True)
     weight = sp.simplify(x / sp.sqrt(x**2 + g**2 * x**2)) - (1 + g**2) ** sp.Rational(-1, 2)

@@ -12,9 +12,9 @@ EASIER, END, SCALE = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Paired runs on the same windows of real text; byte-level causal stacks of width 32."""
-    from paper_checks._cake_findings import seen, within
     from paper_checks._cake_measure import mean
     from paper_checks._cake_train import model_constants, train
+    from paper_checks._verdicts import seen, within
 
     steps, tail = context.pick((90, 20), (300, 60))
     deep = {}

@@ -17,9 +17,9 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     import torch
 
-    from paper_checks._cake_findings import within
     from paper_checks._cake_measure import mean
     from paper_checks._cake_train import model_constants, train
+    from paper_checks._verdicts import within
 
     source = torch.frombuffer(bytearray(inspect.getsource(argparse).encode()), dtype=torch.uint8)
     code = source.to(torch.int64)

@@ -15,8 +15,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The recursion written out with undefined functions; the branches of built stacks added."""
     import sympy as sp
 
-    from paper_checks._cake_findings import proved
     from paper_checks._cake_measure import PLAIN, OtherNorm, norm_trial, residual_sums, settings
+    from paper_checks._verdicts import proved
 
     x0 = sp.Symbol("x_0")
     norm = sp.Function("n")

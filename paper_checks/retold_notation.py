@@ -36,7 +36,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     length = sp.Sum(sp.Integer(1), (sp.Symbol("i"), 1, n)).doit()
     evidence = {"gradient": list(gradient), "along sign": signed, "along the indicator": indicated}
     return (
-        proved(INDICATOR, indicated == -taxicab, f"it is {indicated}, not {-taxicab}", evidence),
+        proved(INDICATOR, indicated == -taxicab, f"it is {indicated}, not {-taxicab}", **evidence),
         proved(SIGN, signed == -taxicab, f"it is {signed}"),
         proved(BRACKET, slope(direction) == gradient.dot(direction), "differentiated along Δθ"),
         proved(LENGTH, sp.limit(length / n, n, sp.oo) == 1, "n terms of order one"),

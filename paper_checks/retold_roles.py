@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import RETOLD
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 ALPHA, LAMBDA, ONLY, BOTH, UPDATE = (
     "α scales the gradient and leaves the initial weights alone",
@@ -63,18 +63,18 @@ def check(context: Context) -> tuple[Finding, ...]:
         "seed": context.seed,
     }
     return (
-        measured(
+        seen(
             ALPHA,
             abs(g[1] + 1) < 0.05 and abs(w[1]) < 0.01,
             f"exponents in α: gradient {g[1]:.3f}, weights {w[1]:.3f}",
-            evidence,
+            **evidence,
         ),
-        measured(LAMBDA, abs(w[0] - 1) < 0.01, f"exponent of the weights in λ: {w[0]:.3f}"),
-        measured(ONLY, abs(g[0]) < 0.05, f"exponent of the gradient in λ: {g[0]:.3f}"),
-        measured(
+        seen(LAMBDA, abs(w[0] - 1) < 0.01, f"exponent of the weights in λ: {w[0]:.3f}"),
+        seen(ONLY, abs(g[0]) < 0.05, f"exponent of the gradient in λ: {g[0]:.3f}"),
+        seen(
             BOTH, abs(g[0] - 1) < 0.05, f"exponents in λ: gradient {g[0]:.3f}, weights {w[0]:.3f}"
         ),
-        measured(
+        seen(
             UPDATE, worst < 0.05, f"all exponents of ‖ΔF‖ within {worst:.3f} for SGD, Adam and LAMB"
         ),
     )

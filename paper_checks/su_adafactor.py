@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import proved, seen
 
 DEGREES, ABOVE, BELOW, DEPTH = (
     "degrees (0, 1) above its floor: LAMB's, and its rule",
@@ -50,24 +50,28 @@ def check(context: Context) -> tuple[Finding, ...]:
             DEGREES,
             same,
             "the derived rule is LAMB's",
-            {"rule": [rules["adafactor"].alpha, rules["adafactor"].beta], "remarks": remarks},
+            **{"rule": [rules["adafactor"].alpha, rules["adafactor"].beta], "remarks": remarks},
         ),
-        measured(
+        seen(
             ABOVE,
             abs(slope_above - 1) < 0.02,
             f"exponent {slope_above:.3f} in rms(θ)",
-            {"rms(theta)": sizes.tolist(), "rms(update)/eta": steps.tolist(), "seed": context.seed},
+            **{
+                "rms(theta)": sizes.tolist(),
+                "rms(update)/eta": steps.tolist(),
+                "seed": context.seed,
+            },
         ),
-        measured(
+        seen(
             BELOW, abs(slope_below - 1) < 0.02, f"exponent {slope_below:.3f} in rms(θ) below 5·10⁻⁴"
         ),
-        measured(
+        seen(
             DEPTH,
             abs(slope_below) < 0.02,
             "under LAMB's rule fc1 and fc2 of a network with hidden width 4d cross the floor at "
             f"N = {crossing['width 512']} layers for d = 512, {crossing['width 4096']} for d "
             f"= 4096",
-            {"layers at which the floor is crossed": crossing},
+            **{"layers at which the floor is crossed": crossing},
         ),
     )
 

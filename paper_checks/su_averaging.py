@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import proved, seen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,20 +79,20 @@ def check(context: Context) -> tuple[Finding, ...]:
             f"{worst:.2f}",
         ),
         on_the_exponent(INDEPENDENT, [found["gaussian:0"]], 0.0),
-        measured(
+        seen(
             LAW,
             off < 0.1,
             f"within {off:.1%} for n from 128 and widths {widths}",
-            {"ratio by width and length": by_width},
+            **{"ratio by width and length": by_width},
         ),
-        measured(
+        seen(
             CORRELATED,
             all(0.9 < v < 1.2 for v in limits.values()),
             f"at {lengths[-1]} tokens the ratio is {limits['0.3']:.2f}·√0.3 and "
             f"{limits['0.9']:.2f}·√0.9",
-            {"ratio by length": rows, "seed": context.seed},
+            **{"ratio by length": rows, "seed": context.seed},
         ),
-        measured(
+        seen(
             TEXT,
             text[lengths[-1]] > 0.5 * text[lengths[1]],
             f"the ratio is {text[lengths[0]]:.2f} at {lengths[0]} bytes and "

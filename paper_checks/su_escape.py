@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 ESCAPE, DEPTH, FAST, ORDER = (
     "λ leaves the order (2N)^{−1/2} within ten steps at a rate that reaches the loss's floor "
@@ -59,21 +59,19 @@ def check(context: Context) -> tuple[Finding, ...]:
     }
     ordered = all(a > b > c for a, b, c in zip(*distances.values(), strict=True))
     return (
-        measured(
+        seen(
             ESCAPE,
             most[1.0] > 2,
             f"the matrix that grew most grew by a factor {most[1.0]:.2f} in ten steps; to "
             f"order one "
             f"at {depths[-1]} layers it is a factor {(2 * depths[-1]) ** 0.5:.0f}",
-            {"runs": rows, "seed": context.seed},
+            **{"runs": rows, "seed": context.seed},
         ),
-        measured(
-            DEPTH, abs(slope + 0.5) < 0.03, f"the exponent of ‖W‖ after ten steps is {slope:.3f}"
-        ),
-        measured(
+        seen(DEPTH, abs(slope + 0.5) < 0.03, f"the exponent of ‖W‖ after ten steps is {slope:.3f}"),
+        seen(
             FAST, most[10.0] > 2, f"one grew by a factor {most[10.0]:.1f} in ten steps of rate 10"
         ),
-        measured(ORDER, ordered, f"‖W − W₀‖/‖W₀‖ after ten steps of rate 1: {distances}"),
+        seen(ORDER, ordered, f"‖W − W₀‖/‖W₀‖ after ten steps of rate 1: {distances}"),
     )
 
 

@@ -47,7 +47,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     mended = float((slope - 0.7 * (bend * (x @ u1)) @ u2 / 3.0).norm() / slope.norm())
     return (
         *check_branch(context, "ffn", "fc1", "fc2"),
-        proved(RELU, error["relu"] < 1e-12, f"relative difference {error['relu']:.0e}", error),
+        proved(RELU, error["relu"] < 1e-12, f"relative difference {error['relu']:.0e}", **error),
         proved(GELU, error["gelu"] < 1e-12, f"relative difference {error['gelu']:.0%} at λ₁ = 0.4"),
         proved(MENDED, mended < 1e-12, f"relative difference {mended:.0e}"),
     )

@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import proved, seen
 
 RELU, SMOOTH, ORDER = (
     "ReLU",
@@ -57,18 +57,18 @@ def check(context: Context) -> tuple[Finding, ...]:
         }
     return (
         proved(RELU, all(c == 0 for c in cases), "both sides are λx for x > 0 and 0 otherwise"),
-        measured(
+        seen(
             SMOOTH,
             off > 0.1,
             f"φ(λx)/λ differs from φ(x) by up to {off:.0%} of its rms for λ in 1/4 … 2",
-            rows,
+            **rows,
         ),
-        measured(
+        seen(
             ORDER,
             low >= 0.5 - 1e-6 and high <= 0.5**0.5 + 1e-6,
             f"rms φ(λz)/λ runs from {low:.4f} (the linear x/2) to {high:.4f} (ReLU); the local "
             f"degree is between 1 and {degree:.2f}",
-            rows,
+            **rows,
         ),
     )
 

@@ -1,18 +1,29 @@
 """Each branch has weight λ²/α, the stack is near the identity, and the O(1) assumptions hold."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
+from paper_checks._verdicts import worst
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from paper_checks._stack import Pass
 
 WEIGHT, SIGNAL, JACOBIAN, SMALL, LAW = (
     "the branch weight is λ²/α: exponents −3/4, −3/2, −1 for SGD, Adam, LAMB",
     "∂L/∂x is O(1) in depth under the three rules",
     "∂x/∂z is O(1) in depth under the three rules",
     "a small branch weight makes the stack near the identity",
-    "S·r² bounded does: r = (2N)^{−1/4} loses the input, r = (2N)^{−1/2} keeps a share of it",
+    "−log of the cosine of output and input goes as S·r²",
 )
 
 DATA = ("width 128", "independent tokens", "correlated tokens")
+WEIGHTS = {"sgd": -0.75, "adam": -1.5, "lamb": -1.0}  # the exponents of λ²/α in N
 
 
 def check(context: Context) -> tuple[Finding, ...]:
@@ -23,7 +34,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._rules import PUBLISHED
     from paper_checks._stack import (
         Net,
-        Pass,
         backward,
         depths,
         exponent,
@@ -34,92 +44,68 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
 
     at = depths(context)
-
-    def norm(x: torch.Tensor) -> torch.Tensor:
-        return x.flatten(1).norm(dim=1).double()
-
-    def weight_of(alpha: "object") -> "object":
-        def of(p: Pass) -> torch.Tensor:
-            return torch.stack(
-                [norm(b) / norm(x) for b, x in zip(p.branches, p.states, strict=False)]
-            ).mean(0)
-
-        return of
-
-    def lowest_signal(p: Pass) -> torch.Tensor:
-        return norm(p.signals[0])
-
-    def jacobian(p: Pass) -> torch.Tensor:
-        # LN's Jacobian is of size √d/‖z‖ (z the normed sum): its inverse, with z = x + G/α, α = 1
-        return torch.stack([norm(x) for x in p.states[1:]]).mean(0)
-
-    def kept(p: Pass) -> torch.Tensor:
-        first, last = p.states[0], p.states[-1]
-        first = first - first.mean(-1, keepdim=True)
-        return (torch.nn.functional.cosine_similarity(first, last, dim=-1)).flatten(1).mean(1).abs()
-
-    worst: dict[str, list[Finding]] = {WEIGHT: [], SIGNAL: [], JACOBIAN: []}
-    for name, (alpha, beta) in PUBLISHED.items():
+    weights, signals, jacobians = [], [], []
+    for name, power in WEIGHTS.items():
+        alpha, beta = PUBLISHED[name]
         net = Net(alpha, beta)
-        power = {"sgd": -0.75, "adam": -1.5, "lamb": -1.0}[name]
         scale = 1 / np.array([_value(alpha, n) for n in at])
         for label, s in variations(context, DATA).items():
             tag = f"{name}, {label}"
-            branch = exponent(tag, at, per_depth(net, at, s, weight_of(alpha)) * scale)
-            worst[WEIGHT].append(on_the_exponent(WEIGHT, [branch], power, tolerance=0.08))
-            signal = exponent(tag, at, per_depth(net, at, s, lowest_signal))
-            worst[SIGNAL].append(on_the_exponent(SIGNAL, [signal], 0.0))
+            branch = exponent(tag, at, per_depth(net, at, s, _branch) * scale)
+            weights.append(on_the_exponent(WEIGHT, [branch], power, [("constant", 0.0)]))
+            signals.append(exponent(tag, at, per_depth(net, at, s, lambda p: _norm(p.signals[0]))))
         values = []
         for n in at:
             p = backward(net.trial(n, settings(context)))
             a = _value(alpha, n)
-            z = [norm(x + b / a) / norm(x) for x, b in zip(p.states, p.branches, strict=False)]
+            # LN's Jacobian is √d/‖z‖, z the normed sum: 1 where ‖z‖ is the input's
+            z = [_norm(x + b / a) / _norm(x) for x, b in zip(p.states, p.branches, strict=False)]
             values.append(torch.stack(z).mean(0))
-        jac = exponent(name, at, torch.stack(values, 1).numpy())
-        worst[JACOBIAN].append(on_the_exponent(JACOBIAN, [jac], 0.0))
-    order = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
-    merged = []
-    for about, found in worst.items():
-        one = min(found, key=lambda f: order.index(f.verdict))
-        merged.append(
-            Finding(
-                about, one.verdict, one.because, {"all": [f.because for f in found], "layers": at}
-            )
-        )
-    s = settings(context, seeds=16)
-    quarter = per_depth(Net("(2*N)**(1/4)", "1"), at, s, kept).mean(0)
-    half = per_depth(Net("(2*N)**(1/2)", "1"), at, s, kept).mean(0)
-    rule = per_depth(Net(*PUBLISHED["sgd"]), at, s, kept).mean(0)
-    evidence = {
-        "layers": at,
-        "cosine of output and input at r = (2N)^-1/4": quarter.tolist(),
-        "at r = (2N)^-1/2": half.tolist(),
-        "at SGD's rule": rule.tolist(),
-        "seed": context.seed,
-    }
+        jacobians.append(exponent(name, at, torch.stack(values, 1).numpy()))
+    s = settings(context, seeds=32, width=32, tokens=16, dtype="float64", data="gaussian:0")
+    quarter = per_depth(Net("(2*N)**(1/4)", "1"), at, s, _cosine)
+    laws = []
+    for label, net, predicted in (  # S·r² in N
+        ("r = (2N)^-1/2", Net("(2*N)**(1/2)", "1"), 0.0),
+        ("SGD's rule", Net(*PUBLISHED["sgd"]), -0.5),
+        ("LAMB's rule", Net(*PUBLISHED["lamb"]), -1.0),
+        ("Adam's rule", Net(*PUBLISHED["adam"]), -2.0),
+    ):
+        lost = exponent(label, at, -np.log(per_depth(net, at, s, _cosine)))
+        laws.append(on_the_exponent(LAW, [lost], predicted, [("S·r", predicted / 2 + 0.5)]))
     return (
-        *merged,
-        Finding(
+        worst(weights),
+        on_the_exponent(SIGNAL, signals, 0.0, [("exponential", -1.0)], layers=at),
+        on_the_exponent(JACOBIAN, jacobians, 0.0, [("exponential", -1.0)]),
+        on_the_exponent(
             SMALL,
-            Verdict.REFUTED
-            if quarter[-1] < 0.5 * quarter[0] or quarter[-1] < 0.2
-            else Verdict.SUPPORTED,
-            f"at r = (2N)^(−1/4) the cosine of output and input falls from {quarter[0]:.2f} "
-            f"at {at[0]} to "
-            f"{quarter[-1]:.2f} at {at[-1]} layers",
-            evidence,
+            [exponent("cosine of output and input at r = (2N)^-1/4", at, quarter)],
+            0.0,
+            seed=context.seed,
         ),
-        Finding(
-            LAW,
-            Verdict.SUPPORTED
-            if half[-1] > 0.8 * half[0] and rule[-1] > rule[0]
-            else Verdict.REFUTED,
-            f"at r = (2N)^(−1/2) it stays {half[0]:.2f} to {half[-1]:.2f}; under SGD's rule "
-            f"it rises from "
-            f"{rule[0]:.2f} to {rule[-1]:.2f}",
-            evidence,
-        ),
+        worst(laws),
     )
+
+
+def _norm(x: Tensor) -> Tensor:
+    return x.flatten(1).norm(dim=1).double()
+
+
+def _branch(p: Pass) -> Tensor:
+    """‖G(x)‖/‖x‖, the mean over sublayers."""
+    import torch
+
+    sizes = [_norm(b) / _norm(x) for b, x in zip(p.branches, p.states, strict=False)]
+    return torch.stack(sizes).mean(0)
+
+
+def _cosine(p: Pass) -> Tensor:
+    """The mean cosine of output and centred input over tokens."""
+    from torch.nn.functional import cosine_similarity
+
+    first, last = p.states[0], p.states[-1]
+    first = first - first.mean(-1, keepdim=True)
+    return cosine_similarity(first, last, dim=-1).flatten(1).mean(1).abs()
 
 
 def _value(text: str, depth: int) -> float:

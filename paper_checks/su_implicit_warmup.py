@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 SLOW, WEIGHTS, WARMUP, SAME = (
     "α = (2N)^{1/2}, λ = 1 lowers the loss more slowly",
@@ -51,26 +51,24 @@ def check(context: Context) -> tuple[Finding, ...]:
         "seed": context.seed,
     }
     return (
-        measured(
+        seen(
             SLOW,
             min(ratio) < 0.8,
             f"its drop is {min(ratio):.2f} to {max(ratio):.2f} of that of α = 1",
-            evidence,
+            **evidence,
         ),
-        measured(
+        seen(
             WEIGHTS,
             less,
             f"‖W − W₀‖/‖W₀‖ after {at[-1]} steps: "
             + ", ".join(f"{n} {v[-1]:.4f}" for n, v in moved.items()),
         ),
-        measured(
+        seen(
             WARMUP,
             grows > 1.2,
             f"the path from step 1 to {at[-1]} grows {grows:.2f} times as much as for α = 1",
         ),
-        measured(
-            SAME, spread < 1.5, f"the drops agree within a factor {spread:.2f} after {at} steps"
-        ),
+        seen(SAME, spread < 1.5, f"the drops agree within a factor {spread:.2f} after {at} steps"),
     )
 
 

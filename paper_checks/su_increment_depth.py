@@ -9,7 +9,7 @@ PREMISE, SGD, ADAM, OUTPUT, PRE = (
     "there −ΔL/η of SGD grows in proportion to the depth",
     "and that of Adam",
     "and ‖ΔF‖/η of Adam",
-    "plain pre-LN, where the premise fails: it grows slower than N^{0.7}",
+    "plain pre-LN, where the premise fails: it grows no faster than N^{1/2}",
 )
 MENDED = "−ΔL/η of SGD is the sum of the squared gradients, whatever they are"
 
@@ -27,13 +27,14 @@ def check(context: Context) -> tuple[Finding, ...]:
         depths,
         exponent,
         model_updates,
+        no_more_than,
         on_the_exponent,
         per_depth,
         settings,
         squared_gradient,
-        variations,
+        varied,
     )
-    from paper_checks._verdicts import interval_within, measured
+    from paper_checks._verdicts import seen
 
     unit, at = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)"), depths(context)
 
@@ -41,7 +42,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         chosen = p.of("value", "output", "fc1", "fc2")
         return (sum(g.norm().double() ** 2 for g in chosen) / len(chosen)).sqrt()
 
-    conditions = variations(context, seeds=16)
+    conditions = varied(context, seeds=96)
     premise = [exponent(n, at, per_depth(unit, at, s, size)) for n, s in conditions.items()]
     sgd = [exponent(n, at, per_depth(unit, at, s, squared_gradient)) for n, s in conditions.items()]
     adam = [
@@ -49,7 +50,9 @@ def check(context: Context) -> tuple[Finding, ...]:
     ]
     moved = [
         exponent(
-            "text", at, model_updates(Net(unit.alpha, unit.beta, "adam"), at, settings(context))
+            "text",
+            at,
+            model_updates(Net(unit.alpha, unit.beta, "adam"), at, settings(context, seeds=24)),
         )
     ]
     pre = [
@@ -72,24 +75,16 @@ def check(context: Context) -> tuple[Finding, ...]:
             ratios.append(((p.loss - trial.loss(trial.output())) / eta / total).tolist())
     off = float(np.abs(np.array(ratios) - 1).max())
     return (
-        on_the_exponent(PREMISE, premise, 0.0, [("SGD's rule", -0.5)], 0.1),
-        on_the_exponent(SGD, sgd, 1.0, [("constant", 0.0), ("square root", 0.5)], 0.15),
-        on_the_exponent(ADAM, adam, 1.0, [("constant", 0.0), ("square root", 0.5)], 0.15),
-        on_the_exponent(OUTPUT, moved, 1.0, [("constant", 0.0), ("square root", 0.5)], 0.15),
-        interval_within(
-            PRE,
-            pre[0].interval.low,
-            pre[0].interval.high,
-            -0.3,
-            0.7,
-            f"its exponent is {pre[0]}",
-            pre[0].to_dict(),
-        ),
-        measured(
+        on_the_exponent(PREMISE, premise, 0.0, [("SGD's rule", -0.5)]),
+        on_the_exponent(SGD, sgd, 1.0, [("constant", 0.0), ("square root", 0.5)]),
+        on_the_exponent(ADAM, adam, 1.0, [("constant", 0.0), ("square root", 0.5)]),
+        on_the_exponent(OUTPUT, moved, 1.0, [("constant", 0.0), ("square root", 0.5)]),
+        no_more_than(PRE, pre, 0.5),
+        seen(
             MENDED,
             off < 0.01,
             f"ΔL of a real step agrees within {off:.1e} in three networks",
-            {"ratios": ratios, "layers": at[1], "seed": context.seed},
+            **{"ratios": ratios, "layers": at[1], "seed": context.seed},
         ),
     )
 

@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 SGD, ADAM, WRITTEN, LAMB = (
     "−η‖∇L‖² for SGD",
@@ -63,23 +63,23 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     written = [r["ratio to the written formula"] for r in rows if r["optimizer"] == "lamb"]
     return (
-        measured(
+        seen(
             SGD,
             furthest("sgd") < 1e-3,
             f"ratio 1 within {furthest('sgd'):.1e}",
-            {"steps": rows, "seed": context.seed},
+            **{"steps": rows, "seed": context.seed},
         ),
-        measured(
+        seen(
             ADAM,
             furthest("adam") < 1e-2,
             f"ratio 1 within {furthest('adam'):.1e} with torch's Adam, whose ε is 10⁻⁸",
         ),
-        measured(
+        seen(
             WRITTEN,
             all(abs(w - 1) < 0.1 for w in written),
             f"the step is {min(written):.2g} to {max(written):.2g} of the formula",
         ),
-        measured(LAMB, furthest("lamb") < 1e-2, f"ratio 1 within {furthest('lamb'):.1e}"),
+        seen(LAMB, furthest("lamb") < 1e-2, f"ratio 1 within {furthest('lamb'):.1e}"),
     )
 
 

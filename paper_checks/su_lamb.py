@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 BALANCE, CURVE, RELATIVE, ETA, REAL, ALL = (
     "α = 1, λ = (2N)^{−1/2} keeps LAMB's update constant in depth",
@@ -85,15 +85,18 @@ def check(context: Context) -> tuple[Finding, ...]:
     return (
         on_the_exponent(BALANCE, own, 0.0, rivals),
         on_the_exponent(CURVE, curve, 0.0, rivals),
-        measured(
-            RELATIVE, spread < 0.01, f"the same within {spread:.1e} for three rules", {"rows": rows}
+        seen(
+            RELATIVE,
+            spread < 0.01,
+            f"the same within {spread:.1e} for three rules",
+            rows=rows,
         ),
-        measured(
+        seen(
             ETA,
             abs(least - 1) < 0.1 and abs(most - 1) < 0.1,
             f"it is {least:.0f} to {most:.0f} times η: √numel of the matrix",
         ),
-        measured(REAL, off < 0.01, f"within {off:.1e} of η", {"seed": context.seed}),
+        seen(REAL, off < 0.01, f"within {off:.1e} of η", seed=context.seed),
         on_the_exponent(ALL, [every], 0.0),
     )
 

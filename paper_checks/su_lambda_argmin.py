@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import proved, seen
 
 CLOSED, SEARCHED = "unique, with a closed form", "against a numerical search"
 
@@ -41,13 +41,13 @@ def check(context: Context) -> tuple[Finding, ...]:
             CLOSED,
             not failed,
             "in u = 1/κ² the squared distance is a quadratic with positive leading coefficient",
-            {"steps": [s.name for s in steps], "failed": failed},
+            **{"steps": [s.name for s in steps], "failed": failed},
         ),
-        measured(
+        seen(
             SEARCHED,
             worst < 1e-6,
             f"the search and the closed form differ by at most {worst:.1g}",
-            {"matrices": rows, "seed": context.seed},
+            **{"matrices": rows, "seed": context.seed},
         ),
     )
 

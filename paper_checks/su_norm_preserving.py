@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import RETOLD
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,22 +51,22 @@ def check(context: Context) -> tuple[Finding, ...]:
     off = max(abs(r["to law"] - 1) for r in rows)
     square = [r["to argmin"] for r in rows if r["matrix"] in ("query", "key", "value", "output")]
     return (
-        measured(
+        seen(
             ARGMIN,
             all(abs(q - 1) < 0.1 for q in square),
             f"for square matrices ‖xW‖/(λ‖x‖) is {sum(square) / len(square):.3f}",
-            {"stacks": rows},
+            stacks=rows,
         ),
-        measured(
+        seen(
             EVERY,
             worst < 1.1,
             f"along its first singular vector ‖xW‖ is {worst:.2f} gain·‖x‖, along its last about 0",
         ),
-        measured(
+        seen(
             MEAN,
             off < 0.1,
             f"mean over layers within {off:.1%} at every depth, kind and data",
-            {"seed": context.seed},
+            seed=context.seed,
         ),
     )
 

@@ -54,7 +54,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         exponent(n, at, model_updates(old, at, s)) for n, s in variations(context, DATA).items()
     ]
     return (
-        proved(RULES, agree, "derived from the pre-LN residual equation", derived),
+        proved(RULES, agree, "derived from the pre-LN residual equation", **derived),
         row(SGD, "(2*N)**(-1/2)", "sgd", [("Adam's rule", -1.0), ("linear growth", 1.0)]),
         row(ADAM, "1/(2*N)", "adam", [("SGD's rule", 0.5)]),
         row(LAMB, "(2*N)**(-1/2)", "lamb", [("Adam's rule", -1.0), ("linear growth", 1.0)]),

@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import proved, seen
 
 IDENTITY, DEPTH, WIDTH, LAW, BLIND = (
     "the identity ∂L/∂λ = ⟨∂L/∂W, U⟩",
@@ -67,10 +67,10 @@ def check(context: Context) -> tuple[Finding, ...]:
     at = depths(context)
     s = settings(context, seeds=context.pick(32, 32), width=32, tokens=16)
     in_depth = [exponent("scaled matrices", at, per_depth(net, at, s, ratio(*scaled)))]
-    widths = context.pick((16, 32, 64, 128), (32, 64, 128, 256))
+    widths = (16, 32, 64, 128)
     shares, logs = {}, []
     for name in scaled:
-        columns = [per_depth(net, (8,), replace(s, width=w), ratio(name))[:, 0] for w in widths]
+        columns = [per_depth(net, (32,), replace(s, width=w), ratio(name))[:, 0] for w in widths]
         values = np.stack(columns, axis=1)
         logs.append(np.log(values))
         fans = 5 if name.startswith("fc") else 2  # d + m in units of the width
@@ -78,18 +78,18 @@ def check(context: Context) -> tuple[Finding, ...]:
     in_width = [exponent("scaled matrices", widths, np.exp(np.mean(logs, axis=0)))]
     blind = per_depth(Net(placement="res-post-ln"), (8,), settings(context), ratio("fc1", "fc2"))
     tangent = per_depth(Net(), (8,), settings(context), ratio("fc1", "fc2"))
-    law = on_the_exponent(LAW, in_width, -0.5, [("same order", 0.0)], 0.1, shares=shares)
+    law = on_the_exponent(LAW, in_width, -0.5, [("same order", 0.0)], shares=shares)
     return (
         proved(
             IDENTITY,
             max(differences) < 1e-6 and not failed,
             f"a central difference in λ agrees to {max(differences):.0e} of ‖∂L/∂W‖",
-            {"differences": differences, "failed steps": failed},
+            **{"differences": differences, "failed steps": failed},
         ),
-        on_the_exponent(DEPTH, in_depth, 0.0, tolerance=0.1),
+        on_the_exponent(DEPTH, in_depth, 0.0, [("independent directions", -0.5)]),
         on_the_exponent(WIDTH, in_width, 0.0, [("independent directions", -0.5)]),
         law,
-        measured(
+        seen(
             BLIND,
             float(blind.mean()) > 0.01 * float(tangent.mean()),
             f"the ratio is {float(blind.mean()):.1e} where the norm is inside the branch, "
@@ -102,7 +102,7 @@ CLAIM = Claim(
     name="su-probe",
     source=f"{SU}, §Magnitude analysis, second equation",
     statement="∂L/∂λ = ⟨∂L/∂W, U⟩, which is in proportion to ∂L/∂W in order of magnitude.",
-    conditions="post-LN stacks with SGD's rule, 8 to 128 layers, widths 16 to 256, text; "
+    conditions="post-LN stacks with SGD's rule, 12 to 144 layers, widths 16 to 128, text; "
     "res-post-LN",
     recorded=(
         Ruling(IDENTITY, Verdict.PROVED),

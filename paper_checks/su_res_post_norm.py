@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 BRANCH, GRADIENT, LAW, ALPHA, LAMB = (
     "λ does not change the branch",
@@ -54,26 +54,26 @@ def check(context: Context) -> tuple[Finding, ...]:
         for n, v in variations(context).items()
     ]
     return (
-        measured(
+        seen(
             BRANCH,
             off < 1e-2,
             f"the output changes by at most {off:.1e} for λ from 1/4 to 4 (LN's ε)",
-            {"lambda": lams},
+            **{"lambda": lams},
         ),
-        measured(
+        seen(
             GRADIENT,
             all(abs(v) < 0.1 for v in slopes.values()),
             f"‖ΔF‖/η has the exponents {slopes['sgd']:.2f} (SGD), {slopes['adam']:.2f} (Adam), "
             f"{slopes['lamb']:.2f} (LAMB) in λ",
-            {"exponents in lambda": slopes, "seed": context.seed},
+            **{"exponents in lambda": slopes, "seed": context.seed},
         ),
-        measured(
+        seen(
             LAW,
             abs(slopes["sgd"] + 2) < 0.05 and abs(slopes["adam"] + 1) < 0.05,
             f"measured {slopes['sgd']:.3f} and {slopes['adam']:.3f}",
         ),
         on_the_exponent(ALPHA, adam, 0.0, [("post-LN's rule", 0.5)]),
-        measured(LAMB, abs(slopes["lamb"]) < 0.05, f"the exponent in λ is {slopes['lamb']:.3f}"),
+        seen(LAMB, abs(slopes["lamb"]) < 0.05, f"the exponent in λ is {slopes['lamb']:.3f}"),
     )
 
 

@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured, proved
+from paper_checks._verdicts import proved, seen
 
 FORWARD, GRADIENT, FORWARD_MENDED, BOTH, ZERO = (
     "a = λ/α gives the same branch weight",
@@ -59,7 +59,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             GRADIENT,
             sp.simplify(same_slope - lam / alpha) == 0 and off < 1e-9,
             f"the gradients agree for a = {same_slope}; matrices agree within {off:.0e}",
-            {"seed": context.seed},
+            seed=context.seed,
         ),
         proved(
             FORWARD_MENDED, sp.simplify(same_weight - lam**2 / alpha) == 0, f"a = {same_weight}"
@@ -69,7 +69,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             len(both) == 1 and both[0][lam] == 1 and both[0][a] == 1 / alpha,
             f"solved: {both}",
         ),
-        measured(ZERO, zero == 0.0, f"the gradient's norm at a = 0 is {zero:g}"),
+        seen(ZERO, zero == 0.0, f"the gradient's norm at a = 0 is {zero:g}"),
     )
 
 

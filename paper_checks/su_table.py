@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import proved
+from paper_checks._verdicts import proved, worst
 
 CONSTANTS, OWN, OTHER = (
     "the six constants follow from balance and closure",
@@ -14,6 +14,8 @@ CONSTANTS, OWN, OTHER = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """The derived rules beside the printed ones; a 3 × 3 table of exponents measured."""
+    from dataclasses import replace
+
     import sympy as sp
 
     from deepnet_theory.spec.selection import Selection
@@ -58,30 +60,20 @@ def check(context: Context) -> tuple[Finding, ...]:
                 [found],
                 predicted,
                 [("constant", 0.0)] if predicted else [],
-                0.06,
             )
             (own if rule == optimizer else other).append(judged)
             text[label] = f"predicted {predicted:+.2f}, measured {found}"
-    order = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
-
-    def worst(found: list[Finding]) -> Finding:
-        one = min(found, key=lambda f: order.index(f.verdict))
-        return Finding(
-            one.about,
-            one.verdict,
-            one.because,
-            {"table": text, "layers": depths(context), "SGD under its own rule": deep(context)},
-        )
+    shown = {"table": text, "layers": depths(context), "SGD under its own rule": deep(context)}
 
     return (
         proved(
             CONSTANTS,
             all(all(s) for s in same.values()) and all(v == "PROVED" for v in steps.values()),
             "derived from the update expressions and compared with the printed ones",
-            {"agree": same, "derivations": steps},
+            **{"agree": same, "derivations": steps},
         ),
-        worst(own),
-        worst(other),
+        replace(worst(own), evidence=shown),
+        replace(worst(other), evidence=shown),
     )
 
 

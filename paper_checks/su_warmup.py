@@ -1,16 +1,25 @@
 """η/N in place of a rule keeps the increment constant."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepnet_theory.numeric.settings import Settings
+    from paper_checks._stack import Pass
+
 LINEAR, BOUND, PLAIN, MATCHED = (
     "η/N keeps the increment constant where every matrix gradient is O(1) (α = λ = (2N)^{−1/2})",
-    "η/N keeps the increment of plain post-LN from growing",
+    "η/N keeps the increment of plain post-LN from growing, in the typical seed",
     "η/N keeps it constant in plain pre-LN under SGD and Adam",
-    "η/N^e with the measured exponent e keeps it constant in plain pre-LN under Adam",
+    "plain pre-LN under Adam: η over Σ_l 1/x_l, the stream's sizes, keeps it from growing",
 )
-
 DATA = ("independent tokens", "correlated tokens")
 
 
@@ -22,48 +31,43 @@ def check(context: Context) -> tuple[Finding, ...]:
         Net,
         absolute_gradient,
         exponent,
+        lots,
+        many_per_depth,
+        no_more_than,
         on_the_exponent,
-        per_depth,
-        settings,
         squared_gradient,
-        variations,
+        varied,
     )
-    from paper_checks._verdicts import interval_within
 
-    at = context.pick((8, 32, 128), (16, 48, 144))
-    divided = 1 / np.array(at)
-    plain_post, plain_pre = Net(), Net(placement="pre-ln")
+    at, deep = (8, 32, 128), (16, 64, 256)
+    increments = {"sgd": squared_gradient, "adam": absolute_gradient}
     unit = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
-    base = settings(context, width=64, seeds=16)
-    linear = [
-        exponent(n, at, per_depth(unit, at, s, squared_gradient) * divided)
-        for n, s in variations(context, DATA, width=64, seeds=16).items()
-    ]
-    post = [
-        exponent(f"{o}", at, per_depth(plain_post, at, base, q) * divided)
-        for o, q in (("sgd", squared_gradient), ("adam", absolute_gradient))
-    ]
-    pre_values = {
-        o: per_depth(plain_pre, at, base, q)
-        for o, q in (("sgd", squared_gradient), ("adam", absolute_gradient))
-    }
-    pre = [exponent(o, at, v * divided) for o, v in pre_values.items()]
-    half = [exponent("adam", at, pre_values["adam"] * divided**0.5)]
-    high = max(e.interval.high for e in post)
+    linear, post, pre, matched = [], [], [], []
+    for label, s in varied(context, DATA, seeds=96).items():
+
+        def by_depth(net: Net, at: tuple[int, ...] = at, s: Settings = s) -> dict[str, np.ndarray]:
+            quantities = {**increments, "stream": _stream}
+            found = [many_per_depth(net, at, part, quantities) for part in lots(s, 3)]
+            return {q: np.concatenate([f[q] for f in found]) for q in quantities}
+
+        linear.append(exponent(label, at, by_depth(unit)["sgd"] / at))
+        # plain post-LN multiplies random factors: its increment varies by orders between seeds
+        plain = by_depth(Net(), deep)
+        post += [exponent(f"{o}, {label}", deep, plain[o] / deep) for o in increments]
+        plain = by_depth(Net(placement="pre-ln"))
+        pre += [exponent(f"{o}, {label}", at, plain[o] / at) for o in increments]
+        matched.append(exponent(label, at, plain["adam"] / plain["stream"]))
     return (
-        on_the_exponent(LINEAR, linear, 0.0, [("no warm-up", 1.0)], 0.15),
-        interval_within(
-            BOUND,
-            -9.0,
-            high,
-            -9.0,
-            0.25,
-            f"exponents {', '.join(f'{e.label} {e}' for e in post)}",
-            {"measured": [e.to_dict() for e in post], "seed": context.seed},
-        ),
+        on_the_exponent(LINEAR, linear, 0.0, [("no warm-up", 1.0)]),
+        no_more_than(BOUND, post, 0.0, seed=context.seed),
         on_the_exponent(PLAIN, pre, 0.0),
-        on_the_exponent(MATCHED, half, 0.0, [("η/N", -0.5)], 0.15),
+        no_more_than(MATCHED, matched, 0.0),
     )
+
+
+def _stream(p: Pass) -> Tensor:
+    """Σ_l 1/x_l over the inputs of the sublayers, x_l the rms of an entry."""
+    return sum(1 / x.double().square().mean((1, 2, 3)).sqrt() for x in p.states[:-1])
 
 
 CLAIM = Claim(
@@ -71,7 +75,8 @@ CLAIM = Claim(
     source=f"{SU}, §Increment explosion, last paragraph",
     statement="A learning rate of at most η/N at the start (warm-up) keeps the increment "
     "constant in depth.",
-    conditions="stacks without a rule, 8 to 144 layers, width 64; increments of SGD and Adam",
+    conditions="stacks without a rule, 8 to 256 layers, width 32; increments of SGD and Adam; "
+    "text, independent and correlated tokens",
     recorded=(
         Ruling(LINEAR, Verdict.SUPPORTED),
         Ruling(BOUND, Verdict.SUPPORTED),
@@ -80,18 +85,19 @@ CLAIM = Claim(
     ),
     finding=(
         "η/N is exactly right where every matrix gradient is of order one, and it stops the "
-        "growth in plain post-LN (exponents −0.1 and −0.2 ± 0.2 for SGD and Adam). As an upper "
-        "bound on the rate it is safe everywhere. As a recipe it overshoots in plain pre-LN, "
-        "where the increment then falls as N^{−0.7} under SGD and N^{−0.5} under Adam: there "
-        "Adam needs η/√N."
+        "growth in plain post-LN, whose typical increment then falls (exponents near −0.4; the "
+        "mean over seeds is carried by rare ones and still grows). As an upper bound on the rate "
+        "it is safe for a typical stack. As a recipe it overshoots in plain pre-LN, where the "
+        "increment then falls as N^{−0.7} under SGD and N^{−0.4} to N^{−0.5} under Adam: there "
+        "Adam needs about η/√N."
     ),
     counterexample=(
-        "Plain pre-LN with rate η/N, width 64: Adam's increment per η is 163, 93 and 45 at 8, "
+        "Plain pre-LN with rate η/N, text, width 32: Adam's increment per η is 43, 25 and 13 at 8, "
         "32 and 128 layers."
     ),
     corrected=(
-        "The rate that keeps the increment constant is η/N^e with e the growth exponent without "
-        "a rule: 1 for gradients O(1), about 1/2 for plain pre-LN under Adam."
+        "The rate that keeps the increment constant is η over its growth without a rule: N for "
+        "gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam."
     ),
     check=check,
     seconds=14,

@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import measured
+from paper_checks._verdicts import seen
 
 PROPORTIONAL, GAIN, ORTHOGONAL, LAW = (
     "λ(W) is proportional to the gain",
@@ -55,19 +55,19 @@ def check(context: Context) -> tuple[Finding, ...]:
     evidence = {"matrices": rows, "seed": context.seed, "failed steps": failed}
     ratio = square[-1]["lambda/gain"]
     return (
-        measured(
+        seen(
             PROPORTIONAL,
             max(abs(s - 1) for s in scaled) < 0.02,
             "λ/gain agrees between gains 1 and 1/4",
-            {"ratios": scaled},
+            ratios=scaled,
         ),
-        measured(
+        seen(
             GAIN,
             all(abs(r["lambda/gain"] - 1) < 0.05 for r in rows),
             f"λ is {ratio:.3f} times the gain",
-            evidence,
+            **evidence,
         ),
-        measured(
+        seen(
             ORTHOGONAL,
             all(r["distance^2 a row"] < 0.05 for r in square),
             f"the least distance² to the identity is {square[-1]['distance^2 a row']:.2f} a "
@@ -75,7 +75,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             f"singular values run from {square[-1]['least singular value/gain']:.3f} to "
             f"{square[-1]['greatest singular value/gain']:.2f} times the gain",
         ),
-        measured(
+        seen(
             LAW,
             not failed and off < 0.02 and off_rest < 0.02,
             f"measured within {off:.1%} and {off_rest:.3f} of the exact ratios",
