@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.claim import Context, Finding
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._scan import gradients, grid, knob_exponents
@@ -53,18 +54,17 @@ def check_branch(context: Context, layer: str, first: str, second: str) -> tuple
                         "furthest": round(miss, 3),
                     }
                 )
-    # One sublayer at branch weights from 1/64 to 64.
+    # One sublayer at branch weights from 1/64 to 64. The law is one of wide networks: it misses
+    # by 6 % at width 32, 3 % at 64 and 0.4 % at 128, however many seeds there are.
+    law = settings(context, width=64, tokens=32)
     wide = [(lam, lam, 1.0) for lam in (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)]
-    found = gradients(layer, first, second, wide, 1, settings(context))
+    found = gradients(layer, first, second, wide, 1, law)
     scaled = {n: (found[f"gradient {n}"].mean(0) / np.array([p[0] for p in wide])) for n in names}
     scaled = {n: v / v[0] for n, v in scaled.items()}
     largest = max(float(v.max()) for v in scaled.values())
     smallest = min(float(v.min()) for v in scaled.values())
     weights = np.array([(a * b) ** 2 for a, b, _ in wide])
-    norm = {
-        n: v * np.sqrt(1 + _rms(context, layer, first, second) ** 2 * weights)
-        for n, v in scaled.items()
-    }
+    norm = {n: v * np.sqrt(1 + _rms(layer, law) ** 2 * weights) for n, v in scaled.items()}
     spread = max(float(max(v.max(), 1 / v.min())) for v in norm.values())
     evidence = {
         "branch weights": np.sqrt(weights).tolist(),
@@ -103,9 +103,9 @@ def _within(miss: float, tolerance: float) -> Verdict:
     return Verdict.SUPPORTED if miss <= tolerance else Verdict.REFUTED
 
 
-def _rms(context: Context, layer: str, first: str, second: str) -> float:
+def _rms(layer: str, given: Settings) -> float:
     """The rms of the branch with its gains taken out, beside an input of rms 1."""
     from paper_checks._stack import Net, backward
 
-    p = backward(Net(layer=layer).trial(1, settings(context)))
+    p = backward(Net(layer=layer).trial(1, given))
     return float(p.branches[0].pow(2).mean().sqrt())
