@@ -148,7 +148,10 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
         return found
     aimed = found.eta * RELATIVE_CHANGE / found.relative_change
     for factor in (1, 4, 1 / 4):  # a larger step drowns rounding, a smaller one curvature
-        other = step(_power_of_two(factor * aimed))
+        eta = _power_of_two(factor * aimed)
+        if eta == found.eta:
+            continue  # it is the one that was tried
+        other = step(eta)
         if not found.second_order <= other.second_order:
             found = other
         if found.second_order < LINEAR:
