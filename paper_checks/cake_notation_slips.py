@@ -3,9 +3,10 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-BRACKETS, INDEX, SUM = (
+BRACKETS, INDEX, INDEX_REAL, SUM = (
     "the last chain of inequalities of §4.3 is well formed as printed",
-    "f(x_{2N}, θ_{2N}) without its index is the same function as f_{2N}",
+    "f(x_{2N}, θ_{2N}) without its index is the same function as f_{2N}: scalars, x, v, w > 0",
+    "the same for attention and feed-forward sublayers as they are",
     "with the bracket closed: Σ_{i=1}^{2N} (√(v² + w²)/α)² = 2N(v² + w²)/α²; K odd as well",
 )
 PRINTED = (
@@ -15,7 +16,7 @@ PRINTED = (
 
 
 def check(context: Context) -> tuple[Finding, ...]:
-    """Brackets counted, sublayers of different gains compared, odd products multiplied out."""
+    """Brackets counted, both kinds of branch at d = n = 1, odd products multiplied out."""
     from itertools import product
 
     import sympy as sp
@@ -23,14 +24,17 @@ def check(context: Context) -> tuple[Finding, ...]:
     from paper_checks._verdicts import proved
 
     opened, closed = PRINTED.count("("), PRINTED.count(")")
-    v, w, a, x = sp.symbols("v w alpha x", positive=True)
+    v, w, a, x, score = sp.symbols("v w alpha x q", positive=True)
 
-    def sublayer(gain: sp.Expr) -> sp.Expr:
-        return (a + gain * w) / sp.sqrt(a**2 + gain**2 * w**2) * x
+    def attention(y: sp.Expr) -> sp.Expr:  # one token: the softmax of one score
+        return sp.exp(score) / sp.exp(score) * y * v * w
 
-    differ = sp.simplify(
-        sublayer(v).subs({a: 2, v: 1, w: 1}) - sublayer(v).subs({a: 2, v: 2, w: 1})
-    )
+    def feed_forward(y: sp.Expr) -> sp.Expr:
+        return sp.Max(0, y * v) * w
+
+    same = sp.simplify(attention(x) - feed_forward(x)) == 0
+    at = {v: 1, w: 1}
+    apart = [branch(sp.Integer(-1)).subs(at) for branch in (attention, feed_forward)]
     r = sp.Rational(1, 3)
     odd = []
     for count in (1, 3):
@@ -49,7 +53,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     ]
     return (
         proved(BRACKETS, opened == closed, f"{opened} brackets opened, {closed} closed"),
-        proved(INDEX, differ == 0, f"sublayers of gains v = 1 and v = 2 differ by {differ}"),
+        proved(INDEX, same, "both branches are vwx: f_l depends on l through θ_l alone"),
+        proved(
+            INDEX_REAL,
+            apart[0] == apart[1],
+            f"x = −1, v = w = 1: attention's branch is {apart[0]}, the feed-forward one {apart[1]}",
+        ),
         proved(SUM, all(s == 0 for s in sums) and all(odd), "added up at N = 1, 2, 5; K = 1, 3"),
     )
 
@@ -67,16 +76,21 @@ CLAIM = Claim(
     conditions="as printed",
     recorded=(
         Ruling(BRACKETS, Verdict.REFUTED),
-        Ruling(INDEX, Verdict.REFUTED),
+        Ruling(INDEX, Verdict.PROVED),
+        Ruling(INDEX_REAL, Verdict.REFUTED),
         Ruling(SUM, Verdict.PROVED, corrected=True),
     ),
     finding=(
-        "Three slips without consequences: a bracket of the first O is never closed, the "
-        "sublayer f_{2N} loses its index in the first line of the "
-        "proof, and the restriction to an even number of Jacobians is not needed, since "
-        "the geometric mean has the printed form for odd numbers too."
+        "Slips without consequences. A bracket of the first O is never closed. The sublayer "
+        "f_{2N} loses its index in the first line of the proof, which changes nothing for the "
+        "scalar sublayers of the proof (both kinds are the same function of x and θ_l) and "
+        "would for attention and feed-forward as they are. The restriction to an even number "
+        "of Jacobians is not needed: the geometric mean has the printed form for odd numbers too."
     ),
-    counterexample="K = 1: the geometric mean of (1 ± r)/√(1 + r²) is ((1 − r²)/(1 + r²))^{1/2}.",
+    counterexample=(
+        "The printed chain opens three brackets and closes two; one token of one entry, x = −1, "
+        "v = w = 1: attention's branch is −1, the feed-forward one 0."
+    ),
     corrected=(
         "O(η Σ_{i=1}^{2N} (√(v_i² + w_i²)/α)²) = O(η·2N(v² + w²)/α²) for equal gains; "
         "f_{2N}(x_{2N}, θ_{2N}); any K."
