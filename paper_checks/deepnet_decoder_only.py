@@ -77,7 +77,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="deepnet-decoder-only",
-    source="DeepNet, arXiv 2203.00555, Figure 2 (table) and §4.1",
+    source="DeepNet, arXiv 2203.00555, Figure 2 (b), §4.3 and Appendix C",
     statement="Decoder-only stacks of M layers take α = (2M)^{1/4}, β = (8M)^{−1/4}.",
     conditions="SGD, closure √(v² + w²) = 1/α; built causal stacks of 8 to 128 layers, text",
     recorded=(

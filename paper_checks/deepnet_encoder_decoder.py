@@ -86,7 +86,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 CLAIM = Claim(
     name="deepnet-encoder-decoder",
-    source="DeepNet, arXiv 2203.00555, Figure 2 (table) and §4.2",
+    source="DeepNet, arXiv 2203.00555, Figure 2 (b), §4.3 and Appendix B",
     statement=(
         "Encoder α = 0.81(N⁴M)^{1/16}, β = 0.87(N⁴M)^{−1/16}; decoder α = (3M)^{1/4}, β = "
         "(12M)^{−1/4}."

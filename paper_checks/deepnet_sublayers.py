@@ -53,7 +53,7 @@ def _count(encoder: int, decoder: int) -> int:
 
 CLAIM = Claim(
     name="deepnet-sublayers",
-    source="DeepNet, arXiv 2203.00555, abstract and §1",
+    source="DeepNet, arXiv 2203.00555, abstract and §6",
     statement="1,000 layers, i.e. 2,500 attention and feed-forward sublayers.",
     conditions="encoder layers of 2, decoder layers of 3 sublayers",
     recorded=(
