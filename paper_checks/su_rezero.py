@@ -90,7 +90,7 @@ CLAIM = Claim(
         "ReZero's scalar equals λ/α in what it does to the matrices' gradients, and λ²/α in "
         "what it does to "
         "the forward pass: no single value plays both parts unless λ = 1, where a = 1/α. It "
-        "is DeepNet's "
+        "is Su's "
         "second alternative (λ = 1), made trainable and started at 0, where the first step "
         "moves only the scalars."
     ),
