@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ from deepnet_theory.spec.claim import (
     plain,
 )
 from deepnet_theory.spec.discovery import choose, discover, load_value
+from deepnet_theory.spec.errors import INTERRUPTED
 from deepnet_theory.spec.verdict import Verdict
 
 PACKAGE = "paper_checks"  # how claim files import the measuring code that they share
@@ -114,6 +116,7 @@ class Checked:
     results: tuple[CheckedClaim, ...]
     full: bool
     seconds: float
+    unchecked: tuple[str, ...] = ()  # what an interrupted run did not come to
 
     @property
     def changed(self) -> tuple[CheckedClaim, ...]:
@@ -122,8 +125,8 @@ class Checked:
 
     @property
     def exit_code(self) -> int:
-        """0 where every verdict is as recorded, else 1."""
-        return 1 if self.changed else 0
+        """1 where a verdict is not as recorded, else 130 after an interruption, else 0."""
+        return 1 if self.changed else INTERRUPTED if self.unchecked else 0
 
     def by_verdict(self) -> tuple[CheckedClaim, ...]:
         """The results with changed verdicts first, then from refuted to proved."""
@@ -146,6 +149,7 @@ class Checked:
             "run": "full" if self.full else "quick",
             "claims": [r.to_dict() for r in self.results],
             "changed": [r.claim.name for r in self.changed],
+            "unchecked": list(self.unchecked),
             "seconds": round(self.seconds, 1),
             "versions": versions(),
         }
@@ -177,6 +181,8 @@ class Checked:
             f"{len(self.results)} claims: {counts}; {len(self.changed)} changed; "
             f"{self.seconds:.0f} s"
         )
+        if self.unchecked:
+            lines.append(f"interrupted; not checked: {', '.join(self.unchecked)}")
         return "\n".join(lines)
 
 
@@ -209,9 +215,9 @@ def check(
 ) -> Checked:
     """Check the claims ``ids`` (all if none is given), in parallel processes of one thread each.
 
-    ``progress`` receives the work done, the whole work (both in seconds of a quick run) and
-    the claim just finished. ``workers=0`` runs everything in this process. Raises
-    :class:`InputError` for an unknown id.
+    ``progress`` receives the work done, the whole work (both in the seconds that the claims
+    declare) and the claim just finished. ``workers=0`` runs everything in this process. On
+    Ctrl-C what is finished is returned. Raises :class:`InputError` for an unknown id.
     """
     where = folder() if where is None else where
     known = claims(where)
@@ -219,16 +225,23 @@ def check(
     count = min(_processors(), len(chosen)) if workers is None else workers
     context = Context(full=full, seed=seed)
     began = time.perf_counter()
-    total = sum(c.seconds for c in chosen.values())
+    total = sum(c.cost(full) for c in chosen.values())
     done = 0.0
     results: dict[str, CheckedClaim] = {}
-    for result in _run_all(list(chosen.values()), context, count, where):
-        results[result.claim.name] = result
-        done += result.claim.seconds
-        if progress is not None:
-            progress(done, total, result.claim.name)
-    ordered = tuple(results[name] for name in sorted(chosen))
-    return Checked(ordered, full, time.perf_counter() - began)
+    try:
+        for result in _run_all(list(chosen.values()), context, count, where):
+            results[result.claim.name] = result
+            done += result.claim.cost(full)
+            if progress is not None:
+                progress(done, total, result.claim.name)
+    except KeyboardInterrupt:
+        pass
+    return Checked(
+        tuple(results[name] for name in sorted(results)),
+        full,
+        time.perf_counter() - began,
+        tuple(sorted(set(chosen) - set(results))),
+    )
 
 
 def _processors() -> int:
@@ -241,7 +254,7 @@ def _run_all(
     chosen: list[Claim], context: Context, workers: int, where: Path
 ) -> Iterator[CheckedClaim]:
     # the longest first, so that no long one is left to the end
-    ordered = sorted(chosen, key=lambda c: -c.seconds)
+    ordered = sorted(chosen, key=lambda c: -c.cost(context.full))
     if workers == 0:
         for one in ordered:
             yield run(one, context)
@@ -344,6 +357,7 @@ def _ask(
 def _work(where: Path) -> None:
     """A worker: one claim a line on standard input, one result a line on standard output."""
     _importable(where)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer: it kills
     answers = sys.stdout
     for line in sys.stdin:
         asked = json.loads(line)

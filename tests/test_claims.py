@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,44 @@ def test_a_changed_verdict_is_an_error(tmp_path: Path) -> None:
     assert checked.exit_code == 1
     assert [r.claim.name for r in checked.changed] == ["turned"]
     assert "CHANGED" in checked.table() and checked.by_verdict()[0].claim.name == "turned"
+
+
+def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path: Path) -> None:
+    write(tmp_path, "quick", seconds=5)
+    write(tmp_path, "slow", seconds=1, more=", full_seconds=9")
+    for full, first, whole in ((False, "quick", 6.0), (True, "slow", 14.0)):
+        seen: list[tuple[float, float, str]] = []
+        claims.check(
+            where=tmp_path, workers=0, full=full, progress=lambda *x, seen=seen: seen.append(x)
+        )
+        assert seen[0][2] == first and seen[-1][:2] == (whole, whole)
+
+
+def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> None:
+    write(tmp_path, "a-done", seconds=9)
+    write(tmp_path, "b-waits", body="import time; time.sleep(60)")
+    code = (
+        "import sys; from pathlib import Path; from deepnet_theory import claims\n"
+        f"done = claims.check(where=Path({str(tmp_path)!r}), workers=1,"
+        " progress=lambda *x: print('one', flush=True))\n"
+        "print(done.table()); sys.exit(done.exit_code)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "one\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, workers too
+    began = time.perf_counter()
+    printed, noise = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in noise
+    assert "1 claims: " in printed and "interrupted; not checked: b-waits" in printed
+    assert time.perf_counter() - began < 20
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 def test_a_part_that_is_missing_or_renamed_is_a_change(tmp_path: Path) -> None:

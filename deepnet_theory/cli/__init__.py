@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NoReturn
 
-from deepnet_theory.spec.errors import DeepNetTheoryError
+from deepnet_theory.spec.errors import INTERRUPTED, DeepNetTheoryError
 
 PROGRAM = "deepnet-theory"
 INTERNAL_ERROR = 70  # none of the documented codes: a crash must not look like a verdict
-INTERRUPTED = 130
 CLOSED_PIPE = 141
 
 

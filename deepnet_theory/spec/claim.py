@@ -64,8 +64,8 @@ class Claim:
     (the same unless given). ``finding`` is plain English that can be quoted and rests on the
     full run. A refuted part needs its smallest ``counterexample``, the ``corrected`` statement,
     and a ruling on that statement. ASSUMED needs ``untestable``: the reason why nothing is
-    measured. ``seconds`` is the cost of the quick run on one thread. Anything irregular raises
-    ``TypeError``.
+    measured. ``seconds`` is the cost of the quick run on one thread, ``full_seconds`` that of the
+    full one (the same unless given). Anything irregular raises ``TypeError``.
     """
 
     name: str
@@ -80,6 +80,7 @@ class Claim:
     untestable: str = ""
     recorded_full: tuple[Ruling, ...] = ()
     seconds: float = 1.0
+    full_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for label in ("name", "source", "statement", "conditions", "finding"):
@@ -114,6 +115,10 @@ class Claim:
     def rulings(self, full: bool = False) -> tuple[Ruling, ...]:
         """The recorded verdicts of the quick or of the full run."""
         return (self.recorded_full or self.recorded) if full else self.recorded
+
+    def cost(self, full: bool = False) -> float:
+        """Seconds of the quick or of the full run on one thread, for order and progress."""
+        return (self.full_seconds or self.seconds) if full else self.seconds
 
     def verdict(self, full: bool = False) -> Verdict:
         """The recorded verdict on the claim as its source states it."""

@@ -1,5 +1,7 @@
 """The errors a user can meet, each with the exit code of the command line."""
 
+INTERRUPTED = 130  # Ctrl-C, by the shells' convention
+
 
 class DeepNetTheoryError(Exception):
     """Base of every error of this package; its text is one clear sentence."""
