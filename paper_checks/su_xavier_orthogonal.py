@@ -135,7 +135,7 @@ CLAIM = Claim(
         "given rows are nearly orthogonal, with a cosine of rms m^{−1/2}: many small cosines add "
         "up."
     ),
-    counterexample="d = m = 64, gain 1, 32 draws: λ(W) = 1.42, singular values from 0.0004 to 2.06.",
+    counterexample="d = m = 64, gain 1, 32 draws: λ(W) = 1.42, singular values 0.0004 to 2.06.",
     corrected=(
         "λ(W)² concentrates on σ²(d + m + 1) = 2(d+m+1)/(d+m)·gain², so λ ≈ √2·gain; the distance² "
         "left is d/(d+m+1) a row (1/2 for square matrices, small only for m ≫ d)."
