@@ -8,7 +8,7 @@ ONE, ALL, GROWTH, REAL, PLAIN_POST = (
     "2N factors of the scalar sublayer as printed (all signs positive), at the constants",
     "their product is exp((2N)^{1/4}/2) to leading order",
     "real DeepNorm stacks: a random change of the input reaches the output at its own size",
-    "real plain Post-LN stacks: such a change shrinks",
+    "real plain Post-LN stacks: a change of single tokens shrinks",
 )
 
 
@@ -18,7 +18,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, power, settings, through_stack
-    from paper_checks._verdicts import exponent, proved, seen
+    from paper_checks._verdicts import at_most, exponent, proved
 
     N, r, u = sp.symbols("N r u", positive=True)
     factor = (1 + r) / sp.sqrt(1 + r**2)
@@ -36,11 +36,18 @@ def check(context: Context) -> tuple[Finding, ...]:
     for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
         given = settings(context, data=data, dtype="float64", seeds=32)
         for name, rule in (("DeepNorm", DEEPNORM), ("plain", PLAIN)):
-            rows[name, data] = through_stack(Selection(optimizer="sgd"), rule, depths, given)
+            for common in context.pick((False,), (False, True)):
+                moved = f"{data}, tokens moved {'together' if common else 'independently'}"
+                rows[name, moved] = through_stack(
+                    Selection(optimizer="sgd"), rule, depths, given, common
+                )
     deep = {k[1]: power(depths, v) for k, v in rows.items() if k[0] == "DeepNorm"}
-    plain = {k[1]: power(depths, v) for k, v in rows.items() if k[0] == "plain"}
-    worst_plain = max(plain.values(), key=lambda i: abs(i.estimate))
-    deepest = mean(np.mean([np.log(v[:, -1]) for k, v in rows.items() if k[0] == "plain"], axis=0))
+    plain_depth = 32
+    plain = {
+        k[1]: mean(np.log(v[:, depths.index(plain_depth)]))
+        for k, v in rows.items()
+        if k[0] == "plain"
+    }
     table = {f"{n}, {d}": v.mean(0).tolist() for (n, d), v in rows.items()}
     return (
         proved(ONE, sp.limit(factor, r, 0) == 1, "limit of (1 + r)/√(1 + r²)"),
@@ -58,21 +65,31 @@ def check(context: Context) -> tuple[Finding, ...]:
             REAL,
             deep,
             0.0,
-            (("plain Post-LN", worst_plain.estimate),),
+            (("the scalar product, one sign, from 8 layers to 128", _scalar_slope()),),
             what="exponent of ‖ΔF‖/‖Δx‖ in N",
             depths=list(depths),
             ratios=table,
         ),
-        seen(
+        at_most(
             PLAIN_POST,
-            deepest.high < -0.1,
-            (
-                f"mean of log ‖ΔF‖/‖Δx‖ at N = {depths[-1]}: {deepest.estimate:.2f} "
-                f"[{deepest.low:.2f}, {deepest.high:.2f}]"
-            ),
-            exponents={k: v.estimate for k, v in plain.items()},
+            {k: v for k, v in plain.items() if "independently" in k},
+            -0.05,  # below 1 by more than the margin
+            f"mean of log ‖ΔF‖/‖Δx‖ at N = {plain_depth}, plain Post-LN",
+            tolerance=0.0,
+            geometric_means={k: float(np.exp(v.estimate)) for k, v in plain.items()},
         ),
     )
+
+
+def _scalar_slope() -> float:
+    """The log–log slope from N = 8 to 128 of the product of the printed scalar factors."""
+    import math
+
+    def log(n: int) -> float:
+        r = (8 * n) ** -0.5 * (2 * n) ** -0.25
+        return 2 * n * (math.log1p(r) - math.log1p(r * r) / 2)
+
+    return (log(128) - log(8)) / math.log(128 / 8)
 
 
 CLAIM = Claim(
@@ -96,14 +113,14 @@ CLAIM = Claim(
     finding=(
         "One factor is 1 to leading order, 2N of them are not: with all signs positive, as "
         "the scalar sublayer is printed, the product at DeepNorm's own constants is "
-        "exp((2N)^{1/4}/2), 6.4 at 100 layers and 28 at 1,000. Real stacks behave otherwise, "
-        "because their branches point in independent directions: a random change of the "
-        "input reaches the output at its own size at every depth (exponent 0 within 0.01). "
-        "In plain Post-LN it does not: of a change of single tokens a third is left after 32 "
-        "layers, since attention averages it away."
+        "exp((2N)^{1/4}/2) to leading order, 6.4 at 100 layers and 28 at 1,000. Real stacks behave "
+        "otherwise, because their branches point in independent directions: a random change of "
+        "the input reaches the output at its own size at every depth (exponent 0 within 0.01). "
+        "In plain Post-LN it does not: of a change of single tokens 0.28 to 0.43 (geometric mean) "
+        "is left after 32 layers, since attention averages it away."
     ),
     counterexample=(
-        "N = 1000 at its own constants: the 2000 factors multiply to 28, not 1; N = 10: 2.9."
+        "N = 1000 at its own constants: the 2000 factors multiply to 28, not 1; N = 10: 2.7."
     ),
     corrected=(
         "One factor is 1 + r + O(r²): with equal signs the product is exp((2N)^{1/4}/2); "
