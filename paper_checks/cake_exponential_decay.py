@@ -6,7 +6,7 @@ from deepnet_theory.spec.verdict import Verdict
 DEEP, PLAIN_BOTTOM, DIFFERENCE, CORRECTED, LAW, ALONE = (
     "DeepNorm at its constants",
     "plain Post-LN: ‖∂L/∂x_l‖ falls exponentially all the way down",
-    "plain Post-LN: the part of the gradient that differs between tokens does so from top to bottom",
+    "plain Post-LN: the part that differs between tokens does so from top to bottom",
     "DeepNorm: log of top over bottom does not grow with depth",
     "plain Post-LN, upper half: that part falls by ½ ln 2 a layer, whatever the tokens' number",
     "plain Post-LN of feed-forward sublayers alone: no fall, to 5 % of attention's",
@@ -130,9 +130,9 @@ CLAIM = Claim(
         "Post-LN either: what falls there is the part of the gradient that differs between "
         "tokens, by 0.32 to 0.33 of its logarithm a layer in the upper half (½ ln 2 = 0.35 for "
         "tokens that are alike, whatever their number), and it rises again below; the whole "
-        "gradient falls in the lower half at most 0.3 times as much as in the upper one. Feed-forward "
-        "sublayers alone show no fall: the decay belongs to attention averaging tokens, not to "
-        "the scalar product of the source."
+        "gradient falls in the lower half at most 0.3 times as much as in the upper one. "
+        "Feed-forward sublayers alone show no fall: the decay belongs to attention averaging "
+        "tokens, not to the scalar product of the source."
     ),
     counterexample=(
         "Two scalar sublayers with opposite signs at r = 1/2 multiply to 0.6, with equal "

@@ -80,7 +80,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         proved(
             CENTRED,
             sp.expand(first - a * total) == 0,
-            "contraction gives Σ_i E z_i = α Σ_i x_i: V is centred, independent of the hidden layer",
+            "contraction gives Σ_i E z_i = α Σ_i x_i: V is centred, independent of ReLU(xW)",
         ),
         exponent(
             SIZE,
