@@ -18,60 +18,62 @@ MATRICES, ALL, GROWTH, ADAM, MENDED, KINDS = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Stacks stepped with all their parameters, with the vectors alone, and with multipliers."""
+    import math
+    from dataclasses import replace
+
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
     from paper_checks._cake_measure import DEEPNORM, power, settings, updates
-    from paper_checks._verdicts import exponent, seen
+    from paper_checks._verdicts import MARGIN, exponent, numbers, within, worst
 
-    sgd = Selection(optimizer="sgd", method="lemma")
+    sgd, adam = Selection(optimizer="sgd", method="lemma"), Selection(optimizer="adam")
     derivation = derive(sgd)
+    own = derive(adam).rule
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    given = settings(context, step="all", seeds=context.pick(8, 16))
-    matrices = power(depths, updates(sgd, DEEPNORM, depths, settings(context, seeds=24)))
-    everything = power(depths, updates(sgd, DEEPNORM, depths, given))
-    norms = power(
-        depths,
-        updates(sgd, DEEPNORM, depths, given, lambda d: d.role.value in ("norm-gain", "norm-bias")),
-    )
-    biases = power(
-        depths, updates(sgd, DEEPNORM, depths, given, lambda d: d.role.value == "output-bias")
-    )
-    predicted = {}
+    predicted: dict[str, float] = {}
     for share in derivation.shares:
-        predicted[share.role.value] = max(
-            float(share.exponent), predicted.get(share.role.value, -9.0)
-        )
-    adam = Selection(optimizer="adam")
-    adam_all = power(depths, updates(adam, derive(adam).rule, depths, given))
-    mended = power(depths, _mended(context, derivation, depths, given))
-    gaps = {
-        "norms": (norms, max(predicted["norm-gain"], predicted["norm-bias"])),
-        "output biases": (biases, predicted["output-bias"]),
+        name = share.role.value
+        predicted[name] = max(float(share.exponent), predicted.get(name, -9.0))
+    of_kind = {
+        "norms": (("norm-gain", "norm-bias"), max(predicted["norm-gain"], predicted["norm-bias"])),
+        "output biases": (("output-bias",), predicted["output-bias"]),
     }
+    matrices, everything, by_adam, mended, shallow = {}, {}, {}, {}, {}
+    kinds: dict[str, dict] = {kind: {} for kind in of_kind}
+    for data in context.pick(("text",), ("text", "gaussian:0")):
+        base = settings(context, data=data, seeds=24)
+        given = settings(context, data=data, step="all", seeds=16)
+        many = settings(context, data=data, step="all", seeds=32)
+        matrices[data] = power(depths, updates(sgd, DEEPNORM, depths, base))
+        everything[data] = power(depths, updates(sgd, DEEPNORM, depths, given))
+        for kind, (roles, _) in of_kind.items():
+            table = updates(
+                sgd, DEEPNORM, depths, given, lambda d, roles=roles: d.role.value in roles
+            )
+            kinds[kind][data] = power(depths, table)
+        by_adam[data] = power(depths, updates(adam, own, depths, given))
+        shallow[data] = mended[data] = power(depths, _mended(context, derivation, depths, many))
+        if context.full:  # nearer to the limit in which the multipliers are derived
+            deep, wide = (64, 128, 256), replace(given, width=64)
+            mended[data] = power(deep, _mended(context, derivation, deep, wide))
+    what = "exponent of ‖ΔF‖/η"
+    one_rate = min(i.estimate for i in everything.values())
     return (
-        exponent(MATRICES, matrices, 0.0, (("all parameters", 1.0),), what="exponent of ‖ΔF‖/η"),
-        exponent(ALL, everything, 0.0, what="exponent of ‖ΔF‖/η", depths=list(depths)),
-        exponent(GROWTH, norms, 1.0, (("balanced", 0.0), ("half", 0.5)), what="exponent of ‖ΔF‖/η"),
-        seen(
-            ADAM,
-            adam_all.low > 0.3,
-            f"exponent of ‖ΔF‖/η {adam_all.estimate:.2f} [{adam_all.low:.2f}, {adam_all.high:.2f}]",
-        ),
+        exponent(MATRICES, matrices, 0.0, (("all parameters", 1.0),), what=what),
+        exponent(ALL, everything, 0.0, what=what, depths=list(depths)),
+        exponent(GROWTH, kinds["norms"], 1.0, (("balanced", 0.0), ("half", 0.5)), what=what),
+        worst(within(ADAM, i, MARGIN, math.inf, f"{what}, {data}") for data, i in by_adam.items()),
         exponent(
             MENDED,
             mended,
             0.0,
-            (("one rate", everything.estimate),),
-            0.1,
-            what="exponent of ‖ΔF‖/η with the derived multipliers",
+            (("one rate", one_rate),),
+            what=f"{what} with the derived multipliers",
+            **{"width 32, from 8 layers": {k: numbers(i) for k, i in shallow.items()}},
         ),
-        seen(
-            KINDS,
-            all(abs(i.estimate - p) < 0.1 for i, p in gaps.values()),
-            (
-                "measured and predicted: "
-                f"{ ({k: (round(i.estimate, 3), p) for k, (i, p) in gaps.items()}) }"
-            ),
+        worst(
+            exponent(KINDS, kinds[kind], value, what=f"{what} of the {kind}")
+            for kind, (_, value) in of_kind.items()
         ),
     )
 
@@ -96,12 +98,13 @@ def _mended(context: Context, derivation, depths, given):  # type: ignore[no-unt
 
 CLAIM = Claim(
     name="deepnet-vector-parameters",
-    source="DeepNet, arXiv 2203.00555, §4 (definition of the model update ‖ΔF‖ over all of θ)",
+    source="DeepNet, arXiv 2203.00555, §4.2 (the model update ‖ΔF‖) and the goal of §4.3",
     statement=(
         "With the constants ‖ΔF‖ = Θ(η) for the update of the whole model, whose LayerNorm "
         "gains and biases are trained too."
     ),
-    conditions="built DeepNorm encoders of 8 to 128 layers, text; embeddings and head not stepped",
+    conditions="built DeepNorm encoders of 8 to 128 layers, width 32, text and independent tokens; "
+    "with multipliers in full 64 to 256 layers, width 64; embeddings and head not stepped",
     recorded=(
         Ruling(MATRICES, Verdict.SUPPORTED),
         Ruling(ALL, Verdict.REFUTED),
@@ -114,9 +117,10 @@ CLAIM = Claim(
         "The constants balance the matrices and not the model. The gains and biases of the "
         "norms receive the output's gradient undiminished, so under SGD they alone move the "
         "output in proportion to N (exponent 1.00); all parameters together grow with "
-        "exponent 0.87 from 8 to 128 layers, on the way to 1. Adam's rule has the same gap "
-        "(0.75). The derived multipliers, the norms' rate divided by N and the output "
-        "biases' by N^{1/2}, restore exponent 0."
+        "exponent 0.87 to 0.91 from 8 to 128 layers, on the way to 1. Adam's rule has the same "
+        "gap (0.75). The derived multipliers, the norms' rate divided by N and the output biases' "
+        "by N^{1/2}, restore exponent 0 in deep stacks (−0.03 from 64 to 256 layers at width 64; "
+        "−0.04 to −0.06 from 8 to 128 at width 32)."
     ),
     counterexample=(
         "The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size "
