@@ -54,21 +54,20 @@ def check(context: Context) -> tuple[Finding, ...]:
     fits = sp.simplify(3 * gb**4 / ga**2 * 2 * M) == 1 and sp.simplify(sp.sqrt(3) * gb * ga) == 1
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     rule = own_rule(("decoder",), "(2*M)**(1/4)", "(8*M)**(-1/4)")
-    slope = power(
-        depths,
-        updates(
-            Selection(optimizer="sgd", stack="decoder"), rule, depths, settings(context, seeds=16)
-        ),
-    )
+    causal = Selection(optimizer="sgd", stack="decoder")
+    slopes = {
+        data: power(depths, updates(causal, rule, depths, settings(context, seeds=16, data=data)))
+        for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
+    }
     return (
         proved(SOLVED, bool(same and engine), "solved in logarithms, and derived by the engine"),
         proved(SWIGLU, not (bool(same_gated)), f"the balance gives {texts}"),
         exponent(
             CAUSAL,
-            slope,
+            slopes,
             0.0,
             (("Adam's rule", -0.5), ("no rule", 1.0)),
-            what="exponent of ‖ΔF‖/η in M, text",
+            what="exponent of ‖ΔF‖/η in M",
             depths=list(depths),
         ),
         proved(CORRECTED, bool(fits), "3β⁴/α² = 1/(2M) and √3 β = 1/α hold for the engine's rule"),
@@ -79,7 +78,8 @@ CLAIM = Claim(
     name="deepnet-decoder-only",
     source="DeepNet, arXiv 2203.00555, Figure 2 (b), §4.3 and Appendix C",
     statement="Decoder-only stacks of M layers take α = (2M)^{1/4}, β = (8M)^{−1/4}.",
-    conditions="SGD, closure √(v² + w²) = 1/α; built causal stacks of 8 to 128 layers, text",
+    conditions="SGD, closure √(v² + w²) = 1/α; built causal stacks of 8 to 128 layers, text "
+    "and Gaussian tokens",
     recorded=(
         Ruling(SOLVED, Verdict.PROVED),
         Ruling(SWIGLU, Verdict.PROVED),

@@ -67,7 +67,8 @@ CLAIM = Claim(
     source=f"{SU}, §Post-hoc analysis, second paragraph",
     statement="The same analysis holds for Pre-Norm: set α = 1 in the results and solve for λ "
     "anew.",
-    conditions="pre-LN encoder with final norm, matrices stepped, 12 to 144 layers",
+    conditions="pre-LN encoder with final norm, matrices stepped, 12 to 144 layers, widths 32 to "
+    "128; text, independent and correlated tokens",
     recorded=(
         Ruling(RULES, Verdict.PROVED),
         Ruling(SGD, Verdict.SUPPORTED),
