@@ -31,6 +31,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         Net,
         absolute_gradient,
         exponent,
+        in_groups,
         lots,
         many_per_depth,
         no_more_than,
@@ -42,7 +43,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     at, deep = (8, 32, 128), (16, 64, 256)
     increments = {"sgd": squared_gradient, "adam": absolute_gradient}
     unit = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
-    linear, post, pre, matched = [], [], [], []
+    linear, post, pre, matched, means = [], [], [], [], {}
     for label, s in varied(context, DATA, seeds=96).items():
 
         def by_depth(net: Net, at: tuple[int, ...] = at, s: Settings = s) -> dict[str, np.ndarray]:
@@ -50,16 +51,21 @@ def check(context: Context) -> tuple[Finding, ...]:
             found = [many_per_depth(net, at, part, quantities) for part in lots(s, 3)]
             return {q: np.concatenate([f[q] for f in found]) for q in quantities}
 
-        linear.append(exponent(label, at, by_depth(unit)["sgd"] / at))
+        even = by_depth(unit)
+        linear += [exponent(f"{o}, {label}", at, even[o] / at) for o in increments]
         # plain post-LN multiplies random factors: its increment varies by orders between seeds
         plain = by_depth(Net(), deep)
         post += [exponent(f"{o}, {label}", deep, plain[o] / deep) for o in increments]
+        means |= {
+            f"{o}, {label}": exponent("", deep, in_groups(plain[o] / deep)).to_dict()
+            for o in increments
+        }
         plain = by_depth(Net(placement="pre-ln"))
         pre += [exponent(f"{o}, {label}", at, plain[o] / at) for o in increments]
         matched.append(exponent(label, at, plain["adam"] / plain["stream"]))
     return (
         on_the_exponent(LINEAR, linear, 0.0, [("no warm-up", 1.0)]),
-        no_more_than(BOUND, post, 0.0, seed=context.seed),
+        no_more_than(BOUND, post, 0.0, **{"mean over seeds": means, "seed": context.seed}),
         on_the_exponent(PLAIN, pre, 0.0),
         no_more_than(MATCHED, matched, 0.0),
     )
@@ -85,11 +91,11 @@ CLAIM = Claim(
     ),
     finding=(
         "η/N is exactly right where every matrix gradient is of order one, and it stops the "
-        "growth in plain post-LN, whose typical increment then falls (exponents near −0.4; the "
-        "mean over seeds is carried by rare ones and still grows). As an upper bound on the rate "
-        "it is safe for a typical stack. As a recipe it overshoots in plain pre-LN, where the "
-        "increment then falls as N^{−0.7} under SGD and N^{−0.4} to N^{−0.5} under Adam: there "
-        "Adam needs about η/√N."
+        "growth in plain post-LN, whose typical increment then falls (exponents near −0.4; SGD's "
+        "mean over seeds is carried by a few of them, and 96 do not settle its exponent). As an "
+        "upper bound on the rate it is safe for a typical stack. As a recipe it overshoots in "
+        "plain pre-LN, where the increment then falls as N^{−0.7} under SGD and N^{−0.4} to "
+        "N^{−0.5} under Adam: there Adam needs about η/√N."
     ),
     counterexample=(
         "Plain pre-LN with rate η/N, text, width 32: Adam's increment per η is 43, 25 and 13 at 8, "
@@ -97,8 +103,9 @@ CLAIM = Claim(
     ),
     corrected=(
         "The rate that keeps the increment constant is η over its growth without a rule: N for "
-        "gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam."
+        "gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam (for SGD there see "
+        "su-prenorm-needed)."
     ),
     check=check,
-    seconds=14,
+    seconds=18,
 )
