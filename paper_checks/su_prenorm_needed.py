@@ -24,7 +24,7 @@ SGD, ADAM, LINEAR, LAW_SGD, LAW_ADAM, LOGARITHM, ROOT = (
     "under Adam it grows in proportion to the depth",
     "under SGD it grows no faster than N^{1/2}",
     "Adam's grows no faster than Σ_l 1/x_l, x_l the measured size of the stream at sublayer l",
-    "Σ_l 1/x_l², which SGD's increment follows, grows no faster than log N",
+    "Σ_l 1/x_l² grows no faster than log N",
     "Σ_l 1/x_l grows as N^{1/2}",
 )
 DATA = ("width 64", "independent tokens", "correlated tokens")
@@ -52,8 +52,9 @@ def check(context: Context) -> tuple[Finding, ...]:
         "sgd": squared_gradient,
         "adam": absolute_gradient,
         "sum": lambda p: sum(_inverses(p.states, 1)),
+        "squares": lambda p: sum(_inverses(p.states, 2)),
     }
-    found: dict[str, list] = {name: [] for name in ("sgd", "adam", "law")}
+    found: dict[str, list] = {name: [] for name in ("sgd", "adam", "law", "stream")}
     streams: dict[str, list] = {"log": [], "root": []}
     for label, s in varied(context, DATA, seeds=96).items():
         parts = lots(s, 3)
@@ -62,6 +63,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         found["sgd"].append(exponent(label, at, of["sgd"]))
         found["adam"].append(exponent(label, at, of["adam"]))
         found["law"].append(exponent(label, at, of["adam"] / of["sum"]))
+        found["stream"].append(exponent(label, at, of["sgd"] / of["squares"]))
         # sums over the first sublayers of one deep stack, whose lower part is a shallow stack
         far = (64, 256, 1024)
         sums = {
@@ -74,7 +76,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     linear = [("linear growth", 1.0)]
     return (
         on_the_exponent(SGD, found["sgd"], 1.0),
-        no_more_than(LAW_SGD, found["sgd"], 0.5, seed=context.seed),
+        no_more_than(
+            LAW_SGD,
+            found["sgd"],
+            0.5,
+            **{"beside Σ 1/x²": [e.to_dict() for e in found["stream"]], "seed": context.seed},
+        ),
         worst(_grows(ADAM, e) for e in found["adam"]),
         on_the_exponent(LINEAR, found["adam"], 1.0),
         no_more_than(LAW_ADAM, found["law"], 0.0),
@@ -128,17 +135,17 @@ CLAIM = Claim(
         "Plain Pre-Norm explodes in a milder way than the linear growth of the argument. Its "
         "stream grows as √l and its norms shrink the gradients as 1/√l, so that Adam's "
         "increment follows Σ 1/x_l and grows about as N^{1/2} (exponents 0.49 to 0.59 between 8 "
-        "and 128 layers, by data), SGD's follows Σ 1/x_l², at most a logarithm (0.26 to 0.33, "
-        "falling with depth). A rule is needed for Adam; under SGD plain Pre-Norm is nearly "
-        "balanced by itself."
+        "and 128 layers, by data). SGD's grows as N^{0.26} to N^{0.33}, ever more slowly: beside "
+        "Σ 1/x_l², at most a logarithm, it gains 22 % from 8 to 32 layers and 7 % from 32 to 128. "
+        "A rule is needed for Adam; under SGD plain Pre-Norm is nearly balanced by itself."
     ),
     counterexample=(
         "Plain pre-LN, text, width 64, SGD: ‖∇L‖² is 15, 26 and 36 at 8, 32 and 128 layers, where "
         "linear growth from 8 would give 248."
     ),
     corrected=(
-        "Plain pre-LN: SGD's increment grows no faster than N^{1/2} and in the end as log N, by "
-        "the growth of the stream; Adam's grows as Σ 1/x_l, that is as N^{1/2}."
+        "Plain pre-LN: SGD's increment grows no faster than N^{1/2}, and its ratio to Σ 1/x_l², a "
+        "logarithm at most, levels off; Adam's grows no faster than Σ 1/x_l ~ N^{1/2}."
     ),
     check=check,
     seconds=25,
