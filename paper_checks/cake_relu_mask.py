@@ -27,6 +27,13 @@ def check(context: Context) -> tuple[Finding, ...]:
         p: sp.simplify(sp.integrate(t**p * density, (t, -sp.oo, sp.oo)) / 2) for p in (0, 1, 2, 4)
     }
     even = all(sp.simplify(true[p] - free[p]) == 0 for p in (0, 2, 4))
+    # (W_k·Δx)² under the mask of x, Δx at any angle: an integral over half a plane
+    a, b, q = sp.symbols("a b q", real=True)
+    plane = sp.exp(-(t**2 + q**2) / 2) / (2 * sp.pi)
+    change = sp.integrate(
+        sp.integrate(sp.expand((a * t + b * q) ** 2) * plane, (q, -sp.oo, sp.oo)), (t, 0, sp.oo)
+    )
+    even &= sp.simplify(change - (a**2 + b**2) / 2) == 0
 
     g = generator(context, 8)
     d, w, draws = 6, 0.7, context.pick(400_000, 4_000_000)
@@ -45,7 +52,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     angle = torch.arccos(torch.tensor(cosine)).item()
     kernel = w**2 / torch.pi * (torch.sin(torch.tensor(angle)).item() + (torch.pi - angle) * cosine)
     measured = {
-        "second moment": (mean(hidden[:, 0].square() / w**2)),
+        "second moment": mean(hidden[:, 0].square() / w**2),
+        "change of the input": mean((pre[:, 0] > 0) * pre[:, 1].square() / w**2),
         "mean": mean(hidden[:, 0] / (w / torch.pi**0.5)),
         "unit pairs": mean(hidden[:, 0] * torch.relu(other) / (w**2 / torch.pi)),
         "token pairs": mean(hidden[:, 0] * hidden[:, 1] / kernel),
@@ -59,10 +67,13 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             EVEN,
-            bool(even) and agrees(measured["second moment"]),
+            bool(even)
+            and agrees(measured["second moment"])
+            and agrees(measured["change of the input"]),
             (
-                "every even moment is halved exactly, since t → −t exchanges the mask; "
-                f"drawn {text(measured['second moment'])}"
+                "every even moment is halved exactly, since W → −W exchanges the mask; "
+                f"drawn {text(measured['second moment'])} for x, "
+                f"{text(measured['change of the input'])} for a Δx at 60° to it"
             ),
         ),
         proved(
@@ -95,7 +106,8 @@ CLAIM = Claim(
     name="cake-relu-mask",
     source="Transformer layer cake (AI推公式), §5.1, the random variable R_k",
     statement=(
-        "R_k = 1{(xW)_k > 0} is Bernoulli(½), independent of W, V and x, in all moments of §5.1."
+        "R_k = 1{(xW)_k > 0} is 1 or 0 with probability ½, and all moments of §5.1 are taken as "
+        "if it were independent of W, V and x."
     ),
     conditions="W with independent centred Gaussian columns, any x ≠ 0",
     recorded=(
