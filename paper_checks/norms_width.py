@@ -3,11 +3,11 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-PARALLEL, LAW, SAME, POST, CORRECTED = (
-    "Pre-LN: F_{t+1}(Norm(x_{t+1})) ≈ F_{t+1}(Norm(x_t)) within 15 % from t = 64",
-    "Pre-LN: the error of putting two layers side by side falls as t^{−1/2}",
-    "F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)), as written",
-    "plain Post-LN: layers may be put side by side as well",
+LAW, SINGLE, SAME, POST, CORRECTED = (
+    "Pre-LN: F_{t+1}(Norm(x_{t+1})) ≈ F_{t+1}(Norm(x_t)), the error falling as t^{−1/2} or faster",
+    "for single tokens as t^{−1/2}, not as 1/t",
+    "as written: F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)), the error falling with t",
+    "plain Post-LN: layers may be put side by side as well, the error falling with t",
     "single tokens: F_t(Norm(x_t)) + F_{t+1}(Norm(x_t)) replaces both at an error ~ t^{−1/2}",
 )
 
@@ -16,7 +16,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Each branch of built stacks evaluated at its own input and at the previous sublayer's."""
     from paper_checks._cake_measure import (
         PLAIN,
-        mean,
         norm_trial,
         np,
         power,
@@ -24,10 +23,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         settings,
         torch,
     )
-    from paper_checks._verdicts import exponent, within
+    from paper_checks._verdicts import at_most, exponent
 
     layers = context.pick(96, 192)
-    errors, other, sides = {}, {}, {}
+    errors, other, sides, counted = {}, {}, {}, {}
     with torch.no_grad():
         for placement in ("pre-ln", "post-ln"):
             for data, tokens in (("text", 16), ("gaussian:0", 16), ("one token", 1)):
@@ -41,10 +40,13 @@ def check(context: Context) -> tuple[Finding, ...]:
                         data=data if tokens > 1 else "gaussian:0",
                         tokens=tokens,
                         batch=16 // tokens,
-                        seeds=context.pick(48, 96),
+                        seeds=context.pick(64, 96),
                     ),
                 )
                 sums, residuals = residual_sums(trial), list(trial.model.residuals())
+                if placement == "pre-ln":  # x_0 adds to the stream as so many terms do
+                    terms = sum(out.square().mean() for _, _, out in sums) / len(sums)
+                    counted[data] = float(sums[0][1].square().mean() / terms)
                 rows, swaps, pairs = [], [], []
                 for t in range(len(sums) - 2):
                     (_, before, out_t), (_, _, out) = sums[t], sums[t + 1]
@@ -73,37 +75,55 @@ def check(context: Context) -> tuple[Finding, ...]:
                 sides[placement, data] = np.array(pairs)
     at = np.arange(32, 2 * layers - 4, 2)  # where the input is a small part of the stream
 
-    def falls(table):  # type: ignore[no-untyped-def]
+    def of(tables, placement):  # type: ignore[no-untyped-def]
         # two sublayers of a layer at a time, so that both kinds count equally
-        return power(at, np.sqrt((table[at] ** 2 + table[at + 1] ** 2) / 2).T)
+        return {
+            data: power(at + counted[data], np.sqrt((x[at] ** 2 + x[at + 1] ** 2) / 2).T)
+            for (where, data), x in tables.items()
+            if where == placement
+        }
 
-    slopes = {data: falls(errors["pre-ln", data]) for data in ("text", "gaussian:0", "one token")}
-    together = falls(sides["pre-ln", "one token"])
-    late = mean(np.mean([errors["pre-ln", d][64:].mean(0) for d in ("text", "gaussian:0")], axis=0))
-    same = mean(np.mean([other["pre-ln", d][64:].mean(0) for d in ("text", "gaussian:0")], axis=0))
-    post = mean(
-        np.mean([errors["post-ln", d][4:12].mean(0) for d in ("text", "gaussian:0")], axis=0)
-    )
-    profile = {
-        d: [float(errors["pre-ln", d][t].mean()) for t in (1, 4, 16, 64)]
-        for d in ("text", "gaussian:0")
-    }
+    def levels(tables, placement):  # type: ignore[no-untyped-def]
+        return {
+            data: {
+                **{f"t = {t}": float(table[t].mean()) for t in (16, 64)},
+                "mean from t = 64": float(table[64:].mean()),
+            }
+            for (where, data), table in tables.items()
+            if where == placement
+        }
+
+    pre, together = of(errors, "pre-ln"), of(sides, "pre-ln")["one token"]
+    rivals = (("1/t", -1.0), ("none", 0.0))
     return (
-        within(PARALLEL, late, 0.0, 0.15, "relative change of the branch, t ≥ 64", profile=profile),
-        exponent(
+        at_most(
             LAW,
-            slopes,
+            pre,
             -0.5,
-            (("1/t", -1.0), ("none", 0.0)),
-            what="exponent of the error in t",
+            "exponent of the error in t + t_0, x_0 counting as t_0 terms",
+            levels=levels(errors, "pre-ln"),
+            t_0=counted,
         ),
-        within(SAME, same, 0.0, 0.15, "‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, t ≥ 64"),
-        within(POST, post, 0.0, 0.15, "relative change of the branch, Post-LN, sublayers 4 to 12"),
+        exponent(SINGLE, pre["one token"], -0.5, rivals, what="exponent of the error in t + t_0"),
+        at_most(
+            SAME,
+            of(other, "pre-ln"),
+            -0.5,
+            "exponent in t of ‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, one kind of sublayer",
+            levels=levels(other, "pre-ln"),
+        ),
+        at_most(
+            POST,
+            of(errors, "post-ln"),
+            -0.5,
+            "exponent of the error in t, Post-LN",
+            levels=levels(errors, "post-ln"),
+        ),
         exponent(
             CORRECTED,
             together,
             -0.5,
-            (("1/t", -1.0), ("none", 0.0)),
+            rivals,
             what="exponent in t of the error of both branches together",
         ),
     )
@@ -121,29 +141,30 @@ CLAIM = Claim(
         "depth."
     ),
     conditions=(
-        "built Pre-LN and plain Post-LN encoders at initialisation, 48 to 192 layers, text "
-        "and independent Gaussian tokens"
+        "built Pre-LN and plain Post-LN encoders at initialisation, 96 and 192 layers, "
+        "text, independent Gaussian tokens, one token"
     ),
     recorded=(
-        Ruling(PARALLEL, Verdict.SUPPORTED),
         Ruling(LAW, Verdict.SUPPORTED),
+        Ruling(SINGLE, Verdict.SUPPORTED),
         Ruling(SAME, Verdict.REFUTED),
         Ruling(POST, Verdict.REFUTED),
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "Two consecutive Pre-LN sublayers may be put side by side at a relative error that "
-        "falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th, 7 % on average up "
-        "to the 384th. In plain Post-LN the error stays above 50 %. So the statement is "
-        "right in kind and weaker than the 1/t the note argues with. As written, with F_t in "
-        "place of F_{t+1}, it is wrong: the two branches have independent weights and differ "
-        "by √2 of their size; the wider layer consists of two different halves."
+        "falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th, 7 % on average from "
+        "there to the 384th, on text. In plain Post-LN the error does not fall and stays at "
+        "60 % on average. So the statement is right in kind and weaker than the 1/t the note "
+        "argues with. As written, with F_t in place of F_{t+1}, it is wrong: the two branches "
+        "have independent weights and differ by √2 of their size; the wider layer consists of "
+        "two different halves."
     ),
-    counterexample="Layers t and t + 1 with W and −W as output matrices: F_{t+1}(u) = −F_t(u).",
+    counterexample="Layers t and t + 1 with V and −V as last matrices: F_{t+1}(u) = −F_t(u).",
     corrected=(
         "F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different "
         "branches side by side, with a relative error of order t^{−1/2}."
     ),
     check=check,
-    seconds=2.0,
+    seconds=4.5,
 )
