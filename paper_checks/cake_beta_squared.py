@@ -151,5 +151,5 @@ CLAIM = Claim(
         "2^{1/4}, the same exponents."
     ),
     check=check,
-    seconds=4.0,
+    seconds=3.0,
 )

@@ -24,8 +24,13 @@ def check(context: Context) -> tuple[Finding, ...]:
     depths = context.pick((8, 16, 32), (8, 16, 32, 64, 128))
     seeds = 48
 
+    common = {"width": 32, "ffn_ratio": 4.0, "heads": 4}
+    base = updates(sgd, DEEPNORM, depths, settings(context, seeds=seeds, **common))
+
     def measured(**chosen):  # type: ignore[no-untyped-def]
-        return updates(sgd, DEEPNORM, depths, settings(context, seeds=seeds, **chosen))
+        if chosen.items() <= common.items():
+            return base
+        return updates(sgd, DEEPNORM, depths, settings(context, seeds=seeds, **(common | chosen)))
 
     widths, ratios, heads = (
         context.pick((16, 32, 64), (16, 32, 64, 128)),
@@ -58,12 +63,17 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
     wide = np.concatenate(
         [
-            updates(sgd, DEEPNORM, (8,), settings(context, seeds=32, data="gaussian:0", width=w))
+            updates(sgd, DEEPNORM, (8,), settings(context, seeds=96, data="gaussian:0", width=w))
             for w in widths
         ],
         axis=1,
     )
-    d = np.array(widths)
+    d, r = np.array(widths), np.array(ratios)
+    law = d * np.sqrt(d / (d + VOCAB))
+
+    def slope(x, y):  # type: ignore[no-untyped-def]
+        return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
     means = {k: [float(t.mean()) for t in ts] for k, (_, ts) in tables.items()}
     return (
         exponent(
@@ -90,17 +100,17 @@ def check(context: Context) -> tuple[Finding, ...]:
         exponent(WIDTH, level["width"], 0.0, what="exponent of ‖ΔF‖/η in d", values=means["width"]),
         exponent(
             M_LAW,
-            power(ratios, hidden * (1 + 1 / np.array(ratios))),
+            power(ratios, hidden * (1 + 1 / r)),
             0.0,
-            (("independent of m", 0.2), ("m", -0.8)),
+            (("independent of m", slope(r, 1 + 1 / r)), ("m", slope(r, r + 1))),
             what="exponent in m/d of ‖ΔF‖/η over m/(d + m), feed-forward stack of 8 layers",
             values=hidden.mean(0).tolist(),
         ),
         exponent(
             D_LAW,
-            power(widths, wide / (d * np.sqrt(d / (d + VOCAB)))),
+            power(widths, wide / law),
             0.0,
-            (("d²", 0.5), ("d", -0.5)),
+            (("d²", slope(d, d**2 / law)), ("d", slope(d, d / law))),
             what="exponent in d of ‖ΔF‖/η over d·√(d/(d + V)), independent tokens",
             values=wide.mean(0).tolist(),
         ),
@@ -129,9 +139,9 @@ CLAIM = Claim(
     finding=(
         "The exponents do not depend on the dimensions: at every width, hidden width and "
         "number of heads tried the update is constant in depth (exponents within 0.02 of 0). "
-        "Its level does: ‖ΔF‖/η grows as d^{1.5} under SGD, as (m/d)^{0.1} with the hidden "
-        "width, and not at all with the number of heads. So α and β may ignore the width, "
-        "and the learning rate may not."
+        "Its level does: ‖ΔF‖/η grows as d^{1.47} from width 16 to 128 under SGD, as "
+        "(m/d)^{0.11} with the hidden width, and not at all with the number of heads. So α and "
+        "β may ignore the width, and the learning rate may not."
     ),
     counterexample="Width 64 instead of 32 at the same α, β, η: ‖ΔF‖ is 2.8 times as large.",
     corrected=(

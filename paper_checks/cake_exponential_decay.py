@@ -145,5 +145,5 @@ CLAIM = Claim(
         "logarithm a layer in the upper half; feed-forward sublayers alone do not make it fall."
     ),
     check=check,
-    seconds=6.0,
+    seconds=4.0,
 )

@@ -184,7 +184,9 @@ CLAIM = Claim(
     ),
     counterexample=(
         "Attention over two equal tokens, n = 2, x_1 = x_2, Δx_2 = −Δx_1: both weights are 1/2 "
-        "whatever the scores do, the average does not move, and ‖∂z/∂x Δx‖² = α²‖Δx‖²."
+        "whatever the scores do, the average does not move, and ‖∂z/∂x Δx‖² = α²‖Δx‖². A signal "
+        "sent back through the scalar J = α ± vw, α = vw = 1: E(JΔx)² = E J⁴g² = 8g², where "
+        "(α² + v²w²)E Δx² = 4g²."
     ),
     corrected=(
         "E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖² for the feed-forward sublayer and a Δx independent of "
@@ -193,5 +195,5 @@ CLAIM = Claim(
         "κ from Σ_j s_j² (tokens moved independently) to 1 (moved together)."
     ),
     check=check,
-    seconds=2.0,
+    seconds=3.0,
 )

@@ -130,5 +130,5 @@ CLAIM = Claim(
         "2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d)."
     ),
     check=check,
-    seconds=2.0,
+    seconds=3.0,
 )
