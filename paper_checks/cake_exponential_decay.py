@@ -53,7 +53,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             for k, r in ratios.items()
         )  # fmt: skip
 
-    times = depths[-1] / depths[0]
+    times = (2 * depths[-1] - 1) / (2 * depths[0] - 1)  # sublayers from the bottom to the top
     ratios = {k: np.exp(v.mean(0)).tolist() for k, v in deep.items()}
     law = {}
     for k, logs in falls.items():
@@ -69,7 +69,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                 mean(logs[:, -1] / (times * logs[:, 0].mean())),
                 0.95,
                 1.05,
-                f"log(bottom/top) at N = {depths[-1]} over {times:g} times that at N = "
+                f"log(bottom/top) at N = {depths[-1]} over {times:.3g} times that at N = "
                 f"{depths[0]}, 1 for an exponential, {data}",
                 bottom_over_top=ratios,
                 depths=list(depths),
