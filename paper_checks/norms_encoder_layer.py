@@ -3,12 +3,11 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
-EQUAL, TORCH, DROPOUT, MAIN, INNER = (
+EQUAL, TORCH, DROPOUT, INNER = (
     "the same weights give the same output, evaluation mode",
     "torch.nn.TransformerEncoderLayer agrees as well",
-    "dropout acts on the branch, before the sum: the same expectation over masks",
-    "dropout on the main branch, as the note's heading says",
-    "the code: dropout on the output of attention and of the feed-forward, never on the identity",
+    "dropout leaves the branch's mean over masks, within 5 %",
+    "dropout acts on the output of attention and of the feed-forward, never on the identity",
 )
 
 
@@ -24,7 +23,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         SublayerConstants,
         build,
     )
-    from paper_checks._verdicts import seen
+    from paper_checks._verdicts import MARGIN, seen
 
     def constants(dropout: float) -> Constants:
         kinds = tuple(SublayerConstants(k, 1.0, 1.0) for k in ("attention", "ffn"))
@@ -109,6 +108,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     identity = torch.nn.functional.layer_norm(torch.nn.functional.layer_norm(x, (16,)), (16,))
     with torch.no_grad():
         rest = float((dropped.body(x) - identity).abs().max())
+        note = NoteLayer(16, 64, 4, 0.999999).double().train()
+        noted = float((note(x) - identity).abs().max())
     half = build(
         constants(0.5), generator=torch.Generator().manual_seed(3), dtype=torch.float64
     ).train()
@@ -125,18 +126,15 @@ def check(context: Context) -> tuple[Finding, ...]:
         seen(TORCH, worst["torch"] < 1e-12, f"largest difference {worst['torch']:.1e} in float64"),
         seen(
             DROPOUT,
-            bias < 0.05,
+            bias < MARGIN,
             f"mean over masks differs from the branch by {bias:.3f} of its length",
         ),
         seen(
-            MAIN,
-            rest > 0.1,
-            (
-                "with all of the dropped path gone the output is the normalised identity to "
-                f"{rest:.1e}: the identity is not what is dropped"
-            ),
+            INNER,
+            max(rest, noted) < 1e-4,
+            "with all of the dropped path gone the output is LayerNorm(LayerNorm(x)) to "
+            f"{rest:.1e}, that of the note's class in training mode to {noted:.1e}",
         ),
-        seen(INNER, rest < 1e-4, "the same measurement"),
     )
 
 
@@ -155,23 +153,15 @@ CLAIM = Claim(
         Ruling(EQUAL, Verdict.SUPPORTED),
         Ruling(TORCH, Verdict.SUPPORTED),
         Ruling(DROPOUT, Verdict.SUPPORTED),
-        Ruling(MAIN, Verdict.REFUTED),
-        Ruling(INNER, Verdict.SUPPORTED, corrected=True),
+        Ruling(INNER, Verdict.SUPPORTED),
     ),
     finding=(
         "The class is the plain Post-LN layer: with the same weights, and gains and biases "
         "drawn at random, its output equals the builder's and torch's own "
-        "TransformerEncoderLayer to 10⁻¹⁵ in float64. Dropout acts on the branch before the "
-        "sum and leaves its mean unchanged. The heading's 'dropout on the main branch' is a "
-        "slip: the identity is never dropped."
-    ),
-    counterexample=(
-        "Dropout rate 1: the note's layer returns LayerNorm(LayerNorm(x)); with dropout on "
-        "the identity it would return the branches alone."
-    ),
-    corrected=(
-        "Dropout acts on each residual branch's output before the sum; the identity is never "
-        "dropped."
+        "TransformerEncoderLayer to 10⁻¹⁵ in float64. The 'main branch' that is dropped is the "
+        "output of attention and of the feed-forward, before the sum, and its mean over masks "
+        "is unchanged; the identity is never dropped: with everything dropped the layer is "
+        "LayerNorm(LayerNorm(x))."
     ),
     check=check,
     seconds=3.0,
