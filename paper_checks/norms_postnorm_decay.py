@@ -4,10 +4,10 @@ from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
 WEIGHT, EXPONENTIAL, PRODUCT, PRE, DEEP = (
-    "a norm after a branch of variance g² multiplies the identity by (1 + g²)^{−1/2}",
-    "the share of x_0 in x_t falls exponentially or faster, independent tokens, 10 sublayers",
+    "a norm after an uncorrelated branch of variance g² weakens the identity by (1 + g²)^{−1/2}",
+    "the share of x_0 in x_t falls exponentially or faster, 10 sublayers",
     "its rate is that of the measured branch weights, Π(1 + g_l²)^{−1/2}",
-    "Pre-Norm with its final norm weakens it too, as a power of t",
+    "Pre-Norm with its final norm weakens it too, as t^{−1/2} or faster",
     "DeepNorm at its constants leaves it above 0.95",
 )
 
@@ -24,36 +24,46 @@ def check(context: Context) -> tuple[Finding, ...]:
         norm_trial,
         np,
         power,
-        rate,
         residual_sums,
         settings,
+        torch,
     )
-    from paper_checks._verdicts import proved, seen, within
+    from paper_checks._verdicts import MARGIN, at_most, proved, within, worst
 
     g, x = sp.symbols("g x", positive=True)
     weight = sp.simplify(x / sp.sqrt(x**2 + g**2 * x**2)) - (1 + g**2) ** sp.Rational(-1, 2)
     given = settings(context, data="gaussian:0", seeds=64)
-    trial = norm_trial("post-ln", "layer", PLAIN, 5, given)
-    # eight groups of seeds: a mean cosine first, its logarithm then
-    cosine = cosines(trial).reshape(10, 8, -1).mean(2)  # (sublayers, groups)
-    count = np.arange(len(cosine))
-    halves = [rate(count[s], cosine[s].T) for s in (slice(0, 6), slice(4, 10))]
-    sums = residual_sums(trial)
-    logs = [
-        -0.5
-        * np.log1p(
-            (out.double().square().mean(-1) / x.double().square().mean(-1))
-            .flatten(1)
-            .mean(1)
-            .numpy()
+
+    def grouped(values: np.ndarray) -> np.ndarray:
+        # eight groups of seeds: a mean cosine first, its logarithm then
+        return values.reshape(len(values), 8, -1).mean(2)  # (sublayers, groups)
+
+    falls, ratios, shares, factors = {}, {}, {}, {}
+    for data in context.pick(("gaussian:0",), ("gaussian:0", "gaussian:0.5", "text")):
+        trial = norm_trial(
+            "post-ln",
+            "layer",
+            PLAIN,
+            5,
+            settings(context, data=data, seeds=1024),
         )
-        for _, x, out in sums[:-1]
-    ]
-    predicted = np.mean(logs)
+        cosine = grouped(cosines(trial))
+        logs = sum(  # of the product of a token's own factors; the norm takes out the mean
+            -0.5 * torch.log1p(out.double().var(-1) / x.double().var(-1))
+            for _, x, out in residual_sums(trial)[:-1]
+        )
+        product = grouped(logs.exp().flatten(1).mean(1).numpy()[None])[0]
+        # a power of t would weaken the identity three times as fast below as above
+        falls[data] = mean(
+            (np.log(cosine[4] / cosine[0]) / 4) / (np.log(cosine[9] / cosine[4]) / 5)
+        )
+        ratios[data] = mean(np.log(cosine[-1]) / np.log(product))
+        shares[data] = cosine.mean(1).tolist()
+        factors[data] = float(product.mean() ** (1 / 9))
     layers = context.pick(48, 128)
-    pre = cosines(norm_trial("pre-ln", "layer", PLAIN, layers, given))
+    pre = grouped(cosines(norm_trial("pre-ln", "layer", PLAIN, layers, given)))
     at = np.arange(16, len(pre), 4)
-    fall = power(at, np.clip(pre[at], 1e-6, None).T)
+    fall = power(at, pre[at].T)
     deep = {
         n: mean(cosines(norm_trial("post-ln", "layer", DEEPNORM, n, given))[-1])
         for n in context.pick((4, 16, 32), (4, 16, 64))
@@ -61,32 +71,36 @@ def check(context: Context) -> tuple[Finding, ...]:
     deepest = deep[max(deep)]
     return (
         proved(WEIGHT, sp.simplify(weight) == 0, "αx over the deviation of x + G, uncorrelated"),
-        within(
+        at_most(
             EXPONENTIAL,
-            mean((np.log(cosine[9] / cosine[4]) / 5) / (np.log(cosine[4] / cosine[0]) / 4)),
-            0.8,
-            3.0,
-            "rate of the upper half over that of the lower",
-            cosines=cosine.mean(1).tolist(),
-            rates=[h.estimate for h in halves],
+            falls,
+            1.0,
+            "rate of the lower half over that of the upper",
+            cosines=shares,
         ),
-        within(
-            PRODUCT,
-            mean(np.log(np.clip(cosine[-1], 1e-6, None)) / (len(cosine) - 1) / predicted),
-            0.8,
-            1.25,
-            "measured over predicted rate",
+        worst(
+            within(
+                PRODUCT,
+                ratio,
+                1 - MARGIN,
+                1 + MARGIN,
+                f"measured over predicted rate, {data}",
+                per_norm=factors,
+                ratios={k: v.estimate for k, v in ratios.items()},
+            )
+            for data, ratio in ratios.items()
         ),
-        seen(
+        at_most(
             PRE,
-            fall.high < -0.25,
-            f"exponent in t of cos(x_t, x_0) {fall.estimate:.2f} [{fall.low:.2f}, {fall.high:.2f}]",
+            fall,
+            -0.5,
+            "exponent in t of cos(x_t, x_0)",
             values=pre.mean(1)[::16].tolist(),
         ),
         within(
             DEEP,
             deepest,
-            0.95,
+            1 - MARGIN,
             1.0,
             f"cos(F, x_0) at N = {max(deep)}",
             by_depth={n: v.estimate for n, v in deep.items()},
@@ -102,8 +116,8 @@ CLAIM = Claim(
         "stresses the residual branches."
     ),
     conditions=(
-        "built encoders at initialisation, independent Gaussian tokens, width 32; plain "
-        "Post-LN, Pre-LN, DeepNorm of 4 to 128 layers"
+        "built encoders at initialisation, width 32; plain Post-LN, Pre-LN, DeepNorm of 4 to 128 "
+        "layers; independent Gaussian tokens, for Post-LN also tokens of correlation ½ and text"
     ),
     recorded=(
         Ruling(WEIGHT, Verdict.PROVED),
@@ -114,9 +128,9 @@ CLAIM = Claim(
     ),
     finding=(
         "A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, "
-        "and the product of the measured factors predicts the measured decay to a few "
-        "percent. For real plain Post-LN branches that is 0.87 per norm, not 1/√2, and "
-        "faster further up as tokens become alike. Pre-Norm weakens the identity too, as "
+        "and the product of the measured factors is the measured decay, within a percent or "
+        "two. For real plain Post-LN branches that is 0.87 per norm for independent tokens and "
+        "0.84 for text, not 1/√2, and faster further up as tokens become alike. Pre-Norm weakens the identity too, as "
         "t^{−1/2} or faster, once its final norm is counted; DeepNorm at its constants "
         "hardly does: cos(F, x_0) is 0.98 from 4 to 64 layers."
     ),
@@ -126,5 +140,5 @@ CLAIM = Claim(
         "norm, and tending to 1 for DeepNorm, where g = β²/α."
     ),
     check=check,
-    seconds=2.0,
+    seconds=2.5,
 )
