@@ -130,9 +130,9 @@ CLAIM = Claim(
         "A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, "
         "and the product of the measured factors is the measured decay, within a percent or "
         "two. For real plain Post-LN branches that is 0.87 per norm for independent tokens and "
-        "0.84 for text, not 1/√2, and faster further up as tokens become alike. Pre-Norm weakens the identity too, as "
-        "t^{−1/2} or faster, once its final norm is counted; DeepNorm at its constants "
-        "hardly does: cos(F, x_0) is 0.98 from 4 to 64 layers."
+        "0.84 for text, not 1/√2, and faster further up as tokens become alike. Pre-Norm "
+        "weakens the identity too, as t^{−1/2} or faster, once its final norm is counted; "
+        "DeepNorm at its constants hardly does: cos(F, x_0) is 0.98 from 4 to 64 layers."
     ),
     corrected=(
         "The identity's weight after t norms is Π(1 + g_l²)^{−1/2} with the branches' own "
