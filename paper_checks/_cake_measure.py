@@ -305,9 +305,16 @@ def token_changes(
     chosen: Callable[[Description], bool] = lambda _: True,
 ) -> np.ndarray:
     """‖Δx_p‖/η of every token to first order of one SGD step, (seeds, batch·tokens)."""
-    trial = Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
-    group = [(p, d) for p, d in trial.parameters() if chosen(d)]
-    parameters = [p for p, _ in group]
+    return trial_changes(
+        Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given), chosen
+    )
+
+
+def trial_changes(
+    trial: Trial, chosen: Callable[[Description], bool] = lambda _: True
+) -> np.ndarray:
+    """The same of stacks that stand."""
+    parameters = [p for p, d in trial.parameters() if chosen(d)]
     with only(trial.model, parameters):
         trial.loss(trial.output()).sum().backward()  # type: ignore[no-untyped-call]
         changes = {id(p): -1e-6 * p.grad for p in parameters}  # type: ignore[operator]
