@@ -85,7 +85,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             within(
                 ORTHOGONAL,
                 i,
-                0.0,
+                -MARGIN,
                 MARGIN,
                 f"distance² to the nearest multiple of the identity, a row, {label}; singular "
                 f"values from {square['least singular value/gain']:.3f} to "
