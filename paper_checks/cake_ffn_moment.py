@@ -63,7 +63,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         spread.append([float(r.sqrt().sub(1).square().mean().sqrt()) for r in ratios])
     real = []
     for ffn_ratio in (1.0, 4.0):
-        given = settings(context, width=64, seeds=128, ffn_ratio=ffn_ratio)
+        given = settings(context, width=32, seeds=768, ffn_ratio=ffn_ratio)
         sums = residual_sums(Trial(Selection(optimizer="sgd"), PLAIN, {"N": 3}, given))
         out = [o.square().mean(-1).flatten(1).mean(1) for site, _, o in sums if site.kind == "ffn"]
         real.append(mean(torch.stack(out).mean(0).double().numpy()))
