@@ -146,7 +146,8 @@ CLAIM = Claim(
     counterexample="Width 64 instead of 32 at the same α, β, η: ‖ΔF‖ is 2.8 times as large.",
     corrected=(
         "The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a "
-        "constant that grows as d^{3/2} under SGD, to be absorbed by η."
+        "constant that grows as d·√(d/(d + V)) under SGD (independent tokens), and as m/(d + m) in "
+        "the feed-forward sublayers, to be absorbed by η."
     ),
     check=check,
     seconds=6.0,
