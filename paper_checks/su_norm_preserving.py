@@ -31,7 +31,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     rows: list[dict[str, Any]] = []
     laws, argmins, most, least = {}, {}, 0.0, 1.0
-    wide = {"text, width 128": {"width": 128}} if context.full else {}
+    wide = {"text, width 128": {"width": 128, "seeds": 4}} if context.full else {}
     conditions = {"text": {}, "independent tokens": {"data": "gaussian:0"}, **wide}
     for depth in context.pick((8, 32), (8, 32, 128)):
         for label, other in conditions.items():

@@ -81,7 +81,8 @@ CLAIM = Claim(
     name="su-table",
     source=f"{SU}, §Multiple optimizers, table",
     statement="SGD (2N)^{1/4}, (2N)^{−1/4}; Adam (2N)^{1/2}, (2N)^{−1/2}; LAMB 1, (2N)^{−1/2}.",
-    conditions="post-LN encoder, branch matrices stepped, 12 to 144 layers, text",
+    conditions="post-LN encoder, branch matrices stepped, 12 to 144 layers (SGD under its own "
+    "rule: 32 to 512), text",
     recorded=(
         Ruling(CONSTANTS, Verdict.PROVED),
         Ruling(OWN, Verdict.SUPPORTED),
