@@ -16,6 +16,8 @@ MENDED = "−ΔL/η of SGD is the sum of the squared gradients, whatever they ar
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Real SGD steps, gradient sizes and exponents on a stack that satisfies the premise."""
+    from dataclasses import replace
+
     import numpy as np
     import torch
 
@@ -26,6 +28,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         backward,
         depths,
         exponent,
+        lots,
+        many_per_depth,
         model_updates,
         no_more_than,
         on_the_exponent,
@@ -42,12 +46,27 @@ def check(context: Context) -> tuple[Finding, ...]:
         chosen = p.of("value", "output", "fc1", "fc2")
         return (sum(g.norm().double() ** 2 for g in chosen) / len(chosen)).sqrt()
 
+    # the seeds in lots, for memory; a wide stack's sums fluctuate less
     conditions = varied(context, seeds=96)
-    premise = [exponent(n, at, per_depth(unit, at, s, size)) for n, s in conditions.items()]
-    sgd = [exponent(n, at, per_depth(unit, at, s, squared_gradient)) for n, s in conditions.items()]
-    adam = [
-        exponent(n, at, per_depth(unit, at, s, absolute_gradient)) for n, s in conditions.items()
-    ]
+    if context.full:
+        conditions |= {
+            "width 128": replace(conditions["width 128"], seeds=24),
+            "64 tokens": replace(conditions["64 tokens"], seeds=48),
+        }
+    # a text of 64 tokens bends until about 24 layers
+    begins = {n: (24, 72, 216) if n == "64 tokens" else at for n in conditions}
+    quantities = {"premise": size, "sgd": squared_gradient, "adam": absolute_gradient}
+    measured = {}
+    for n, s in conditions.items():
+        parts = [
+            many_per_depth(unit, begins[n], lot, quantities)
+            for lot in lots(s, s.seeds // context.pick(24, 8))
+        ]
+        measured[n] = {q: np.concatenate([part[q] for part in parts]) for q in quantities}
+    premise, sgd, adam = (
+        [exponent(n, begins[n], values[name]) for n, values in measured.items()]
+        for name in quantities
+    )
     moved = [
         exponent(
             "text",
@@ -55,13 +74,9 @@ def check(context: Context) -> tuple[Finding, ...]:
             model_updates(Net(unit.alpha, unit.beta, "adam"), at, settings(context, seeds=24)),
         )
     ]
-    pre = [
-        exponent(
-            "pre-LN",
-            at,
-            per_depth(Net(placement="pre-ln"), at, settings(context, width=64), squared_gradient),
-        )
-    ]
+    many = lots(settings(context, width=32, tokens=16, seeds=64), context.pick(2, 8))
+    plain = [per_depth(Net(placement="pre-ln"), at, lot, squared_gradient) for lot in many]
+    pre = [exponent("pre-LN", at, np.concatenate(plain))]
     ratios = []
     s = settings(context, dtype="float64", seeds=4)
     for net in (unit, Net(), Net(placement="pre-ln")):
@@ -79,7 +94,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         on_the_exponent(SGD, sgd, 1.0, [("constant", 0.0), ("square root", 0.5)]),
         on_the_exponent(ADAM, adam, 1.0, [("constant", 0.0), ("square root", 0.5)]),
         on_the_exponent(OUTPUT, moved, 1.0, [("constant", 0.0), ("square root", 0.5)]),
-        no_more_than(PRE, pre, 0.5),
+        no_more_than(PRE, pre, 0.5),  # half way to the proportionality of the premise
         seen(
             MENDED,
             off < 0.01,
@@ -95,7 +110,7 @@ CLAIM = Claim(
     statement="With every matrix gradient of norm O(1), ΔL = O(ηNK): one step changes the "
     "loss in proportion to depth.",
     conditions="post-LN with α = λ = (2N)^{−1/2} (gradients O(1), branches small) and plain "
-    "pre-LN, 12 to 144 layers",
+    "pre-LN, 12 to 216 layers",
     recorded=(
         Ruling(PREMISE, Verdict.SUPPORTED),
         Ruling(SGD, Verdict.SUPPORTED),
@@ -109,8 +124,8 @@ CLAIM = Claim(
         "gradients of order one (α = λ = (2N)^{−1/2}) the increments of SGD and Adam and Adam's "
         "‖ΔF‖ all grow as N^{1.0}. The premise is a choice of α and λ, not a property of Xavier "
         "and normalisation as such: plain pre-LN has gradients that fall towards the top, and "
-        "its increment grows as N^{0.3}."
+        "its increment grows ever more slowly, by a factor 1.6 from 16 to 144 layers."
     ),
     check=check,
-    seconds=4,
+    seconds=5,
 )
