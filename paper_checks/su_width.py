@@ -41,7 +41,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         squared_gradient,
     )
 
-    widths = context.pick((32, 64, 128), (32, 64, 128, 256))
+    widths = (32, 64, 128, 256)
     depth = 8
     increments = {"sgd": squared_gradient, "adam": absolute_gradient, "lamb": _lamb}
     nets = {
@@ -55,8 +55,11 @@ def check(context: Context) -> tuple[Finding, ...]:
         conditions += [("gaussian:0.9", 16), ("gaussian:0", 64)]
     for data, tokens in conditions:
         long = tokens > 16
-        at = widths[:3] if long else widths
-        seeds = 16 if long else context.pick(32, 40)
+        if context.full:
+            at = widths[:3] if long else widths
+        else:  # the laws are of wide stacks, and vary less between their seeds
+            at = widths[:3] if data == "text" else widths[1:]
+        seeds = 16 if long else context.pick(16, 40)
         s = settings(context, tokens=tokens, batch=2, seeds=seeds, data=data)
         for name, net in nets.items():
             label = f"{name}, {data}, {tokens} tokens"
@@ -157,5 +160,5 @@ CLAIM = Claim(
         "is the larger, as d beyond; Adam's as d^{3/2} and LAMB's as d, times √(d/(d+V))."
     ),
     check=check,
-    seconds=6,
+    seconds=10,
 )
