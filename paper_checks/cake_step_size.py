@@ -108,5 +108,5 @@ CLAIM = Claim(
         "differ in the relative update alone, which is O(1/α)."
     ),
     check=check,
-    seconds=4.0,
+    seconds=2.0,
 )
