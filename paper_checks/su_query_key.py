@@ -144,5 +144,5 @@ CLAIM = Claim(
         "order for LAMB, since λ²/α·1 = λ/α·λ."
     ),
     check=check,
-    seconds=10,
+    seconds=25,
 )
