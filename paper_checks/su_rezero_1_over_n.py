@@ -103,7 +103,7 @@ CLAIM = Claim(
         Ruling(ROOT, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
-        "Not at this scale. After 300 Adagrad steps on text the scalars' mean size falls as "
+        "Not at this scale, short of convergence: after 300 Adagrad steps the mean size falls as "
         "N^{−0.50 ± 0.03} at rate 0.02 and as N^{−0.38 ± 0.03} at rate 0.01 between 4 and 32 "
         "layers (N^{−0.47} after 100 steps): never faster than N^{−1/2}, which keeps S·a² and not "
         "S·a constant, the balance of independent directions. The exponent is a property of rate "
