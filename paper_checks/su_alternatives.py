@@ -4,8 +4,9 @@ from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
 
-DERIVED, RESIDUAL, INIT, BETWEEN, OUTPUT = (
+DERIVED, GRADIENT, RESIDUAL, INIT, BETWEEN, OUTPUT = (
     "derived powers of N: 0, −1/2, −1/4",
+    "all three shrink the gradients, and with them SGD's update, to (2N)^{−1/2}",
     "α = 1: the relative update does not shrink with depth",
     "λ = 1: it shrinks as (2N)^{−1/2}",
     "symmetric: in between, as (2N)^{−1/4}",
@@ -17,19 +18,24 @@ DATA = ("width 128", "independent tokens", "correlated tokens")
 
 def check(context: Context) -> tuple[Finding, ...]:
     """‖Δθ‖/‖θ‖ = η‖g‖/‖θ‖ of the scaled matrices, for the three closures."""
+    from dataclasses import replace
+
+    import numpy as np
     import sympy as sp
     import torch
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.consequences import compare_closures
     from paper_checks._stack import (
+        Exponent,
         Net,
         Pass,
         depths,
         exponent,
+        lots,
+        many_per_depth,
         model_updates,
         on_the_exponent,
-        per_depth,
         settings,
         varied,
     )
@@ -49,18 +55,29 @@ def check(context: Context) -> tuple[Finding, ...]:
         "symmetric": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"),
     }
 
+    def gradient(p: Pass) -> torch.Tensor:
+        chosen = p.of("value", "output", "fc1", "fc2")
+        return (sum(g.norm().double() ** 2 for g in chosen) / len(chosen)).sqrt()
+
     def relative(p: Pass) -> torch.Tensor:
         chosen = p.of("value", "output", "fc1", "fc2")
-        size = sum(g.theta.flatten(1).norm(dim=1).double() ** 2 for g in chosen)
-        return (sum(g.norm().double() ** 2 for g in chosen) / size).sqrt()
+        size = sum(g.theta.flatten(1).norm(dim=1).double() ** 2 for g in chosen) / len(chosen)
+        return gradient(p) / size.sqrt()
 
-    found = {
-        name: [
-            exponent(label, at, per_depth(net, at, s, relative))
-            for label, s in varied(context, DATA, seeds=48).items()
-        ]
-        for name, net in nets.items()
-    }
+    found: dict[str, list[Exponent]] = {name: [] for name in nets}
+    gradients = []
+    for name, net in nets.items():
+        for label, s in varied(context, DATA, seeds=48).items():
+            both = {"gradient": gradient, "relative": relative}
+            if label == "width 128":
+                s = replace(s, seeds=16)
+            parts = [
+                many_per_depth(net, at, lot, both)
+                for lot in lots(s, s.seeds // context.pick(24, 8))
+            ]
+            values = {q: np.concatenate([part[q] for part in parts]) for q in both}
+            found[name].append(exponent(label, at, values["relative"]))
+            gradients.append(exponent(f"{name}, {label}", at, values["gradient"]))
     # the seeds' tokens and heads are those of every choice: paired
     far = (36, 108, 324)
     s = settings(context, width=32, tokens=16, seeds=32, data="gaussian:0")
@@ -76,6 +93,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             "derived for every closure from the balance",
             **derived,
         ),
+        on_the_exponent(GRADIENT, gradients, -0.5, [("constant", 0.0), ("Adam's", -1.0)]),
         on_the_exponent(RESIDUAL, found["unit-residual"], 0.0, [("symmetric", -0.25)]),
         on_the_exponent(INIT, found["unit-init"], -0.5, [("symmetric", -0.25)]),
         on_the_exponent(
@@ -98,6 +116,7 @@ CLAIM = Claim(
     conditions="post-LN encoder, first SGD step, 12 to 144 layers",
     recorded=(
         Ruling(DERIVED, Verdict.PROVED),
+        Ruling(GRADIENT, Verdict.SUPPORTED),
         Ruling(RESIDUAL, Verdict.SUPPORTED),
         Ruling(INIT, Verdict.SUPPORTED),
         Ruling(BETWEEN, Verdict.SUPPORTED),
