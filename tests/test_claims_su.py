@@ -115,7 +115,7 @@ def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch: pytest.Monkey
     draw = trial.gaussian_tokens
     monkeypatch.setattr(trial, "gaussian_tokens", lambda shape, rho, g: draw(shape, 0.5, g))
     found = verdicts("su-averaging")
-    law = next(about for about in found if "√(1/d + e/n)" in about)
+    law = next(about for about in found if "(1−ρ)²/d" in about)
     assert found[law] is REFUTED
 
 
