@@ -201,5 +201,5 @@ CLAIM = Claim(
         "the depth of crossing is N = 10⁶/(d+m) under λ = (2N)^{−1/2}."
     ),
     check=check,
-    seconds=1,
+    seconds=3,
 )

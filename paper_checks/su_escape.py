@@ -175,5 +175,5 @@ CLAIM = Claim(
         "(2N)^{−1/2}; single matrices leave it where η is too large for any depth."
     ),
     check=check,
-    seconds=15,
+    seconds=10,
 )

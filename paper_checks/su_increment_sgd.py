@@ -123,7 +123,7 @@ CLAIM = Claim(
         "LAMB's does not hold as printed: the norm is taken per matrix and divided by √n_i, "
         "where n_i counts the entries that have a gradient at all (dead ReLU units do not): read "
         "matrix by matrix, the printed formula is √n_i times too large, 45 to 100 times at widths "
-        "32 and 64, and read for all matrices together several hundred times."
+        "32 and 64, and read for all matrices together 300 to 3,400 times."
     ),
     counterexample=(
         "One matrix θ = (1, 0) with gradient (1, 1): LAMB's step is −η(1, 1)/√2, so ΔL = −1.41 η, "

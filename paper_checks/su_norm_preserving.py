@@ -124,5 +124,5 @@ CLAIM = Claim(
         "λ for square matrices, and the argmin's λ(W) is √2 times too large."
     ),
     check=check,
-    seconds=0.5,
+    seconds=1.5,
 )
