@@ -27,7 +27,16 @@ def seen(about: str, holds: bool, because: str, **evidence: Any) -> Finding:
 def within(
     about: str, interval: Any, low: float, high: float, what: str, **evidence: Any
 ) -> Finding:
-    """SUPPORTED where the whole interval lies in [low, high], REFUTED where it lies outside."""
+    """SUPPORTED where the whole interval lies in [low, high], REFUTED where it lies outside.
+
+    Of intervals by condition, a mapping, the worst verdict counts.
+    """
+    if isinstance(interval, Mapping):
+        evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
+        return worst(
+            within(about, one, low, high, f"{what}, {label}", **evidence)
+            for label, one in interval.items()
+        )
     if interval.within(low, high):
         verdict = Verdict.SUPPORTED
     elif interval.outside(low, high):
@@ -102,22 +111,3 @@ def text(interval: Any) -> str:
 def numbers(interval: Any) -> list[float]:
     """Estimate, low and high for JSON."""
     return [interval.estimate, interval.low, interval.high]
-
-
-def interval_within(
-    about: str,
-    low: float,
-    high: float,
-    floor: float,
-    ceiling: float,
-    because: str,
-    evidence: Mapping[str, Any] | None = None,
-) -> Finding:
-    """SUPPORTED where [low, high] lies in [floor, ceiling], REFUTED outside, else UNDECIDED."""
-    if floor <= low and high <= ceiling:
-        verdict = Verdict.SUPPORTED
-    elif high < floor or low > ceiling:
-        verdict = Verdict.REFUTED
-    else:
-        verdict = Verdict.UNDECIDED
-    return Finding(about, verdict, because, dict(evidence or {}))

@@ -4,9 +4,9 @@ from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 
 EQUAL, CLEARLY, CORRECTED = (
-    "2 layers: pre-training ends equal, within 0.05 nats",
-    "2 layers: after fine-tuning Post-LN is ahead by 0.05 nats or more",
-    "2 layers: after fine-tuning neither is ahead by 0.05 nats",
+    "pre-training ends equal, the perplexities within 5 %",
+    "after fine-tuning Post-LN's perplexity is lower by 5 % or more",
+    "after fine-tuning the perplexities are within 5 %",
 )
 
 
@@ -18,32 +18,32 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
 
     from paper_checks._cake_measure import mean
-    from paper_checks._cake_train import model_constants, train
-    from paper_checks._verdicts import within
+    from paper_checks._cake_train import ends, model_constants, train
+    from paper_checks._verdicts import MARGIN, at_most, within
 
     source = torch.frombuffer(bytearray(inspect.getsource(argparse).encode()), dtype=torch.uint8)
     code = source.to(torch.int64)
-    before, after = [], []
+    seeds = context.pick(8, 12)
     steps, more = context.pick((200, 100), (400, 200))
-    for seed in range(context.pick(3, 4)):
+    before, after = {}, {}
+    for layers, rate in context.pick(((2, 3e-3),), ((2, 3e-3), (2, 1e-3), (4, 1e-3))):
         end = {}
         for placement in ("pre-ln", "post-ln"):
-            constants = model_constants(2, 1.0, 1.0, 32, placement)
-            first, model = train(constants, steps, 3e-3, seed=context.seed + seed)
-            second, _ = train(
-                constants, more, 1e-3, seed=100 + context.seed + seed, text=code, start=model
-            )
-            end[placement] = (
-                sum(first[-steps // 4 :]) / (steps // 4),
-                sum(second[-more // 2 :]) / (more // 2),
-            )
-        before.append(end["post-ln"][0] - end["pre-ln"][0])
-        after.append(end["post-ln"][1] - end["pre-ln"][1])
-    gap, tuned = mean(before), mean(after)
+            constants = model_constants(layers, 1.0, 1.0, 32, placement)
+            chosen = {"seed": context.seed, "seeds": seeds}
+            first, model = train(constants, steps, rate, **chosen)
+            second, _ = train(constants, more, rate / 3, text=code, start=model, **chosen)
+            end[placement] = ends(first, steps // 4), ends(second, more // 2)
+        label = f"{layers} layers, rate {rate:g}"
+        before[label] = mean(end["post-ln"][0] - end["pre-ln"][0])
+        after[label] = mean(end["post-ln"][1] - end["pre-ln"][1])
+
+    # a difference of MARGIN nats is a factor of 1.05 in perplexity
+    what = "Post-LN minus Pre-LN, nats, after "
     return (
-        within(EQUAL, gap, -0.05, 0.05, "pre-training: Post-LN minus Pre-LN, nats", runs=before),
-        within(CLEARLY, tuned, -10.0, -0.05, "fine-tuning: Post-LN minus Pre-LN, nats", runs=after),
-        within(CORRECTED, tuned, -0.05, 0.05, "the same"),
+        within(EQUAL, before, -MARGIN, MARGIN, f"{what}{steps} steps of pre-training"),
+        at_most(CLEARLY, after, -MARGIN, f"{what}{more} steps of fine-tuning", tolerance=0.0),
+        within(CORRECTED, after, -MARGIN, MARGIN, f"{what}{more} steps of fine-tuning"),
     )
 
 
@@ -55,8 +55,8 @@ CLAIM = Claim(
         "better after fine-tuning."
     ),
     conditions=(
-        "byte-level causal stacks of 2 layers, width 32: 200 to 400 steps on Python's "
-        "documentation, 100 to 200 on Python's source, Adam, paired seeds"
+        "byte-level causal stacks of 2 and 4 layers, width 32: 200 to 400 steps on Python's "
+        "documentation, 100 to 200 on Python's source, Adam at 3·10⁻³ and 10⁻³, paired seeds"
     ),
     recorded=(
         Ruling(EQUAL, Verdict.SUPPORTED),
@@ -64,20 +64,21 @@ CLAIM = Claim(
         Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
-        "Nothing of the kind is seen at the only scale that can be run here: two-layer "
-        "stacks that end equal on Python's documentation are equal again after fine-tuning "
-        "on Python's source (Post-LN minus Pre-LN −0.004 nats, interval −0.029 to 0.022, "
-        "after 400 and 200 steps). After half as many steps Post-LN is ahead by 0.016 nats, "
-        "which is gone later. That excludes an advantage that comes with the equation alone; "
-        "it says nothing about large models and other tasks."
+        "Nothing of the kind is seen at the scale that can be run here. Stacks of 2 and 4 layers "
+        "that end equal on Python's documentation (Post-LN minus Pre-LN +0.001 to +0.028 nats) "
+        "are equal again after fine-tuning on Python's source (−0.006 [−0.018, 0.005] and "
+        "−0.003 at 2 layers, +0.007 at 4). What fine-tuning does mend is the little by which "
+        "Post-LN was behind. That excludes an advantage that comes with the equation alone; it "
+        "says nothing about large models and other tasks."
     ),
     counterexample=(
-        "Two layers of width 32, three paired seeds: Post-LN ahead by 0.021, 0.010 and 0.018 "
-        "nats only."
+        "2 layers of width 32, 200 and 100 steps, eight paired seeds: after fine-tuning Post-LN is "
+        "ahead by 0.005 nats [0.000, 0.010], a tenth of what 5 % of perplexity would be."
     ),
     corrected=(
         "At this scale placement makes no difference to fine-tuning where both placements train."
     ),
     check=check,
-    seconds=15.0,
+    seconds=15,
+    full_seconds=140,
 )
