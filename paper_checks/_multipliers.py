@@ -15,7 +15,12 @@ from paper_checks._stack import Net
 
 
 def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) -> np.ndarray:
-    """One step in which a role's learning rate is η times its multiplier: (seeds, depths)."""
+    """One step in which a role's learning rate is η times its multiplier: (seeds, depths).
+
+    Raises ``ValueError`` for single precision, in which so small a step of a gain of 1 is lost.
+    """
+    if s.dtype != "float64":
+        raise ValueError(f"a multiplied step of a gain is lost in {s.dtype}; valid is: float64")
     derivation = derive(net.selection)
     columns = []
     for depth in at:

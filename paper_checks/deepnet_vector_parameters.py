@@ -24,7 +24,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
     from paper_checks._cake_measure import DEEPNORM, power, settings, updates
-    from paper_checks._verdicts import MARGIN, exponent, numbers, within, worst
+    from paper_checks._verdicts import MARGIN, exponent, within, worst
 
     sgd, adam = Selection(optimizer="sgd", method="lemma"), Selection(optimizer="adam")
     derivation = derive(sgd)
@@ -38,12 +38,13 @@ def check(context: Context) -> tuple[Finding, ...]:
         "norms": (("norm-gain", "norm-bias"), max(predicted["norm-gain"], predicted["norm-bias"])),
         "output biases": (("output-bias",), predicted["output-bias"]),
     }
-    matrices, everything, by_adam, mended, shallow = {}, {}, {}, {}, {}
+    matrices, everything, by_adam, mended = {}, {}, {}, {}
     kinds: dict[str, dict] = {kind: {} for kind in of_kind}
     for data in context.pick(("text",), ("text", "gaussian:0")):
         base = settings(context, data=data, seeds=24)
         given = settings(context, data=data, step="all", seeds=16)
-        many = settings(context, data=data, step="all", seeds=32)
+        # float64: a step of η/N is lost in the rounding of a gain of 1 in single precision
+        many = settings(context, data=data, step="all", seeds=32, dtype="float64")
         matrices[data] = power(depths, updates(sgd, DEEPNORM, depths, base))
         everything[data] = power(depths, updates(sgd, DEEPNORM, depths, given))
         for kind, (roles, _) in of_kind.items():
@@ -52,24 +53,23 @@ def check(context: Context) -> tuple[Finding, ...]:
             )
             kinds[kind][data] = power(depths, table)
         by_adam[data] = power(depths, updates(adam, own, depths, given))
-        shallow[data] = mended[data] = power(depths, _mended(context, derivation, depths, many))
-        if context.full:  # nearer to the limit in which the multipliers are derived
-            deep, wide = (64, 128, 256), replace(given, width=64)
-            mended[data] = power(deep, _mended(context, derivation, deep, wide))
+        for width, seeds in context.pick(((32, 32),), ((32, 32), (64, 8))):
+            wide = replace(many, width=width, seeds=seeds)
+            table = _mended(context, derivation, depths, wide)
+            mended[f"{data}, width {width}"] = power(depths, table)
     what = "exponent of ‖ΔF‖/η"
     one_rate = min(i.estimate for i in everything.values())
     return (
         exponent(MATRICES, matrices, 0.0, (("all parameters", 1.0),), what=what),
         exponent(ALL, everything, 0.0, what=what, depths=list(depths)),
         exponent(GROWTH, kinds["norms"], 1.0, (("balanced", 0.0), ("half", 0.5)), what=what),
-        worst(within(ADAM, i, MARGIN, math.inf, f"{what}, {data}") for data, i in by_adam.items()),
+        within(ADAM, by_adam, MARGIN, math.inf, what),
         exponent(
             MENDED,
             mended,
             0.0,
             (("one rate", one_rate),),
             what=f"{what} with the derived multipliers",
-            **{"width 32, from 8 layers": {k: numbers(i) for k, i in shallow.items()}},
         ),
         worst(
             exponent(KINDS, kinds[kind], value, what=f"{what} of the {kind}")
@@ -103,8 +103,8 @@ CLAIM = Claim(
         "With the constants ‖ΔF‖ = Θ(η) for the update of the whole model, whose LayerNorm "
         "gains and biases are trained too."
     ),
-    conditions="built DeepNorm encoders of 8 to 128 layers, width 32, text and independent tokens; "
-    "with multipliers in full 64 to 256 layers, width 64; embeddings and head not stepped",
+    conditions="built DeepNorm encoders of 8 to 128 layers, width 32, with multipliers also 64, "
+    "text and independent tokens; embeddings and head not stepped",
     recorded=(
         Ruling(MATRICES, Verdict.SUPPORTED),
         Ruling(ALL, Verdict.REFUTED),
@@ -118,9 +118,10 @@ CLAIM = Claim(
         "norms receive the output's gradient undiminished, so under SGD they alone move the "
         "output in proportion to N (exponent 1.00); all parameters together grow with "
         "exponent 0.87 to 0.91 from 8 to 128 layers, on the way to 1. Adam's rule has the same "
-        "gap (0.75). The derived multipliers, the norms' rate divided by N and the output biases' "
-        "by N^{1/2}, restore exponent 0 in deep stacks (−0.03 from 64 to 256 layers at width 64; "
-        "−0.04 to −0.06 from 8 to 128 at width 32)."
+        "gap (0.76 on text, 0.82 for independent tokens). The derived multipliers, the norms' "
+        "rate divided by N and the output biases' by N^{1/2}, restore exponent 0 (−0.010 to −0.015 "
+        "from 8 to 128 layers) where the step is taken in double precision: in single precision a "
+        "step of η/N is lost in the rounding of a gain of 1, and nothing is tested."
     ),
     counterexample=(
         "The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size "
@@ -132,4 +133,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=8.0,
+    full_seconds=70,
 )
