@@ -128,4 +128,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=15,
+    full_seconds=77,
 )
