@@ -143,8 +143,8 @@ CLAIM = Claim(
     finding=(
         "At 24 layers without warm-up plain Post-LN does not get below the entropy of the byte "
         "frequencies in 400 steps, while DeepNorm on the same windows reaches 2.55 nats (0.71 "
-        "less). A stack of 1,000 layers takes a step that moves its output as far as one of 10 does "
-        "(exponent −0.007). At 100 layers DeepNorm trains at 10⁻³ (0.44 nats below the byte "
+        "less). A stack of 1,000 layers takes a step that moves its output as far as one of 10 "
+        "does (exponent −0.007). At 100 layers DeepNorm trains at 10⁻³ (0.44 nats below the byte "
         "frequencies after 250 steps, plain Post-LN 0.04 above), but at 3·10⁻³, the rate of the "
         "24-layer run, it is as stuck as plain Post-LN, which is what an update that grows as "
         "N^{1/2} under Adam leads one to expect."

@@ -18,7 +18,7 @@ ORDER, PROBE, BOUND, EXACT, LAW = (
     "order of |∂L/∂λ| for a small branch weight",
     "as a bound, at any branch weight",
     "as an order (Θ) it fails where the branch is not small",
-    "with √(α² + λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
+    "with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
 )
 SMOOTH, DEGREE = (
     "order of ‖∂L/∂W‖ for GELU and λ from 1/4 to 1: the same exponents",
@@ -37,6 +37,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from torch.nn.functional import gelu, relu
 
     from paper_checks._branch_gradients import check_branch
+    from paper_checks._stack import settings
 
     generator = torch.Generator().manual_seed(context.seed)
     x, u1, u2 = (
@@ -57,11 +58,17 @@ def check(context: Context) -> tuple[Finding, ...]:
     u = (0.4 * x @ u1).requires_grad_()
     (bend,) = torch.autograd.grad(gelu(u).sum(), u)
     mended = float((slope - 0.7 * (bend * (x @ u1)) @ u2 / 3.0).norm() / slope.norm())
+    conditions = {"text": settings(context)}
+    if context.full:
+        conditions |= {
+            "independent tokens": settings(context, data="gaussian:0"),
+            "width 128": settings(context, width=128, seeds=8),
+        }
     of_branch = [
         replace(f, evidence={**f.evidence, "furthest from it by width": _by_width(context)})
         if f.about == LAW
         else f
-        for f in check_branch(context, "ffn", "fc1", "fc2")
+        for f in check_branch(context, "ffn", "fc1", "fc2", conditions)
     ]
     smooth = _gelu_exponents(context)
     return (
