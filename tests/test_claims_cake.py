@@ -207,6 +207,39 @@ def test_one_learning_rate_for_all_parameters_is_not_balanced(
     assert found(claim)[about(claim, "divided by N")] is REFUTED
 
 
+@pytest.mark.slow
+def test_a_deepnorm_that_is_plain_post_ln_does_not_train(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import paper_checks._cake_train as training
+
+    monkeypatch.setattr(
+        training,
+        "deepnorm",
+        lambda layers, width=32: training.model_constants(layers, 1.0, 1.0, width),
+    )
+    claim = known["deepnet-trains"]
+    verdicts = found(claim)
+    assert verdicts[about(claim, "lower in perplexity")] is REFUTED
+    assert verdicts[about(claim, "as far as at 10 layers")] is not SUPPORTED
+
+
+@pytest.mark.slow
+def test_a_stuck_pre_ln_is_not_called_easier(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import paper_checks._cake_train as training
+
+    own = training.model_constants
+    monkeypatch.setattr(
+        training,
+        "model_constants",
+        lambda layers, alpha, beta, width=32, placement="post-ln": own(layers, alpha, beta, width),
+    )
+    claim = known["norms-tradeoff"]
+    assert found(claim)[about(claim, "Pre-LN's perplexity")] is REFUTED
+
+
 def test_exchanged_index_ranges_disagree_with_the_derivative(known: dict[str, Claim]) -> None:
     agrees = known["cake-index-ranges"].check.__globals__["_agrees"]
     assert agrees(2, 3, swapped=False) and not agrees(2, 3, swapped=True)

@@ -153,6 +153,30 @@ def test_post_ln_does_not_forget_lambda(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
+def test_a_choice_off_the_balanced_curve_does_learn_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from paper_checks import _stack
+
+    net = _stack.Net
+
+    def unbalanced(alpha: str, beta: str) -> _stack.Net:
+        return net("2*N" if beta == "1" else alpha, beta)  # λ/α = 1/(2N), Adam's balance
+
+    monkeypatch.setattr(_stack, "Net", unbalanced)
+    found = verdicts("su-implicit-warmup")
+    assert next(v for about, v in found.items() if "falls with depth" in about) is SUPPORTED
+
+
+def test_a_multiplied_step_that_rounding_would_lose_is_refused() -> None:
+    from paper_checks._multipliers import scaled_updates
+    from paper_checks._stack import Net, settings
+
+    with pytest.raises(ValueError, match="float64"):
+        scaled_updates(Net(), (4,), settings(CONTEXT, step="all"))
+
+
+@pytest.mark.slow
 def test_swapped_rules_fail_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     from paper_checks import _rules
 
