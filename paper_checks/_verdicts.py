@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deepnet_theory.spec.claim import Finding
@@ -29,13 +30,13 @@ def within(
 ) -> Finding:
     """SUPPORTED where the whole interval lies in [low, high], REFUTED where it lies outside.
 
-    Of intervals by condition, a mapping, the worst verdict counts.
+    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told.
     """
     if isinstance(interval, Mapping):
         evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
         return worst(
             within(about, one, low, high, f"{what}, {label}", **evidence)
-            for label, one in interval.items()
+            for label, one in _tightest_first(interval, lambda i: min(i.low - low, high - i.high))
         )
     if interval.within(low, high):
         verdict = Verdict.SUPPORTED
@@ -66,7 +67,9 @@ def exponent(
         evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
         return worst(
             exponent(about, one, predicted, rivals, tolerance, f"{what}, {label}", **evidence)
-            for label, one in interval.items()
+            for label, one in _tightest_first(
+                interval, lambda i: -max(abs(i.low - predicted), abs(i.high - predicted))
+            )
         )
     verdict, because = judge(interval, predicted, rivals, tolerance)
     return Finding(
@@ -77,12 +80,15 @@ def exponent(
 def at_most(
     about: str, interval: Any, bound: float, what: str, tolerance: float = MARGIN, **evidence: Any
 ) -> Finding:
-    """An upper bound, O and not Θ: SUPPORTED where the whole interval lies below it."""
+    """An upper bound, O and not Θ: SUPPORTED where the whole interval lies below it.
+
+    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told.
+    """
     if isinstance(interval, Mapping):
         evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
         return worst(
             at_most(about, one, bound, f"{what}, {label}", tolerance, **evidence)
-            for label, one in interval.items()
+            for label, one in _tightest_first(interval, lambda i: -i.high)
         )
     if interval.high <= bound + tolerance:
         verdict = Verdict.SUPPORTED
@@ -96,6 +102,13 @@ def at_most(
 def worst(found: Iterable[Finding]) -> Finding:
     """The finding with the worst verdict: what holds under all conditions holds there."""
     return min(found, key=lambda f: WORST_FIRST.index(f.verdict))
+
+
+def _tightest_first(
+    intervals: Mapping[str, Any], slack: Callable[[Any], float]
+) -> list[tuple[str, Any]]:
+    """The conditions by what is left between interval and bound; NaN, which decides not, first."""
+    return sorted(intervals.items(), key=lambda k: -math.inf if math.isnan(s := slack(k[1])) else s)
 
 
 def agrees(interval: Any, value: float = 1.0) -> bool:
