@@ -151,4 +151,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=6.0,
+    full_seconds=57,
 )

@@ -131,4 +131,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=3.0,
+    full_seconds=20,
 )

@@ -264,4 +264,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=3.0,
+    full_seconds=17,
 )

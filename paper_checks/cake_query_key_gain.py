@@ -178,4 +178,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=18.0,
+    full_seconds=59,
 )

@@ -169,4 +169,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=7.0,
+    full_seconds=39,
 )

@@ -209,4 +209,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=11.0,
+    full_seconds=51,
 )

@@ -155,5 +155,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=33,
-    full_seconds=280,
+    full_seconds=327,
 )

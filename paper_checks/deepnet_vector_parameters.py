@@ -133,5 +133,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=8.0,
-    full_seconds=70,
+    full_seconds=41,
 )

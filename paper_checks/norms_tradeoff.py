@@ -95,5 +95,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=33,
-    full_seconds=150,
+    full_seconds=190,
 )

@@ -80,5 +80,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=15,
-    full_seconds=140,
+    full_seconds=165,
 )

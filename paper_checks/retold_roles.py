@@ -120,7 +120,7 @@ CLAIM = Claim(
     ),
     finding=(
         "α scales the gradients and leaves the weights alone; λ scales the weights, and the "
-        "gradients just as much: ‖∂L/∂W‖ ~ λ/α with both exponents within 0.001. So the knobs "
+        "gradients just as much: ‖∂L/∂W‖ ~ λ/α with both exponents within 0.002. So the knobs "
         "do not divide the labour. What α alone controls is the relative update of SGD, which "
         "goes as 1/α; an optimizer of degrees (p, q) sees α^{−(1+p)} λ^{1+p+q}."
     ),
@@ -132,4 +132,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=1,
+    full_seconds=36,
 )

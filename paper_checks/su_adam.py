@@ -130,4 +130,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=8,
+    full_seconds=40,
 )

@@ -131,4 +131,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=11,
+    full_seconds=82,
 )

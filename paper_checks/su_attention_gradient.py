@@ -54,4 +54,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=0.5,
+    full_seconds=15,
 )

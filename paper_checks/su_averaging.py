@@ -148,4 +148,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=2,
+    full_seconds=22,
 )

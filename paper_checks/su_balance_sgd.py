@@ -114,4 +114,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=11,
+    full_seconds=62,
 )

@@ -118,4 +118,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=11,
+    full_seconds=16,
 )

@@ -176,4 +176,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=10,
+    full_seconds=47,
 )

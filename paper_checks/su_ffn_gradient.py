@@ -166,4 +166,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=1,
+    full_seconds=16,
 )

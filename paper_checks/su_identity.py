@@ -189,4 +189,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=5,
+    full_seconds=59,
 )

@@ -114,5 +114,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=14,
-    full_seconds=95,
+    full_seconds=82,
 )

@@ -128,4 +128,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=5,
+    full_seconds=93,
 )

@@ -147,4 +147,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=4,
+    full_seconds=33,
 )

@@ -84,4 +84,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=4,
+    full_seconds=34,
 )

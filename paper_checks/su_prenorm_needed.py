@@ -149,5 +149,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=25,
-    full_seconds=106,
+    full_seconds=143,
 )

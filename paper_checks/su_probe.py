@@ -146,4 +146,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=6,
+    full_seconds=16,
 )

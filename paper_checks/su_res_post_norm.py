@@ -147,4 +147,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=2,
+    full_seconds=19,
 )

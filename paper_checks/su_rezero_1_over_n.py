@@ -119,5 +119,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=20,
-    full_seconds=125,
+    full_seconds=163,
 )

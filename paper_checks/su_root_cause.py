@@ -136,5 +136,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=32,
-    full_seconds=40,
+    full_seconds=39,
 )

@@ -141,5 +141,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=20,
-    full_seconds=77,
+    full_seconds=76,
 )

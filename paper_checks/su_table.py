@@ -97,4 +97,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=6,
+    full_seconds=46,
 )

@@ -128,5 +128,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=15,
-    full_seconds=77,
+    full_seconds=81,
 )

@@ -108,5 +108,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=18,
-    full_seconds=52,
+    full_seconds=49,
 )

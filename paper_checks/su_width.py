@@ -161,5 +161,5 @@ CLAIM = Claim(
     ),
     check=check,
     seconds=10,
-    full_seconds=90,
+    full_seconds=91,
 )
