@@ -33,7 +33,7 @@ from deepnet_theory.spec.claim import (
     plain,
 )
 from deepnet_theory.spec.discovery import choose, discover, load_value
-from deepnet_theory.spec.errors import INTERRUPTED
+from deepnet_theory.spec.errors import INTERRUPTED, InputError
 from deepnet_theory.spec.verdict import Verdict
 
 PACKAGE = "paper_checks"  # how claim files import the measuring code that they share
@@ -78,9 +78,10 @@ def claim(name: str) -> Claim:
 # ---- one check -----------------------------------------------------------------------------
 
 
-def command_for(name: str, full: bool) -> str:
+def command_for(name: str, full: bool, seed: int = 0) -> str:
     """The one command that reproduces a claim's numbers."""
-    return f"deepnet-theory check {name}{' --full' if full else ''} --format json"
+    words = ["deepnet-theory", "check", name, "--full" * full, f"--seed {seed}" if seed else ""]
+    return " ".join([*filter(None, words), "--format json"])
 
 
 def run(claim: Claim, context: Context) -> CheckedClaim:
@@ -99,7 +100,7 @@ def run(claim: Claim, context: Context) -> CheckedClaim:
         claim=claim,
         findings=findings,
         full=context.full,
-        command=command_for(claim.name, context.full),
+        command=command_for(claim.name, context.full, context.seed),
         seconds=time.perf_counter() - began,
         error=error,
         seed=context.seed,
@@ -217,8 +218,11 @@ def check(
 
     ``progress`` receives the work done, the whole work (both in the seconds that the claims
     declare) and the claim just finished. ``workers=0`` runs everything in this process. On
-    Ctrl-C what is finished is returned. Raises :class:`InputError` for an unknown id.
+    Ctrl-C what is finished is returned. Raises :class:`InputError` for an unknown id or a
+    seed out of range.
     """
+    if not 0 <= seed < 2**31:
+        raise InputError(f"seed {seed} is not a whole number from 0 to 2**31 - 1")
     where = folder() if where is None else where
     known = claims(where)
     chosen = {name: choose("claim", name, known) for name in (tuple(ids) or tuple(known))}
@@ -309,7 +313,7 @@ def _serve(
                 claim=one,
                 findings=findings,
                 full=context.full,
-                command=command_for(one.name, context.full),
+                command=command_for(one.name, context.full, context.seed),
                 seconds=seconds if seconds is not None else time.perf_counter() - began,
                 error=error,
                 seed=context.seed,
@@ -391,7 +395,7 @@ Each file of this folder is one sentence or equation of the sources, restated in
 checked by a route that does not use it. `deepnet-theory check` reruns all of them in a reduced
 condition and compares with the recorded verdicts, `deepnet-theory check --full` in the wide
 conditions that the findings rest on; `deepnet-theory check ID --format json` prints every number
-of one claim. `pytest paper_checks` runs the same checks.
+of one claim, and `--seed S` draws anew. `pytest paper_checks` runs the same checks.
 
 PROVED: symbolic and exact, given the listed assumptions. SUPPORTED: measured on torch stacks, the
 interval inside the tolerance and the rivals excluded. REFUTED: a counterexample or an interval

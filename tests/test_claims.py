@@ -148,6 +148,15 @@ def test_an_unknown_id_is_refused_with_the_valid_ones(tmp_path: Path) -> None:
         claims.check(["unknwon"], where=tmp_path)
 
 
+def test_another_seed_is_used_and_named(tmp_path: Path) -> None:
+    write(tmp_path, "one")
+    (result,) = claims.check(where=tmp_path, workers=1, seed=4).results
+    assert result.findings[0].evidence["seed"] == 4
+    assert result.command == "deepnet-theory check one --seed 4 --format json"
+    with pytest.raises(InputError, match="seed -1"):
+        claims.check(where=tmp_path, seed=-1)
+
+
 def test_a_file_under_a_wrong_name_does_not_load(tmp_path: Path) -> None:
     write(tmp_path, "right")
     (tmp_path / "right.py").rename(tmp_path / "wrong.py")

@@ -153,6 +153,12 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
     ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", metavar="S", help="Of all draws; 0. Verdicts should stand.", parser=whole
+        ),
+    ] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
@@ -161,7 +167,7 @@ def check(
     from deepnet_theory.report.live import live
 
     with live("check", talk.quiet) as progress:
-        results = claims.check(tuple(ids or ()), full=full, progress=progress)
+        results = claims.check(tuple(ids or ()), full=full, seed=seed or 0, progress=progress)
     print(results.to_json() if format == "json" else results.table())
     return results.exit_code
 
@@ -334,7 +340,11 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "verify --optimizer adam --depths 8,16,32,64,128",
         'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
-    "check": ("check", "check su-probe cake-constants --format json"),
+    "check": (
+        "check",
+        "check su-probe cake-constants --format json",
+        "check su-averaging --seed 1",
+    ),
     "export": (
         "export --optimizer lamb --depth 200 -o constants.json",
         "export --optimizer sgd --stack encoder-decoder --depth 9,6",
