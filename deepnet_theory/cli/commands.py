@@ -340,11 +340,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "verify --optimizer adam --depths 8,16,32,64,128",
         'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
-    "check": (
-        "check",
-        "check su-probe cake-constants --format json",
-        "check su-averaging --seed 1",
-    ),
+    "check": ("check", "check su-probe cake-constants --seed 1 --format json"),
     "export": (
         "export --optimizer lamb --depth 200 -o constants.json",
         "export --optimizer sgd --stack encoder-decoder --depth 9,6",
