@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from deepnet_theory.numeric.depths import depth_key
 from deepnet_theory.numeric.model_update import ModelUpdate
@@ -19,6 +19,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verification import SCHEMA, Verification
 
 MAX_BYTES = 50_000_000
+_T = TypeVar("_T")
 
 
 def rule_to_dict(rule: Rule) -> dict[str, Any]:
@@ -40,12 +41,19 @@ class Record:
     references: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def checks(self) -> dict[str, Any]:
-        """The record as plain data, within a verification's ``checks``."""
+        """The record as plain data, within a verification's ``checks``.
+
+        By depth and by name, whatever came first from several processes.
+        """
         return {
-            "steps": [u.to_dict() for u in self.updates.values()],
-            "reference": list(self.references.values()),
-            "samples": self.samples,
+            "steps": [u.to_dict() for u in _by_depth(self.updates).values()],
+            "reference": list(_by_depth(self.references).values()),
+            "samples": {name: _by_depth(self.samples[name]) for name in sorted(self.samples)},
         }
+
+
+def _by_depth(rows: Mapping[str, _T]) -> dict[str, _T]:
+    return dict(sorted(rows.items(), key=lambda row: tuple(map(int, row[0].split("x")))))
 
 
 def resume_record(
