@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -183,8 +185,10 @@ def _mean(loss):
     return (loss / WORLD).item()
 
 
-def _worker(rank, way, constants, rendezvous, queue):
+def _worker(rank, way, constants, rendezvous, queue, both_done):
     torch.set_num_threads(1)
+    if "lo" in (name for _, name in socket.if_nameindex()):
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine's own name resolves to
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=WORLD)
     try:
         model = build(constants, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -206,6 +210,7 @@ def _worker(rank, way, constants, rendezvous, queue):
         losses = _train(model, mine, _mean), _train(unwrapped, mine, _mean)
         if rank == 0:
             queue.put(losses)
+        both_done.wait(timeout=60)  # one that leaves early closes the other's connection
     finally:
         dist.destroy_process_group()
 
@@ -217,7 +222,8 @@ def test_two_processes_get_the_losses_of_one(constants, way, tmp_path):
     alone = _train(model, _data(), lambda loss: loss.item())
     context = mp.get_context("spawn")
     queue = context.SimpleQueue()
-    mp.spawn(_worker, (way, c, str(tmp_path / "meet"), queue), nprocs=WORLD)
+    meet = str(tmp_path / "meet")
+    mp.spawn(_worker, (way, c, meet, queue, context.Barrier(WORLD)), nprocs=WORLD)
     together, apart = queue.get()
     assert together == pytest.approx(alone, rel=1e-10)
     # planted error: processes that do not share their gradients go elsewhere
