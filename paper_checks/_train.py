@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from deepnet_theory.numeric.data import text_windows
 from deepnet_theory.numeric.settings import Settings
@@ -56,27 +54,3 @@ def train(
         optimizer.step()
         losses.append(loss.detach().clone())
     return torch.stack(losses)
-
-
-SCALED = ("value", "output", "fc1", "fc2")
-
-
-@dataclass
-class Movement:
-    """How far the scaled matrices have moved from where they began, at the steps asked for."""
-
-    at: tuple[int, ...]
-    first: list[Tensor] = field(default_factory=list)
-    growth: dict[int, float] = field(default_factory=dict)  # the largest ‖W_t‖/‖W_0‖
-    distance: dict[int, float] = field(default_factory=dict)  # mean ‖W_t − W_0‖/‖W_0‖
-    size: dict[int, float] = field(default_factory=dict)  # mean ‖W_t‖, over all seeds
-
-    def __call__(self, step: int, trial: Trial) -> None:
-        w = [p.detach() for p, d in trial.parameters() if d.name in SCALED]
-        if step == 0:
-            self.first = [x.clone() for x in w]
-        if step in self.at:
-            pairs = list(zip(w, self.first, strict=True))
-            self.size[step] = sum(float(x.norm()) for x in w) / len(w)
-            self.growth[step] = max(float(x.norm() / y.norm()) for x, y in pairs)
-            self.distance[step] = sum(float((x - y).norm() / y.norm()) for x, y in pairs) / len(w)

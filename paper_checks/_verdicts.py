@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from deepnet_theory.spec.claim import Finding
+from deepnet_theory.spec.claim import WORST_FIRST, Finding
 from deepnet_theory.spec.verdict import Verdict
 
 # An equality or a ratio within 5 %, a difference of logarithms within 0.05, is the equivalence
 # margin of every claim that does not state one of its own: the laboratory's for exponents.
 MARGIN = 0.05
-WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED, Verdict.PROVED)
 
 
 def proved(about: str, holds: bool, because: str, **evidence: Any) -> Finding:

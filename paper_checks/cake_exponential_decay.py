@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """‖∂L/∂x_l‖ of every sublayer, and its share common to all tokens, in built stacks."""
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, power, settings, signals
-    from paper_checks._verdicts import exponent, within, worst
+    from paper_checks._verdicts import exponent, within
 
     sgd, alone = Selection(optimizer="sgd"), Selection(optimizer="sgd", layer="ffn")
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
@@ -45,13 +45,8 @@ def check(context: Context) -> tuple[Finding, ...]:
             half = len(logs) // 2
             upper = (logs[-1] - logs[half]) / (len(logs) - 1 - half)
             ratios[data] = mean((logs[half] - logs[0]) / half / upper.mean())
-        return worst(
-            within(
-                about, r, 0.95, 1.05, f"fall in the lower half over the upper half's, {what}, {k}",
-                ratios={k: [r.estimate, r.low, r.high] for k, r in ratios.items()},
-            )
-            for k, r in ratios.items()
-        )  # fmt: skip
+        what = f"fall in the lower half over the upper half's, {what}"
+        return within(about, ratios, 0.95, 1.05, what)
 
     times = (2 * depths[-1] - 1) / (2 * depths[0] - 1)  # sublayers from the bottom to the top
     ratios = {k: np.exp(v.mean(0)).tolist() for k, v in deep.items()}
@@ -63,18 +58,15 @@ def check(context: Context) -> tuple[Finding, ...]:
     # tokens alike are averaged evenly: the branch takes half of z's square and passes nothing
     value = np.log(2) / 2
     return (
-        worst(
-            within(
-                DEEP,
-                mean(logs[:, -1] / (times * logs[:, 0].mean())),
-                0.95,
-                1.05,
-                f"log(bottom/top) at N = {depths[-1]} over {times:.3g} times that at N = "
-                f"{depths[0]}, 1 for an exponential, {data}",
-                bottom_over_top=ratios,
-                depths=list(depths),
-            )
-            for data, logs in deep.items()
+        within(
+            DEEP,
+            {k: mean(logs[:, -1] / (times * logs[:, 0].mean())) for k, logs in deep.items()},
+            0.95,
+            1.05,
+            f"log(bottom/top) at N = {depths[-1]} over {times:.3g} times that at N = {depths[0]}, "
+            "1 for an exponential",
+            bottom_over_top=ratios,
+            depths=list(depths),
         ),
         halves(PLAIN_BOTTOM, whole, "whole gradient"),
         halves(DIFFERENCE, differing, "differing part"),
@@ -85,24 +77,15 @@ def check(context: Context) -> tuple[Finding, ...]:
             what="exponent in N of bottom over top",
             bottom_over_top=ratios,
         ),
-        worst(
-            within(
-                LAW, fall, value - 0.05, value + 0.05, f"fall of the logarithm a layer, {k}",
-                falls={k: [f.estimate, f.low, f.high] for k, f in law.items()},
-            )
-            for k, fall in law.items()
+        within(LAW, law, value - 0.05, value + 0.05, "fall of the logarithm a layer"),
+        within(
+            ALONE,
+            {k: mean((np.log(p[-1]) - np.log(p[0])) / (len(p) - 1)) for k, p in rest.items()},
+            -0.016,
+            0.016,
+            "fall of the logarithm a sublayer, feed-forward alone",
         ),
-        worst(
-            within(
-                ALONE,
-                mean((np.log(part[-1]) - np.log(part[0])) / (len(part) - 1)),
-                -0.016,
-                0.016,
-                f"fall of the logarithm a sublayer, feed-forward alone, {data}",
-            )
-            for data, part in rest.items()
-        ),
-    )  # fmt: skip
+    )
 
 
 CLAIM = Claim(

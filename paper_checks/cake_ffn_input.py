@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from paper_checks._cake_measure import DEEPNORM, PLAIN, mean
-    from paper_checks._verdicts import agrees, proved, within, worst
+    from paper_checks._verdicts import agrees, proved, within
 
     # E[(ΔxW_k)² 1{xW_k > 0}]: split Δx along x and across; both parts by Gaussian integrals
     t, c, e = sp.symbols("t c e", positive=True)
@@ -37,10 +37,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     shares = {tokens: _attention(context, tokens) for tokens in context.pick((16,), (4, 16, 64))}
 
     def at_one(about, found, what):  # type: ignore[no-untyped-def]
-        evidence = {str(k): [i.estimate, i.low, i.high] for k, i in found.items()}
-        return worst(
-            within(about, i, 0.95, 1.05, f"{what}, {k}", **evidence) for k, i in found.items()
-        )
+        return within(about, found, 0.95, 1.05, what)
 
     over = {f"{n} tokens": mean(s["independent"]) for n, s in shares.items()}
     both = {f"{n} tokens, independent, over Σ s²": mean(s["independent"] / s["squares"])

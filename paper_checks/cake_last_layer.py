@@ -25,7 +25,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         power,
         settings,
     )
-    from paper_checks._verdicts import at_most, exponent, seen, within, worst
+    from paper_checks._verdicts import at_most, exponent, numbers, seen, within, worst
 
     sgd = Selection(optimizer="sgd")
     depths = context.pick((4, 8, 16), (8, 16, 32, 64))
@@ -52,7 +52,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         kinds[ratio] = mean(np.log(found["attention"] / found["ffn"][-1]).mean(0))
     exact = _exact(context, sgd, DEEPNORM)
     share = float((exact > 1).double().mean())
-    shown = {k: [i.estimate, i.low, i.high] for k, i in below.items()}
+    shown = {k: numbers(i) for k, i in below.items()}
     return (
         at_most(
             SAME_KIND,

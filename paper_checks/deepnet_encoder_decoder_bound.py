@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
     from paper_checks._cake_measure import np, power, settings
-    from paper_checks._verdicts import at_most, exponent, seen
+    from paper_checks._verdicts import at_most, exponent, numbers, seen
 
     selection = Selection(optimizer="sgd", stack="encoder-decoder", method="lemma")
     rule = derive(selection).rule
@@ -55,7 +55,7 @@ def check(context: Context) -> tuple[Finding, ...]:
         for share in ("encoder", "decoder")
     ]
     part = alone[0] / alone[1]
-    shown = {f"{s} in {v}, {d}": [i.estimate, i.low, i.high] for (s, v, d), i in slopes.items()}
+    shown = {f"{s} in {v}, {d}": numbers(i) for (s, v, d), i in slopes.items()}
 
     def by_data(share, variable):  # type: ignore[no-untyped-def]
         return {d: i for (s, v, d), i in slopes.items() if (s, v) == (share, variable)}

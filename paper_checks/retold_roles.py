@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
+from paper_checks._rules import SCALED
 from paper_checks._sources import RETOLD
 from paper_checks._verdicts import exponent, worst
 
@@ -21,7 +22,6 @@ ALPHA, LAMBDA, ONLY, BOTH, UPDATE = (
 )
 LAMS, ALPHAS = (0.125, 0.25, 0.5), (16.0, 32.0, 64.0)
 DEGREES = {"sgd": (1, 0), "adam": (0, 0), "lamb": (0, 1)}
-SCALED = ("value", "output", "fc1", "fc2")
 
 
 def check(context: Context) -> tuple[Finding, ...]:

@@ -3,7 +3,7 @@
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import within, worst
+from paper_checks._verdicts import within
 
 LOSS, UPDATE, PAPER, ALL, MENDED = (
     "the increment of the loss, λ = 1/α, matrices stepped",
@@ -65,16 +65,13 @@ def check(context: Context) -> tuple[Finding, ...]:
     return (
         on_the_exponent(LOSS, loss, 0.0, rivals),
         on_the_exponent(UPDATE, updates, 0.0, rivals),
-        worst(
-            within(
-                PAPER,
-                half,
-                0.475,  # 1/2 by the rule, within 5 %
-                0.525,
-                f"increment over that of 1/√(2N) at {depth} layers",
-                exponent=exponent("1/sqrt(4N)", at, paper).to_dict(),
-            )
-            for depth, half in zip(at, halves, strict=True)
+        within(
+            PAPER,
+            {f"{depth} layers": half for depth, half in zip(at, halves, strict=True)},
+            0.475,  # 1/2 by the rule, within 5 %
+            0.525,
+            "increment over that of 1/√(2N)",
+            exponent=exponent("1/sqrt(4N)", at, paper).to_dict(),
         ),
         on_the_exponent(ALL, [every], 0.0, rivals),
         on_the_exponent(MENDED, [mended], 0.0, rivals),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import SU
-from paper_checks._verdicts import MARGIN, at_most, exponent, numbers, within, worst
+from paper_checks._verdicts import MARGIN, at_most, exponent, numbers, within
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,10 +103,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             what=what,
             single_matrices={k: numbers(v) for k, v in laws.items() if k not in whole},
         ),
-        worst(
-            within(SINGLE, i, 0.5 * math.log(10), math.inf, f"log of the largest, {n} layers")
-            for n, i in single.items()
-        ),
+        within(SINGLE, single, 0.5 * math.log(10), math.inf, "log of the largest, by layers"),
         at_most(FIRST, less("symmetric", "alpha = 1"), -MARGIN, part, 0.0),
         at_most(SECOND, less("lambda = 1", "symmetric"), -MARGIN, part, 0.0),
     )
@@ -124,7 +121,7 @@ class Magnitudes:
     def __call__(self, step: int, trial: Trial) -> None:
         import torch
 
-        from paper_checks._train import SCALED
+        from paper_checks._rules import SCALED
 
         w = [p.detach() for p, d in trial.parameters() if d.name in SCALED]
         if step == 0:

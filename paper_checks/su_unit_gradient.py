@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
+from paper_checks._rules import SCALED
 from paper_checks._sources import SU
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ TOP, BOUND, BOTTOM, QUERY, PRE_TOP, PRE_BOTTOM, LAW = (
     "plain pre-LN: the top layer's gradient goes as 1/x, x the size of the stream that it leaves",
 )
 DATA = ("width 64", "independent tokens", "correlated tokens", "one head", "GELU")
-SCALED = ("value", "output", "fc1", "fc2")
 
 
 def check(context: Context) -> tuple[Finding, ...]:
