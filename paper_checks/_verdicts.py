@@ -15,7 +15,10 @@ MARGIN = 0.05
 
 
 def proved(about: str, holds: bool, because: str, **evidence: Any) -> Finding:
-    """PROVED where an exact check holds, else REFUTED."""
+    """PROVED where an exact check holds, else REFUTED.
+
+    Exact is algebra, or an identity at random points to rounding; draws may only stand beside it.
+    """
     return Finding(about, Verdict.PROVED if holds else Verdict.REFUTED, because, evidence)
 
 

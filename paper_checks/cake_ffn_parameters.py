@@ -19,7 +19,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Exact contraction; draws; the gradient of a linear loss; widths."""
     import sympy as sp
 
-    from deepnet_theory.symbolic.moments import Bernoulli, Gaussian, Index, Tensor, expect
+    from deepnet_theory.symbolic.moments import Bernoulli, Gaussian, Index, Known, Tensor, expect
     from paper_checks._cake_measure import (
         feed_forward,
         generator,
@@ -67,6 +67,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     first, second = (sp.integrate(t**n * density, (t, 0, sp.oo)) for n in (1, 2))
     kernel = sp.simplify(1 + (m - 1) * first**2 / second)
     # d = 4, m = 1, ΔV = 0 and w a tenth of v
+    over = (square / ((v**2 + w**2) * size)).subs({p: 0, d: 4, m: 1}).subs(w, v / 10)
     W4, V4 = feed_forward(g, 4000, 4, 1, 1.0, 0.1)
     free = torch.randn(W4.shape, generator=g, dtype=torch.float64)
     narrow = mean(
@@ -74,10 +75,18 @@ def check(context: Context) -> tuple[Finding, ...]:
         / (1.01 * 4)  # (v² + w²)E‖ΔW‖²
     )
 
-    exact = (
+    # a step of one token: ‖x‖² = d, so ∂z/∂W ΔW = d·cV_RᵀV_R; ∂z/∂V ΔV = ‖h‖²c with h_k = R_k g_k,
+    # where the Gaussian g_k's square knows nothing of its sign R_k
+    C = sp.Symbol("C", positive=True)
+    c, gauss = Tensor("c", (d,)), Tensor("g", (m,), Gaussian(2 * w**2))
+    signal, back = (Known(C, (c[j] * c[j]).sum(j), 2),), (c[j] * V[k, j]).sum(j)
+    squares = R[k] * gauss[k] * gauss[k]
+    step = (c[i] * squares).sum(k) + d * (c[j] * V[k, j] * R[k] * V[k, i]).sum(j, k)
+    exact = sp.expand(expect((step * step).sum(i), signal) / C**2)
+    least = expect(squares.sum(k)) + d * expect((R[k] * back * back).sum(k), signal) / C**2
+    stated = (
         w**4 * (m**2 + 5 * m) + d * v**2 * w**2 * (m + 1) + d**2 * v**4 * (2 * d + m + 3) / (4 * m)
-    )
-    least = m * w**2 + d * v**2 / 2  # E‖Δθ‖²
+    ) / (m * w**2 + d * v**2 / 2)
     above = sp.expand(exact - least**2)
     laws = [
         (
@@ -120,16 +129,16 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             ANY,
-            agrees(fixed),
+            sp.simplify(kernel - 1) == 0,
             f"equal entries of ΔV, d = {sizes[0]}, m = {sizes[1]}: {fixed.estimate:.2f} "
             "times the formula",
         ),
         proved(
             NARROW,
-            narrow.low > 1,
+            over > 1 and agrees(narrow, float(over)),
             (
-                "d = 4, m = 1, ΔV = 0, w = v/10: square over bound "
-                f"{narrow.estimate:.2f} [{narrow.low:.2f}, {narrow.high:.2f}]; 2/1.01 exactly"
+                f"d = 4, m = 1, ΔV = 0, w = v/10: square over bound {over}; drawn "
+                f"{narrow.estimate:.2f} [{narrow.low:.2f}, {narrow.high:.2f}]"
             ),
         ),
         at_most(
@@ -154,7 +163,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             LAW,
-            all(agrees(found, value) for _, found, value in laws)
+            sp.simplify(exact / least - stated) == 0
+            and all(agrees(found, value) for _, found, value in laws)
             and all(c > 0 for c in sp.Poly(sp.expand(above * 4 * m), v, w, d, m).coeffs()),
             "drawn and exact E‖Δz‖²/E‖Δθ‖² at (d, m, v, w): "
             + "; ".join(
@@ -184,12 +194,7 @@ def _gradient(x, W, V, signal):  # type: ignore[no-untyped-def]
 
 
 def _one_token(context, d: int, m: int, v: float, w: float):  # type: ignore[no-untyped-def]
-    """E‖Δz‖²/E‖Δθ‖² of the gradient of ⟨c, z⟩ for one token, by draws.
-
-    Δz = c(‖h‖² I + d V_Rᵀ V_R) with h = ReLU(xW) and V_R the rows of V whose unit is active.
-    E‖h‖⁴ = w⁴(m² + 5m); E‖cV_RᵀV_R‖² = v⁴(2d + m + 3)/4m; E⟨h, h⟩⟨cV_Rᵀ, cV_Rᵀ⟩ =
-    v²w²(m + 1)/2, all over ‖c‖²: the closed form of the check.
-    """
+    """E‖Δz‖²/E‖Δθ‖² of the gradient of ⟨c, z⟩ for one token, by draws."""
     from paper_checks._cake_measure import feed_forward, generator, mean, torch
 
     g = generator(context, 17 * d + m)

@@ -35,6 +35,28 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
     even &= sp.simplify(change - (a**2 + b**2) / 2) == 0
 
+    # two tokens at the angle θ, in polar coordinates: both positive for φ in (θ − π/2, π/2)
+    radius, phi, theta = sp.symbols("r phi theta", positive=True)
+    wedge = sp.integrate(
+        sp.expand_trig(sp.cos(phi) * sp.cos(phi - theta)), (phi, theta - sp.pi / 2, sp.pi / 2)
+    )
+    both = sp.integrate(radius**3 * sp.exp(-(radius**2) / 2), (radius, 0, sp.oo)) * wedge
+    tokens = s**2 * both / (2 * sp.pi)
+    length = sp.Symbol("w", positive=True)  # s² = 2w² for ‖x‖² = d
+    stated = {
+        "mean": (true[1], length / sp.sqrt(sp.pi)),
+        "unit pairs": (true[1] ** 2, length**2 / sp.pi),
+        "token pairs": (
+            tokens,
+            length**2 / sp.pi * (sp.sin(theta) + (sp.pi - theta) * sp.cos(theta)),
+        ),
+    }
+    wrong = [
+        name
+        for name, (found, law) in stated.items()
+        if sp.simplify(found.subs(s, sp.sqrt(2) * length) - law) != 0
+    ]
+
     g = generator(context, 8)
     d, w, draws = 6, 0.7, context.pick(400_000, 4_000_000)
     spread = (2 * w**2 / d) ** 0.5
@@ -49,8 +71,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     )
     other = torch.randn(draws, generator=g, dtype=torch.float64) * spread * d**0.5
     hidden = torch.relu(pre)
-    angle = torch.arccos(torch.tensor(cosine)).item()
-    kernel = w**2 / torch.pi * (torch.sin(torch.tensor(angle)).item() + (torch.pi - angle) * cosine)
+    kernel = float(stated["token pairs"][0].subs({s: sp.sqrt(2) * w, theta: sp.acos(cosine)}))
     measured = {
         "second moment": mean(hidden[:, 0].square() / w**2),
         "change of the input": mean((pre[:, 0] > 0) * pre[:, 1].square() / w**2),
@@ -96,8 +117,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             CORRECTED,
-            all(map(agrees, measured.values())),
-            "drawn over predicted: " + ", ".join(f"{n} {text(v)}" for n, v in measured.items()),
+            bool(even) and not wrong and all(map(agrees, measured.values())),
+            "by Gaussian integrals; drawn over predicted: "
+            + ", ".join(f"{n} {text(v)}" for n, v in measured.items()),
+            wrong=wrong,
         ),
     )
 

@@ -99,10 +99,10 @@ def check(context: Context) -> tuple[Finding, ...]:
         ),
         proved(
             ZERO,
-            agrees(lengths),
+            length.free_symbols <= {b, n, k, X} and agrees(lengths),
             (
-                f"an input of mean 1 keeps its length too: {lengths.estimate:.4f} "
-                f"[{lengths.low:.4f}, {lengths.high:.4f}], since only E w = 0 is used"
+                f"E‖xW‖² = {length} knows of x its length alone, since only E w = 0 is used; drawn "
+                f"for an input of mean 1, {text(lengths)} of it"
             ),
         ),
         proved(

@@ -45,13 +45,16 @@ def check(context: Context) -> tuple[Finding, ...]:
     x, f = (sp.Matrix(sp.symbols(f"{n}1:4", real=True)) for n in "xf")
     branchnorm, deepnorm = x + a * f, x / a + f
     parallel = sp.simplify(deepnorm * a - branchnorm) == sp.zeros(3, 1)
-    # a norm forgets a positive factor: it is enough that the two sums are parallel
+    # a norm forgets a positive factor: it is enough that the two sums are parallel, and that its
+    # ε is scaled with their square
     trial = Net("5", "1").trial(4, settings(context, dtype="float64", seeds=2))
+    epsilon = torch.nn.LayerNorm(1).eps / 5**2
     with torch.no_grad():
         target = trial.output()
         state = trial.inputs[-1]
         for residual in trial.model.residuals():
-            state = residual.norms[0](state + 0.2 * residual.branch(state))
+            both = state + residual.branch(state) / 5
+            state = torch.nn.functional.layer_norm(both, both.shape[-1:], eps=epsilon)
     off = float((state - target).norm() / target.norm())
     at = depths(context)
     base = settings(context, seeds=128, width=32, tokens=16)
@@ -68,8 +71,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     return (
         proved(
             ALGEBRA,
-            bool(parallel) and off < 1e-4,
-            f"the sums are parallel; stacks agree within {off:.0e} (LN's ε)",
+            bool(parallel) and off < 1e-12,
+            f"the sums are parallel; stacks of ε and ε/α² agree within {off:.0e}",
         ),
         worst(
             (
