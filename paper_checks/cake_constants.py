@@ -25,12 +25,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     at = {a: alpha, b: beta}
     fits = all(sp.powsimp(sp.simplify(e.subs(at)), force=True) == 1 for e in (balance, closure))
     # the exponents of (α, β) in balance and closure: a regular matrix has one solution
-    powers = sp.Matrix([[-2, 2], [1, 1]])
-    one = (
-        powers.det() != 0
-        and _degrees(balance, a, b) == [-2, 2]
-        and _degrees(closure, a, b) == [1, 1]
-    )
+    powers = sp.Matrix([_degrees(e, a, b) for e in (balance, closure)])
+    one = not powers.free_symbols and powers.det() != 0
     found = derive(Selection(optimizer="sgd", method="lemma")).rule.entries[0]
     engine = all(
         sp.simplify(sp.sympify(text, locals={"N": N}) / value) == 1

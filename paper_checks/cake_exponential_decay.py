@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """‖∂L/∂x_l‖ of every sublayer, and its share common to all tokens, in built stacks."""
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, PLAIN, mean, np, power, settings, signals
-    from paper_checks._verdicts import exponent, within
+    from paper_checks._verdicts import MARGIN, exponent, within
 
     sgd, alone = Selection(optimizer="sgd"), Selection(optimizer="sgd", layer="ffn")
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
@@ -77,12 +77,12 @@ def check(context: Context) -> tuple[Finding, ...]:
             what="exponent in N of bottom over top",
             bottom_over_top=ratios,
         ),
-        within(LAW, law, value - 0.05, value + 0.05, "fall of the logarithm a layer"),
+        within(LAW, law, value - MARGIN, value + MARGIN, "fall of the logarithm a layer"),
         within(
             ALONE,
             {k: mean((np.log(p[-1]) - np.log(p[0])) / (len(p) - 1)) for k, p in rest.items()},
-            -0.016,
-            0.016,
+            -MARGIN * value,  # of what attention takes a layer
+            MARGIN * value,
             "fall of the logarithm a sublayer, feed-forward alone",
         ),
     )
