@@ -36,14 +36,16 @@ def check(context: Context) -> tuple[Finding, ...]:
     N = sp.Symbol("N", positive=True)
     system = sp.Matrix([[-2, 2], [1, 1]])  # in (log α, log β)
     published = sp.Matrix([sp.log(2 * N) / 4, -sp.log(8 * N) / 4])
-    change = {}
+
+    def powers(logarithms):  # type: ignore[no-untyped-def]
+        return [sp.exp(sp.simplify(sp.expand_log(e, force=True))) for e in logarithms]
+
+    change, rules = {}, {}
     for name, c in (("√2 β = 1/α", sp.sqrt(2)), ("β = 1/α", sp.Integer(1))):
         solved = system.LUsolve(sp.Matrix([-sp.log(2 * N), -sp.log(c)]))
-        change[name] = [
-            sp.exp(sp.simplify(sp.expand_log(e, force=True))) for e in solved - published
-        ]
+        change[name], rules[name] = powers(solved - published), powers(solved)
 
-    rule = own_rule(ENCODER, "N**(1/4)", "(4*N)**(-1/4)")
+    rule = own_rule(ENCODER, *map(str, rules["√2 β = 1/α"]))
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     slopes, levels = {}, {}
     for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
