@@ -33,7 +33,8 @@ from deepnet_theory.spec.claim import (
     plain,
 )
 from deepnet_theory.spec.discovery import choose, discover, load_value
-from deepnet_theory.spec.errors import INTERRUPTED, InputError
+from deepnet_theory.spec.errors import INTERRUPTED
+from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
 
 PACKAGE = "paper_checks"  # how claim files import the measuring code that they share
@@ -80,8 +81,8 @@ def claim(name: str) -> Claim:
 
 def command_for(name: str, full: bool, seed: int = 0) -> str:
     """The one command that reproduces a claim's numbers."""
-    words = ["deepnet-theory", "check", name, "--full" * full, f"--seed {seed}" if seed else ""]
-    return " ".join([*filter(None, words), "--format json"])
+    options = (" --full" if full else "") + (f" --seed {seed}" if seed else "")
+    return f"deepnet-theory check {name}{options} --format json"
 
 
 def run(claim: Claim, context: Context) -> CheckedClaim:
@@ -221,8 +222,7 @@ def check(
     Ctrl-C what is finished is returned. Raises :class:`InputError` for an unknown id or a
     seed out of range.
     """
-    if not 0 <= seed < 2**31:
-        raise InputError(f"seed {seed} is not a whole number from 0 to 2**31 - 1")
+    require_seed(seed)
     where = folder() if where is None else where
     known = claims(where)
     chosen = {name: choose("claim", name, known) for name in (tuple(ids) or tuple(known))}

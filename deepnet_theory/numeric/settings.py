@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.seed import require_seed
 
 ACTIVATIONS = ("relu", "gelu", "silu")
 STEPS = ("matrices", "all")
@@ -57,8 +58,7 @@ class Settings:
                 raise InputError(f"{name} {value!r} is not a whole number of {least} or more")
         if self.width % self.heads:
             raise InputError(f"width {self.width} is not a multiple of heads {self.heads}")
-        if type(self.seed) is not int or not 0 <= self.seed < 2**31:
-            raise InputError(f"seed {self.seed!r} is not a whole number from 0 to 2**31 - 1")
+        require_seed(self.seed)
         ratio = self.ffn_ratio
         if type(ratio) not in (int, float) or not math.isfinite(ratio) or not 0 < ratio <= 1024:
             raise InputError(f"ffn-ratio {ratio!r} is not a positive number")
