@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.stack import Stack
 
 Depth = dict[str, int]
 MOST_LAYERS = 10**6
+_T = TypeVar("_T")
 
 
 def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, ...]:
@@ -35,6 +37,11 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
 def depth_key(depth: Mapping[str, int]) -> str:
     """A depth as text, ``8`` or ``8x6``: the key under which its measurements are kept."""
     return "x".join(str(n) for n in depth.values())
+
+
+def by_depth(rows: Mapping[str, _T]) -> dict[str, _T]:
+    """Rows kept under :func:`depth_key`, in the order of the depths as numbers."""
+    return dict(sorted(rows.items(), key=lambda row: tuple(map(int, row[0].split("x")))))
 
 
 def default_depths(stack: Stack) -> str:

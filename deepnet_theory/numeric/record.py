@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from deepnet_theory.numeric.depths import depth_key
+from deepnet_theory.numeric.depths import by_depth, depth_key
 from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.constants import read_text
@@ -19,7 +19,6 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verification import SCHEMA, Verification
 
 MAX_BYTES = 50_000_000
-_T = TypeVar("_T")
 
 
 def rule_to_dict(rule: Rule) -> dict[str, Any]:
@@ -46,14 +45,10 @@ class Record:
         By depth and by name, whatever came first from several processes.
         """
         return {
-            "steps": [u.to_dict() for u in _by_depth(self.updates).values()],
-            "reference": list(_by_depth(self.references).values()),
-            "samples": {name: _by_depth(self.samples[name]) for name in sorted(self.samples)},
+            "steps": [u.to_dict() for u in by_depth(self.updates).values()],
+            "reference": list(by_depth(self.references).values()),
+            "samples": {name: by_depth(self.samples[name]) for name in sorted(self.samples)},
         }
-
-
-def _by_depth(rows: Mapping[str, _T]) -> dict[str, _T]:
-    return dict(sorted(rows.items(), key=lambda row: tuple(map(int, row[0].split("x")))))
 
 
 def resume_record(
@@ -114,8 +109,8 @@ def _read(data: Mapping[str, Any]) -> Record:
             finding=str(points[key]["finding"]),
             **numbers,
         )
-    for quantity, by_depth in data["checks"]["samples"].items():
-        record.samples[quantity] = {k: [_number(v) for v in vs] for k, vs in by_depth.items()}
+    for quantity, rows in data["checks"]["samples"].items():
+        record.samples[quantity] = {k: [_number(v) for v in vs] for k, vs in rows.items()}
     for row in data["checks"]["reference"]:
         record.references[depth_key(row["depth"])] = dict(row)
     return record
