@@ -36,7 +36,10 @@ def check(context: Context) -> tuple[Finding, ...]:
     }
     stuck = mean(ends(plain, tail) - frequencies)
     trained = mean(ends(deep, tail) - ends(plain, tail))
-    one, ten = zip(*(_one_step(seed) for seed in range(context.pick(4, 8))), strict=True)
+    one, ten = zip(
+        *(_one_step(10_000 * context.seed + seed) for seed in range(context.pick(4, 8))),
+        strict=True,
+    )
     finite = all(math.isfinite(x) for pair in (*one, *ten) for x in pair)
     moved = mean([math.log(a[1] / b[1]) / math.log(100) for a, b in zip(one, ten, strict=True)])
     findings = [
