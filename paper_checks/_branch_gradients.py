@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import Interval
 from deepnet_theory.spec.claim import Context, Finding
-from paper_checks._cake_measure import mean, power
-from paper_checks._scan import gradients, grid, knob_exponents
-from paper_checks._stack import Net, backward, settings
-from paper_checks._verdicts import MARGIN, at_most, exponent, numbers, within, worst
+from paper_checks._verdicts import MARGIN, at_most, exponent, within
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from deepnet_theory.numeric.settings import Settings
 
 ORDER, PROBE, BOUND, EXACT, LAW = (
     "order of ‖∂L/∂W‖ for a small branch weight",
@@ -22,23 +20,31 @@ ORDER, PROBE, BOUND, EXACT, LAW = (
     "as an order (Θ) it fails where the branch is not small",
     "with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
 )
-POWERS = ((0, 1, -1), (1, 0, -1))  # of ∂L/∂λ₁ and ∂L/∂λ₂ in λ₁, λ₂ and α
+KNOBS = ("λ₁", "λ₂", "α")
+POWERS = ((0.0, 1.0, -1.0), (1.0, 0.0, -1.0))  # of ∂L/∂λ₁ and ∂L/∂λ₂ in λ₁, λ₂ and α
 
 
 def check_branch(
     context: Context, layer: str, first: str, second: str, conditions: Mapping[str, Settings]
 ) -> tuple[Finding, ...]:
     """Exponents in (λ₁, λ₂, α) where r = λ₁λ₂/α ≤ 1/16, and the gradient where it is not small."""
+    import numpy as np
+
+    from paper_checks._cake_measure import mean, power
+    from paper_checks._scan import gradients, grid, knob_exponents
+    from paper_checks._stack import settings
+
     names = (first, second)
     small = grid((0.25, 0.5, 1.0), (16.0, 32.0, 64.0))
-    fits: dict[str, dict[str, tuple[Interval, int]]] = {"gradient": {}, "probe": {}}
+    fits, powers = {"gradient": {}, "probe": {}}, {}  # type: ignore[var-annotated]
     for label, s in conditions.items():
         found = gradients(layer, first, second, small, context.pick(4, 16), s)
         for kind, kept in fits.items():
-            for name, powers in zip(names, POWERS, strict=True):
+            for name, wanted in zip(names, POWERS, strict=True):
+                keys = [f"{kind} of {name} in {knob}, {label}" for knob in KNOBS]
                 fitted = knob_exponents(small, found[f"{kind} {name}"])
-                for knob, interval, wanted in zip(("λ₁", "λ₂", "α"), fitted, powers, strict=True):
-                    kept[f"{kind} of {name} in {knob}, {label}"] = (interval, wanted)
+                kept |= dict(zip(keys, fitted, strict=True))
+                powers |= dict(zip(keys, wanted, strict=True))
     # One sublayer at branch weights from 1/64 to 64. The law is one of wide networks: the claim
     # on feed-forward gradients measures its error by width.
     law = settings(context, width=64, tokens=32, seeds=64)
@@ -58,25 +64,17 @@ def check_branch(
     heavy = {n: power(lams[lams > 1] ** 2, v[:, lams > 1]) for n, v in ratio.items()}
     what = "‖∂L/∂W‖·α/λ against its value at branch weight 1/64"
     return (
-        _orders(ORDER, fits["gradient"]),
-        _orders(PROBE, fits["probe"]),
+        exponent(ORDER, fits["gradient"], powers),
+        exponent(PROBE, fits["probe"], powers),
         at_most(BOUND, plain, 1.0, what),
         at_most(EXACT, heavy, -MARGIN, "its exponent in branch weights of 4 to 64", 0.0),
         within(LAW, mended, 1 - MARGIN, 1 + MARGIN, f"{what}, by the law"),
     )
 
 
-def _orders(about: str, fits: Mapping[str, tuple[Interval, int]]) -> Finding:
-    found = worst(exponent(about, i, wanted, what=label) for label, (i, wanted) in fits.items())
-    miss = max(max(abs(i.low - w), abs(i.high - w)) for i, w in fits.values())
-    return replace(
-        found,
-        because=f"all exponents within {miss:.3f}; {found.because}",
-        evidence={"exponents": {k: numbers(i) for k, (i, _) in fits.items()}},
-    )
-
-
 def _rms(layer: str, given: Settings) -> np.ndarray:
     """Each seed's rms of the branch with its gains taken out, beside an input of rms 1."""
+    from paper_checks._stack import Net, backward
+
     p = backward(Net(layer=layer).trial(1, given))
     return p.branches[0].pow(2).flatten(1).mean(dim=1).sqrt().numpy()

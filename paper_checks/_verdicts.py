@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from deepnet_theory.spec.claim import WORST_FIRST, Finding
@@ -35,10 +36,10 @@ def within(
     Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told.
     """
     if isinstance(interval, Mapping):
-        evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
-        return worst(
-            within(about, one, low, high, f"{what}, {label}", **evidence)
-            for label, one in _tightest_first(interval, lambda i: min(i.low - low, high - i.high))
+        return _by_condition(
+            interval,
+            lambda label, i: within(about, i, low, high, f"{what}, {label}", **evidence),
+            lambda label, i: min(i.low - low, high - i.high),
         )
     if interval.within(low, high):
         verdict = Verdict.SUPPORTED
@@ -53,7 +54,7 @@ def within(
 def exponent(
     about: str,
     interval: Any,
-    predicted: float,
+    predicted: float | Mapping[str, float],
     rivals: tuple[tuple[str, float], ...] = (),
     tolerance: float = MARGIN,
     what: str = "exponent",
@@ -61,17 +62,19 @@ def exponent(
 ) -> Finding:
     """An exponent against its prediction and its rivals, by the laboratory's own test.
 
-    Of intervals by condition, a mapping, the worst verdict counts.
+    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told; the
+    predictions may be by condition too.
     """
     from deepnet_theory.numeric.statistics import judge
 
     if isinstance(interval, Mapping):
-        evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
-        return worst(
-            exponent(about, one, predicted, rivals, tolerance, f"{what}, {label}", **evidence)
-            for label, one in _tightest_first(
-                interval, lambda i: -max(abs(i.low - predicted), abs(i.high - predicted))
-            )
+        of = predicted if isinstance(predicted, Mapping) else dict.fromkeys(interval, predicted)
+        return _by_condition(
+            interval,
+            lambda label, i: exponent(
+                about, i, of[label], rivals, tolerance, f"{what}, {label}", **evidence
+            ),
+            lambda label, i: -max(abs(i.low - of[label]), abs(i.high - of[label])),
         )
     verdict, because = judge(interval, predicted, rivals, tolerance)
     return Finding(
@@ -87,10 +90,10 @@ def at_most(
     Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told.
     """
     if isinstance(interval, Mapping):
-        evidence["by condition"] = {k: numbers(v) for k, v in interval.items()}
-        return worst(
-            at_most(about, one, bound, f"{what}, {label}", tolerance, **evidence)
-            for label, one in _tightest_first(interval, lambda i: -i.high)
+        return _by_condition(
+            interval,
+            lambda label, i: at_most(about, i, bound, f"{what}, {label}", tolerance, **evidence),
+            lambda label, i: -i.high,
         )
     if interval.high <= bound + tolerance:
         verdict = Verdict.SUPPORTED
@@ -106,11 +109,20 @@ def worst(found: Iterable[Finding]) -> Finding:
     return min(found, key=lambda f: WORST_FIRST.index(f.verdict))
 
 
-def _tightest_first(
-    intervals: Mapping[str, Any], slack: Callable[[Any], float]
-) -> list[tuple[str, Any]]:
-    """The conditions by what is left between interval and bound; NaN, which decides not, first."""
-    return sorted(intervals.items(), key=lambda k: -math.inf if math.isnan(s := slack(k[1])) else s)
+def _by_condition(
+    intervals: Mapping[str, Any],
+    judged: Callable[[str, Any], Finding],
+    slack: Callable[[str, Any], float],
+) -> Finding:
+    """The worst finding; of equal ones the one with the least slack between interval and bound."""
+
+    def left(item: tuple[str, Any]) -> float:
+        room = slack(*item)
+        return -math.inf if math.isnan(room) else room  # NaN decides nothing: it comes first
+
+    found = worst(judged(*item) for item in sorted(intervals.items(), key=left))
+    every = {"by condition": {k: numbers(v) for k, v in intervals.items()}}
+    return replace(found, evidence={**found.evidence, **every})
 
 
 def agrees(interval: Any, value: float = 1.0) -> bool:

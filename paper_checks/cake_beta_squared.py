@@ -40,12 +40,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     def powers(logarithms):  # type: ignore[no-untyped-def]
         return [sp.exp(sp.simplify(sp.expand_log(e, force=True))) for e in logarithms]
 
-    change, rules = {}, {}
-    for name, c in (("√2 β = 1/α", sp.sqrt(2)), ("β = 1/α", sp.Integer(1))):
-        solved = system.LUsolve(sp.Matrix([-sp.log(2 * N), -sp.log(c)]))
-        change[name], rules[name] = powers(solved - published), powers(solved)
-
-    rule = own_rule(ENCODER, *map(str, rules["√2 β = 1/α"]))
+    solved = {
+        name: system.LUsolve(sp.Matrix([-sp.log(2 * N), -sp.log(c)]))
+        for name, c in (("√2 β = 1/α", sp.sqrt(2)), ("β = 1/α", sp.Integer(1)))
+    }
+    change = {name: powers(found - published) for name, found in solved.items()}
+    rule = own_rule(ENCODER, *map(str, powers(solved["√2 β = 1/α"])))
     depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     slopes, levels = {}, {}
     for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):

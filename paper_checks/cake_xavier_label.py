@@ -45,7 +45,6 @@ def check(context: Context) -> tuple[Finding, ...]:
             [draw(w, generator=g, **given).square().mean().item() / claimed for w in matrices]
         )
 
-    relu, linear = {"nonlinearity": "relu"}, {"nonlinearity": "linear"}
     # forward and backward weight of relu(xW)V in both conventions, m = 4d
     sizes = {}
     for ratio in (1, 4):
@@ -124,8 +123,8 @@ def check(context: Context) -> tuple[Finding, ...]:
         within(
             HE,
             {
-                "ReLU, 2/d": over(2 / d, m, init.kaiming_normal_, **relu),
-                "linear, 1/d": over(1 / d, m, init.kaiming_normal_, **linear),
+                "ReLU, 2/d": over(2 / d, m, init.kaiming_normal_, nonlinearity="relu"),
+                "linear, 1/d": over(1 / d, m, init.kaiming_normal_, nonlinearity="linear"),
             },
             1 - MARGIN,
             1 + MARGIN,

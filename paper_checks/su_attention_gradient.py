@@ -2,20 +2,12 @@
 
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
+from paper_checks._branch_gradients import BOUND, EXACT, LAW, ORDER, PROBE, check_branch
 from paper_checks._sources import SU
-
-ORDER, PROBE, BOUND, EXACT, LAW = (
-    "order of ‖∂L/∂W‖ for a small branch weight",
-    "order of |∂L/∂λ| for a small branch weight",
-    "as a bound, at any branch weight",
-    "as an order (Θ) it fails where the branch is not small",
-    "with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
-)
 
 
 def check(context: Context) -> tuple[Finding, ...]:
     """The scan of knobs on stacks of attention sublayers."""
-    from paper_checks._branch_gradients import check_branch
     from paper_checks._stack import settings
 
     conditions = {

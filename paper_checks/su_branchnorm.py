@@ -27,6 +27,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
     import torch
 
+    from deepnet_theory.runtime.linear import NORM_EPS
     from paper_checks._stack import (
         Exponent,
         Net,
@@ -48,13 +49,13 @@ def check(context: Context) -> tuple[Finding, ...]:
     # a norm forgets a positive factor: it is enough that the two sums are parallel, and that its
     # ε is scaled with their square
     trial = Net("5", "1").trial(4, settings(context, dtype="float64", seeds=2))
-    epsilon = torch.nn.LayerNorm(1).eps / 5**2
+    epsilon = NORM_EPS / 5**2
     with torch.no_grad():
         target = trial.output()
         state = trial.inputs[-1]
         for residual in trial.model.residuals():
-            both = state + residual.branch(state) / 5
-            state = torch.nn.functional.layer_norm(both, both.shape[-1:], eps=epsilon)
+            summed = state + residual.branch(state) / 5
+            state = torch.nn.functional.layer_norm(summed, summed.shape[-1:], eps=epsilon)
     off = float((state - target).norm() / target.norm())
     at = depths(context)
     base = settings(context, seeds=128, width=32, tokens=16)

@@ -78,7 +78,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     laws = {k: power(depths, np.stack(v, axis=1)) for k, v in growth.items()}
     whole = {k: v for k, v in laws.items() if k.startswith("mean")}
     single = {
-        n: mean(g.log().numpy())
+        f"{n} layers": mean(g.log().numpy())
         for n, g in zip(depths, growth["largest matrix, rate 10, step 10"], strict=True)
     }
 
@@ -103,7 +103,7 @@ def check(context: Context) -> tuple[Finding, ...]:
             what=what,
             single_matrices={k: numbers(v) for k, v in laws.items() if k not in whole},
         ),
-        within(SINGLE, single, 0.5 * math.log(10), math.inf, "log of the largest, by layers"),
+        within(SINGLE, single, 0.5 * math.log(10), math.inf, "log of the largest"),
         at_most(FIRST, less("symmetric", "alpha = 1"), -MARGIN, part, 0.0),
         at_most(SECOND, less("lambda = 1", "symmetric"), -MARGIN, part, 0.0),
     )

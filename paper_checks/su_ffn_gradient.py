@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
 from deepnet_theory.spec.verdict import Verdict
+from paper_checks._branch_gradients import (
+    BOUND,
+    EXACT,
+    KNOBS,
+    LAW,
+    ORDER,
+    POWERS,
+    PROBE,
+    check_branch,
+)
 from paper_checks._sources import SU
-from paper_checks._verdicts import exponent, numbers, proved, worst
+from paper_checks._verdicts import exponent, proved
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.statistics import Interval
 
-ORDER, PROBE, BOUND, EXACT, LAW = (
-    "order of ‖∂L/∂W‖ for a small branch weight",
-    "order of |∂L/∂λ| for a small branch weight",
-    "as a bound, at any branch weight",
-    "as an order (Θ) it fails where the branch is not small",
-    "with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight",
-)
 SMOOTH, DEGREE = (
     "order of ‖∂L/∂W‖ for GELU and λ from 1/4 to 1: the same exponents",
     "for GELU the exponents in λ₁ are those of E φ(u)φ(u′) and E φ′(u)φ′(u′) over Gaussian pairs "
@@ -37,7 +40,6 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
     from torch.nn.functional import gelu, relu
 
-    from paper_checks._branch_gradients import check_branch
     from paper_checks._stack import settings
 
     generator = torch.Generator().manual_seed(context.seed)
@@ -71,28 +73,22 @@ def check(context: Context) -> tuple[Finding, ...]:
         else f
         for f in check_branch(context, "ffn", "fc1", "fc2", conditions)
     ]
-    smooth = _gelu_exponents(context)
-    expected = {f"‖∂L/∂{n}‖ in λ₁": value for n, value in _kernel_exponents(context).items()}
+    smooth, wanted = _gelu_exponents(context), {}
+    for name, powers in zip(("fc1", "fc2"), POWERS, strict=True):
+        wanted |= {f"‖∂L/∂{name}‖ in {knob}": w for knob, w in zip(KNOBS, powers, strict=True)}
+    expected = wanted | _kernel_exponents(context)
     return (
         *of_branch,
-        worst(
-            exponent(
-                SMOOTH, i, wanted, what=key, exponents={k: numbers(v[0]) for k, v in smooth.items()}
-            )
-            for key, (i, wanted) in smooth.items()
-        ),
-        worst(
-            exponent(DEGREE, i, expected.get(key, wanted), what=key, expected=expected)
-            for key, (i, wanted) in smooth.items()
-        ),
+        exponent(SMOOTH, smooth, wanted),
+        exponent(DEGREE, smooth, expected, expected=expected),
         proved(RELU, error["relu"] < 1e-12, f"relative difference {error['relu']:.0e}", **error),
         proved(GELU, error["gelu"] < 1e-12, f"relative difference {error['gelu']:.0%} at λ₁ = 0.4"),
         proved(MENDED, mended < 1e-12, f"relative difference {mended:.0e}"),
     )
 
 
-def _gelu_exponents(context: Context) -> dict[str, tuple[Interval, float]]:
-    """The exponents of ‖∂L/∂W₁‖ and ‖∂L/∂W₂‖ in both gains and α, with those of ReLU."""
+def _gelu_exponents(context: Context) -> dict[str, Interval]:
+    """The exponents of ‖∂L/∂W₁‖ and ‖∂L/∂W₂‖ in both gains and α."""
     from paper_checks._scan import gradients, grid, knob_exponents
     from paper_checks._stack import settings
 
@@ -100,13 +96,10 @@ def _gelu_exponents(context: Context) -> dict[str, tuple[Interval, float]]:
     s = settings(context, activation="gelu")
     sizes = gradients("ffn", "fc1", "fc2", points, context.pick(4, 16), s)
     return {
-        f"‖∂L/∂{name}‖ in {knob}": (interval, wanted)
-        for name, powers in (("fc1", (0.0, 1.0, -1.0)), ("fc2", (1.0, 0.0, -1.0)))
-        for knob, interval, wanted in zip(
-            ("λ₁", "λ₂", "α"),
-            knob_exponents(points, sizes[f"gradient {name}"]),
-            powers,
-            strict=True,
+        f"‖∂L/∂{name}‖ in {knob}": interval
+        for name in ("fc1", "fc2")
+        for knob, interval in zip(
+            KNOBS, knob_exponents(points, sizes[f"gradient {name}"]), strict=True
         )
     }
 
@@ -121,7 +114,7 @@ def _kernel_exponents(context: Context) -> dict[str, float]:
 
     import numpy as np
     import torch
-    from numpy.polynomial.hermite_e import hermegauss, hermeval
+    from numpy.polynomial.hermite_e import hermegauss, hermevander
     from torch.nn.functional import gelu
 
     from paper_checks._stack import Net, backward, settings
@@ -130,30 +123,26 @@ def _kernel_exponents(context: Context) -> dict[str, float]:
     net = Net(alpha="32", layer="ffn")
     p = backward(net.trial(context.pick(4, 16), s, scale=lambda d: 0.5))
     deviation = float(p.of("fc1")[0].theta.square().mean().sqrt()) * s.width**0.5 / 0.5
-    pairs = {"fc1": np.zeros(terms), "fc2": np.zeros(terms)}  # Σ ⟨s, s′⟩ ρ^k, and ⟨x, x′⟩ with it
+    # Σ ⟨s, s′⟩ ρ^k of all layers; as ⟨x, x′⟩ = dρ, ∂L/∂W₁ has the next power
+    pairs = torch.zeros(terms + 1, dtype=torch.float64)
     for x, normed, signal in zip(p.states[:-1], p.states[1:], p.signals, strict=True):
         x, normed, signal = (t.double().flatten(1, 2) for t in (x, normed, signal))
-        s_ = signal - signal.mean(-1, keepdim=True)  # back through the norm
-        s_ = s_ - normed * (normed * s_).mean(-1, keepdim=True)
-        rho = x @ x.mT / s.width
-        for k in range(terms):
-            both = s_ @ s_.mT * rho**k
-            pairs["fc2"][k] += float(both.sum())
-            pairs["fc1"][k] += float((both * rho).sum())
+        back = signal - signal.mean(-1, keepdim=True)  # through the norm
+        back = back - normed * (normed * back).mean(-1, keepdim=True)
+        powers = (x @ x.mT / s.width)[..., None] ** torch.arange(terms + 1)
+        pairs += torch.einsum("kst,kstj->j", back @ back.mT, powers)
     nodes, weights = hermegauss(80)
-    hermite = [
-        hermeval(nodes, c) / math.sqrt(math.factorial(k)) for k, c in enumerate(np.eye(terms))
-    ]
-    sizes: dict[str, list[float]] = {"fc1": [], "fc2": []}
+    hermite = hermevander(nodes, terms - 1) / [math.sqrt(math.factorial(k)) for k in range(terms)]
+    density = (weights / weights.sum())[:, None] * hermite
+    sizes = []
     for lam in lams:
         u = torch.tensor(lam * deviation * nodes, requires_grad=True)
         value = gelu(u)
         (slope,) = torch.autograd.grad(value.sum(), u)
-        for name, of in (("fc1", slope), ("fc2", value)):
-            of = of.detach().numpy()
-            a = np.array([(weights * of * h).sum() / weights.sum() for h in hermite])
-            sizes[name].append(float(a**2 @ pairs[name]) ** 0.5)
-    return {n: float(np.polyfit(np.log(lams), np.log(v), 1)[0]) for n, v in sizes.items()}
+        first, second = (of.detach().numpy() @ density for of in (slope, value))
+        sizes.append((first**2 @ pairs[1:].numpy(), second**2 @ pairs[:-1].numpy()))
+    slopes = np.polyfit(np.log(lams), np.log(sizes) / 2, 1)[0]
+    return dict(zip(("‖∂L/∂fc1‖ in λ₁", "‖∂L/∂fc2‖ in λ₁"), slopes.tolist(), strict=True))
 
 
 def _by_width(context: Context) -> dict[int, float]:

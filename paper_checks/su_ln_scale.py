@@ -8,7 +8,6 @@ EXACT, WITH_EPSILON, MENDED = (
     "LayerNorm as built departs from it, through its ε",
     "exact again with α² times the ε on the left",
 )
-EPSILON = 1e-5  # torch's default
 
 
 def check(context: Context) -> tuple[Finding, ...]:
@@ -62,6 +61,8 @@ def _measured(context: Context) -> list[dict[str, float]]:
     import torch
     from torch.nn.functional import layer_norm
 
+    from deepnet_theory.runtime.linear import NORM_EPS
+
     generator = torch.Generator().manual_seed(context.seed)
     rows = []
     for width in context.pick((64,), (8, 64, 1024)):
@@ -70,7 +71,7 @@ def _measured(context: Context) -> list[dict[str, float]]:
             for scale in (1e-3, 1.0):
                 both, reduced = scale * (alpha * x + f), scale * (x + f / alpha)
                 left, right = layer_norm(both, (width,)), layer_norm(reduced, (width,))
-                restored = layer_norm(both, (width,), eps=alpha**2 * EPSILON)
+                restored = layer_norm(both, (width,), eps=alpha**2 * NORM_EPS)
                 rows.append(
                     {
                         "width": width,
