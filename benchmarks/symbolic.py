@@ -52,7 +52,7 @@ def _combinations() -> Iterator[dict[str, str]]:
     from deepnet_theory.spec.placement import placements
     from deepnet_theory.spec.selection import METHODS
     from deepnet_theory.spec.stack import stacks
-    from deepnet_theory.symbolic.degree import degrees
+    from deepnet_theory.symbolic.laws.optimizer import degrees
 
     classes: dict[Any, str] = {}
     for optimizer in optimizers().values():
@@ -69,13 +69,13 @@ def _combinations() -> Iterator[dict[str, str]]:
 def _has_rule(select: dict[str, str]) -> bool:
     from deepnet_theory.spec.errors import Refusal
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.balance import Problem
+    from deepnet_theory.symbolic.rule.balance import Problem
 
     try:
         selection = Selection(**select)  # type: ignore[arg-type]
         Problem(selection).balanced  # noqa: B018
         if selection.method == "moments":
-            from deepnet_theory.symbolic.moment_route import branches
+            from deepnet_theory.symbolic.routes.moments import branches
 
             branches(selection)
     except Refusal:
@@ -99,7 +99,7 @@ def _all() -> list[tuple[float, dict[str, str]]]:
 
 def _cross_table() -> tuple[int, float]:
     start = time.process_time()
-    from deepnet_theory.symbolic.cross import cross_table
+    from deepnet_theory.symbolic.rule.cross_table import cross_table
 
     return len(cross_table().cells), time.process_time() - start
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.constants import Constants, PartConstants
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.verification import Verification
-    from deepnet_theory.symbolic.consequences import Comparison
     from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.rule.consequences import Comparison
 
 
 def derive(
@@ -64,7 +64,7 @@ def compare_closures(
     As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
     :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
-    from deepnet_theory.symbolic.consequences import compare_closures as run
+    from deepnet_theory.symbolic.rule.consequences import compare_closures as run
 
     selection = _selection(selection, select)
     if selection.closure is not None:
@@ -116,7 +116,7 @@ def predict(
     """
     if rule is None and step == "matrices":
         return derivation.predictions
-    from deepnet_theory.symbolic.predict import predictions
+    from deepnet_theory.symbolic.rule.exponents import predictions
 
     found = predictions(derivation.selection, rule or derivation.rule, step)
     return replace(found, assumptions=derivation.predictions.assumptions)
@@ -177,7 +177,7 @@ def rival_rules(derivation: Derivation) -> tuple[Rule, ...]:
 
     Rules that agree are one, under both names; one that agrees with the derived rule is left out.
     """
-    from deepnet_theory.symbolic.predict import rival_rules as solve
+    from deepnet_theory.symbolic.rule.exponents import rival_rules as solve
 
     found: dict[object, Rule] = {}
     for name, rule in solve(derivation.selection).items():

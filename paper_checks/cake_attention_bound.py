@@ -151,7 +151,7 @@ def _contracted():  # type: ignore[no-untyped-def]
     """Whether both terms of h linear heads, Σ_s xW_V^s W_O^s, are as claimed, and the first."""
     import sympy as sp
 
-    from deepnet_theory.symbolic.moments import Gaussian, Index, Known, Tensor, expect
+    from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, expect
 
     a, v, w, p, q, norm = sp.symbols("alpha v w p q X", positive=True)
     h, width = sp.symbols("h d_k", integer=True, positive=True)

@@ -102,7 +102,7 @@ def _term(inner, outer, p, q, d, m, *, mask: bool):  # type: ignore[no-untyped-d
     """E‖xW R ΔV + xΔW R V‖², entries of W and V of the variances ``inner`` and ``outer``."""
     import sympy as sp
 
-    from deepnet_theory.symbolic.moments import Bernoulli, Gaussian, Index, Tensor, expect
+    from deepnet_theory.symbolic.expectation import Bernoulli, Gaussian, Index, Tensor, expect
 
     i, j, k = Index("i", d), Index("j", d), Index("k", m)
     x, W = Tensor("x", (d,), Gaussian(sp.Integer(1))), Tensor("W", (d, m), Gaussian(inner))

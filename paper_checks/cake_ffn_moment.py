@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.numeric.trial import Trial
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.moments import Gaussian, Index, Known, Tensor, expect
+    from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, expect
     from paper_checks._cake_measure import (
         PLAIN,
         feed_forward,

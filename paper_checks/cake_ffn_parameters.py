@@ -19,7 +19,14 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Exact contraction; draws; the gradient of a linear loss; widths."""
     import sympy as sp
 
-    from deepnet_theory.symbolic.moments import Bernoulli, Gaussian, Index, Known, Tensor, expect
+    from deepnet_theory.symbolic.expectation import (
+        Bernoulli,
+        Gaussian,
+        Index,
+        Known,
+        Tensor,
+        expect,
+    )
     from paper_checks._cake_measure import (
         feed_forward,
         generator,

@@ -22,7 +22,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Exact contraction and Gaussian integrals; draws of single layers and of deep chains."""
     import sympy as sp
 
-    from deepnet_theory.symbolic.moments import Gaussian, Index, Known, Tensor, expect
+    from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, expect
     from paper_checks._cake_measure import generator, mean, np, power, torch
     from paper_checks._verdicts import MARGIN, agrees, exponent, proved, seen, text, within
 

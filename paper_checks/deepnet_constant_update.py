@@ -35,7 +35,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from deepnet_theory.symbolic.predict import exponents_of
+    from deepnet_theory.symbolic.rule.exponents import exponents_of
     from paper_checks._cake_measure import DEEPNORM, PLAIN, power, settings, updates
     from paper_checks._verdicts import MARGIN, exponent, within
 

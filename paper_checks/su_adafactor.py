@@ -33,10 +33,10 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
 
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.balance import Problem
     from deepnet_theory.symbolic.derive import derive
-    from deepnet_theory.symbolic.floor import crossings
-    from deepnet_theory.symbolic.solved_rule import solve_rule
+    from deepnet_theory.symbolic.rule.balance import Problem
+    from deepnet_theory.symbolic.rule.end_of_regime import crossings
+    from deepnet_theory.symbolic.rule.solved_rule import solve_rule
     from paper_checks._stack import Net, depths, exponent, on_the_exponent, settings
     from paper_checks._verdicts import worst
 

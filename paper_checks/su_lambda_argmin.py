@@ -13,7 +13,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import numpy as np
     from scipy.optimize import minimize_scalar
 
-    from deepnet_theory.symbolic.magnitude import closed_form
+    from deepnet_theory.symbolic.asides.magnitude import closed_form
 
     steps = closed_form()
     failed = [s.name for s in steps if s.check() is not Verdict.PROVED]

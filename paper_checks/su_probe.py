@@ -23,7 +23,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
 
     from deepnet_theory.numeric.statistics import t_interval
-    from deepnet_theory.symbolic.magnitude import probe_steps
+    from deepnet_theory.symbolic.asides.magnitude import probe_steps
     from paper_checks._stack import (
         Net,
         Pass,

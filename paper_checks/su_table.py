@@ -19,8 +19,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.cross import cross_table
     from deepnet_theory.symbolic.derive import derive
+    from deepnet_theory.symbolic.rule.cross_table import cross_table
     from paper_checks._rules import PUBLISHED
     from paper_checks._stack import (
         Net,

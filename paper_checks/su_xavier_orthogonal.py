@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
 
     from deepnet_theory.numeric.statistics import slopes, t_interval
-    from deepnet_theory.symbolic.magnitude import gaussian_magnitude
+    from deepnet_theory.symbolic.asides.magnitude import gaussian_magnitude
 
     failed = [s.name for s in gaussian_magnitude() if s.check() is not Verdict.PROVED]
     generator = torch.Generator().manual_seed(context.seed)

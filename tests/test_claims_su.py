@@ -48,7 +48,7 @@ def test_every_row_of_the_ledger_has_a_file() -> None:
 
 
 def test_a_wrong_closed_form_of_the_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepnet_theory.symbolic import magnitude
+    from deepnet_theory.symbolic.asides import magnitude
 
     steps = magnitude.closed_form()
     planted = tuple(

@@ -15,7 +15,7 @@ from deepnet_theory.report.outline import depth_words, owner, title
 from deepnet_theory.report.text import WIDTH, heading, paragraph
 
 if TYPE_CHECKING:
-    from deepnet_theory.symbolic.consequences import Comparison
+    from deepnet_theory.symbolic.rule.consequences import Comparison
 
 _GAP = 3
 

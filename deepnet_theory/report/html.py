@@ -19,7 +19,7 @@ from deepnet_theory.report.width import width
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.step import Step
+    from deepnet_theory.symbolic.proof.step import Step
 
 
 LINE = 30  # em: a sum wider than this is broken between its terms

@@ -16,7 +16,7 @@ from deepnet_theory.report.outline import (
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.step import Step
+    from deepnet_theory.symbolic.proof.step import Step
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.rule import RuleEntry
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.step import Step
+    from deepnet_theory.symbolic.proof.step import Step
 
 
 @dataclass(frozen=True)

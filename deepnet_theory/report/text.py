@@ -22,7 +22,7 @@ from deepnet_theory.report.outline import (
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.step import Step
+    from deepnet_theory.symbolic.proof.step import Step
 
 WIDTH = 80
 INDENT = 6  # of what stands under an equation's number

@@ -14,10 +14,10 @@ from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.relation import Relation, join
-from deepnet_theory.symbolic.shares import Share
-from deepnet_theory.symbolic.step import Step
-from deepnet_theory.symbolic.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.proof.relation import Relation, join
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.rule.shares import Share
 
 SCHEMA = "deepnet-theory/derivation/1"
 

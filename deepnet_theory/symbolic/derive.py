@@ -11,18 +11,15 @@ import sympy as sp
 from deepnet_theory.spec.assumption import assumption
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.balance import Balanced, Problem
-from deepnet_theory.symbolic.branch import delta, direction, gain, memory, transverse, x
-from deepnet_theory.symbolic.conclusion import conclusion_steps
-from deepnet_theory.symbolic.consequences import consequences, share_consequences
-from deepnet_theory.symbolic.degree import homogeneity_step
+from deepnet_theory.symbolic.algebra.monomial import present
+from deepnet_theory.symbolic.algebra.nodes import ONES
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.floor import crossings
-from deepnet_theory.symbolic.monomial import present
-from deepnet_theory.symbolic.nodes import ONES
-from deepnet_theory.symbolic.placement_law import scale_step
-from deepnet_theory.symbolic.predict import predictions
-from deepnet_theory.symbolic.probe import (
+from deepnet_theory.symbolic.laws.branch import delta, direction, gain, memory, transverse, x
+from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
+from deepnet_theory.symbolic.laws.placement import scale_step
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.probe import (
     derivative_steps,
     forward_step,
     increment_step,
@@ -32,10 +29,13 @@ from deepnet_theory.symbolic.probe import (
     unit,
     upstream,
 )
-from deepnet_theory.symbolic.shares import Share, shares
-from deepnet_theory.symbolic.solved_rule import rule_of
-from deepnet_theory.symbolic.step import Step
-from deepnet_theory.symbolic.symbols import DEPTHS, alpha, beta, eta
+from deepnet_theory.symbolic.rule.balance import Balanced, Problem
+from deepnet_theory.symbolic.rule.conclusion import conclusion_steps
+from deepnet_theory.symbolic.rule.consequences import consequences, share_consequences
+from deepnet_theory.symbolic.rule.end_of_regime import crossings
+from deepnet_theory.symbolic.rule.exponents import predictions
+from deepnet_theory.symbolic.rule.shares import Share, shares
+from deepnet_theory.symbolic.rule.solved_rule import rule_of
 
 Increments = dict[tuple[str, str], tuple[str, ...]]
 
@@ -45,7 +45,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
 
     ``background`` puts before it what the route rests on: the magnitude of a matrix, how far a
     Xavier matrix is from orthogonal, the identity ∂L/∂λ = ⟨∂L/∂W, U⟩, and what the sources
-    write out on the way (:mod:`deepnet_theory.symbolic.background`).
+    write out on the way (:mod:`deepnet_theory.symbolic.asides.told`).
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
@@ -54,7 +54,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     route = {"probe": _probe_route, "lemma": _lemma_route, "moments": _moment_route}
     steps, increments, given = route[selection.method](problem)
     if background:
-        from deepnet_theory.symbolic.background import background as told_before
+        from deepnet_theory.symbolic.asides.told import background as told_before
 
         before, symbols = told_before(selection)
         steps = [*before, *steps]
@@ -142,7 +142,7 @@ def _probe_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
 
 def _lemma_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Symbol, ...]]:
     """DeepNet's route as the layer cake completes it."""
-    from deepnet_theory.symbolic.lemma import given_symbols, lemma_steps
+    from deepnet_theory.symbolic.routes.lemma import given_symbols, lemma_steps
 
     steps = list(lemma_steps(problem.selection))
     names = {step.name for step in steps}
@@ -157,7 +157,7 @@ def _lemma_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
 
 def _moment_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Symbol, ...]]:
     """The layer cake's matrix version."""
-    from deepnet_theory.symbolic.moment_route import given_symbols, moment_steps
+    from deepnet_theory.symbolic.routes.moments import given_symbols, moment_steps
 
     steps = list(moment_steps(problem.selection))
     if len(problem.balanced) == 1:

@@ -10,10 +10,10 @@ import sympy as sp
 from deepnet_theory.spec.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.algebra.nodes import DirectionalDifferential, Label, Softmax
 from deepnet_theory.symbolic.derivation import Consequence, Derivation
-from deepnet_theory.symbolic.nodes import DirectionalDifferential, Label, Softmax
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)

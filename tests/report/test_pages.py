@@ -23,8 +23,8 @@ from deepnet_theory.report.text import text
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
 
 SELECTIONS = [
     {"optimizer": "sgd"},

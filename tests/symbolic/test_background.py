@@ -10,13 +10,13 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.background import background
-from deepnet_theory.symbolic.branch import x
+from deepnet_theory.symbolic.algebra.nodes import Loss, Normalise
+from deepnet_theory.symbolic.asides.magnitude import magnitude_steps
+from deepnet_theory.symbolic.asides.told import background
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.magnitude import magnitude_steps
-from deepnet_theory.symbolic.nodes import Loss, Normalise
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.laws.branch import x
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
 
 SELECTIONS = {
     "probe": Selection(optimizer="sgd"),

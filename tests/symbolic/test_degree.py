@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.degree import degrees, homogeneity_step
-from deepnet_theory.symbolic.probe import loss_increment
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
+from deepnet_theory.symbolic.routes.probe import loss_increment
 
 
 @pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)

@@ -53,7 +53,7 @@ def test_a_decoder_only_rule_speaks_of_m():
 
 
 def test_the_closures_weigh_against_each_other_as_su_argues():
-    from deepnet_theory.symbolic.consequences import compare_closures
+    from deepnet_theory.symbolic.rule.consequences import compare_closures
 
     found = compare_closures(Selection(optimizer="sgd"))
 

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.balance import Problem
-from deepnet_theory.symbolic.floor import crossings
-from deepnet_theory.symbolic.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.end_of_regime import crossings
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 
 def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms():

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.lemma import lemma_steps
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.lemma import lemma_steps
 
 unit = st.floats(0.01, 0.99)
 positive = st.floats(0.1, 3.0)

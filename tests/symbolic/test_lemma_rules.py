@@ -12,13 +12,13 @@ from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic import placement_law as matrix_law
-from deepnet_theory.symbolic.balance import Problem
-from deepnet_theory.symbolic.lemma import lemma_steps, products_at
-from deepnet_theory.symbolic.lemma.cross import crossings
-from deepnet_theory.symbolic.lemma.placement import P, directions
-from deepnet_theory.symbolic.monomial import solve
-from deepnet_theory.symbolic.symbols import M, N, alpha, beta, part_symbol
+from deepnet_theory.symbolic.algebra.monomial import solve
+from deepnet_theory.symbolic.algebra.symbols import M, N, alpha, beta, part_symbol
+from deepnet_theory.symbolic.laws import placement as matrix_law
+from deepnet_theory.symbolic.routes.lemma import lemma_steps, products_at
+from deepnet_theory.symbolic.routes.lemma.cross import crossings
+from deepnet_theory.symbolic.routes.lemma.placement import P, directions
+from deepnet_theory.symbolic.rule.balance import Problem
 
 
 def increments(**select: str) -> dict[str, sp.Expr]:
@@ -147,8 +147,8 @@ def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: 
     ],
 )
 def test_an_equation_without_a_law_is_refused(equation: str, final_norm: bool) -> None:
-    from deepnet_theory.symbolic.lemma.placement import placement_steps
-    from deepnet_theory.symbolic.lemma.symbols import gains
+    from deepnet_theory.symbolic.routes.lemma.placement import placement_steps
+    from deepnet_theory.symbolic.routes.lemma.symbols import gains
 
     with pytest.raises(Refusal, match="no law for the placement 'odd'"):
         placement_steps(directions(Placement("odd", equation, final_norm), alpha), gains(2), alpha)

@@ -14,11 +14,11 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.lemma import given_symbols, lemma_steps
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Step
-from deepnet_theory.symbolic.symbols import N
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.lemma import given_symbols, lemma_steps
 
 SELECTIONS = (
     {"optimizer": "sgd"},

@@ -10,9 +10,9 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.magnitude import beta, d, m, magnitude_steps, sigma, t1, t2
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.asides.magnitude import beta, d, m, magnitude_steps, sigma, t1, t2
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
 
 STEPS = {s.name: s for s in magnitude_steps()}
 

@@ -7,8 +7,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import OperatorAlgebra
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.sublayer import sublayers
-from deepnet_theory.symbolic.branch import branch, delta, gain
-from deepnet_theory.symbolic.nodes import (
+from deepnet_theory.symbolic.algebra.nodes import (
     Activation,
     DirectionalDifferential,
     Label,
@@ -16,9 +15,10 @@ from deepnet_theory.symbolic.nodes import (
     Softmax,
     Transpose,
 )
-from deepnet_theory.symbolic.placement_law import placement_law, probed
-from deepnet_theory.symbolic.symbols import alpha
-from deepnet_theory.symbolic.witness import Witness, distance
+from deepnet_theory.symbolic.algebra.symbols import alpha
+from deepnet_theory.symbolic.laws.branch import branch, delta, gain
+from deepnet_theory.symbolic.laws.explicit_matrices import Witness, distance
+from deepnet_theory.symbolic.laws.placement import placement_law, probed
 
 PAIRS = [(p, s) for p in placements().values() for s in sublayers().values()]
 A, B = sp.symbols("A B", commutative=False)

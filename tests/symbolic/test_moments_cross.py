@@ -14,16 +14,16 @@ import sympy as sp
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.balance import Problem
+from deepnet_theory.symbolic.algebra.symbols import M, N, eta
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.moment_route.setting import alpha, d, m, v, w
-from deepnet_theory.symbolic.moment_route.two_parts import halves, run_through
-from deepnet_theory.symbolic.moments import IndexSum
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.solved_rule import solve_rule
-from deepnet_theory.symbolic.step import Step
-from deepnet_theory.symbolic.symbols import M, N, eta
+from deepnet_theory.symbolic.expectation import IndexSum
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.moments.setting import alpha, d, m, v, w
+from deepnet_theory.symbolic.routes.moments.two_parts import halves, run_through
+from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 PLACEMENTS = ("post-ln", "pre-ln", "res-post-ln", "sandwich-ln")
 OF_ONE_STACK = {

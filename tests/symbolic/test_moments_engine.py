@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.moments import (
+from deepnet_theory.symbolic.expectation import (
     ENUMERATED,
     Bernoulli,
     Expectation,
@@ -33,9 +33,9 @@ from deepnet_theory.symbolic.moments import (
     enumerate_expectation,
     expect,
 )
-from deepnet_theory.symbolic.moments.parity import even_in_columns
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.expectation.parity import even_in_columns
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
 
 d, m, sigma, p = (sp.Symbol(name, positive=True) for name in ("d", "m", "sigma", "p"))
 i, j = Index("i", d), Index("j", d)

@@ -14,11 +14,13 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.balance import Problem
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.moment_route import BRANCHES, moment_steps
-from deepnet_theory.symbolic.moment_route.placement import stream_of
-from deepnet_theory.symbolic.moment_route.setting import (
+from deepnet_theory.symbolic.expectation import IndexSum
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.moments import BRANCHES, moment_steps
+from deepnet_theory.symbolic.routes.moments.placement import stream_of
+from deepnet_theory.symbolic.routes.moments.setting import (
     XAVIER,
     alpha,
     beta,
@@ -35,9 +37,7 @@ from deepnet_theory.symbolic.moment_route.setting import (
     v,
     w,
 )
-from deepnet_theory.symbolic.moments import IndexSum
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.symbolic.rule.balance import Problem
 
 STEPS = {s.name: s for s in moment_steps(Selection(optimizer="sgd", method="moments"))}
 DERIVATION = derive(Selection(optimizer="sgd", method="moments"))

@@ -4,9 +4,9 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.symbolic.depth import depth_expression
-from deepnet_theory.symbolic.monomial import exponents, monomial, present, solve, text
-from deepnet_theory.symbolic.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.depth import depth_expression
+from deepnet_theory.symbolic.algebra.monomial import exponents, monomial, present, solve, text
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 
 N, M = DEPTHS["N"], DEPTHS["M"]
 a, b = sp.symbols("a b", positive=True)

@@ -7,8 +7,8 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.symbols import DEPTHS, alpha
 
 N, M = DEPTHS["N"], DEPTHS["M"]
 DERIVATIONS = {

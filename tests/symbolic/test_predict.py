@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.cross import cross_table
-from deepnet_theory.symbolic.predict import exponents_of, predictions
-from deepnet_theory.symbolic.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.cross_table import cross_table
+from deepnet_theory.symbolic.rule.exponents import exponents_of, predictions
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 TABLE = cross_table()
 

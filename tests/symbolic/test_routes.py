@@ -7,9 +7,9 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.balance import Problem
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.relation import Relation
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.rule.balance import Problem
 
 SELECTIONS = [
     Selection(optimizer=optimizer, method="lemma", placement=placement, stack=stack)

@@ -14,8 +14,8 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.relation import Relation
-from deepnet_theory.symbolic.solved_rule import solve_rule
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 N, M = sp.symbols("N M", positive=True)
 R = sp.Rational

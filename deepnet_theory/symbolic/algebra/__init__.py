@@ -1,0 +1,1 @@
+"""Symbols, powers of the depth, rational functions and the nodes of matrix expressions."""

@@ -1,0 +1,1 @@
+"""What the sources write on the way and no conclusion rests on."""

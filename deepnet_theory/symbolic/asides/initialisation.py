@@ -1,0 +1,99 @@
+r"""What an initialisation by the fan-in does to one fully connected layer.
+
+.. math:: y = xW + b,\quad x' = f(y):\qquad
+          \operatorname{Var} W_{ik} = \frac{\beta^2}{n},\ b = 0
+          \ \Rightarrow\ E\,y_k^2 = \beta^2\,\frac{\|x\|^2}{n},
+
+and with ReLU and 2β²/n the same for x'.
+
+Source: layer cake, §3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.symbols import beta
+from deepnet_theory.symbolic.expectation import (
+    ENUMERATED,
+    Expectation,
+    Gaussian,
+    Index,
+    Known,
+    Tensor,
+    expect,
+)
+from deepnet_theory.symbolic.expectation.model import norm_of
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+
+SECTION = "A fully connected layer"
+SOURCE = "layer cake, §3"
+
+_n = sp.Symbol("n", positive=True)
+_s = sp.Symbol("s", positive=True)  # standard deviation of a hidden unit's input
+_h = sp.Symbol("h", real=True)
+norm_x = norm_of("x")
+_i, _k = Index("i", _n), Index("k", _n)
+_x = Tensor("x", (_n,))
+_KNOWN = (Known(norm_x, (_x[_i] * _x[_i]).sum(_i), 2),)
+
+
+def initialisation_steps() -> tuple[Step, ...]:
+    """The mean square of a linear layer's entry, and of its rectified entry."""
+    w = Tensor("W", (_n, _n), Gaussian(beta**2 / _n))
+    entry = (_x[_i] * w[_i, _k]).sum(_i)
+    linear = Expectation(entry * entry, "y_k^2", r"y_k^2", _KNOWN)
+    density = sp.exp(-(_h**2) / (2 * _s**2)) / sp.sqrt(2 * sp.pi) / _s
+    return (
+        Step(
+            name="layer-forward",
+            section=SECTION,
+            lhs=linear,
+            rhs=expect(entry * entry, _KNOWN),
+            relation=Relation.EQUAL,
+            because=(
+                "y = xW + b with b = 0 and variance beta^2/n: an entry's mean square is beta^2 "
+                "times the input's, for every fixed x"
+            ),
+            source=f"{SOURCE}, first displayed equation and below",
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name="layer-forward-relu",
+            section=SECTION,
+            lhs=sp.Integral(_h**2 * density, (_h, 0, sp.oo)),
+            rhs=_s**2 / 2,
+            relation=Relation.EQUAL,
+            because=(
+                "x' = f(y) with f = ReLU: half of the mean square passes, so the variance "
+                "2*beta^2/n, s^2 = 2*beta^2*|x|^2/n, gives beta^2 again"
+            ),
+            source=f"{SOURCE}, second displayed equation and last paragraph",
+            uses=("layer-forward",),
+            checks=(Check("the integral in figures, at two s", _integrated),),
+        ),
+    )
+
+
+def given() -> tuple[Any, ...]:
+    """The symbols of the setting."""
+    return (_n, _s, norm_x, beta)
+
+
+def _integrated(step: Step) -> bool:
+    """A trapezoid sum of the integrand, which for a Gaussian is exact to many digits."""
+    integrand = step.lhs.function
+    (variable, low, high) = step.lhs.limits[0]
+    if (low, high) != (0, sp.oo):
+        return False
+    f = sp.lambdify((variable, _s), integrand, "math")
+    for size in (0.6, 1.7):
+        # the integrand is even: half of the sum over the whole line, whose error is exponential
+        step_size = size / 4
+        total = sum(f(step_size * index, size) for index in range(1, 60)) * step_size
+        if abs(total - float(step.rhs.subs(_s, size))) > 1e-9 * size**2:
+            return False
+    return True

@@ -1,0 +1,84 @@
+r"""A feed-forward sublayer's output to first order in its input and both of its matrices.
+
+.. math:: \Delta x_{l+1} \approx \frac{\partial\mathrm{LN}}{\partial z}\Bigl(
+          \frac{\partial z}{\partial x}\Delta x + \frac{\partial z}{\partial V}\Delta V
+          + \frac{\partial z}{\partial W}\Delta W\Bigr),\qquad z = \alpha x + \phi(xW)V .
+
+Source: layer cake, §5.1.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.nodes import (
+    Activation,
+    DirectionalDifferential,
+    Label,
+    Normalise,
+)
+from deepnet_theory.symbolic.algebra.symbols import alpha
+from deepnet_theory.symbolic.laws.branch import AT_REST, delta, x
+from deepnet_theory.symbolic.laws.explicit_matrices import (
+    TOLERANCE,
+    Rows,
+    central_difference,
+    combine,
+    distance,
+    leaky_relu,
+    normalise,
+    product,
+    random_matrix,
+    scale,
+    value_of,
+)
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+
+_W, _V, _move_x, _move_w, _move_v = sp.symbols("W V dx dW dV", commutative=False)
+_MOVES = ((x, _move_x), (_W, _move_w), (_V, _move_v))
+
+
+def change_steps() -> tuple[Step, ...]:
+    """The derivative of x_{l+1} along a move of x, W and V, by the chain rule through z."""
+    z = alpha * x + Activation(x * _W) * _V
+    moved_x, moved_w, moved_v = (of + delta * by for of, by in _MOVES)
+    moved = alpha * moved_x + Activation(moved_x * moved_w) * moved_v
+    of_z = sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST))
+    return (
+        Step(
+            name="sublayer-change-first-order",
+            section="Derivatives of a sublayer",
+            lhs=sp.Derivative(Normalise(moved), delta),
+            rhs=sp.expand_mul(DirectionalDifferential(Label(Normalise), z, sp.expand_mul(of_z))),
+            relation=Relation.EQUAL,
+            because=(
+                "at delta = 0: the norm's Jacobian applied to the changes of z that the moves of "
+                "x, V and W make, which is what a small step does to first order"
+            ),
+            source="layer cake, §5.1, change of the output, second and third lines",
+            assumptions=("linear-step",),
+            checks=(Check("finite difference at explicit matrices", _differenced),),
+        ),
+    )
+
+
+def given() -> tuple[Any, ...]:
+    """The symbols of the setting."""
+    return (x, delta, alpha, _W, _V, _move_x, _move_w, _move_v)
+
+
+def _differenced(step: Step) -> bool:
+    generator = random.Random(25)
+    named = {s: random_matrix(generator) for s in (x, _W, _V, _move_x, _move_w, _move_v)}
+    weight = 1.7
+
+    def output(h: float) -> Rows:
+        y, w, v = (combine(named[of], named[by], h) for of, by in _MOVES)
+        return normalise(combine(scale(y, weight), product(leaky_relu(product(y, w)), v)))
+
+    claimed = value_of(step.rhs, {**named, alpha: weight})
+    return distance(claimed, central_difference(output)) < TOLERANCE

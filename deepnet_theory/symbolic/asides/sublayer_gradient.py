@@ -1,0 +1,180 @@
+r"""The gradient in each magnitude of a sublayer, every magnitude kept apart.
+
+.. math:: \frac{\partial L}{\partial\lambda_1}
+          = \frac{\partial L}{\partial x_{l+1}}\frac{\partial x_{l+1}}{\partial z_{l+1}}
+            \frac{\lambda_2\,\phi(xU_1)U_2}{\alpha} = O(\lambda_2/\alpha)
+
+and its like for the other matrices. The probe route then sets all scaled magnitudes to β.
+
+Source: Su, §Feed-forward gradient, §Self-attention, and the reply on BranchNorm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sympy as sp
+
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Sublayer, sublayer
+from deepnet_theory.symbolic.algebra.nodes import Branch, Loss, Normalise, coefficient
+from deepnet_theory.symbolic.algebra.symbols import alpha
+from deepnet_theory.symbolic.laws.branch import branch, direction, gain, plain_branch, weight, x
+from deepnet_theory.symbolic.laws.explicit_matrices import (
+    TOLERANCE,
+    Witness,
+    any_loss,
+    central_difference,
+    distance,
+    scale,
+)
+from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.probe import heading, jacobian, unit, upstream
+
+# where the source displays them: the sublayer, its gradients, their orders
+_DISPLAYED = {
+    "ffn": ("second and third equations", "fourth equation", "fifth equation"),
+    "attention": ("first and second equations", "third equation", "fourth equation"),
+}
+_NOT_DISPLAYED = ("query", "key")  # said to be small, above the equation
+_b = sp.Symbol("b", positive=True)  # BranchNorm's factor of the branch
+
+
+def gradient_steps(selection: Selection) -> Iterator[Step]:
+    """For each distinct sublayer: W = λU put in, then the chain rule in every λ, and its order."""
+    placement = selection.the_placement
+    members = {s.name: s for part in selection.the_stack.parts for s in part.layer}
+    if placement.name == "post-ln":
+        yield _branch_norm(placement)
+    for member in members.values():
+        yield _factored(member, placement)
+        for matrix in member.matrices:
+            yield from _in_one_magnitude(member, placement, matrix.name)
+
+
+def given(selection: Selection) -> tuple[sp.Symbol, ...]:
+    """The symbols of the setting."""
+    members = [s for part in selection.the_stack.parts for s in part.layer]
+    matrices = dict.fromkeys(weight(m.name) for s in members for m in s.matrices)
+    return (*matrices, P, _b)
+
+
+def _cited(member: Sublayer, place: int, matrix: str = "") -> str:
+    """The source, with the equation that a step states where the source displays it."""
+    source = heading(member)[1]
+    if member.name not in _DISPLAYED or matrix in _NOT_DISPLAYED:
+        return source
+    return f"{source}, {_DISPLAYED[member.name][place]}"
+
+
+def _factored(member: Sublayer, placement: Placement) -> Step:
+    section, _ = heading(member)
+
+    def agrees(step: Step) -> bool:
+        witness = Witness(member, placement)
+        for matrix in member.matrices:
+            u, magnitude = (witness.values[s(matrix.name)] for s in (direction, gain))
+            witness.values[weight(matrix.name)] = scale(u, magnitude)
+        truth = witness.inner({})
+        sides = (witness.evaluate(side, alpha) for side in (step.lhs, step.rhs))
+        return all(distance(side, truth) < TOLERANCE for side in sides)
+
+    return Step(
+        name=f"factored-{member.name}",
+        section=section,
+        lhs=inside(placement, lambda argument: plain_branch(member, argument)),
+        rhs=probed(placement, member),
+        relation=Relation.EQUAL,
+        because=(
+            "z of the sublayer in its matrices W, and with W = lambda*U put in"
+            + ("; phi lets a positive factor pass" if "phi" in member.branch else "")
+        ),
+        source=_cited(member, 0),
+        assumptions=("homogeneous-activation",) if "phi" in member.branch else (),
+        checks=(Check("explicit matrices W = lambda*U", agrees),),
+    )
+
+
+def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> Iterator[Step]:
+    """dL/dλ by the chain rule, and its order with every magnitude its own."""
+    section, _ = heading(member)
+    magnitude = gain(matrix)
+    loss = Loss(residual(placement, lambda argument: branch(member, None, argument)))
+    derivative = sp.expand_mul(sp.diff(loss, magnitude))
+    if derivative == 0:
+        return  # a norm of the branch hides its magnitudes: the transverse probe's matter
+    witness = Witness(member, placement)
+
+    def agrees(step: Step) -> bool:
+        at = witness.values[magnitude]
+        numeric = central_difference(lambda h: any_loss(witness.output({magnitude: at + h})))
+        return distance(witness.evaluate(step.rhs, alpha), numeric) < TOLERANCE
+
+    chain = f"chain-{member.name}-{matrix}"
+    yield Step(
+        name=chain,
+        section=section,
+        lhs=sp.Derivative(loss, magnitude),
+        rhs=derivative,
+        relation=Relation.EQUAL,
+        because=(
+            f"the chain rule in the magnitude of {matrix}: the loss's gradient at the sublayer's "
+            "output, the norm's Jacobian and dz/dlambda, for any loss L"
+        ),
+        source=_cited(member, 1, matrix),
+        uses=(f"factored-{member.name}",),
+        checks=(Check("finite difference of a loss", agrees),),
+    )
+    scalar = coefficient(derivative)
+    yield Step(
+        name=f"order-{member.name}-{matrix}",
+        section=section,
+        lhs=upstream * jacobian * unit * scalar,
+        rhs=scalar,
+        relation=Relation.ORDER,
+        because=(
+            "the upstream gradient, the norm's Jacobian and the branch with its magnitudes taken "
+            "out are of order one; what is left are the other magnitudes over alpha"
+        ),
+        source=_cited(member, 2, matrix),
+        uses=(chain,),
+        assumptions=(
+            "bounded-upstream-gradient",
+            "bounded-norm-jacobian",
+            "unit-branch",
+            "unit-activations",
+            *(("attention-keeps-magnitude",) if "softmax" in member.branch else ()),
+        ),
+        bounded=(upstream, jacobian, unit),
+        checks=(Check("no more than the bounded factors, of order one", _only_bounded),),
+    )
+
+
+def _only_bounded(step: Step) -> bool:
+    """lhs/rhs is the product of the bounded factors, each of which may be a constant."""
+    ratio = sp.cancel(step.lhs / step.rhs)
+    return bool(ratio.free_symbols == set(step.bounded) and ratio.is_positive)
+
+
+def _branch_norm(placement: Placement) -> Step:
+    """Norm(x + bF(x)) is Norm(αx + F(x)) with α = 1/b."""
+
+    def agrees(step: Step) -> bool:
+        witness = Witness(sublayer("ffn"), placement)
+        witness.values.update({P: 0.7, _b: 0.4})
+        sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
+        return distance(*sides) < TOLERANCE
+
+    return Step(
+        name="branch-norm",
+        section="The sublayer",
+        lhs=Normalise(x + _b * P * Branch(x)),
+        rhs=Normalise(x / _b + P * Branch(x)),
+        relation=Relation.EQUAL,
+        because="BranchNorm is DeepNorm with alpha = 1/b: a growing b is a falling alpha",
+        source="Su, reply of 2023-07 on BranchNorm, arXiv 2305.02790",
+        checks=(Check("explicit matrices", agrees),),
+    )

@@ -1,0 +1,181 @@
+r"""Pre-Norm's stream written as one sum, and two of its sublayers as one wider layer.
+
+.. math:: x_{T+1} = x_0 + \sum_{t=0}^{T} F_t(\mathrm{Norm}(x_t)), \qquad
+          F_t(u) + F_{t+1}(u) = (F_t \oplus F_{t+1})(u) .
+
+With branches independent of the stream, of weight r at unit stream, the stream's mean square
+is 1 + t r², so that neighbouring streams point the same way for t → ∞.
+
+Source: Pre/Post norm note, §1; Su Jianlin, kexue.fm/archives/9009.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product as patterns
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.symbolic.algebra.nodes import Above, Activation, Beside, Branch, Normalise
+from deepnet_theory.symbolic.expectation.model import NamedQuantity
+from deepnet_theory.symbolic.laws.branch import x
+from deepnet_theory.symbolic.laws.explicit_matrices import (
+    TOLERANCE,
+    Rows,
+    combine,
+    distance,
+    leaky_relu,
+    product,
+    random_matrix,
+)
+from deepnet_theory.symbolic.laws.placement import P, residual
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.routes.lemma.checks import written_out
+from deepnet_theory.symbolic.routes.lemma.symbols import r
+
+SECTION = "The stream unrolled"
+NOTE = "Pre/Post norm note, §1"
+
+_T = sp.Symbol("T", integer=True, nonnegative=True)
+_t = sp.Symbol("t", positive=True)
+_j = sp.Symbol("j", integer=True, nonnegative=True)
+stream = sp.Function("x", real=True)  # x_t
+cosine = NamedQuantity("cos_t", r"\cos\angle(x_t, x_{t+1})")
+term = sp.Function("F", real=True)  # F_t(Norm(x_t))
+_u = sp.Symbol("x", commutative=False)
+_A, _B, _C, _D = sp.symbols("W_1 W_2 W_3 W_4", commutative=False)
+
+
+def applies(placement: Placement) -> bool:
+    """Whether the sublayer is x + F(Norm(x))."""
+    return bool(residual(placement, lambda y: P * Branch(y)) == x + P * Branch(Normalise(x)))
+
+
+def unrolled_steps() -> tuple[Step, ...]:
+    """The sum, the neighbours' angle, and the wider layer."""
+    size = 1 + _t * r**2
+    return (
+        Step(
+            name="stream-unrolled",
+            section=SECTION,
+            lhs=stream(_T + 1),
+            rhs=stream(0) + sp.Sum(term(_j), (_j, 0, _T)),
+            relation=Relation.EQUAL,
+            because="x_{t+1} = x_t + F_t(Norm(x_t)) put into itself down to x_0",
+            source=f"{NOTE}, the displayed recursion",
+            checks=(Check("the recursion run at T = 0, 1, 2, 3", _recursion),),
+        ),
+        Step(
+            name="neighbouring-cosine",
+            section=SECTION,
+            lhs=cosine,
+            rhs=sp.sqrt(size / (size + r**2)),
+            relation=Relation.EQUAL,
+            because=(
+                "E<x_t, x_{t+1}> over the root of both mean squares: for branches of weight r "
+                "independent of the stream it is E|x_t|^2 = 1 + t*r^2 over the root of it and of "
+                "1 + (t + 1)*r^2"
+            ),
+            source="derived here",
+            uses=("stream-unrolled",),
+            assumptions=("independent-signs",),
+            establishes=(cosine,),
+            checks=(Check("fair signs listed, t = 1, 2, 3", _signs_listed),),
+        ),
+        Step(
+            name="neighbouring-streams",
+            section=SECTION,
+            lhs=sp.sqrt(size / (size + r**2)),
+            rhs=sp.S.One,
+            relation=Relation.ASYMPTOTIC,
+            because=(
+                "so Norm(x_{t+1}) is nearly Norm(x_t) at great t, the sine being of order "
+                "t^(-1/2): the next branch reads nearly the same input"
+            ),
+            source=f"{NOTE}, 'Reason', second displayed equation",
+            uses=("neighbouring-cosine",),
+            regime=Regime(_t, sp.oo, "r fixed"),
+            checks=(Check("squares at t = 1/s, s = 0", _squares_meet),),
+        ),
+        Step(
+            name="two-layers-as-one",
+            section=SECTION,
+            lhs=Activation(_u * _A) * _B + Activation(_u * _C) * _D,
+            rhs=Activation(_u * Beside(_A, _C)) * Above(_B, _D),
+            relation=Relation.EQUAL,
+            because=(
+                "two branches that read one input are one of twice the hidden width, whose halves "
+                "are the two; the note prints F_t twice and applies it to F_t(Norm(x_t))"
+            ),
+            source=f"{NOTE}, 'Reason', second displayed equation, corrected",
+            uses=("neighbouring-streams",),
+            checks=(Check("explicit matrices side by side", _side_by_side),),
+        ),
+    )
+
+
+def given() -> tuple[Any, ...]:
+    """The symbols of the setting."""
+    return (_T, _t, r, _u, _A, _B, _C, _D)
+
+
+def _recursion(step: Step) -> bool:
+    for last in (0, 1, 2, 3):
+        value: Any = stream(0)
+        for t in range(last + 1):
+            value += term(t)
+        if sp.expand(written_out(step.rhs.subs(_T, last)) - value) != 0:
+            return False
+        if step.lhs.subs(_T, last) != stream(last + 1):
+            return False
+    return True
+
+
+def _signs_listed(step: Step) -> bool:
+    """The cosine in mean over every pattern of signs ±r added to 1."""
+    for count in (1, 2, 3):
+        inner: Any = sp.S.Zero
+        near: Any = sp.S.Zero
+        far: Any = sp.S.Zero
+        for signs in patterns((1, -1), repeat=count + 1):
+            before = 1 + sum(s * r for s in signs[:-1])
+            after = before + signs[-1] * r
+            inner, near, far = inner + before * after, near + before**2, far + after**2
+        square = sp.cancel(sp.expand(inner) ** 2 / (sp.expand(near) * sp.expand(far)))
+        claimed = step.rhs.subs(_t, count)
+        if not claimed.is_positive or sp.cancel(claimed**2 - square) != 0:
+            return False
+    return bool(step.lhs == cosine)
+
+
+def _squares_meet(step: Step) -> bool:
+    """Both sides are positive, and their squares' ratio, a rational function, is 1 at the limit."""
+    s = sp.Symbol("s", positive=True)
+    square = sp.cancel(sp.cancel((step.lhs / step.rhs) ** 2).subs(_t, 1 / s))
+    return bool(step.lhs.is_positive and step.rhs.is_positive and square.subs(s, 0) == 1)
+
+
+def _side_by_side(step: Step) -> bool:
+    """Both sides as explicit matrices, the right one with the matrices put side by side."""
+    generator = random.Random(23)
+    u = random_matrix(generator, 2)
+    a, b, c, d = (random_matrix(generator) for _ in range(4))
+    values = {_u: u, _A: a, _B: b, _C: c, _D: d}
+
+    def branch(left: Rows, right: Rows) -> Rows:
+        return product(leaky_relu(product(u, left)), right)
+
+    total: Rows = [[0.0] * len(u[0]) for _ in u]
+    for summand in step.lhs.args:
+        first, second = summand.args
+        total = combine(
+            total, product(leaky_relu(product(u, values[first.args[0].args[1]])), values[second])
+        )
+    activation, above = step.rhs.args
+    left1, left2 = (values[matrix] for matrix in activation.args[0].args[1].args)
+    right1, right2 = (values[matrix] for matrix in above.args)
+    wide = branch([r + s for r, s in zip(left1, left2, strict=True)], right1 + right2)
+    return distance(total, wide) < TOLERANCE

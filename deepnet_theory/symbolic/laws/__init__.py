@@ -1,0 +1,1 @@
+"""What is assumed of the world: optimizers, placements, branches, their parameters."""

@@ -1,0 +1,322 @@
+r"""Degrees of homogeneity of an update rule, computed from its expression.
+
+:math:`u(\eta, t\,g, s\,\theta) = t^p s^q\,u(\eta, g, \theta)` for :math:`t, s > 0`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import (
+    UPDATE,
+    Call,
+    Name,
+    Node,
+    Number,
+    Operation,
+    OperatorAlgebra,
+    Power,
+    fold,
+)
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.symbols import eta
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Degree:
+    """The degrees in η, g and θ of a homogeneous expression."""
+
+    eta: Fraction = _ZERO
+    g: Fraction = _ZERO
+    theta: Fraction = _ZERO
+
+    def __add__(self, other: Degree) -> Degree:
+        return Degree(self.eta + other.eta, self.g + other.g, self.theta + other.theta)
+
+    def __mul__(self, times: Fraction) -> Degree:
+        return Degree(self.eta * times, self.g * times, self.theta * times)
+
+    def __str__(self) -> str:
+        return f"eta^{self.eta} g^{self.g} theta^{self.theta}"
+
+
+# An identically vanishing expression is homogeneous of every degree.
+_Degree = Degree | None
+
+_DEGREE_ZERO = {"sign", "polar", "numel"}
+_DEGREE_KEPT = {"abs", "norm", "rms"}
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """p and q of :math:`|\\Delta\\theta| \\sim \\eta\\,|g|^p |\\theta|^q`."""
+
+    p: sp.Rational
+    q: sp.Rational
+    regime: tuple[str, ...] = ()  # the stated regimes that were needed
+    reduced: Node | None = None  # the update with only its winning terms
+
+
+class _Counter:
+    """Computes degrees bottom-up; a sum of unlike terms takes its stated regime."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.larger = {
+            (UPDATE.parse(a).root, UPDATE.parse(b).root): f"{a} > {b}" for a, b in optimizer.regime
+        }
+        self.used: dict[str, None] = {}
+        self.reduced: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
+
+    def refuse(self, why: str) -> Refusal:
+        return Refusal(
+            f"no degree law for the update {self.optimizer.update!r}: {why}; a rule in powers of "
+            "the depth needs an update that is homogeneous in g and in theta"
+        )
+
+    def of(self, node: Node) -> _Degree:
+        match node:
+            case Number(value):
+                return Degree() if value else None
+            case Name(name):
+                return Degree(**{name: Fraction(1)})
+            case Power(base, exponent):
+                inner = self.of(base)
+                if inner is None and exponent <= 0:
+                    raise self.refuse("it divides by zero")
+                return None if inner is None else inner * exponent
+            case Operation("*", left, right):
+                a, b = self.of(left), self.of(right)
+                return None if a is None or b is None else a + b
+            case Operation("/", left, right):
+                a, b = self.of(left), self.of(right)
+                if b is None:
+                    raise self.refuse("it divides by zero")
+                return None if a is None else a + b * Fraction(-1)
+            case Operation(_, left, right):
+                degree = self.unite(left, right, largest=True)
+                winner = self.dominant(left, right, largest=True)
+                if winner is not None and self.of(left) != self.of(right):
+                    self.reduced[node] = winner
+                return degree
+            case Call("clip", (value, low, high)):
+                return self.of(Call("min", (Call("max", (value, low)), high)))
+            case Call("max" | "min" as function, arguments):
+                return self.extreme(arguments, largest=function == "max")
+            case Call("sqrt", (inner,)):
+                degree = self.of(inner)
+                return None if degree is None else degree * Fraction(1, 2)
+            case Call("log", (inner,)):
+                degree = self.of(inner)
+                if degree != Degree():
+                    raise self.refuse("a logarithm of something that scales")
+                return degree
+            case Call(function, (inner,)) if function in _DEGREE_ZERO:
+                degree = self.of(inner)
+                return None if degree is None and function != "numel" else Degree()
+            case Call(function, (inner,)) if function in _DEGREE_KEPT:
+                return self.of(inner)
+            case _:
+                raise self.refuse(f"{node} has no law")
+
+    def extreme(self, arguments: tuple[Node, ...], *, largest: bool) -> _Degree:
+        node = arguments[0]
+        degree = self.of(node)
+        for other in arguments[1:]:
+            degree = self.unite(node, other, largest=largest)
+            node = self.dominant(node, other, largest=largest) or node
+        if self.used:
+            self.reduced[Call("max" if largest else "min", arguments)] = node
+        return degree
+
+    def unite(self, left: Node, right: Node, *, largest: bool) -> _Degree:
+        a, b = self.of(left), self.of(right)
+        if a is None or b is None:
+            return a if b is None else b
+        if a == b:
+            return a
+        winner = self.dominant(left, right, largest=largest)
+        if winner is None:
+            raise self.refuse(
+                f"it joins terms of different degrees ({a} and {b}) and no regime says which "
+                "is the larger"
+            )
+        return a if winner is left else b
+
+    def dominant(self, left: Node, right: Node, *, largest: bool) -> Node | None:
+        for (big, small), told in self.larger.items():
+            for one, other in ((left, right), (right, left)):
+                if _same(one, big) and _same(other, small):
+                    self.used[told] = None
+                    return one if largest else other
+        return None
+
+
+def _same(node: Node, stated: Node) -> bool:
+    # a regime may state the magnitude of a term whose sign does not matter
+    if node == stated:
+        return True
+    if isinstance(node, Operation) and node.operator == "*" and node.left == Number(Fraction(-1)):
+        return _same(node.right, stated)
+    return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
+
+
+def degrees(optimizer: Optimizer) -> Degrees:
+    """p and q of the optimizer's first step.
+
+    Raises :class:`Refusal` where the update is not homogeneous, not proportional to η, or
+    vanishes identically.
+    """
+    counter = _Counter(optimizer)
+    degree = counter.of(optimizer.expression.root)
+    reduced = _reduce(optimizer.expression.root, counter.reduced)
+    probe = _numeric(reduced, sp.Integer(1), sp.Integer(1))
+    if degree is None or all(entry == 0 for entry in probe):
+        raise counter.refuse("it is identically zero")
+    if any(entry.has(sp.nan, sp.zoo, sp.oo) for entry in probe):
+        raise counter.refuse("it is not finite")
+    if degree.eta != 1:
+        raise counter.refuse(f"it is of degree {degree.eta} in eta, not 1")
+    return Degrees(rational(degree.g), rational(degree.theta), tuple(counter.used), reduced)
+
+
+def _reduce(node: Node, winners: dict[Node, Node]) -> Node:
+    """The tree in which every sum or extreme that a regime decides is its winning term."""
+    if node in winners:
+        return _reduce(winners[node], winners)
+    match node:
+        case Operation(operator, left, right):
+            return Operation(operator, _reduce(left, winners), _reduce(right, winners))
+        case Power(base, exponent):
+            return Power(_reduce(base, winners), exponent)
+        case Call(function, arguments):
+            return Call(function, tuple(_reduce(a, winners) for a in arguments))
+        case _:
+            return node
+
+
+class _Entries(OperatorAlgebra[Any]):
+    """The update on a 1 × 2 matrix with exact entries; a second route to the degrees."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def number(self, value: Fraction) -> Any:
+        return rational(value)
+
+    def name(self, name: str) -> Any:
+        return self.values[name]
+
+    def add(self, left: Any, right: Any) -> Any:
+        return _each(lambda a, b: a + b, left, right)
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return _each(lambda a, b: a - b, left, right)
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return _each(lambda a, b: a * b, left, right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return _each(lambda a, b: a / b, left, right)
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return _each(lambda a: a ** rational(exponent), base)
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        x = arguments[0]
+        entries = x if isinstance(x, tuple) else (x,)
+        norm = sp.sqrt(sum(e**2 for e in entries))
+        match function:
+            case "sign":
+                return _each(sp.sign, x)
+            case "abs":
+                return _each(sp.Abs, x)
+            case "sqrt":
+                return _each(sp.sqrt, x)
+            case "log":
+                return _each(sp.log, x)
+            case "norm":
+                return norm
+            case "rms":
+                return norm / sp.sqrt(len(entries))
+            case "numel":
+                return sp.Integer(len(entries))
+            case "polar":  # of one row: its direction
+                return _each(lambda e: e / norm, x)
+            case "max":
+                return _each(sp.Max, *arguments)
+            case "min":
+                return _each(sp.Min, *arguments)
+            case _:  # clip
+                return _each(lambda v, a, b: sp.Min(sp.Max(v, a), b), *arguments)
+
+
+def _each(function: Any, *arguments: Any) -> Any:
+    if any(isinstance(a, tuple) for a in arguments):
+        wide = [a if isinstance(a, tuple) else (a, a) for a in arguments]
+        return tuple(function(*entries) for entries in zip(*wide, strict=True))
+    return function(*arguments)
+
+
+def _numeric(update: Node, t: Any, s: Any) -> tuple[Any, ...]:
+    """The update at a fixed exact g and θ, scaled by t and s."""
+    values = {
+        "eta": sp.Rational(1, 3),
+        "g": (sp.Rational(3, 7) * t, sp.Rational(-5, 11) * t),
+        "theta": (sp.Rational(17, 5) * s, sp.Rational(23, 9) * s),
+    }
+    result = fold(update, _Entries(values))
+    return result if isinstance(result, tuple) else (result,)
+
+
+def entrywise(optimizer: Optimizer, rate: Any, g: Any, theta: Any) -> tuple[Any, ...]:
+    """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
+    root = degrees(optimizer).reduced or optimizer.expression.root
+    result = fold(root, _Entries({"eta": rate, "g": tuple(g), "theta": tuple(theta)}))
+    return result if isinstance(result, tuple) else (result, result)
+
+
+def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
+    """The step that states the degrees, checked on exact entries at several scales."""
+    t, s, g, theta = sp.symbols("t s g theta", positive=True)
+    update = sp.Function("u")
+    because = f"degrees of {optimizer.update} counted from its expression"
+    if found.regime:
+        because += f", in the regime {', '.join(found.regime)}"
+
+    def scales(step: Step) -> bool:
+        if step.lhs != update(eta, t * g, s * theta):
+            return False
+        factor = sp.simplify(step.rhs / update(eta, g, theta))
+        root = found.reduced or optimizer.expression.root
+        start = _numeric(root, sp.Integer(1), sp.Integer(1))
+        for a, b in ((2, 1), (1, 3), (5, 2)):
+            scaled = _numeric(root, sp.Integer(a), sp.Integer(b))
+            for before, after in zip(start, scaled, strict=True):
+                expected = factor.subs({t: a, s: b}) * before
+                if abs(sp.N(after - expected, 30)) > sp.Float("1e-25"):
+                    return False
+        return bool(factor.free_symbols <= {t, s})
+
+    return Step(
+        name="degrees",
+        section="The optimizer",
+        lhs=update(eta, t * g, s * theta),
+        rhs=t**found.p * s**found.q * update(eta, g, theta),
+        relation=Relation.EQUAL,
+        because=because,
+        source=optimizer.source or "derived here",
+        assumptions=("stated-regime",) if found.regime else (),
+        checks=(Check("the update on exact entries, rescaled", scales),),
+        establishes=(t, s, g, theta),
+    )

@@ -1,0 +1,107 @@
+"""What one optimizer step moves through each parameter of a sublayer.
+
+Through parameter i the output changes by γ·|Δθ| = η γ^{1+p} |θ|^q, where γ is the size of its
+gradient. All scaled matrices of a branch share the gain β; unscaled matrices have gain 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.norm import Norm
+from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.symbolic.algebra.nodes import coefficient
+from deepnet_theory.symbolic.algebra.symbols import beta
+from deepnet_theory.symbolic.laws.branch import AT_REST, branch, delta, gain
+from deepnet_theory.symbolic.laws.optimizer import Degrees
+from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
+
+# Roles whose parameters start at zero: the expression of an update of degree q > 0 in θ gives
+# them no step at all; libraries then take the ratio as 1, which is degree 0, as done here.
+STARTS_AT_ZERO = frozenset(
+    {Role.NORM_BIAS, Role.OUTPUT_BIAS, Role.INNER_BIAS, Role.QUERY_BIAS, Role.KEY_BIAS}
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One parameter: the size of its gradient and of itself, in α and β."""
+
+    name: str
+    role: Role
+    gradient: Any
+    size: Any
+
+    def increment(self, degrees: Degrees) -> Any:
+        """γ^{1+p} |θ|^q, the change of the output by one step in units of η."""
+        q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
+        if self.gradient == 0:
+            return sp.Integer(0)
+        return self.gradient ** (1 + degrees.p) * self.size**q
+
+    def update(self, degrees: Degrees) -> Any:
+        """γ^p |θ|^q, the size of the step itself in units of η."""
+        q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
+        return self.gradient**degrees.p * self.size**q
+
+
+@cache
+def gains_product(sublayer: Sublayer) -> Any:
+    """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
+    return _at_common_gain(sublayer, coefficient(branch(sublayer)))
+
+
+def _at_common_gain(sublayer: Sublayer, scalar: Any) -> Any:
+    return scalar.xreplace(
+        {
+            **{gain(m.name): beta for m in sublayer.scaled},
+            **{gain(m.name): sp.Integer(1) for m in sublayer.unscaled},
+        }
+    )
+
+
+def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> Any:
+    """r: the branch's weight against the identity path."""
+    return law.weight.xreplace({P: gains_product(sublayer)})
+
+
+@cache
+def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> tuple[Term, ...]:
+    """The terms of a sublayer's matrices and vectors, and of its norm where one is given.
+
+    The gradients come from transverse probes W = λU + δV: where the branch is normalised, the
+    radial probe ∂/∂λ vanishes identically and says nothing of the gradient.
+    """
+    return tuple(_terms(sublayer, law, norm))
+
+
+def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator[Term]:
+    response = law.response.xreplace({P: gains_product(sublayer)})
+    for parameter in sublayer.parameters:
+        moved = sp.expand_mul(branch(sublayer, parameter.name).diff(delta).xreplace(AT_REST))
+        through = _at_common_gain(sublayer, coefficient(moved))
+        size = beta if parameter.role is Role.SCALED else sp.Integer(1)
+        yield Term(parameter.name, parameter.role, response * through, size)
+    if norm is not None:
+        product = gains_product(sublayer)
+        yield Term("norm_gain", Role.NORM_GAIN, law.norm_gain.xreplace({P: product}), sp.Integer(1))
+        if norm.bias:
+            yield Term(
+                "norm_bias", Role.NORM_BIAS, law.norm_bias.xreplace({P: product}), sp.Integer(1)
+            )
+
+
+def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> Any:
+    """The order of the increment through one scaled matrix, the same for all of the branch.
+
+    Raises ``ValueError`` where the scaled matrices differ, which no common gain can balance.
+    """
+    found = {t.increment(degrees) for t in terms(sublayer, law) if t.role is Role.SCALED}
+    if len(found) != 1:
+        raise ValueError(f"the scaled matrices of {sublayer.name} move the output differently")
+    return found.pop()

@@ -1,0 +1,175 @@
+"""The law of a placement, derived from its residual equation.
+
+The branch is written P·B, P the product of its gains and B a map of order one. The law says
+how much the branch weighs against the identity path, how the sublayer's output responds to a
+change of the branch, and how it responds to the norm's own gain and bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import OperatorAlgebra, fold
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.nodes import Branch, Hadamard, Normalise, coefficient, split
+from deepnet_theory.symbolic.algebra.symbols import alpha
+from deepnet_theory.symbolic.laws.branch import AT_REST, branch, delta, transverse, x
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+
+P = sp.Symbol("P", positive=True)  # the product of a branch's gains
+H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
+
+
+def _unit_identity(argument: Any) -> Any:
+    """The argument divided by the scalar of its identity path (a norm does not see it)."""
+    still = sp.Add.make_args(sp.expand_mul(argument.xreplace(AT_REST)))
+    path = [t for t in still if split(t)[1] == x] or still
+    scalar = split(path[0])[0]
+    return sp.expand_mul(argument / scalar)
+
+
+@dataclass(frozen=True)
+class Residual(OperatorAlgebra[Any]):
+    """The algebra of a residual equation."""
+
+    branch_of: Any  # argument → the branch as SymPy expression
+    probe_gain: bool = False
+    probe_bias: bool = False
+    rescale: bool = True  # whether a norm's argument is divided by its identity path's scalar
+
+    def number(self, value: Fraction) -> Any:
+        return rational(value)
+
+    def name(self, name: str) -> Any:
+        return {"x": x, "alpha": alpha}[name]
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return base ** rational(exponent)
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        if function == "branch":
+            return self.branch_of(arguments[0])
+        argument = sp.expand_mul(arguments[0])
+        value = Normalise(_unit_identity(argument) if self.rescale else argument)
+        if self.probe_gain:
+            value += delta * Hadamard(value, transverse("gain"))
+        if self.probe_bias:
+            value += delta * transverse("bias")
+        return value
+
+
+def residual(placement: Placement, branch_of: Any, **probes: bool) -> Any:
+    """The sublayer's output as a SymPy expression."""
+    return sp.expand_mul(fold(placement.expression.root, Residual(branch_of, **probes)))
+
+
+def inside(placement: Placement, branch_of: Any) -> Any:
+    """z: what the outermost norm is applied to (identity path at weight 1), or the output."""
+    value = residual(placement, branch_of)
+    return value.args[0] if isinstance(value, Normalise) else value
+
+
+def probed(placement: Placement, sublayer: Sublayer, perturbed: str | None = None) -> Any:
+    """z of a sublayer with its real branch, probed."""
+    return inside(placement, lambda argument: branch(sublayer, perturbed, argument))
+
+
+@dataclass(frozen=True)
+class PlacementLaw:
+    """Scalars, in P and α.
+
+    ``weight``: the branch against the identity path; ``response``: of the output to a change
+    of the branch; ``norm_gain``, ``norm_bias``: of the output to the norms' parameters.
+    """
+
+    weight: Any
+    response: Any
+    norm_gain: Any
+    norm_bias: Any
+    has_alpha: bool
+    feeds_beta: bool  # whether the forward pass sees the gains
+
+
+@cache
+def placement_law(placement: Placement) -> PlacementLaw:
+    """Derive the law of a placement.
+
+    Raises :class:`Refusal` where the equation has no identity path beside the branch.
+    """
+    weight = _branch_weight(placement)
+    moved = residual(placement, lambda y: P * Branch(y) + delta * H)
+    gain = residual(placement, lambda y: P * Branch(y), probe_gain=True)
+    bias = residual(placement, lambda y: P * Branch(y), probe_bias=True)
+    return PlacementLaw(
+        weight=weight,
+        response=_at_rest(moved),
+        norm_gain=_at_rest(gain),
+        norm_bias=_at_rest(bias),
+        has_alpha="alpha" in placement.expression.names,
+        feeds_beta=weight.has(P),
+    )
+
+
+def _at_rest(expression: Any) -> Any:
+    """The scalar of the derivative in δ at δ = 0; the largest where several terms differ."""
+    derivative = sp.expand_mul(sp.diff(expression, delta).xreplace(AT_REST))
+    scalars = {split(term)[0] for term in sp.Add.make_args(derivative)}
+    if len(scalars) == 1:
+        return scalars.pop()
+    # a norm's parameter may act on several paths (sandwich): the path of weight 1 or 1/α leads
+    without = [s for s in scalars if not s.has(P)]
+    if len(without) == 1:
+        return without[0]
+    return coefficient(derivative)
+
+
+def _branch_weight(placement: Placement) -> Any:
+    expression = residual(placement, lambda y: P * Branch(y))
+    sums = [expression, *expression.atoms(Normalise)]
+    for candidate in sums:
+        terms = sp.Add.make_args(
+            candidate.args[0] if isinstance(candidate, Normalise) else candidate
+        )
+        identity = [t for t in terms if split(t)[1] == x]
+        others = [t for t in terms if t.has(Branch)]
+        if len(identity) == 1 and len(others) == 1 and len(terms) == 2:
+            return split(others[0])[0] / split(identity[0])[0]
+    raise Refusal(
+        f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
+        "not an identity path plus one branch"
+    )
+
+
+def scale_step(placement: Placement) -> Step | None:
+    r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
+
+    None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
+    """
+    from deepnet_theory.symbolic.laws.explicit_matrices import scales_alike
+
+    written = sp.expand_mul(
+        fold(placement.expression.root, Residual(lambda y: P * Branch(y), rescale=False))
+    )
+    simplified = residual(placement, lambda y: P * Branch(y))
+    if written == simplified:
+        return None
+    return Step(
+        name="norm-scale",
+        section="The sublayer",
+        lhs=written,
+        rhs=simplified,
+        relation=Relation.EQUAL,
+        because="a norm is homogeneous of degree 0 (up to its epsilon)",
+        source="Su, §Feed-forward gradient",
+        establishes=(P,),
+        checks=(Check("explicit matrices", scales_alike),),
+    )

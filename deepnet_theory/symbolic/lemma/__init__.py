@@ -1,6 +1,0 @@
-"""The lemma route: DeepNet's own argument, completed by the layer cake, in checked steps."""
-
-from deepnet_theory.symbolic.lemma.jacobians import products_at
-from deepnet_theory.symbolic.lemma.route import given_symbols, lemma_steps
-
-__all__ = ["given_symbols", "lemma_steps", "products_at"]

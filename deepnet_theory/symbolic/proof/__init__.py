@@ -1,0 +1,1 @@
+"""Steps, how their relations compose, and how they are checked."""

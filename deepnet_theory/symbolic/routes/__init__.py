@@ -1,0 +1,1 @@
+"""The three ways to the increment of one sublayer."""

@@ -1,0 +1,170 @@
+"""Checks of the lemma route: explicit sizes, unrolled recursions, difference quotients, signs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.lemma.symbols import i, r
+
+SIZES = (1, 2, 3)
+Rewrite = Callable[[Any], Any]
+
+
+def written_out(expression: Any) -> Any:
+    """Every sum and product over a range of numbers, term by term (no closed form is sought)."""
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        collect = sp.Add if isinstance(expression, sp.Sum) else sp.Mul
+        *inner, (index, first, last) = expression.limits
+        term = expression.func(expression.function, *inner) if inner else expression.function
+        return collect(
+            *(
+                written_out(term.xreplace({index: sp.Integer(value)}))
+                for value in range(int(first), int(last) + 1)
+            )
+        )
+    if not expression.has(sp.Sum, sp.Product):
+        return expression
+    return expression.func(*(written_out(argument) for argument in expression.args))
+
+
+def _sides(step: Step, size: sp.Symbol, value: int, rewrite: Rewrite) -> tuple[Any, Any]:
+    at = {size: sp.Integer(value)}
+    return tuple(rewrite(written_out(side.xreplace(at))) for side in (step.lhs, step.rhs))
+
+
+def _same(expression: Any) -> Any:
+    return expression
+
+
+def equal_at_sizes(
+    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
+) -> Check:
+    """Both sides written out at explicit sizes are identical in all other symbols."""
+
+    def holds(step: Step) -> bool:
+        pairs = (_sides(step, size, value, rewrite) for value in sizes)
+        return all(vanishes(left - right) for left, right in pairs)
+
+    return Check(f"identical when written out at {size} = {_list(sizes)}", holds)
+
+
+def at_most_at_sizes(
+    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
+) -> Check:
+    """Written out at explicit sizes, rhs − lhs is a sum of non-negative terms."""
+
+    def holds(step: Step) -> bool:
+        pairs = (_sides(step, size, value, rewrite) for value in sizes)
+        return all(is_nonnegative(right - left) for left, right in pairs)
+
+    return Check(f"rhs - lhs has no negative term at {size} = {_list(sizes)}", holds)
+
+
+def _list(sizes: Iterable[int]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def _derivative_by_quotient(step: Step) -> bool:
+    """The unevaluated derivative on the left, as a central difference at rational points."""
+    function, (variable, _) = step.lhs.args
+    generator = random.Random(step.name)
+    h = sp.Rational(1, 10**15)
+    point = {
+        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
+        * (1 if symbol.is_positive else generator.choice((-1, 1)))
+        for symbol in sorted(step.free_symbols, key=str)
+    }
+    ahead, behind = (
+        function.xreplace({**point, variable: point[variable] + shift}) for shift in (h, -h)
+    )
+    quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
+    # the central difference is off by h² times a third derivative
+    return bool(abs(quotient - sp.N(step.rhs.xreplace(point), 40)) < sp.Float("1e-20"))
+
+
+def _derivative_by_logarithm(step: Step) -> bool:
+    """f'/f = (log f)', which is rational where f holds a square root."""
+    function, (variable, _) = step.lhs.args
+    logarithm = sp.expand_log(sp.log(function), force=True)
+    return vanishes(step.rhs / function - sp.diff(logarithm, variable))
+
+
+DERIVATIVE = (
+    Check("a central difference at a random point", _derivative_by_quotient),
+    Check("the logarithmic derivative", _derivative_by_logarithm),
+)
+
+
+def ratio_in_branch_weight(last: sp.Symbol, weight: Any) -> Check:
+    """lhs/rhs depends on r alone (and on a sublayer's number i) and tends to 1 with r → 0.
+
+    ``last`` is a factor of ``weight`` or of its inverse, eliminated in favour of r = ``weight``.
+    """
+    inverse = (weight / last).has(last)  # weight is some factor over ``last``
+    solution = weight * last / r if inverse else r * last / weight
+
+    def holds(step: Step) -> bool:
+        ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2).xreplace({last: solution}))
+        # squaring removes the root and the sign, so the sign is looked at by itself
+        tiny = dict.fromkeys(step.free_symbols, sp.Rational(3, 2))
+        tiny[last] = solution.xreplace({**tiny, r: sp.Rational(1, 10**9)})
+        positive = sp.N((step.lhs / step.rhs).xreplace(tiny), 30) > 0
+        # a rational function in lowest terms tends to its value, and has one where it is finite
+        return bool(positive and ratio.free_symbols <= {r, i} and ratio.subs(r, 0) == 1)
+
+    return Check("the ratio is positive, its square a function of r alone that tends to 1", holds)
+
+
+def _squares(step: Step) -> bool:
+    """0 ≤ lhs and lhs² ≤ rhs²: the root of a sum of squares compared without the root."""
+    difference = sp.factor(sp.together(step.rhs**2 - step.lhs**2))
+    return bool(step.lhs.is_nonnegative and step.rhs.is_nonnegative and is_nonnegative(difference))
+
+
+SQUARES_AT_MOST = Check("rhs^2 - lhs^2 is a sum of non-negative terms", _squares)
+
+
+def _nonnegative_terms(step: Step) -> bool:
+    return is_nonnegative(step.rhs - step.lhs)
+
+
+NONNEGATIVE_TERMS = Check("rhs - lhs is a sum of non-negative terms", _nonnegative_terms)
+
+
+def _rational_function(step: Step) -> bool:
+    return vanishes(step.lhs - step.rhs)
+
+
+RATIONAL_IDENTITY = Check("the numerator of lhs - rhs expands to 0", _rational_function)
+
+
+def _sampled(step: Step) -> bool:
+    generator = random.Random(step.name)
+    point = {
+        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
+        for symbol in sorted(step.free_symbols, key=str)
+    }
+    return bool(abs(sp.N((step.lhs - step.rhs).xreplace(point), 40)) < sp.Float("1e-30"))
+
+
+SAMPLED_POSITIVE = Check("equal at a random positive rational point", _sampled)
+EXACT = (RATIONAL_IDENTITY, SAMPLED_POSITIVE)
+
+
+def defines(name: str, recompute: Callable[[], Any]) -> Check:
+    """A definition: a new symbol on the left, and on the right what ``recompute`` finds anew."""
+
+    def holds(step: Step) -> bool:
+        return bool(
+            step.lhs in step.establishes
+            and not step.rhs.has(step.lhs)
+            and vanishes(step.rhs - recompute())
+        )
+
+    return Check(name, holds)

@@ -1,0 +1,365 @@
+r"""A placement's residual equation on three orthogonal directions.
+
+A sublayer's output is written a·e_path + b·e_branch + t·e_change: the input's own direction,
+the branch's (independent of it, as the random sign says in one dimension), and the direction
+in which a small change of the branch's matrices moves it. A norm divides by the length; the
+branch maps a signal of length y to P·y along e_branch and ε·y along e_change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import Call, OperatorAlgebra, fold
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.rational import vanishes
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.routes.lemma.checks import (
+    EXACT,
+    SQUARES_AT_MOST,
+    at_most_at_sizes,
+    defines,
+    equal_at_sizes,
+    written_out,
+)
+from deepnet_theory.symbolic.routes.lemma.scalar import Gains
+from deepnet_theory.symbolic.routes.lemma.symbols import S, epsilon, i, l, r, s
+from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
+
+SECTION = "Placement"
+
+P = sp.Symbol("P", positive=True)  # the product of a branch's gains
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Components along the path, the branch, and the change of the branch."""
+
+    path: Any
+    branch: Any
+    change: Any
+
+    def scaled(self, factor: Any) -> Signal:
+        """The signal times a scalar."""
+        return Signal(self.path * factor, self.branch * factor, self.change * factor)
+
+    @property
+    def length(self) -> Any:
+        """Its length, the three directions being orthogonal."""
+        return sp.sqrt(sp.factor(self.path**2 + self.branch**2 + self.change**2))
+
+
+class _Directions(OperatorAlgebra[Any]):
+    """The algebra of a residual equation on signals and scalars."""
+
+    def __init__(self, stream: Any, weight: Any, change: Any, alpha: Any) -> None:
+        self.stream, self.weight, self.moved, self.alpha = stream, weight, change, alpha
+
+    def number(self, value: Fraction) -> Any:
+        return rational(value)
+
+    def name(self, name: str) -> Any:
+        return Signal(self.stream, sp.S.Zero, sp.S.Zero) if name == "x" else self.alpha
+
+    def add(self, left: Any, right: Any) -> Any:
+        if isinstance(left, Signal) and isinstance(right, Signal):
+            return Signal(
+                left.path + right.path, left.branch + right.branch, left.change + right.change
+            )
+        return left + right
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return self.add(left, self.multiply(sp.S.NegativeOne, right))
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        if isinstance(left, Signal):
+            return left.scaled(right)
+        return right.scaled(left) if isinstance(right, Signal) else left * right
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return self.multiply(left, 1 / right)
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return base ** rational(exponent)
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        (signal,) = arguments
+        if function == "norm":
+            return signal.scaled(1 / signal.length)
+        if signal.branch != 0 or signal.change != 0:
+            raise TypeError("a branch of a branch")
+        return Signal(sp.S.Zero, self.weight * signal.path, self.moved * signal.path)
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A placement's output, and what follows from it.
+
+    ``normalised``: the stream itself is normalised by every sublayer (post-LN).
+    ``weight``: the branch against the path at stream size 1.
+    ``response``, ``leading``: the output's change per change of the branch, exactly and to
+    leading order for a small branch.
+    """
+
+    placement: Placement
+    output: Signal
+    normalised: bool
+    weight: Any
+    response: Any
+    leading: Any
+
+
+def directions(placement: Placement, alpha: sp.Symbol) -> Directions:
+    """Evaluate a placement's equation on directions.
+
+    Raises :class:`Refusal` where it is not an identity path beside one branch.
+    """
+    root = placement.expression.root
+    normalised = isinstance(root, Call) and root.function == "norm"
+    size = sp.S.One if normalised else s
+    try:
+        output = _evaluate(placement, size, P, epsilon, alpha)
+        weight = sp.powsimp((output.branch / output.path).subs({epsilon: 0, s: 1}))
+        response = sp.diff(output.change, epsilon).subs(epsilon, 0)
+        leading = sp.powsimp(sp.factor(response).as_leading_term(P))
+    except (TypeError, AttributeError, ValueError, ZeroDivisionError):
+        output, weight, response, leading = None, sp.nan, sp.nan, sp.nan
+    if output is None or not weight.is_positive or leading.has(s) or not leading.is_positive:
+        raise Refusal(
+            f"the lemma route has no law for the placement {placement.name!r}: its equation "
+            f"{placement.equation!r} is not an identity path beside one branch"
+        )
+    return Directions(placement, output, normalised, weight, sp.factor(response), leading)
+
+
+def _evaluate(placement: Placement, size: Any, weight: Any, change: Any, alpha: Any) -> Signal:
+    result = fold(placement.expression.root, _Directions(size, weight, change, alpha))
+    if not isinstance(result, Signal):
+        raise TypeError("an equation without a signal")
+    return result
+
+
+def placement_steps(
+    found: Directions, gains: Gains, alpha: sp.Symbol, power: Any = sp.S.One
+) -> tuple[Step, ...]:
+    """The output's size, its response to the branch, and what a later stream does to it.
+
+    ``power`` is the optimizer's degree p, for the sum without any near-identity assumption.
+    """
+    return (*_one_sublayer(found, gains, alpha), *_stream(found, gains, power))
+
+
+def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
+    output = found.output
+    source = found.placement.source or "derived here"
+    at = {P: sp.Mul(*gains)}
+    still = [side.xreplace({**at, epsilon: sp.S.Zero}) for side in (output.path, output.branch)]
+    exact, leading = found.response.xreplace(at), found.leading.xreplace(at)
+    same = vanishes(exact - leading)
+    return (
+        Step(
+            name="stream-growth",
+            section=SECTION,
+            lhs=still[0] ** 2 + still[1] ** 2,
+            rhs=sp.factor(sp.expand(still[0] ** 2 + still[1] ** 2)),
+            relation=Relation.EQUAL,
+            because=(
+                f"mean square of the stream after {found.placement.equation}, the branch "
+                "independent of the path"
+            ),
+            source=source,
+            assumptions=("independent-signs",),
+            checks=EXACT,
+            establishes=() if found.normalised else (s,),
+        ),
+        Step(
+            name="branch-weight-of-placement",
+            section=SECTION,
+            lhs=r,
+            rhs=found.weight.xreplace(at),
+            relation=Relation.EQUAL,
+            because="the branch against the path, at stream size 1",
+            source=source,
+            uses=("stream-growth",),
+            checks=(
+                defines(
+                    "the equation evaluated without any change of the branch",
+                    lambda: _weight_again(found.placement, sp.Mul(*gains), alpha),
+                ),
+            ),
+            establishes=(r,),
+        ),
+        Step(
+            name="branch-change",
+            section=SECTION,
+            lhs=output.change.xreplace(at),
+            rhs=epsilon * exact,
+            relation=Relation.ASYMPTOTIC,
+            because="a small change ε of the branch, transverse to it, as the output shows it",
+            source=source,
+            uses=("stream-growth",),
+            regime=Regime(epsilon, sp.S.Zero),
+            checks=(Check("limit of the squared ratio, both sides positive", _squared_limit),),
+            establishes=(epsilon,),
+        ),
+        Step(
+            name="branch-response",
+            section=SECTION,
+            lhs=exact,
+            rhs=leading,
+            relation=Relation.EQUAL if same else Relation.AT_MOST,
+            because=(
+                "the response to the branch, exactly"
+                if same
+                else "the response to the branch is at most its leading order at a small branch"
+            ),
+            source=source,
+            uses=("branch-change", "branch-weight-of-placement"),
+            checks=EXACT if same else (SQUARES_AT_MOST,),
+        ),
+    )
+
+
+def _weight_again(placement: Placement, weight: Any, alpha: Any) -> Any:
+    output = _evaluate(placement, sp.S.One, weight, sp.S.Zero, alpha)
+    return sp.powsimp(output.branch / output.path)
+
+
+def _squared_limit(step: Step) -> bool:
+    assert step.regime is not None
+    ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2))
+    positive = step.lhs.is_positive and step.rhs.is_positive
+    return bool(positive and sp.cancel(ratio.subs(step.regime.variable, 0)) == 1)
+
+
+def _stream(found: Directions, gains: Gains, power: Any) -> tuple[Step, ...]:
+    if found.normalised:
+        return ()
+    at = {P: sp.Mul(*gains), epsilon: sp.S.Zero}
+    added = (found.output.branch.xreplace(at)) ** 2
+    if added.has(s) or not found.placement.final_norm:
+        raise Refusal(
+            f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
+            "that is not normalised needs a branch that is, and a norm at the end"
+        )
+    step_jacobian = (1 + l * r**2) / (1 + (l - 1) * r**2)
+    return (
+        Step(
+            name="stream-size",
+            section=SECTION,
+            lhs=1 + sp.Sum(r**2, (l, 1, S)),
+            rhs=1 + S * r**2,
+            relation=Relation.EQUAL,
+            because="mean square of the stream after S sublayers: each adds r² to the input's 1",
+            source="Pre/Post norm note, §1; derived here",
+            uses=("stream-growth", "branch-weight-of-placement"),
+            checks=(
+                Check("the sublayer's growth iterated", _iterated(found, gains)),
+                equal_at_sizes(S),
+            ),
+            establishes=(S,),
+        ),
+        Step(
+            name="stream-jacobians",
+            section=SECTION,
+            lhs=sp.Product(step_jacobian, (l, i + 1, S)) / (1 + S * r**2),
+            rhs=1 / (1 + i * r**2),
+            relation=Relation.EQUAL,
+            because=(
+                "mean square of all later Jacobians and the final norm: what a change grows by "
+                "is what the stream grows by, so the product telescopes"
+            ),
+            uses=("stream-size",),
+            assumptions=("independent-signs",),
+            checks=(Check("written out for every i ≤ S ≤ 4", _product_written_out),),
+            establishes=(i,),
+        ),
+        Step(
+            name="telescoping-through-the-stream",
+            section=SECTION,
+            lhs=sp.Sum(D(i) * T(i) / sp.sqrt(1 + i * r**2), (i, 1, S)),
+            rhs=sp.Sum(D(i) * T(i), (i, 1, S)),
+            relation=Relation.AT_MOST,
+            because="the published form is a bound at every r, tight where S·r² is small",
+            uses=("telescoping", "stream-jacobians"),
+            checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
+        ),
+        _far_from_identity(power),
+    )
+
+
+def _far_from_identity(power: Any) -> Step:
+    """Σ (1 + i r²)^(−(1+p)/2) ≤ its integral: what a growing stream takes off the increment."""
+    half = (1 - power) / 2
+    size = 1 + S * r**2
+    integral = sp.log(size) / r**2 if half == 0 else (size**half - 1) / (half * r**2)
+    return Step(
+        name="sum-without-near-identity",
+        section=SECTION,
+        lhs=sp.Sum((1 + i * r**2) ** (half - 1), (i, 1, S)),
+        rhs=integral,
+        relation=Relation.AT_MOST,
+        because=(
+            "D^(1+p) summed at any branch weight: where r does not shrink with depth the growing "
+            "stream makes S terms count as log S (p = 1) or √S (p = 0), in independent directions"
+        ),
+        uses=("stream-jacobians",),
+        assumptions=("independent-signs",),
+        checks=(Check("a decreasing summand under its own integral", _under_integral),),
+    )
+
+
+def _under_integral(step: Step) -> bool:
+    """rhs is 0 at S = 0, its derivative in S is the summand at S, and that does not increase."""
+    summand = step.lhs.function.subs(i, S)
+    slope = sp.diff(step.rhs, S) / summand
+    falling = sp.factor(-sp.diff(summand, S))
+    return bool(
+        step.rhs.subs(S, 0) == 0
+        and sp.simplify(slope) == 1
+        and falling.is_nonnegative
+        and step.lhs.limits[0] == (i, 1, S)
+    )
+
+
+def _iterated(found: Directions, gains: Gains) -> Any:
+    at = {P: sp.Mul(*gains), epsilon: sp.S.Zero}
+    weight = found.weight.xreplace(at)
+    path, added = found.output.path.xreplace(at), found.output.branch.xreplace(at)
+
+    def holds(step: Step) -> bool:
+        square: Any = sp.S.One
+        for count in (1, 2, 3):
+            square = sp.expand((path**2 + added**2).subs(s, sp.sqrt(square)))
+            if not vanishes(square - step.rhs.subs({S: count, r: weight})):
+                return False
+        return True
+
+    return holds
+
+
+def _product_written_out(step: Step) -> bool:
+    for size in (1, 2, 3, 4):
+        for start in range(1, size + 1):
+            at = {S: size, i: start}
+            left, right = (written_out(side.subs(at)) for side in (step.lhs, step.rhs))
+            if not vanishes(left - right):
+                return False
+    return True
+
+
+def _roots_above_one(expression: Any) -> Any:
+    """Every root √(1 + i r²) written 1 + t_i with t_i > 0."""
+    roots = {
+        power: 1 / (1 + sp.Symbol(f"t_{index}", positive=True))
+        for index, power in enumerate(sorted(expression.atoms(sp.Pow), key=str))
+        if power.exp == -sp.S.Half
+    }
+    return expression.subs(roots)

@@ -1,0 +1,442 @@
+r"""Cross-attention: a branch that reads the encoder's output beside the decoder's stream.
+
+With the attention weights held, :math:`z = ps + q\,aW_VW_O` with s the stream and a an average of
+the memory's tokens. Its weights are fresh, so that the two changes add as squares,
+
+.. math:: E\|\Delta z\|^2 = p^2\|\Delta s\|^2 + q^2v^2w^2\|\Delta a\|^2 ,
+
+the stream's own change passes by at most 1, and the memory's by the branch's weight b. A gradient
+passes transposed, with the same sizes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.expectation import (
+    ENUMERATED,
+    Expectation,
+    Gaussian,
+    Index,
+    IndexSum,
+    Known,
+    Polynomial,
+    Tensor,
+    White,
+    enumerate_expectation,
+    expect,
+)
+from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
+from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.routes.moments.placement import (
+    Stream,
+    c,
+    norm_ds,
+    norm_s,
+    stream,
+    stream_change,
+)
+from deepnet_theory.symbolic.routes.moments.recursion import SQUARES
+from deepnet_theory.symbolic.routes.moments.setting import (
+    KNOWN_AVERAGE,
+    KNOWN_DV,
+    KNOWN_DW,
+    Branch,
+    alpha,
+    average,
+    d,
+    delta_v,
+    delta_w,
+    i,
+    j,
+    k,
+    m,
+    norm_average,
+    norm_dv,
+    norm_dw,
+    v,
+    w,
+)
+
+CROSS = "Cross-attention"
+SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
+
+K = sp.Symbol("K", positive=True)  # cross-attentions
+norm_da, norm_g = norm_of("da", r"\Delta a"), norm_of("g")
+norm_dm = NamedQuantity("norm_dm", r"\max_p\|\Delta m_p\|")
+entry_dz = NamedQuantity("dz_i", r"\Delta z_i", real=True)
+entry_da = NamedQuantity("dL_da_j", r"\partial L/\partial a_j", real=True)
+
+memory_change, signal = Tensor("da", (d,)), Tensor("g", (d,))
+white_average = Tensor("a", (d,), White(sp.S.One))
+
+
+def _known(symbol: Any, tensor: Tensor) -> Known:
+    return Known(symbol, (tensor[i] * tensor[i]).sum(i), 2)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """z = ps + q·aWV under a placement: what stands before the stream and before the branch."""
+
+    branch: Branch
+    law: PlacementLaw
+    stream: Stream | None  # None where the sum is normalised
+
+    @property
+    def path(self) -> Any:
+        """p."""
+        return alpha if self.stream is None else sp.S.One
+
+    @property
+    def scale(self) -> Any:
+        """q."""
+        return sp.S.One if self.stream is None else c
+
+    @property
+    def weight(self) -> Any:
+        """b, the branch's weight against a stream of unit size."""
+        return self.law.weight.xreplace({P: v * w})
+
+    @property
+    def values(self) -> dict[Any, Any]:
+        """‖a‖ = √d, the memory being normalised; ‖s‖ = √d where the sum is; and c."""
+        if self.stream is None:
+            return {norm_average: sp.sqrt(d), norm_s: sp.sqrt(d)}
+        plain, factor = self.law.response, sp.S.One
+        if self.stream.normed_branch:
+            plain, factor = self.law.weight, 1 / (v * w)
+        return {norm_average: sp.sqrt(d), c: plain * factor}
+
+    @property
+    def square(self) -> Any:
+        """T, the stream's mean square."""
+        return sp.S.One if self.stream is None else norm_s**2 / d
+
+    def z(self, memory: Tensor = average) -> Polynomial:
+        """The entry z_i."""
+        read: Polynomial = memory[j] * self.branch.W[j, k] * self.branch.V[k, i]
+        summed: Polynomial = stream[i] * self.path + read.sum(j, k) * self.scale
+        return summed
+
+
+def cross_steps(crossing: Crossing) -> tuple[Step, ...]:
+    """One cross-attention: its size, both changes, its parameters and the gradient's way back."""
+    return (*_moments(crossing), *_parameters(crossing), _average(), *_response(crossing))
+
+
+# ---- moments -------------------------------------------------------------------------------
+
+
+def _moments(crossing: Crossing) -> Iterator[Step]:
+    z = crossing.z()
+    change = z.along(stream, stream_change) + z.along(average, memory_change)
+    back = (signal[i] * z).sum(i).derivative(average, j)
+    own = (c,) if crossing.scale == c else ()
+    for name, entry, value, because, holds in (
+        (
+            "cross-change-entry", entry_dz, change,
+            "z is linear in s and in a while the attention weights are held",
+            _is_difference(crossing),
+        ),
+        (
+            "cross-gradient-entry", entry_da, back,
+            "∂L/∂a_j = Σ_i ∂L/∂z_i ∂z_i/∂a_j with g = ∂L/∂z: the same two matrices, transposed",
+            _is_gradient(crossing),
+        ),
+    ):  # fmt: skip
+        yield Step(
+            name=name,
+            section=CROSS,
+            lhs=entry,
+            rhs=IndexSum(value),
+            relation=Relation.EQUAL,
+            because=because,
+            establishes=(entry, *own),
+            checks=(Check("equal to differences of explicit matrices", holds),),
+        )
+    yield _moment(
+        "cross-size", (z * z).sum(i), "||p s + q a W V||^2", r"\|ps+q\,aWV\|^2",
+        (_known(norm_s, stream), KNOWN_AVERAGE),
+        "the branch of a fixed memory is centred: it adds its square to the stream's",
+        (), ("fresh-weights",), own,
+    )  # fmt: skip
+    yield _moment(
+        "cross-change", (change * change).sum(i), "||dz||^2", r"\|\Delta z\|^2",
+        (_known(norm_ds, stream_change), _known(norm_da, memory_change)),
+        "W and V are centred, so that the mixed term vanishes: the two changes add as squares, "
+        "and the stream's own is not changed by what is read beside it",
+        ("cross-change-entry",), ("fresh-weights", "independent-update"),
+    )  # fmt: skip
+    layers = _gradients(crossing)
+    yield _moment(
+        "cross-gradient", (layers * layers).sum(j),
+        "||sum_a dL/da||^2", r"\|\sum_{a\le K}\partial L/\partial a\|^2",
+        (_known(norm_g, signal),),
+        "K cross-attentions with their own W and V, one g at each of them: pairs of different "
+        "ones vanish, and the gradient at the memory has √K times the size that passes one",
+        ("cross-gradient-entry",), ("fresh-weights",), (K,),
+    )  # fmt: skip
+
+
+def _gradients(crossing: Crossing) -> Polynomial:
+    """Σ_a (∂z/∂a)ᵀg over K cross-attentions."""
+    a, law = Index("a", K), crossing.branch.convention
+    inner = Tensor("W", (K, d, m), Gaussian(law.inner))
+    outer = Tensor("V", (K, m, d), Gaussian(law.outer))
+    each: Polynomial = inner[a, j, k] * outer[a, k, i] * signal[i] * crossing.scale
+    return each.sum(a, k, i)
+
+
+def _moment(
+    name: str,
+    square: Polynomial,
+    text: str,
+    tex: str,
+    known: tuple[Known, ...],
+    because: str,
+    uses: tuple[str, ...],
+    premises: tuple[str, ...],
+    more: tuple[Any, ...] = (),
+) -> Step:
+    return Step(
+        name=name,
+        section=CROSS,
+        lhs=Expectation(square, text, tex, known),
+        rhs=expect(square, known),
+        relation=Relation.EQUAL,
+        because=because,
+        source="derived here",
+        uses=uses,
+        assumptions=premises,
+        establishes=(*more, *(item.symbol for item in known)),
+        checks=(ENUMERATED,),
+    )
+
+
+def _parameters(crossing: Crossing) -> Iterator[Step]:
+    """What ΔV and ΔW move: the moments of self-attention with the memory in place of x."""
+    z = Polynomial(crossing.z(memory=white_average).terms[1:])  # the branch alone
+    moved = z.along(crossing.branch.V, delta_v) + z.along(crossing.branch.W, delta_w)
+    square, wide = (moved * moved).sum(i), sp.Symbol("t", nonnegative=True)
+    yield _moment(
+        "cross-parameter-term", square,
+        "||q (dG/dV dV + dG/dW dW)||^2",
+        r"\|q(\tfrac{\partial G}{\partial V}\Delta V+\tfrac{\partial G}{\partial W}\Delta W)\|^2",
+        (KNOWN_DV, KNOWN_DW),
+        "as in self-attention, with the memory's average in place of the stream",
+        ("cross-size",), ("fresh-weights", "independent-update", "white-input"),
+    )  # fmt: skip
+    whole = expect(square, (KNOWN_DV, KNOWN_DW))
+    yield Step(
+        name="cross-parameter-bound",
+        section=CROSS,
+        lhs=whole,
+        rhs=crossing.scale**2 * (v**2 + w**2) * (norm_dv**2 + norm_dw**2),
+        relation=Relation.AT_MOST,
+        because="d ≤ m, and the two terms added that meet the paper's form",
+        source=SOURCE,
+        uses=("cross-parameter-term",),
+        assumptions=("wide-hidden-layer",),
+        checks=(
+            Check(
+                "with m = d + t, t ≥ 0, the difference is a sum of non-negative terms",
+                lambda step: bool(
+                    sp.expand(
+                        sp.numer(sp.together((step.rhs - step.lhs).subs(m, d + wide)))
+                    ).is_nonnegative
+                ),
+            ),
+        ),
+    )
+
+
+# ---- explicit matrices ---------------------------------------------------------------------
+
+Entries = dict[Tensor, dict[tuple[int, ...], Fraction]]
+
+
+def _cases(crossing: Crossing) -> Iterator[tuple[dict[Any, Any], Entries]]:
+    """The numbers of the symbols and random rational entries, at two sizes."""
+    generator = random.Random("cross")
+    tensors = (
+        stream, stream_change, average, memory_change, signal,
+        crossing.branch.W, crossing.branch.V,
+    )  # fmt: skip
+    for width, inner in ((2, 3), (3, 2)):
+        lengths = {d: width, m: inner}
+        entries = {
+            tensor: {
+                place: Fraction(generator.randint(-9, 9), generator.randint(1, 5))
+                for place in product(*(range(1, lengths[size] + 1) for size in tensor.axes))
+            }
+            for tensor in tensors
+        }
+        yield {**lengths, alpha: Fraction(7, 3), c: Fraction(3, 5)}, entries
+
+
+def _explicit(crossing: Crossing, point: dict[Any, Any], at: Entries) -> list[Fraction]:
+    """ps + q(aW)V by matrix products."""
+    path, scale = (point.get(e, Fraction(1)) for e in (crossing.path, crossing.scale))
+    big_w, big_v = at[crossing.branch.W], at[crossing.branch.V]
+    width, inner = range(1, point[d] + 1), range(1, point[m] + 1)
+    hidden = {b: sum((at[average][a,] * big_w[a, b] for a in width), Fraction(0)) for b in inner}
+    return [
+        path * at[stream][a,] + scale * sum((hidden[b] * big_v[b, a] for b in inner), Fraction(0))
+        for a in width
+    ]
+
+
+def _moved(at: Entries, tensor: Tensor, by: dict[tuple[int, ...], Fraction]) -> Entries:
+    return {**at, tensor: {place: old + by.get(place, 0) for place, old in at[tensor].items()}}
+
+
+def _is_difference(crossing: Crossing) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        for point, at in _cases(crossing):
+            ahead = _moved(_moved(at, stream, at[stream_change]), average, at[memory_change])
+            ends = (_explicit(crossing, point, entries) for entries in (ahead, at))
+            for place, (after, before) in enumerate(zip(*ends, strict=True), 1):
+                found = enumerate_expectation(step.rhs.polynomial, point, at, {"i": place})
+                if found != after - before:
+                    return False
+        return step.lhs in step.establishes
+
+    return holds
+
+
+def _is_gradient(crossing: Crossing) -> Callable[[Step], bool]:
+    def loss(point: dict[Any, Any], at: Entries) -> Fraction:
+        output = _explicit(crossing, point, at)
+        return sum((at[signal][a,] * z for a, z in enumerate(output, 1)), Fraction(0))
+
+    def holds(step: Step) -> bool:
+        for point, at in _cases(crossing):
+            for place in range(1, point[d] + 1):
+                # Σ_i g_i z_i is affine in a_j: a difference of 1 is its derivative
+                ahead = _moved(at, average, {(place,): Fraction(1)})
+                found = enumerate_expectation(step.rhs.polynomial, point, at, {"j": place})
+                if found != loss(point, ahead) - loss(point, at):
+                    return False
+        return step.lhs in step.establishes
+
+    return holds
+
+
+# ---- one cross-attention against the stream ------------------------------------------------
+
+
+def _average() -> Step:
+    return Step(
+        name="memory-average",
+        section=CROSS,
+        lhs=norm_da,
+        rhs=norm_dm,
+        relation=Relation.AT_MOST,
+        because=(
+            "Δa is the average of the memory's changes with the attention weights, which are "
+            "positive and add up to 1; equal where all tokens change alike"
+        ),
+        source="DeepNet, arXiv 2203.00555, Lemma 4.1",
+        establishes=(norm_dm,),
+        checks=(in_models("explicit weights, once with equality", _averages),),
+    )
+
+
+def _averages() -> Iterator[Model]:
+    generator = random.Random(50)
+    for tokens, alike in ((1, False), (3, False), (4, True)):
+        weights = [generator.randint(1, 9) for _ in range(tokens)]
+        rows = [[generator.randint(-9, 9) for _ in range(3)] for _ in range(tokens)]
+        rows = rows[:1] * tokens if alike else rows
+        changes = [sp.Matrix([row]) for row in rows]
+        total = sp.zeros(1, 3)
+        for weight, change in zip(weights, changes, strict=True):
+            total += sp.Rational(weight, sum(weights)) * change
+        yield {
+            norm_da: total.norm(),
+            norm_dm: sp.Max(*(change.norm() for change in changes)),
+        }
+
+
+def relative_change(crossing: Crossing) -> Any:
+    """‖Δs‖² + b²‖Δa‖² over T + b²: the square of the change against the stream's."""
+    b = crossing.weight
+    return (norm_ds**2 + b**2 * norm_da**2) / (crossing.square + b**2)
+
+
+def _response(crossing: Crossing) -> Iterator[Step]:
+    b, values = crossing.weight, crossing.values
+    p, q = crossing.path, crossing.scale
+    size = (p**2 * norm_s**2 + q**2 * v**2 * w**2 * norm_average**2).xreplace(values) / d
+    moved = (p**2 * norm_ds**2 + q**2 * v**2 * w**2 * norm_da**2).xreplace(values)
+    through = (q**2 * v**2 * w**2).xreplace(values)
+    normed = crossing.stream is not None and crossing.stream.normed_branch
+    premises = ["unit-activations", "attention-keeps-magnitude", "linear-step"]
+    premises += ["norm-concentrates"] if crossing.stream is None or normed else []
+    unit = {norm_s: sp.sqrt(d)}
+    yield Step(
+        name="cross-growth",
+        section=CROSS,
+        lhs=moved / size,
+        rhs=relative_change(crossing),
+        relation=Relation.EQUAL,
+        because=(
+            "the change against the root mean square of z, ‖a‖ being √d, in the branch's weight "
+            f"b = {b}: the stream's own change shrinks as the stream grows, the memory's enters "
+            "with b²"
+        ),
+        source="derived here",
+        uses=("cross-size", "cross-change", "norm-jacobian"),
+        assumptions=tuple(premises),
+        checks=(IDENTITY, SAMPLED),
+    )
+    yield Step(
+        name="cross-response",
+        section=CROSS,
+        lhs=sp.sqrt(relative_change(crossing).xreplace(unit)),
+        rhs=norm_ds + b * norm_da,
+        relation=Relation.AT_MOST,
+        because="a root of a sum of squares is at most the sum: factors 1 and b",
+        source=SOURCE,
+        uses=("cross-growth",),
+        checks=(SQUARES, Check("b is the memory's factor as b -> 0", _leading(norm_da, b))),
+    )
+    yield Step(
+        name="cross-gradient-response",
+        section=CROSS,
+        lhs=norm_g * sp.sqrt(K * through / size.xreplace(unit)),
+        rhs=sp.sqrt(K) * b * norm_g,
+        relation=Relation.AT_MOST,
+        because=(
+            "the norm's Jacobian is symmetric: a gradient is divided as a change is, and reaches "
+            "the memory through K cross-attentions with √K·b; a change of the memory along it "
+            "moves the output along g by the same √K·b, since ⟨g, Jλ⟩ = ‖λ‖² for λ = Jᵀg"
+        ),
+        source="derived here",
+        uses=("cross-gradient", "cross-growth"),
+        assumptions=("unit-activations",),
+        checks=(SQUARES, Check("b is the gradient's factor as b -> 0", _leading(norm_g, b))),
+    )
+
+
+def _leading(symbol: Any, b: Any) -> Callable[[Step], bool]:
+    """The squared coefficients of a symbol on both sides have the ratio 1 for a weak branch."""
+
+    def holds(step: Step) -> bool:
+        rest = {s: 0 for s in (norm_ds,) if s != symbol}
+        ratio = sp.cancel(sp.together((step.lhs.xreplace(rest) / step.rhs.xreplace(rest)) ** 2))
+        weak = {v: sp.S.Zero} if b.has(v) else {alpha: 1 / sp.Symbol("r", positive=True)}
+        limit = sp.cancel(ratio.xreplace(weak)).subs(sp.Symbol("r", positive=True), 0)
+        return bool(limit == 1)
+
+    return holds

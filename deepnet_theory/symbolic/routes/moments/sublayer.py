@@ -1,0 +1,443 @@
+"""One sublayer's moments: the output, its Jacobian, the input term and the parameter term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.symbolic.expectation import (
+    ENUMERATED,
+    Expectation,
+    Index,
+    IndexSum,
+    Known,
+    Polynomial,
+    Tensor,
+    enumerate_expectation,
+    expect,
+)
+from deepnet_theory.symbolic.expectation.model import NamedQuantity
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.moments.setting import (
+    KNOWN_DV,
+    KNOWN_DV_I,
+    KNOWN_DW,
+    KNOWN_DX,
+    KNOWN_DX_I,
+    KNOWN_X,
+    KNOWN_XDW,
+    Branch,
+    Case,
+    beta,
+    cases,
+    d,
+    delta_v,
+    delta_w,
+    dx,
+    explicit_z,
+    i,
+    j,
+    k,
+    m,
+    norm_dtheta,
+    norm_dv,
+    norm_dw,
+    norm_x,
+    v,
+    w,
+    x,
+    x_white,
+)
+
+OUTPUT, DERIVATIVES = "Output of a sublayer", "Derivatives of a sublayer"
+INPUT, PARAMETERS = "Input term", "Parameter term"
+
+j_of_v = Index("j", d)  # the source's ∂z_i/∂v_kj
+
+
+def sublayer_steps(branch: Branch) -> tuple[Step, ...]:
+    """The moments of one kind of sublayer, in the source's order."""
+    return (
+        *output_steps(branch),
+        *derivative_steps(branch),
+        *input_steps(branch),
+        *parameter_steps(branch),
+    )
+
+
+# ---- the output ----------------------------------------------------------------------------
+
+
+def output_steps(branch: Branch) -> tuple[Step, ...]:
+    """z_i written out, its mean, its second moment, and E‖z‖² for any fixed input."""
+    z, white = branch.z(), branch.z(x_white)
+    square = (z * z).sum(i)
+    second = expect(white * white)
+    total = sp.factor(expect(square, (KNOWN_X,)))
+    entry = NamedQuantity(f"z_i[{branch.name}]", "z_i", real=True)
+    named = f"{branch.name}-"
+    return (
+        Step(
+            name=named + "entry",
+            section=OUTPUT,
+            lhs=entry,
+            rhs=IndexSum(z),
+            relation=Relation.EQUAL,
+            because=(
+                "z = αx + ReLU(xW)V entry by entry, R_k = 1 where hidden unit k is active"
+                if branch.rectified
+                else "z = αx + xW_VW_O entry by entry, the heads' value matrices side by side as W"
+            ),
+            source=branch.source,
+            establishes=(entry,),
+            checks=(Check("equal to explicit matrix products", _is_product(branch)),),
+        ),
+        Step(
+            name=named + "mean",
+            section=OUTPUT,
+            lhs=Expectation(white, "z_i"),
+            rhs=expect(white),
+            relation=Relation.EQUAL,
+            because="inputs and weights are centred",
+            source=branch.source,
+            uses=(named + "entry",),
+            assumptions=(*branch.assumptions, "white-input"),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=named + "second-moment",
+            section=OUTPUT,
+            lhs=Expectation(white * white, "z_i^2", "z_i^2"),
+            rhs=second,
+            relation=Relation.EQUAL,
+            because=(
+                "the Kronecker deltas of W, V and x leave Σ_jk: d·m equal terms"
+                + (", half of which pass the mask" if branch.rectified else "")
+            ),
+            source=branch.source,
+            uses=(named + "mean",),
+            assumptions=(*branch.assumptions, "white-input"),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=named + "norm",
+            section=OUTPUT,
+            lhs=Expectation(square, "||z||^2", r"\|z\|^2", (KNOWN_X,)),
+            rhs=total,
+            relation=Relation.EQUAL,
+            because="for every fixed x: the input need not be random, only independent of W and V",
+            source="derived here",
+            uses=(named + "entry",),
+            assumptions=branch.assumptions,
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=named + "norm-of-unit-input",
+            section=OUTPUT,
+            lhs=d * Expectation(white * white, "z_i^2", "z_i^2"),
+            rhs=sp.factor(total.subs(norm_x, sp.sqrt(d))),
+            relation=Relation.EQUAL,
+            because="‖x‖ = √d, since x comes out of a norm: E‖z‖² = d·E z_i²",
+            source=branch.source,
+            uses=(named + "norm", named + "second-moment"),
+            assumptions=("unit-activations", "white-input"),
+            checks=(ENUMERATED,),
+        ),
+    )
+
+
+def _is_product(branch: Branch) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        return step.lhs in step.establishes and all(
+            _value(step.rhs.polynomial, case, {"i": a}) == expected
+            for case in cases(branch)
+            for a, expected in enumerate(explicit_z(branch, case), 1)
+        )
+
+    return holds
+
+
+def _value(polynomial: Polynomial, case: Case, at: dict[str, int]) -> Any:
+    """A polynomial whose tensors all have entries."""
+    return enumerate_expectation(polynomial, case.point(), case.entries, at)
+
+
+# ---- derivatives ---------------------------------------------------------------------------
+
+
+def derivative_steps(branch: Branch) -> tuple[Step, ...]:
+    """The Jacobian's entries, by the product rule, checked on explicit matrices."""
+    z = branch.z()
+    return (
+        _derivative(branch, "input", x, (j,), z.derivative(x, j), "each x_j enters once"),
+        _derivative(
+            branch, "second-matrix", branch.V, (k, j_of_v), z.derivative(branch.V, k, j_of_v),
+            "column j of V reaches z_j alone: zero for j ≠ i",
+        ),
+        _derivative(
+            branch, "first-matrix", branch.W, (j, k), z.derivative(branch.W, j, k),
+            "w_jk reaches z_i through hidden unit k",
+        ),
+    )  # fmt: skip
+
+
+def _derivative(
+    branch: Branch,
+    what: str,
+    tensor: Tensor,
+    indices: tuple[Index, ...],
+    value: Polynomial,
+    because: str,
+) -> Step:
+    letters = "".join(index.name for index in indices)
+    lhs = NamedQuantity(
+        f"dz_i/d{tensor.name}_{letters}[{branch.name}]",
+        rf"\partial z_i/\partial {tensor.name}_{{{letters}}}",
+        real=True,
+    )
+
+    def holds(step: Step) -> bool:
+        # z is affine in every single entry, so a difference of 1 is the derivative, exactly
+        for case in cases(branch):
+            base = explicit_z(branch, case)
+            for place, old in case.entries[tensor].items():
+                moved = {**case.entries[tensor], place: old + 1}
+                ahead = explicit_z(branch, case, {tensor: moved})
+                for a in range(1, case.d + 1):
+                    at = {"i": a, **{x.name: p for x, p in zip(indices, place, strict=True)}}
+                    found = _value(step.rhs.polynomial, case, at)
+                    if found != ahead[a - 1] - base[a - 1]:
+                        return False
+        return step.lhs in step.establishes
+
+    return Step(
+        name=f"{branch.name}-derivative-{what}",
+        section=DERIVATIVES,
+        lhs=lhs,
+        rhs=IndexSum(value),
+        relation=Relation.EQUAL,
+        because=because,
+        source=branch.source,
+        uses=(f"{branch.name}-entry",),
+        establishes=(lhs,),
+        checks=(Check("equal to differences of explicit matrices", holds),),
+    )
+
+
+# ---- the input term ------------------------------------------------------------------------
+
+
+def input_steps(branch: Branch) -> tuple[Step, ...]:
+    """E‖∂z/∂x Δx‖² for a fixed Δx."""
+    change = branch.z().along(x, dx)
+    square = (change * change).sum(i)
+    value = sp.factor(expect(square, (KNOWN_DX,)))
+    entry_known = (KNOWN_DX, KNOWN_DX_I)
+    return (
+        Step(
+            name=f"{branch.name}-input-entry",
+            section=INPUT,
+            lhs=Expectation(
+                change * change, "(dz/dx dx)_i^2",
+                r"(\tfrac{\partial z}{\partial x}\Delta x)_i^2", entry_known,
+            ),
+            rhs=expect(change * change, entry_known),
+            relation=Relation.EQUAL,
+            because="the identity path keeps the entry, the branch spreads Δx over all entries",
+            source=branch.source,
+            uses=(f"{branch.name}-derivative-input",),
+            assumptions=(*branch.assumptions, "independent-update"),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=f"{branch.name}-input-term",
+            section=INPUT,
+            lhs=Expectation(
+                square,
+                "||dz/dx dx||^2",
+                r"\|\tfrac{\partial z}{\partial x}\Delta x\|^2",
+                (KNOWN_DX,),
+            ),
+            rhs=value,
+            relation=Relation.EQUAL,
+            because=(
+                "z is linear in x once the mask is held: the factor is that of E‖z‖²/‖x‖². It "
+                "needs a Δx that is independent of this sublayer's W and V; isotropy of Δx it "
+                "does not need"
+            ),
+            source=branch.source,
+            uses=(f"{branch.name}-input-entry",),
+            assumptions=(*branch.assumptions, "independent-update"),
+            checks=(ENUMERATED,),
+        ),
+    )  # fmt: skip
+
+
+# ---- the parameter term --------------------------------------------------------------------
+
+
+def parameter_change(branch: Branch, source: Tensor) -> Polynomial:
+    """(∂z/∂V ΔV + ∂z/∂W ΔW)_i."""
+    z = branch.z(source)
+    return z.along(branch.V, delta_v) + z.along(branch.W, delta_w)
+
+
+def parameter_steps(branch: Branch) -> tuple[Step, ...]:
+    """E‖∂z/∂V ΔV + ∂z/∂W ΔW‖² for fixed ΔV, ΔW, its bound, and where independence entered."""
+    named = f"{branch.name}-parameter-"
+    white = parameter_change(branch, x_white)
+    fixed = parameter_change(branch, x)
+    entry_known: tuple[Known, ...] = (KNOWN_DV_I, KNOWN_DW)
+    whole_known = (KNOWN_DV, KNOWN_DW)
+    fixed_known = (KNOWN_X, KNOWN_DV, KNOWN_XDW)
+    entry = expect(white * white, entry_known)
+    whole = expect((white * white).sum(i), whole_known)
+    exact = expect((fixed * fixed).sum(i), fixed_known)
+    tex = r"\|\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W\|^2"
+    text = "||dz/dV dV + dz/dW dW||^2"
+    both = ("fresh-weights", "independent-update")
+    wide = sp.Symbol("t", nonnegative=True)
+    bound = w**2 * norm_dv**2 + v**2 * norm_dw**2
+    looser = (v**2 + w**2) * (norm_dv**2 + norm_dw**2)
+    theta = sp.sqrt(norm_dv**2 + norm_dw**2)
+    return (
+        Step(
+            name=named + "fixed-input",
+            section=PARAMETERS,
+            lhs=Expectation((fixed * fixed).sum(i), text, tex, fixed_known),
+            rhs=exact,
+            relation=Relation.EQUAL,
+            because=(
+                "for every fixed x and fixed ΔV, ΔW: what counts of ΔW is xΔW, not ΔW; the mixed "
+                "term vanishes because W and V are centred and ΔV, ΔW do not hold them"
+            ),
+            source="derived here",
+            uses=tuple(f"{branch.name}-derivative-{which}-matrix" for which in ("second", "first")),
+            assumptions=(*branch.assumptions, "independent-update"),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=named + "entry",
+            section=PARAMETERS,
+            lhs=Expectation(
+                white * white, "(dz/dV dV + dz/dW dW)_i^2",
+                tex.replace(r"\|", "(", 1).replace(r"\|^2", ")_i^2"),
+                entry_known,
+            ),
+            rhs=entry,
+            relation=Relation.EQUAL,
+            because=(
+                "E x_j x_j' = δ_jj' turns ‖xΔW‖² into ‖ΔW‖²: here x must be independent of ΔW"
+            ),
+            source=branch.source,
+            uses=(named + "fixed-input",),
+            assumptions=(*both, "white-input"),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=named + "term",
+            section=PARAMETERS,
+            lhs=Expectation((white * white).sum(i), text, tex, whole_known),
+            rhs=whole,
+            relation=Relation.EQUAL,
+            because="summed over i = 1..d",
+            source=branch.source,
+            uses=(named + "entry",),
+            assumptions=(*both, "white-input"),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=named + "bound",
+            section=PARAMETERS,
+            lhs=whole,
+            rhs=bound,
+            relation=Relation.AT_MOST,
+            because=(
+                "d ≤ 2m is enough: the last matrix term carries d/2m"
+                if branch.rectified
+                else "d ≤ m: the last matrix term carries d/m"
+            ),
+            source=branch.source,
+            uses=(named + "term",),
+            assumptions=("wide-hidden-layer",),
+            checks=(
+                Check(
+                    "with m = d + t, t ≥ 0, the difference is a sum of non-negative terms",
+                    lambda step: bool(
+                        sp.factor((step.rhs - step.lhs).subs(m, d + wide)).is_nonnegative
+                    ),
+                ),
+            ),
+        ),
+        Step(
+            name=named + "change",
+            section=PARAMETERS,
+            lhs=norm_dtheta,
+            rhs=theta,
+            relation=Relation.EQUAL,
+            because="θ = (vec V, vec W) as one row vector",
+            source=branch.source,
+            establishes=(norm_dtheta,),
+            checks=(Check("the norm of the joined entries", _is_joined_norm),),
+        ),
+        Step(
+            name=named + "bound-in-theta",
+            section=PARAMETERS,
+            lhs=bound,
+            rhs=looser,
+            relation=Relation.AT_MOST,
+            because="the source adds w²‖ΔW‖² + v²‖ΔV‖² to meet the paper's form",
+            source=branch.source,
+            uses=(named + "bound", named + "change"),
+            checks=(Check("the difference is a sum of squares", _sum_of_squares),),
+        ),
+        Step(
+            name=named + "sharper-bound",
+            section=PARAMETERS,
+            lhs=whole.subs({v: beta, w: beta}),
+            rhs=beta**2 * (norm_dv**2 + norm_dw**2),
+            relation=Relation.AT_MOST,
+            because="with v = w = β nothing need be added: β² in place of v² + w² = 2β²",
+            source=branch.source,
+            uses=(named + "term", named + "change"),
+            assumptions=("wide-hidden-layer",),
+            checks=(
+                Check(
+                    "with m = d + t, t ≥ 0, the difference is a sum of non-negative terms",
+                    lambda step: bool(
+                        sp.factor((step.rhs - step.lhs).subs(m, d + wide)).is_nonnegative
+                    ),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _sum_of_squares(step: Step) -> bool:
+    return bool(sp.expand(step.rhs - step.lhs).is_nonnegative)
+
+
+def _is_joined_norm(step: Step) -> bool:
+    a, b = [sp.Rational(3), sp.Rational(-2, 3), sp.S.One], [sp.Rational(5, 2), sp.Rational(-7)]
+
+    def square(entries: list[Any]) -> Any:
+        return sum(e**2 for e in entries)
+
+    at = {norm_dv: sp.sqrt(square(a)), norm_dw: sp.sqrt(square(b)), norm_dtheta: 0}
+    return bool(step.lhs == norm_dtheta and step.rhs.subs(at) == sp.sqrt(square(a + b)))
+
+
+def source_factors(branch: Branch) -> tuple[Any, Any]:
+    """The factors of ‖ΔV‖² and ‖ΔW‖² in the parameter term, for uncorrelated inputs."""
+    white = parameter_change(branch, x_white)
+    whole = sp.expand(expect((white * white).sum(i), (KNOWN_DV, KNOWN_DW)))
+    return whole.coeff(norm_dv, 2), whole.coeff(norm_dw, 2)
+
+
+def output_factor(branch: Branch) -> Any:
+    """E‖z‖²/‖x‖²."""
+    z = branch.z()
+    return sp.expand(expect((z * z).sum(i), (KNOWN_X,)) / norm_x**2)

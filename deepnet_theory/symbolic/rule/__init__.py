@@ -1,0 +1,1 @@
+"""From an increment to a rule, and what follows from it."""

@@ -1,0 +1,90 @@
+"""What every kind of parameter contributes at a rule, and the learning rate that balances it.
+
+The published rules speak of the scaled matrices. Query and key, biases and the norms' gains
+are stepped too: here each has its own total S·A·γ^{1+p}|θ|^q, to be held against the 1 of the
+scaled matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
+from deepnet_theory.symbolic.laws.parameters import terms
+from deepnet_theory.symbolic.rule.balance import Balanced, Problem
+
+
+@dataclass(frozen=True)
+class Share:
+    """One parameter of one kind of sublayer, summed over the part."""
+
+    part: str
+    sublayer: str
+    parameter: str
+    role: Role
+    total: Any  # in the depth symbols; the scaled matrices' is the balance
+    exponent: Any  # of the total in the part's own depth
+
+    @property
+    def standing(self) -> str:
+        """Whether it is negligible, equal or dominant beside the scaled matrices."""
+        if self.total == 0 or self.exponent < 0:
+            return "negligible"
+        return "equal" if self.exponent == 0 else "dominant"
+
+    @property
+    def balancing(self) -> Any:
+        """The learning-rate multiplier that gives it the weight of the scaled matrices."""
+        return sp.Integer(1) if self.total == 0 else present(1 / self.total)
+
+    @property
+    def multiplier(self) -> Any:
+        """The multiplier that is exported: the balancing one where the share is dominant.
+
+        A negligible share needs no mending: to raise its learning rate would spend the balance
+        on parameters that the rule leaves quiet.
+        """
+        return self.balancing if self.standing == "dominant" else sp.Integer(1)
+
+
+def shares(problem: Problem) -> Iterator[Share]:
+    """The share of every parameter of every part, at the problem's rule."""
+    norm = problem.selection.the_norm
+    for balanced in problem.balanced:
+        depth = DEPTHS[balanced.part.depth]
+        seen = set()
+        for sublayer in balanced.part.layer:
+            if sublayer.name in seen:
+                continue
+            seen.add(sublayer.name)
+            kind = next(k for k in balanced.kinds if k.name in ("*", sublayer.name))
+            for term in terms(sublayer, problem.law, norm):
+                total = total_of(problem, balanced, kind.alpha, kind.beta, term)
+                yield Share(
+                    part=balanced.part.name,
+                    sublayer=sublayer.name,
+                    parameter=term.name,
+                    role=term.role,
+                    total=total,
+                    exponent=sp.Integer(0) if total == 0 else exponent_in(total, depth),
+                )
+
+
+def total_of(problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, term: Any) -> Any:
+    """S·A·(increment of one term) at the solution."""
+    increment = term.increment(problem.degrees)
+    if increment == 0:
+        return sp.Integer(0)
+    own = increment.xreplace({alpha: a, beta: b})
+    factor = sp.Integer(1) if balanced.amplification is None else balanced.amplification.factor
+    rate = sp.Integer(1)
+    for symbol, value in balanced.solution.values.items():
+        if symbol.name == "eta_0":
+            rate = value
+    return simplified(balanced.sublayers * factor * rate * balanced.at_solution(own))
