@@ -1,0 +1,58 @@
+"""What a route hands over: its steps, and the last of them, whose values the rule is made of.
+
+Balance takes the right-hand side of the increment's step, and no other formula: a route that
+derives something else ends in another rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.symbols import eta
+from deepnet_theory.symbolic.proof.step import Step
+
+
+@dataclass(frozen=True)
+class Proved:
+    """An expression in α and β of one sublayer, as the value of the step that proves it."""
+
+    step: Step
+
+    @property
+    def name(self) -> str:
+        """The step that a later one uses when it takes the value."""
+        return self.step.name
+
+    @property
+    def value(self) -> sp.Expr:
+        """The right-hand side of the step."""
+        return self.step.rhs
+
+
+@dataclass(frozen=True)
+class Increment(Proved):
+    """What one optimizer step makes one sublayer add to the output of its part."""
+
+    @property
+    def per_eta(self) -> sp.Expr:
+        """The increment in units of η."""
+        return sp.powsimp(self.value / eta)
+
+
+@dataclass(frozen=True)
+class Route:
+    """The steps of a route, and what they prove of each distinct sublayer, by its name.
+
+    ``increments`` and ``weights`` (r, the branch's weight against the identity path) are in the
+    symbols α and β of one sublayer; the parts' own symbols are put in where parts are balanced.
+    ``sums`` names the steps that say how the sublayers' changes add up (the telescoping, say).
+    """
+
+    steps: tuple[Step, ...]
+    given: tuple[sp.Symbol, ...]
+    increments: Mapping[str, Increment]
+    weights: Mapping[str, Proved]
+    sums: tuple[str, ...] = ()
