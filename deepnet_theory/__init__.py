@@ -39,7 +39,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from deepnet_theory.spec import __version__ as __version__
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.constants import Constants

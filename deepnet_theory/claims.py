@@ -192,7 +192,7 @@ def versions() -> dict[str, str]:
     """The versions of what measured."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from deepnet_theory import __version__
+    from deepnet_theory.spec import __version__
 
     found = {"deepnet-theory": __version__, "python": sys.version.split()[0]}
     for name in ("torch", "sympy", "scipy", "numpy"):

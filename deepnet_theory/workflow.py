@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from deepnet_theory.spec import __version__
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import Rule
@@ -18,7 +19,7 @@ from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.settings import Settings
-    from deepnet_theory.spec.constants import Constants, PartConstants
+    from deepnet_theory.spec.constants import Constants
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
@@ -253,22 +254,18 @@ def export(
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
-    from deepnet_theory import __version__
     from deepnet_theory.spec.constants import Architecture, Constants
 
     selection = derivation.selection
     at = parse_depth(depth, selection.the_stack)
     used = derivation.rule if rule is None else rule
-    optimizer = selection.the_optimizer
-    return Constants(
-        stack=selection.stack,
-        placement=selection.placement,
-        norm=selection.norm,
-        parts=_parts(derivation, used, at, derived=rule is None),
-        architecture=_record(Architecture, "an architecture", architecture),
-        optimizer=optimizer.name,
-        update=optimizer.update,
-        eta=used.eta_at(**at),
+    parts = () if rule is not None else selection.the_stack.parts
+    return Constants.of(
+        selection,
+        used,
+        at,
+        _record(Architecture, "an architecture", architecture),
+        multipliers={part.name: derivation.multipliers(part.name, **at) for part in parts},
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),
@@ -283,23 +280,6 @@ def export(
             "verdict": derivation.verdict.value if rule is None else "ASSUMED",
         },
     )
-
-
-def _parts(
-    derivation: Derivation, rule: Rule, at: dict[str, int], derived: bool
-) -> tuple[PartConstants, ...]:
-    from deepnet_theory.spec.constants import PartConstants, SublayerConstants
-
-    parts = []
-    for part in derivation.selection.the_stack.parts:
-        values = [
-            SublayerConstants(s.name, *rule.entry(part.name, s.name).at(**at)) for s in part.layer
-        ]
-        multipliers = derivation.multipliers(part.name, **at) if derived else {}
-        parts.append(
-            PartConstants(part.name, at[part.depth], part.causal, tuple(values), multipliers)
-        )
-    return tuple(parts)
 
 
 OWN_SHARE = 0.75  # of the work of a report with rivals, for the progress

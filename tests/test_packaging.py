@@ -66,6 +66,16 @@ def test_the_version_has_one_source() -> None:
     assert re.search(rf"^## {re.escape(dt.__version__)}\b", read("CHANGELOG.md"), re.M)
 
 
+def test_no_module_imports_a_name_of_the_package_itself() -> None:
+    """The package's face stands on the rooms; a room that looked at it would go in a circle."""
+    package = ROOT / "deepnet_theory"
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "deepnet_theory":
+                rooms = {p.stem for p in package.iterdir()}
+                assert {alias.name for alias in node.names} <= rooms, f"{path.name}:{node.lineno}"
+
+
 def test_the_pins_hold_no_hosts_and_cover_the_core() -> None:
     pins = read("constraints.txt")
     assert "torch==2.13.0\n" in pins

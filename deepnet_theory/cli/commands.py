@@ -396,7 +396,7 @@ def command_line(words: Sequence[str]) -> Any:
 
 def _version(asked: bool) -> None:
     if asked:
-        from deepnet_theory import __version__
+        from deepnet_theory.spec import __version__
 
         print(f"deepnet-theory {__version__}")
         raise typer.Exit

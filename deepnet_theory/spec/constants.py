@@ -10,11 +10,16 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import InputError
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.selection import Selection
 
 SCHEMA = "deepnet-theory/constants/1"
 MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
@@ -80,6 +85,43 @@ class Constants:
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @classmethod
+    def of(
+        cls,
+        selection: Selection,
+        rule: Rule,
+        depth: Mapping[str, int],
+        architecture: Architecture,
+        multipliers: Mapping[str, dict[str, float]] | None = None,
+        origin: dict[str, Any] | None = None,
+    ) -> Constants:
+        """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
+
+        ``multipliers`` are the learning-rate multipliers by part and role. Raises
+        :class:`InputError` where the rule has no positive, finite value at that depth, or says
+        nothing of a sublayer.
+        """
+        parts = []
+        for part in selection.the_stack.parts:
+            values = tuple(
+                SublayerConstants(s.name, *rule.entry(part.name, s.name).at(**depth))
+                for s in part.layer
+            )
+            rates = (multipliers or {}).get(part.name, {})
+            parts.append(PartConstants(part.name, depth[part.depth], part.causal, values, rates))
+        optimizer = selection.the_optimizer
+        return cls(
+            stack=selection.stack,
+            placement=selection.placement,
+            norm=selection.norm,
+            parts=tuple(parts),
+            architecture=architecture,
+            optimizer=optimizer.name,
+            update=optimizer.update,
+            eta=rule.eta_at(**depth),
+            origin=origin or {},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with its ``schema``."""
