@@ -14,7 +14,6 @@ from deepnet_theory.numeric.step import only
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.update import norm, numel
 from deepnet_theory.runtime import Description
-from deepnet_theory.spec.expression import Call
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
@@ -125,8 +124,7 @@ def _per_token(gradient: Tensor) -> Tensor:
 def _watch(residual: Any, trial: Trial, sublayers: list[SublayerTrace]) -> list[Any]:
     """Hooks on one residual sublayer; the record is made when its forward pass begins."""
     width = trial.settings.width
-    root = residual.placement.expression.root
-    normalises_the_sum = isinstance(root, Call) and root.function == "norm"
+    normalises_sum = residual.placement.normalises_sum
     inputs: list[Tensor] = []
 
     def begin(_: nn.Module, args: tuple[Any, ...]) -> None:
@@ -146,7 +144,7 @@ def _watch(residual: Any, trial: Trial, sublayers: list[SublayerTrace]) -> list[
         now, y = sublayers[-1], output.detach()
         gains = math.prod(d.gain for d in _scaled(branch))
         now.branch_response = size(y) / (math.sqrt(width) * gains)
-        if normalises_the_sum:
+        if normalises_sum:
             now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))
         with torch.no_grad():
             if hasattr(branch, "head_width"):
@@ -159,7 +157,7 @@ def _watch(residual: Any, trial: Trial, sublayers: list[SublayerTrace]) -> list[
         now, z = sublayers[-1], args[0].detach()
         if module.spec.centred:
             z = z - z.mean(-1, keepdim=True)
-        units = residual.alpha if normalises_the_sum else 1.0
+        units = residual.alpha if normalises_sum else 1.0
         jacobian = units * math.sqrt(width) * size_inverse(z)
         now.norm_jacobian = (
             torch.maximum(now.norm_jacobian, jacobian) if len(now.norm_jacobian) else jacobian
@@ -168,7 +166,7 @@ def _watch(residual: Any, trial: Trial, sublayers: list[SublayerTrace]) -> list[
 
     def end(_: nn.Module, __: object, output: Tensor) -> None:
         now = sublayers[-1]
-        if not normalises_the_sum:
+        if not normalises_sum:
             now.branch_weight = size(output.detach() - inputs[0]) / size(inputs[0])
         inputs.clear()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.expression import Expression, Grammar
+from deepnet_theory.spec.expression import Call, Expression, Grammar
 
 PLACEMENT = Grammar(
     purpose="a residual equation",
@@ -33,6 +33,12 @@ class Placement:
     def expression(self) -> Expression:
         """The parsed residual equation."""
         return PLACEMENT.parse(self.equation)
+
+    @property
+    def normalises_sum(self) -> bool:
+        """Whether a norm encloses the residual sum: every sublayer normalises the stream."""
+        root = self.expression.root
+        return isinstance(root, Call) and root.function == "norm"
 
     def __post_init__(self) -> None:
         _ = self.expression

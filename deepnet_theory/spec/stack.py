@@ -22,6 +22,11 @@ class Part:
         """How many residual sublayers one layer has."""
         return len(self.layer)
 
+    @property
+    def crossings(self) -> int:
+        """How many sublayers of one layer read the memory."""
+        return sum(sublayer.reads_memory for sublayer in self.layer)
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -71,11 +76,11 @@ def stack(name: str, layer: str | None = None) -> Stack:
     last = len(_PARTS[name]) - 1
     for index, (part, depth, default, causal) in enumerate(_PARTS[name]):
         chosen = parse_layer(layer if layer is not None and index == last else default)
-        crosses = any("memory" in s.expression.names for s in chosen)
-        if crosses and len(_PARTS[name]) == 1:
+        new = Part(part, depth, chosen, causal)
+        if new.crossings and len(_PARTS[name]) == 1:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the stack {name!r} "
                 "has nothing to attend with; use --stack encoder-decoder"
             )
-        parts.append(Part(part, depth, chosen, causal))
+        parts.append(new)
     return Stack(name, tuple(parts))

@@ -86,6 +86,11 @@ class Sublayer:
         return grammar.parse(self.branch)
 
     @property
+    def reads_memory(self) -> bool:
+        """Whether the branch attends to another part of the stack (cross-attention)."""
+        return "memory" in self.expression.names
+
+    @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:
         """Every matrix, then every vector."""
         return (*self.matrices, *self.vectors)

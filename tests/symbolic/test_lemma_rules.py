@@ -16,7 +16,6 @@ from deepnet_theory.symbolic.algebra.monomial import solve
 from deepnet_theory.symbolic.algebra.symbols import M, N, alpha, beta, part_symbol
 from deepnet_theory.symbolic.laws import placement as matrix_law
 from deepnet_theory.symbolic.routes.lemma import lemma_steps, products_at
-from deepnet_theory.symbolic.routes.lemma.cross import crossings
 from deepnet_theory.symbolic.routes.lemma.placement import P, directions
 from deepnet_theory.symbolic.rule.balance import Problem
 
@@ -164,7 +163,7 @@ def test_a_decoder_that_does_not_attend_is_refused() -> None:
 
 def test_two_cross_attentions_in_a_layer_amplify_twice() -> None:
     layer = "attention,cross,cross,ffn"
-    assert crossings(stack("encoder-decoder", layer).parts[1]) == 2
+    assert stack("encoder-decoder", layer).parts[1].crossings == 2
     single, double = (
         increments(optimizer="sgd", stack="encoder-decoder", layer=of)["increment-encoder"]
         for of in ("attention,cross,ffn", layer)

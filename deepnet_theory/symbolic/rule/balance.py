@@ -16,7 +16,7 @@ import sympy as sp
 
 from deepnet_theory.spec.closure import Closure, closure
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import Call, Expression, OperatorAlgebra, fold
+from deepnet_theory.spec.expression import Expression, OperatorAlgebra, fold
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
@@ -361,9 +361,8 @@ def amplify(selection: Selection, later: Balanced, d: Degrees) -> Amplification:
             "it; its layer must hold 'cross'"
         )
     kind = next((k for k in crossing if k.name == "cross"), crossing[0])
-    count = sum("memory" in s.expression.names for s in later.part.layer)
     depth = DEPTHS[later.part.depth]
-    layers = count * depth
+    layers = later.part.crossings * depth
     weight = later.at_solution(kind.weight)
     aligned, independent = layers * weight, sp.sqrt(layers) * weight
     grows = exponent_in(aligned, depth) > 0
@@ -387,11 +386,5 @@ def amplify(selection: Selection, later: Balanced, d: Degrees) -> Amplification:
 
 def _crosses(kind: Kind, later: Balanced) -> bool:
     if kind.name == "*":
-        return any("memory" in s.expression.names for s in later.part.layer)
-    return "memory" in kind.sublayer.expression.names
-
-
-def normalises_the_sum(problem: Problem) -> bool:
-    """Whether the placement normalises the residual sum after every sublayer."""
-    root = problem.selection.the_placement.expression.root
-    return isinstance(root, Call) and root.function == "norm"
+        return later.part.crossings > 0
+    return kind.sublayer.reads_memory

@@ -26,7 +26,6 @@ from deepnet_theory.symbolic.rule.balance import (
     Problem,
     closure_equations,
     eta_factor,
-    normalises_the_sum,
 )
 
 _BALANCE, _CLOSURE, _AFTER = "The balance", "The closure", "Self-consistency"
@@ -224,6 +223,7 @@ def _solution_steps(balanced: Balanced, uses: tuple[str, ...]) -> Iterator[Step]
 def _after_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
     part = balanced.part.name
     depth = DEPTHS[balanced.part.depth]
+    normalised = problem.selection.the_placement.normalises_sum
     for kind in balanced.kinds:
         tag = part if kind.name == "*" else f"{part}-{kind.name}"
         for power in (1, 2):
@@ -231,7 +231,7 @@ def _after_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
             growth = exponent_in(value, depth)
             weight = balanced.at_solution(kind.weight)
             shown = f"S*r^{power}" if power > 1 else "S*r"
-            meaning = _PRODUCTS[power if normalises_the_sum(problem) else -power]
+            meaning = _PRODUCTS[power if normalised else -power]
             state = "grows" if growth > 0 else ("vanishes" if growth < 0 else "stays bounded")
             yield Step(
                 name=f"self-consistency-{power}-{tag}",

@@ -23,7 +23,7 @@ from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import branch_weight, terms
-from deepnet_theory.symbolic.rule.balance import Problem, normalises_the_sum
+from deepnet_theory.symbolic.rule.balance import Problem
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -51,7 +51,7 @@ def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol)
     """
     own = DEPTHS[part.depth]
     count = sp.Integer(1) if own == variable else sp.Integer(0)
-    if normalises_the_sum(problem):
+    if problem.selection.the_placement.normalises_sum:
         return count
     growth = count + 2 * exponent_in(weight, variable)
     if growth <= 0:
@@ -91,7 +91,7 @@ def _amplification_exponent(
     parts = problem.selection.the_stack.parts
     later = parts[-1]
     depth = DEPTHS[later.depth]
-    crossing = next((s for s in later.layer if "memory" in s.expression.names), None)
+    crossing = next((s for s in later.layer if s.reads_memory), None)
     if crossing is None:
         raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
     weight = _at_rule(branch_weight(crossing, problem.law), rule, later, crossing)

@@ -43,11 +43,6 @@ _T = sp.Function("T_d", positive=True)
 _c = sp.Symbol("c_d", positive=True)  # ‖∂/∂memory‖ of one cross-attention
 
 
-def crossings(part: Part) -> int:
-    """The number of cross-attentions in one layer."""
-    return sum("memory" in s.expression.names for s in part.layer)
-
-
 def sublayer_count_steps(stack: Stack) -> tuple[Step, ...]:
     """How many sublayers so many layers are; 1,000 layers of DeepNet's kind are 2,500."""
     total = sp.Add(*(p.sublayers_per_layer * DEPTHS[p.depth] for p in stack.parts))
@@ -104,7 +99,7 @@ def cross_steps(selection: Selection, decoder: tuple[Kind, ...], law: Law) -> tu
     Raises :class:`Refusal` where the decoder never attends to the encoder.
     """
     part = selection.the_stack.parts[1]
-    if crossings(part) == 0:
+    if part.crossings == 0:
         raise Refusal(
             "the decoder's layer has no cross-attention, so the encoder does not reach the "
             "output and no rule follows for it; use --stack decoder"
@@ -116,7 +111,7 @@ def cross_steps(selection: Selection, decoder: tuple[Kind, ...], law: Law) -> tu
 
 def cross_kind(part: Part, decoder: tuple[Kind, ...]) -> Kind:
     """The kind that the cross-attentions belong to."""
-    name = next(s.name for s in part.layer if "memory" in s.expression.names)
+    name = next(s.name for s in part.layer if s.reads_memory)
     return next(k for k in decoder if k.name in ("*", name))
 
 
@@ -172,7 +167,7 @@ def _memory(law: Law, kind: Kind, response: Any) -> tuple[Step, ...]:
 
 def _two_parts(part: Part) -> Step:
     m = DEPTHS[part.depth]
-    per_layer, crosses = part.sublayers_per_layer, crossings(part)
+    per_layer, crosses = part.sublayers_per_layer, part.crossings
     return Step(
         name="two-part-bound",
         section=SECTION,
@@ -201,7 +196,7 @@ def _decoder_unrolled(part: Part) -> Callable[[Step], bool]:
             sublayers = part.layer * layers
             for index, sublayer in enumerate(sublayers, start=1):
                 change += _D(index) * _T(index)
-                if "memory" in sublayer.expression.names:
+                if sublayer.reads_memory:
                     change += _c * _X
             if step.lhs.subs(depth, layers) != _F(len(sublayers) + 1):
                 return False
@@ -215,7 +210,7 @@ def _decoder_unrolled(part: Part) -> Callable[[Step], bool]:
 def _amplification(part: Part, response: Any) -> tuple[Step, ...]:
     m = DEPTHS[part.depth]
     count = sp.Symbol("l", integer=True, positive=True)
-    crosses = crossings(part)
+    crosses = part.crossings
     together = Step(
         name="amplification-aligned",
         section=SECTION,
@@ -256,7 +251,7 @@ def encoder_increments(
     first, second = selection.the_stack.parts
     kind = cross_kind(second, decoder)
     response = memory_response(law, kind).subs(kind.equal_gains)
-    crosses, m = crossings(second), DEPTHS[second.depth]
+    crosses, m = second.crossings, DEPTHS[second.depth]
     aligned, independent = crosses * m * response, sp.sqrt(crosses * m) * response
     backward = 1 + law.degrees.p
     factor, uses, because = {

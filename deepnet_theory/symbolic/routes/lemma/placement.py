@@ -15,7 +15,7 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import Call, OperatorAlgebra, fold
+from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.rational import vanishes
@@ -121,8 +121,7 @@ def directions(placement: Placement, alpha: sp.Symbol) -> Directions:
 
     Raises :class:`Refusal` where it is not an identity path beside one branch.
     """
-    root = placement.expression.root
-    normalised = isinstance(root, Call) and root.function == "norm"
+    normalised = placement.normalises_sum
     size = sp.S.One if normalised else s
     try:
         output = _evaluate(placement, size, P, epsilon, alpha)

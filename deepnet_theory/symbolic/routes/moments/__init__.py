@@ -39,7 +39,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
 from deepnet_theory.symbolic.routes.moments.sublayer import sublayer_steps
 from deepnet_theory.symbolic.routes.moments.tokens import token_steps
 from deepnet_theory.symbolic.routes.moments.two_parts import halves, two_part_steps
-from deepnet_theory.symbolic.rule.balance import Problem, normalises_the_sum
+from deepnet_theory.symbolic.rule.balance import Problem
 
 __all__ = ["given_symbols", "moment_steps"]
 
@@ -132,4 +132,4 @@ def _post_ln(kinds: tuple[Branch, ...]) -> tuple[Step, ...]:
 def _normalised(selection: Selection) -> bool:
     """Whether the placement is the source's: path and branch summed, then normalised."""
     problem = Problem(selection)
-    return normalises_the_sum(problem) and problem.law.weight == P / alpha
+    return problem.selection.the_placement.normalises_sum and problem.law.weight == P / alpha

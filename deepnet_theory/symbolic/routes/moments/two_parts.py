@@ -75,14 +75,9 @@ class Half:
         return self.part.sublayers_per_layer * self.depth
 
     @property
-    def crosses(self) -> int:
-        """Cross-attentions in a layer."""
-        return sum("memory" in s.expression.names for s in self.part.layer)
-
-    @property
     def crossings(self) -> Any:
         """K, the cross-attentions of the part."""
-        return self.crosses * self.depth
+        return self.part.crossings * self.depth
 
     def weight(self, product: Any) -> Any:
         """b at a product of gains."""
@@ -110,7 +105,7 @@ def halves(selection: Selection) -> tuple[Half, Half]:
     """Encoder and decoder; raises :class:`Refusal` where the decoder has no cross-attention."""
     law = placement_law(selection.the_placement)
     encoder, decoder = (Half(part, law) for part in selection.the_stack.parts)
-    if decoder.crosses == 0:
+    if decoder.part.crossings == 0:
         raise Refusal(
             "the decoder's layer has no cross-attention, so the encoder does not reach the "
             "output and no rule follows for it; use --stack decoder"
@@ -194,7 +189,7 @@ def _kept(decoder: Half, b: Any, normalised: bool) -> Any:
         return (1 + b**2) ** (-decoder.crossings)
     factors = sp.S.One
     for place, sublayer in enumerate(decoder.part.layer):
-        if "memory" in sublayer.expression.names:
+        if sublayer.reads_memory:
             before = 1 + (decoder.part.sublayers_per_layer * (index - 1) + place) * b**2
             factors = factors * before / (before + b**2)
     return sp.Product(factors, (index, 1, decoder.depth))
@@ -205,8 +200,7 @@ def run_through(decoder: Half, layers: int, weight: Any, normalised: bool) -> An
     size, moved = sp.S.One, sp.S.Zero
     for sublayer in decoder.part.layer * layers:
         # a branch of the stream itself carries its change in the stream's own proportion
-        reads_memory = "memory" in sublayer.expression.names
-        moved += weight**2 * (1 if reads_memory else moved / size)
+        moved += weight**2 * (1 if sublayer.reads_memory else moved / size)
         size += weight**2
         if normalised:
             size, moved = sp.S.One, moved / size
@@ -268,7 +262,7 @@ def _summed(decoder: Half) -> Callable[[Step], bool]:
             for layers in (1, 2, 3):
                 reached = sp.S.Zero
                 for sublayer in decoder.part.layer * layers:
-                    if "memory" in sublayer.expression.names:
+                    if sublayer.reads_memory:
                         reached += _b(decoder, at)
                 if step.rhs.xreplace({**at, decoder.depth: sp.Integer(layers)}) != reached:
                     return False
@@ -323,7 +317,7 @@ def _run(encoder: Half, decoder: Half) -> Callable[[Step], bool]:
                     size = sp.Rational(generator.randint(1, 9), 4)
                     sizes[CHANGES[half.part.name](sp.Integer(place))] = size
                     moved += half.coefficient.xreplace(at) * size
-                    if "memory" in sublayer.expression.names:
+                    if sublayer.reads_memory:
                         moved += _b(decoder, at) * reached["encoder"]
                 reached[half.part.name] = moved
             written = step.rhs.xreplace(at).doit().xreplace(sizes)
@@ -392,7 +386,7 @@ def _amplified(selection: Selection, encoder: Half, decoder: Half) -> Callable[[
         response = sp.sqrt(2) * gain * kappa
         weight = sp.sympify(decoder.weight(decoder.symbol("beta") ** 2)).xreplace(at)
         for layers in (1, 2, 3):
-            passed = [weight for s in decoder.part.layer * layers if "memory" in s.expression.names]
+            passed = [weight for s in decoder.part.layer * layers if s.reads_memory]
             total = sum(passed)
             if form == "independent":
                 total = sp.sqrt(sum(one**2 for one in passed))
