@@ -5,8 +5,10 @@ Each function imports the room that it needs when it is called.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +20,8 @@ from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
+    from sympy import Expr
+
     from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.spec.constants import Constants
     from deepnet_theory.spec.prediction import Predictions
@@ -27,19 +31,20 @@ if TYPE_CHECKING:
 
 
 def derive(
-    selection: Selection | None = None,
+    selection: Selection | str | None = None,
     *,
     depth: DepthLike | None = None,
     background: bool = False,
     **select: Any,
 ) -> Derivation:
-    r"""Derive the rule for a selection: ``derive(optimizer="lamb")``.
+    r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
               \alpha, \beta:\ \|\Delta F\| = \Theta(\eta) \text{ at every depth}
 
     for post-LN; a placement brings its own equation. α and β are exact expressions in the
-    depths N and M. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
+    depths N and M. A text in place of a selection is the name of an optimizer, or an update, which
+    contains ``eta``. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
     (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
     ``closure`` …); with ``depth`` the derivation also prints its numbers there, with
     ``background`` it begins with what the method rests on, step by step. Raises
@@ -58,7 +63,7 @@ def derive(
 
 
 def compare_closures(
-    selection: Selection | None = None, *, depth: DepthLike | None = None, **select: Any
+    selection: Selection | str | None = None, *, depth: DepthLike | None = None, **select: Any
 ) -> Comparison:
     """Every closure's rule and what it implies, side by side.
 
@@ -77,44 +82,82 @@ def compare_closures(
     return replace(run(selection), values=tuple(at.items()))
 
 
-def _selection(selection: Selection | None, select: dict[str, Any]) -> Selection:
-    if selection is None:
-        return _record(Selection, "a selection", select)
-    if select:
-        raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
-    return selection
+def _selection(selection: Selection | str | None, select: dict[str, Any]) -> Selection:
+    match selection:
+        case None:
+            return _record(Selection, "a selection", select)
+        case str():
+            # an update contains the learning rate, and no optimizer is called so
+            field = "update" if re.search(r"\beta\b", selection) else "optimizer"
+            if field in select:
+                raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
+            return _record(Selection, "a selection", {**select, field: selection})
+        case Selection():
+            if select:
+                raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+            return selection
+    raise InputError(
+        f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
+        "and theta, or a Selection"
+    )
+
+
+def _derived(given: Derivation | Selection | str) -> Derivation:
+    """A derivation as it is; a selection, or a text that stands for one, is derived."""
+    from deepnet_theory.symbolic.derivation import Derivation
+
+    return given if isinstance(given, Derivation) else derive(given)
 
 
 def own_rule(
-    selection: Selection,
-    alpha: str,
-    beta: str,
-    decoder_alpha: str | None = None,
-    decoder_beta: str | None = None,
+    selection: Selection | Derivation | str,
+    alpha: str | float | Expr,
+    beta: str | float | Expr,
+    decoder_alpha: str | float | Expr | None = None,
+    decoder_beta: str | float | Expr | None = None,
 ) -> Rule:
-    """A rule of one's own for the stack of ``selection``: α and β as texts in N and M.
+    """A rule of one's own for the stack of ``selection``: α and β in N and M.
 
-    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; they are parsed by the grammar of depths,
-    never evaluated as code. An encoder–decoder's decoder takes α and β of its own where they
-    are given. Raises :class:`InputError` for a text that is none, or a decoder that is not there.
+    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
+    never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
+    place of a selection its derivation serves, or a text as in :func:`derive`. An
+    encoder–decoder's decoder takes α and β of its own where they are given. Raises
+    :class:`InputError` for what is none of these, or a decoder that is not there.
     """
+    selection = _selection(getattr(selection, "selection", selection), {})
     parts = tuple(part.name for part in selection.the_stack.parts)
     if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
         raise InputError(
             f"the stack {selection.stack!r} has one part; decoder-alpha and decoder-beta are "
-            "valid with --stack encoder-decoder"
+            "valid with the stack 'encoder-decoder'"
         )
-    return _own_rule(parts, alpha, beta, decoder_alpha, decoder_beta)
+    decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
+    return _own_rule(parts, _text(alpha), _text(beta), *decoder)
+
+
+def _text(value: str | float | Expr) -> str:
+    """α or β as a text of the grammar of depths."""
+    if isinstance(value, str):
+        return value
+    # bool is a number to Python and never meant as one; SymPy's expressions know what is free
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if number or hasattr(value, "free_symbols"):
+        return str(value)
+    raise InputError(
+        f"{value!r:.60} is no alpha or beta: give an expression in N and M, as a text such as "
+        '"(2*N)**(1/4)", or a number'
+    )
 
 
 def predict(
-    derivation: Derivation, rule: Rule | None = None, step: str = "matrices"
+    derivation: Derivation | Selection | str, rule: Rule | None = None, step: str = "matrices"
 ) -> Predictions:
     """The exponents that the derivation's laws predict for its own rule, or for ``rule``.
 
     ``step`` says which parameters are stepped: the branch ``matrices``, or ``all``. A rule of
     one's own rests on the premises of the derivation too.
     """
+    derivation = _derived(derivation)
     if rule is None and step == "matrices":
         return derivation.predictions
     from deepnet_theory.symbolic.rule.exponents import predictions
@@ -124,7 +167,7 @@ def predict(
 
 
 def verify(
-    derivation: Derivation,
+    derivation: Derivation | Selection | str,
     depths: str | Iterable[object] | None = None,
     *,
     rule: Rule | None = None,
@@ -153,6 +196,7 @@ def verify(
     from deepnet_theory.numeric.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
 
+    derivation = _derived(derivation)
     selection = derivation.selection
     stack = selection.the_stack
     settings = settings_from(measure)
@@ -173,13 +217,14 @@ def verify(
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
 
 
-def rival_rules(derivation: Derivation) -> tuple[Rule, ...]:
+def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
     """What the theory gives SGD, Adam and LAMB on the same network, besides the derived rule.
 
     Rules that agree are one, under both names; one that agrees with the derived rule is left out.
     """
     from deepnet_theory.symbolic.rule.exponents import rival_rules as solve
 
+    derivation = _derived(derivation)
     found: dict[object, Rule] = {}
     for name, rule in solve(derivation.selection).items():
         key = (rule.entries, rule.eta)
@@ -190,7 +235,7 @@ def rival_rules(derivation: Derivation) -> tuple[Rule, ...]:
 
 
 def verify_rivals(
-    derivation: Derivation,
+    derivation: Derivation | Selection | str,
     depths: str | Iterable[object] | None = None,
     *,
     progress: Any = None,
@@ -206,6 +251,7 @@ def verify_rivals(
     from deepnet_theory.numeric.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
 
+    derivation = _derived(derivation)
     settings = settings_from(measure)
     fewer = replace(
         settings,
@@ -243,7 +289,11 @@ def settings_from(measure: dict[str, Any]) -> Settings:
 
 
 def export(
-    derivation: Derivation, depth: DepthLike, *, rule: Rule | None = None, **architecture: Any
+    derivation: Derivation | Selection | str,
+    depth: DepthLike,
+    *,
+    rule: Rule | None = None,
+    **architecture: Any,
 ) -> Constants:
     """The constants of one model: the rule's values at a depth, with where they came from.
 
@@ -256,6 +306,7 @@ def export(
     """
     from deepnet_theory.spec.constants import Architecture, Constants
 
+    derivation = _derived(derivation)
     selection = derivation.selection
     at = parse_depth(depth, selection.the_stack)
     used = derivation.rule if rule is None else rule
@@ -303,7 +354,7 @@ class Report:
 
 
 def make_report(
-    derivation: Derivation,
+    derivation: Derivation | Selection | str,
     depths: str | Iterable[object] | None = None,
     *,
     depth: DepthLike | list[DepthLike] | None = None,
@@ -325,6 +376,7 @@ def make_report(
     """
     from deepnet_theory.report.page import page
 
+    derivation = _derived(derivation)
     stack = derivation.selection.the_stack
     asked = [] if depth is None else depth if isinstance(depth, list) else [depth]
     wanted = [parse_depth(d, stack) for d in asked]  # a bad depth is refused before measuring

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,51 @@ def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found: dict[str, object] = {}
     exec(code, found)
     assert found["model"] is not None and (tmp_path / "report.html").stat().st_size > 0
+
+
+def test_a_name_or_an_update_stands_for_a_selection() -> None:
+    named, typed = dt.derive("adam"), dt.derive("-eta*sign(g)")
+    assert named.selection == dt.derive(optimizer="adam").selection
+    assert typed.selection.update == "-eta*sign(g)" and typed.rule.entries == named.rule.entries
+    assert dt.derive("adam", placement="pre-ln").selection.placement == "pre-ln"
+    assert dt.export("adam", 12) == dt.export(named, 12) == dt.export(named.selection, 12)
+    measured = dt.verify("adam", [2, 4], **SMALL)
+    assert measured.points == dt.verify(named, [2, 4], **SMALL).points
+    assert [p.depth["N"] for p in measured.points] == [2, 4]
+
+
+def test_a_rule_of_ones_own_in_every_form(derivation: dt.Derivation) -> None:
+    expected = dt.own_rule(derivation.selection, "sqrt(2)*sqrt(N)", "1/2")
+    for selection in (derivation, "lamb"):
+        assert dt.own_rule(selection, sp.sqrt(2 * N), sp.Rational(1, 2)) == expected
+    ones = dt.own_rule(derivation, 1, 1.0)
+    assert ones.entry("encoder", "ffn").at(N=7) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda d: dt.derive("adan"), "unknown optimizer 'adan'; valid are: adafactor"),
+        (lambda d: dt.derive("-eta*gradient"), "gradient"),
+        (lambda d: dt.derive(7), "7 is no selection: give the name of an optimizer"),
+        (
+            lambda d: dt.derive("adam", optimizer="sgd"),
+            "optimizer is given twice: 'adam' and 'sgd'",
+        ),
+        (lambda d: dt.derive("adam", update="-eta*g"), "exactly one of optimizer"),
+        (lambda d: dt.derive(), r"derive\(optimizer=\"adam\"\)"),
+        (lambda d: dt.verify(7), "7 is no selection"),
+        (lambda d: dt.export(None, 12), "exactly one of optimizer"),
+        (lambda d: dt.make_report("adan"), "unknown optimizer"),
+        (lambda d: dt.own_rule(7, 1, 1), "7 is no selection"),
+        (lambda d: dt.own_rule(d, None, 1), "None is no alpha or beta"),
+        (lambda d: dt.own_rule(d, True, 1), "True is no alpha or beta"),
+        (lambda d: dt.own_rule(d, 1, float("nan")), "nan"),
+    ],
+)
+def test_a_call_that_is_not_meant_ends_in_one_sentence(
+    derivation: dt.Derivation, call: Callable[[dt.Derivation], object], said: str
+) -> None:
+    with pytest.raises(dt.InputError, match=said) as raised:
+        call(derivation)
+    assert "--" not in str(raised.value)  # the library speaks Python, the command line options

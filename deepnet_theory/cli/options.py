@@ -142,6 +142,8 @@ class Select:
         """The selection; raises :class:`InputError` for anything unknown."""
         from deepnet_theory.spec.selection import Selection
 
+        if (self.optimizer is None) == (self.update is None):
+            raise InputError("give exactly one of --optimizer NAME and --update EXPR")
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         given["regime"] = tuple(_comparison(text) for text in self.regime or ())
         # What was not given takes the selection's own default.

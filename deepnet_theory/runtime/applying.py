@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
 
-from deepnet_theory.runtime.building import check
+from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.recognising import Layer, Recognised, recognise
 from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import Refusal
@@ -43,7 +44,7 @@ class Applied:
 @torch.no_grad()
 def apply_(
     model: nn.Module,
-    constants: Constants,
+    constants: Constants | str | Path,
     *,
     initialise: bool = True,
     generator: torch.Generator | None = None,
@@ -61,7 +62,7 @@ def apply_(
     :class:`Refusal`, having changed nothing, for a model that is not recognised or that does
     not fit the constants in placement, depth or kinds of sublayers.
     """
-    check(constants)
+    constants = checked(constants)
     found = recognise(model)
     parts = _fit(found, constants)
     mark = (constants.to_json(), initialise)

@@ -30,6 +30,19 @@ def load_constants(path: str | Path) -> Constants:
     return constants
 
 
+def checked(given: Constants | str | Path) -> Constants:
+    """Constants, or the file that holds them; raises :class:`InputError` for anything else."""
+    if isinstance(given, str | Path):
+        return load_constants(given)
+    if not isinstance(given, Constants):
+        raise InputError(
+            f"{given!r:.60} is no constants: give Constants, as export() makes, or the name of "
+            "their file"
+        )
+    check(given)
+    return given
+
+
 def check(c: Constants) -> None:
     """Raise :class:`InputError` where the constants name something that cannot be built."""
     where = placement(c.placement)
@@ -57,7 +70,7 @@ def check(c: Constants) -> None:
 
 
 def build(
-    constants: Constants,
+    constants: Constants | str | Path,
     *,
     seeds: int | None = None,
     generator: torch.Generator | None = None,
@@ -66,7 +79,7 @@ def build(
     dtype: torch.dtype | None = None,
     trainable_vectors: bool = True,
 ) -> Model:
-    r"""The model of the constants, initialised.
+    r"""The model of the constants, or of the file that holds them, initialised.
 
     .. math:: W \sim \mathcal N\bigl(0, \mathrm{gain}^2\cdot 2/(\text{fan\_in} +
               \text{fan\_out})\bigr), \qquad \mathrm{gain} = \beta \text{ for value, output and
@@ -81,7 +94,7 @@ def build(
     Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2 (which
     matrices take β).
     """
-    check(constants)
+    constants = checked(constants)
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         raise InputError(f"seeds must be a positive integer or None, not {seeds!r}")
     where = None if device is None else torch.device(device)

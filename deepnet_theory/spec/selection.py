@@ -39,7 +39,10 @@ class Selection:
 
     def __post_init__(self) -> None:
         if (self.optimizer is None) == (self.update is None):
-            raise InputError("give exactly one of --optimizer NAME and --update EXPR")
+            raise InputError(
+                "a selection needs exactly one of optimizer, a name, and update, an expression: "
+                'derive(optimizer="adam") or derive(update="-eta*g")'
+            )
         if self.method not in METHODS:
             raise InputError(f"unknown method {self.method!r}; valid are: {', '.join(METHODS)}")
         if self.amplification not in AMPLIFICATIONS:

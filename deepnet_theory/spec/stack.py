@@ -80,7 +80,7 @@ def stack(name: str, layer: str | None = None) -> Stack:
         if new.crossings and len(_PARTS[name]) == 1:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the stack {name!r} "
-                "has nothing to attend with; use --stack encoder-decoder"
+                "has nothing to attend with; the stack 'encoder-decoder' has"
             )
         parts.append(new)
     return Stack(name, tuple(parts))

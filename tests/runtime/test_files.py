@@ -171,3 +171,15 @@ def test_any_constants_make_the_round_trip(alpha, beta, layers, multipliers):
     part = PartConstants("encoder", layers, False, sublayers, multipliers)
     c = Constants("encoder", "post-ln", "layer", (part,), Architecture(width=8, heads=2))
     assert Constants.from_json(c.to_json()) == c
+
+
+def test_a_file_stands_for_its_constants(constants, tmp_path):
+    c = constants()
+    c.save(tmp_path / "c.json")
+    for name in (tmp_path / "c.json", str(tmp_path / "c.json")):
+        assert build(name).constants == c
+    with pytest.raises(InputError, match="cannot read"):
+        build(tmp_path / "nowhere.json")
+    for wrong in (c.to_dict(), 3, None):
+        with pytest.raises(InputError, match="is no constants: give"):
+            build(wrong)
