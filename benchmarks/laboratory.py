@@ -32,7 +32,7 @@ from deepnet_theory.numeric.model_update import LINEAR, measure_model_update
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.verify import verify
-from deepnet_theory.spec.constants import write_text
+from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deepnet_theory.numeric.power import Power, measure_power
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.constants import write_text
+from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict

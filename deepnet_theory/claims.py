@@ -475,7 +475,7 @@ def _main(words: Sequence[str]) -> int:
         _work(Path(words[1]))
         return 0
     if words == ["page"]:
-        from deepnet_theory.spec.constants import write_text
+        from deepnet_theory.spec.files import write_text
 
         write_text(folder() / PAGE, page())
         print(f"wrote {folder() / PAGE}")

@@ -348,7 +348,7 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Write the page by atomic replacement."""
-        from deepnet_theory.spec.constants import write_text
+        from deepnet_theory.spec.files import write_text
 
         write_text(Path(path), self.html)
 

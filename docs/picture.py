@@ -11,7 +11,7 @@ from pathlib import Path
 
 import deepnet_theory as dt
 from deepnet_theory.report.svg import Mark, Series, Slope, loglog
-from deepnet_theory.spec.constants import write_text
+from deepnet_theory.spec.files import write_text
 from deepnet_theory.workflow import predict
 
 DEPTHS = [4, 8, 16, 32, 64]

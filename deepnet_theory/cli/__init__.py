@@ -7,13 +7,13 @@ supported, 1 refuted, 2 bad input or a missing extra, 3 undecided, 4 refused.
 from __future__ import annotations
 
 import gc
-import io
 import os
 import sys
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import NoReturn
 
+from deepnet_theory.cli.streams import ClosedPipe, answering, open_standard_streams, say
 from deepnet_theory.spec.errors import INTERRUPTED, DeepNetTheoryError
 
 PROGRAM = "deepnet-theory"
@@ -27,16 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # twentieth of the time of `derive`.
     gc.set_threshold(100_000, 20, 20)
     words = _global_flags_last(list(sys.argv[1:] if arguments is None else arguments))
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")
     try:
-        status = _run(words)
-        sys.stdout.flush()
+        with answering():
+            return _run(words)
     except DeepNetTheoryError as error:
         return _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        # The reader has closed the pipe; leave nothing for the interpreter's last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ClosedPipe:
         return CLOSED_PIPE
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
@@ -45,7 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         kind = type(error).__name__
         return _fail(f"internal error, {kind}: {error} (-v shows where)", INTERNAL_ERROR)
-    return status
 
 
 def run() -> NoReturn:
@@ -55,14 +50,10 @@ def run() -> NoReturn:
     take down: files are closed and replaced atomically. Where torch is loaded, whose threads
     and worker processes have exit handlers, the interpreter ends in the ordinary way.
     """
+    open_standard_streams()
     code = main()
     if "torch" in sys.modules:
         raise SystemExit(code)
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        code = code or CLOSED_PIPE
     os._exit(code)
 
 
@@ -91,5 +82,5 @@ def _run(words: list[str]) -> int:
 
 def _fail(sentence: str, code: int) -> int:
     one_line = " ".join(sentence.split())
-    print(f"{PROGRAM}: {one_line}", file=sys.stderr)
+    say(f"{PROGRAM}: {one_line}")
     return code

@@ -23,6 +23,7 @@ from deepnet_theory.cli.options import (
     whole,
     words_of,
 )
+from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError
 
@@ -411,11 +412,11 @@ def _epilog(examples: tuple[str, str]) -> str:
 def _save(path: Path | None, content: str, talk: Talk) -> None:
     if path is None:
         return
-    from deepnet_theory.spec.constants import write_text
+    from deepnet_theory.spec.files import write_text
 
     write_text(path, content)
     if not talk.quiet:
-        print(f"wrote {path}", file=sys.stderr)
+        say(f"wrote {path}")
 
 
 def _command_of(words: Sequence[str]) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
@@ -13,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import require_writable
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule
@@ -294,7 +294,7 @@ class Talk:
     def note(self, message: str) -> None:
         """Say on standard error what has been done, where ``--verbose`` asks for it."""
         if self.verbose and not self.quiet:
-            print(message, file=sys.stderr)
+            say(message)
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
@@ -339,14 +339,8 @@ def output_path(text: str | None) -> Path | None:
     """The file to write; an impossible one is refused before any work is done."""
     if text is None:
         return None
-    path = Path(text)
-    if not text.strip() or path.is_dir():
-        raise InputError(f"cannot write {text!r}: give the name of a file")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {text!r}: the folder does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"cannot write {text!r}: no permission to write in its folder")
-    return path
+    require_writable(text)
+    return Path(text)
 
 
 def chosen(what: str, value: str, valid: tuple[str, ...]) -> str:

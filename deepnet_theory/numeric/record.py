@@ -12,8 +12,8 @@ from typing import Any
 from deepnet_theory.numeric.depths import by_depth, depth_key
 from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.constants import read_text
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import read_text
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verification import SCHEMA, Verification

@@ -86,7 +86,7 @@ class Plot:
 
     def save(self, path: str | Path) -> None:
         """Write the SVG by atomic replacement."""
-        from deepnet_theory.spec.constants import write_text
+        from deepnet_theory.spec.files import write_text
 
         write_text(Path(path), self.svg)
 

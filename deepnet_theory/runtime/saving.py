@@ -10,8 +10,9 @@ from torch import Tensor
 from deepnet_theory.runtime.building import check
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.model import Model
-from deepnet_theory.spec.constants import Constants, write_bytes
+from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, MissingExtraError
+from deepnet_theory.spec.files import write_bytes
 
 
 def save(model: Model, path: str | Path) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import read_text, write_text
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule
@@ -178,49 +177,6 @@ class Constants:
     def load(cls, path: str | Path) -> Constants:
         """Read a constants file."""
         return cls.from_json(read_text(Path(path), MAX_BYTES))
-
-
-def read_text(path: Path, limit: int) -> str:
-    """The UTF-8 text of a file of at most ``limit`` bytes; one clear sentence otherwise."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(limit + 1)
-    except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
-    if len(raw) > limit:
-        raise InputError(f"{str(path)!r} is larger than {limit} bytes")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{str(path)!r} is not UTF-8 text") from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file by atomic replacement in its own folder."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file by atomic replacement in its own folder."""
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: the folder does not exist")
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder")
-    temporary: str | None = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes private files; give the permissions that an ordinary open would
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def _no_constant(name: str) -> float:

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from deepnet_theory.numeric.threads import LARGE
 from deepnet_theory.runtime import build, parameter_groups
-from deepnet_theory.spec.constants import Constants, write_bytes
+from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import write_bytes
 from deepnet_theory.training.corpus import BYTES, IGNORED, Batch, Corpus, Text, Translation
 from deepnet_theory.training.result import Run, Training, judge
 

@@ -1,8 +1,5 @@
 """Constants: exact round trips, and one clear error for anything damaged."""
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +9,6 @@ from deepnet_theory.spec.constants import (
     Constants,
     PartConstants,
     SublayerConstants,
-    write_text,
 )
 from deepnet_theory.spec.errors import InputError
 
@@ -103,25 +99,3 @@ def test_a_large_or_binary_or_missing_file_is_refused(tmp_path):
     for path in (large, binary, tmp_path / "missing.json", tmp_path):
         with pytest.raises(InputError):
             Constants.load(path)
-
-
-def test_writing_into_a_missing_folder_is_one_sentence_and_leaves_nothing(tmp_path):
-    with pytest.raises(InputError, match="the folder does not exist"):
-        write_text(tmp_path / "none" / "x.json", "{}")
-    assert not (tmp_path / "none").exists()
-
-
-def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "constants.json"
-    constants().save(path)
-    before = path.read_text(encoding="utf-8")
-
-    def broken(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", broken)
-    with pytest.raises(InputError, match="No space left"):
-        constants(alpha=3.0).save(path)
-    assert path.read_text(encoding="utf-8") == before
-    assert json.loads(before)["schema"] == GOOD["schema"]
-    assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,98 @@
+"""Standard output and standard error, whatever the caller has made of them."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
+
+from deepnet_theory.spec.errors import InputError
+
+
+class ClosedPipe(Exception):  # noqa: N818  what has happened; the reader need not be at fault
+    """Whoever read standard output has closed it."""
+
+
+class _Held(io.TextIOWrapper):
+    """What is printed, kept until it can be written at once."""
+
+    def __init__(self, terminal: bool) -> None:
+        self._terminal = terminal
+        super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+
+    def isatty(self) -> bool:
+        """Whether it will be seen on a terminal."""
+        return self._terminal
+
+    def text(self) -> str:
+        """All of it."""
+        self.flush()
+        self.seek(0)
+        return self.read()
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Hold what is printed and write it to standard output at the end, as UTF-8.
+
+    Raises :class:`ClosedPipe` where the reader has gone and :class:`InputError` where standard
+    output is closed (before any work is done) or takes no more.
+    """
+    out = sys.stdout
+    if out is None:
+        raise InputError("standard output is closed; send it to a file or to /dev/null")
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(encoding="utf-8")
+    held = _Held(out.isatty())
+    try:
+        with redirect_stdout(held):
+            yield
+    finally:
+        _write(held.text())
+
+
+def _write(text: str) -> None:
+    out = sys.stdout
+    try:
+        out.write(text)
+        out.flush()
+    except OSError as error:
+        _forget(out)
+        if error.errno == errno.EPIPE:
+            raise ClosedPipe from None
+        raise InputError(f"cannot write to standard output: {error.strerror or error}") from None
+
+
+def open_standard_streams() -> None:
+    """Give a standard stream that the caller has closed to the null device.
+
+    The next file that is opened would take its number, and what is meant for standard error
+    would be written into it.
+    """
+    for handle in range(3):
+        try:
+            os.fstat(handle)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def say(message: str) -> None:
+    """A note on standard error; one that nobody can hear changes nothing."""
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        _forget(sys.stderr)
+
+
+def _forget(stream: TextIO) -> None:
+    """Leave nothing in a broken stream for the interpreter's last flush, which would fail."""
+    with suppress(OSError):  # a stream of a test has no number
+        handle = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, stream.fileno())
+        os.close(handle)

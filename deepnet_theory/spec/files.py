@@ -1,0 +1,125 @@
+"""Reading and writing files: one sentence where it cannot be done, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from deepnet_theory.spec.errors import InputError
+
+
+def read_bytes(path: str | Path, limit: int) -> bytes:
+    """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise.
+
+    A pipe is read to its end; one that nobody writes to is empty, not waited for.
+    """
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            raw = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
+    if len(raw) > limit:
+        raise InputError(f"{str(path)!r} is larger than {limit} bytes")
+    return raw
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open; a pipe opened in the ordinary way would wait for a writer, who may never come."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(handle, True)
+    return handle
+
+
+def read_text(path: str | Path, limit: int) -> str:
+    """The UTF-8 text of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise."""
+    try:
+        return read_bytes(path, limit).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{str(path)!r} is not UTF-8 text") from None
+
+
+def require_writable(path: str | Path) -> Path:
+    """The file that writing to ``path`` changes: itself, or what it links to.
+
+    Raises :class:`InputError` where it cannot be written, so that it can be asked before the
+    work whose result it is to hold.
+    """
+    target, _ = _target(path)
+    return target
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text as UTF-8; see :func:`write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file by atomic replacement in its own folder; its mode and owner are kept.
+
+    A link keeps pointing where it does, and a device or a pipe is written to, not replaced.
+    Raises :class:`InputError` where the file cannot be written.
+    """
+    target, before = _target(path)
+    try:
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            with target.open("wb") as file:
+                file.write(content)
+        else:
+            _replace(target, before, content)
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {_why(error)}") from None
+
+
+def _replace(target: Path, before: os.stat_result | None, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        if before is None:  # mkstemp makes private files; an ordinary open does not
+            mask = os.umask(0)
+            os.umask(mask)
+            mode = 0o666 & ~mask
+        else:
+            mode = stat.S_IMODE(before.st_mode)
+            with suppress(OSError, AttributeError):  # only root may give files away
+                os.chown(temporary, before.st_uid, before.st_gid)
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _target(path: str | Path) -> tuple[Path, os.stat_result | None]:
+    """The file behind a name, and what is there now."""
+    shown = f"cannot write {str(path)!r}"
+    if not str(path).strip():
+        raise InputError(f"{shown}: give the name of a file")
+    try:
+        before = Path(path).stat()
+    except FileNotFoundError:
+        before = None
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte …
+        raise InputError(f"{shown}: {_why(error)}") from None
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        raise InputError(f"{shown}: it is a folder; give the name of a file")
+    # root may write whatever the mode says, but whoever has set a file read-only means it
+    if before is not None and not before.st_mode & 0o222:
+        raise InputError(f"{shown}: it is read-only")
+    if before is not None and not os.access(path, os.W_OK):
+        raise InputError(f"{shown}: no permission to write it")
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        return Path(path), before
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise InputError(f"{shown}: the folder does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{shown}: no permission to write in its folder")
+    return target, before
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

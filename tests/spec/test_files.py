@@ -1,0 +1,145 @@
+"""Files: nothing half-written, nothing replaced that is no regular file, one sentence otherwise."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import read_bytes, read_text, require_writable, write_text
+
+posix = pytest.mark.skipif(os.name == "nt", reason="modes, links and pipes of POSIX")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    write_text(path, "old")
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", broken)
+    with pytest.raises(InputError, match="No space left"):
+        write_text(path, "new")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+@posix
+@pytest.mark.parametrize("kept", [0o600, 0o644, 0o664, 0o755])
+def test_the_mode_of_a_file_is_kept(tmp_path, kept):
+    path = tmp_path / "a.json"
+    path.write_text("old", encoding="utf-8")
+    path.chmod(kept)
+    write_text(path, "new")
+    assert path.read_text(encoding="utf-8") == "new" and mode(path) == kept
+
+
+@posix
+def test_a_new_file_has_the_mode_of_an_ordinary_one(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a.json", "new")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "a.json") == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root gives files away")
+def test_the_owner_of_a_file_is_kept(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("old", encoding="utf-8")
+    os.chown(path, 12345, 12345)
+    write_text(path, "new")
+    assert path.stat().st_uid == path.stat().st_gid == 12345
+
+
+@posix
+def test_a_link_keeps_pointing_and_its_target_is_written(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "a.json", tmp_path / "link"
+    link.symlink_to(target)
+    for content in ("made", "replaced"):  # first through a link to what is not there yet
+        write_text(link, content)
+        assert link.is_symlink() and target.read_text(encoding="utf-8") == content
+        assert require_writable(link) == target
+    assert [p.name for p in target.parent.iterdir()] == ["a.json"]
+
+
+@posix
+def test_a_device_is_written_to(tmp_path):
+    before = Path(os.devnull).stat()
+    write_text(os.devnull, "new")
+    assert os.path.samestat(Path(os.devnull).stat(), before)
+    with pytest.raises(InputError, match="No space left"):
+        write_text("/dev/full", "new")
+
+
+@posix
+def test_a_pipe_is_written_to_and_read_from(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    write_text(pipe, "through")
+    reader.join(10)
+    assert got == ["through"] and stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert read_bytes(pipe, 100) == b""  # nobody writes: nothing to wait for
+    writer = threading.Thread(target=pipe.write_text, args=("back",))
+    writer.start()
+    while not (read := read_text(pipe, 100)):
+        pass  # until the writer has come
+    writer.join(10)
+    assert read == "back"
+
+
+def impossible(folder: Path) -> dict[str, str]:
+    (folder / "read-only").write_text("old", encoding="utf-8")
+    (folder / "read-only").chmod(0o444)
+    (folder / "loop").symlink_to(folder / "loop")
+    return {
+        str(folder / "none" / "a.json"): "the folder does not exist",
+        str(folder / "read-only" / "a.json"): "Not a directory",
+        str(folder): "it is a folder",
+        str(folder / "read-only"): "it is read-only",
+        str(folder / "loop"): "symbolic links",
+        str(folder / ("a" * 300)): "too long",
+        str(folder / "a\0b"): "null",
+        "": "give the name of a file",
+        " ": "give the name of a file",
+    }
+
+
+@posix
+def test_what_cannot_be_written_is_one_sentence_before_and_when(tmp_path):
+    for path, why in impossible(tmp_path).items():
+        for attempt in (require_writable, lambda p: write_text(p, "new")):
+            with pytest.raises(InputError, match=why) as caught:
+                attempt(path)
+            assert str(caught.value).startswith("cannot write ")
+    assert (tmp_path / "read-only").read_text(encoding="utf-8") == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["loop", "read-only"]
+
+
+@posix
+def test_a_name_as_long_as_the_system_allows_can_be_written(tmp_path):
+    for name in ("a" * 255, "é" * 127):
+        write_text(tmp_path / name, "new")
+        assert (tmp_path / name).read_text(encoding="utf-8") == "new"
+
+
+def test_what_cannot_be_read_is_one_sentence(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large").write_bytes(b"x" * 101)
+    for name in ("binary", "large", "none", "a\0b", "."):
+        with pytest.raises(InputError):
+            read_text(tmp_path / name, 100)
