@@ -82,7 +82,7 @@ def compare_closures(
     return replace(run(selection), values=tuple(at.items()))
 
 
-def _selection(selection: Selection | str | None, select: dict[str, Any]) -> Selection:
+def _selection(selection: Selection | Derivation | str | None, select: dict[str, Any]) -> Selection:
     match selection:
         case None:
             return _record(Selection, "a selection", select)
@@ -92,10 +92,10 @@ def _selection(selection: Selection | str | None, select: dict[str, Any]) -> Sel
             if field in select:
                 raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
             return _record(Selection, "a selection", {**select, field: selection})
-        case Selection():
+        case Selection() | object(selection=Selection()):  # a derivation has its own
             if select:
                 raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
-            return selection
+            return selection if isinstance(selection, Selection) else selection.selection
     raise InputError(
         f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
         "and theta, or a Selection"
@@ -124,7 +124,7 @@ def own_rule(
     encoder–decoder's decoder takes α and β of its own where they are given. Raises
     :class:`InputError` for what is none of these, or a decoder that is not there.
     """
-    selection = _selection(getattr(selection, "selection", selection), {})
+    selection = _selection(selection, {})
     parts = tuple(part.name for part in selection.the_stack.parts)
     if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
         raise InputError(
