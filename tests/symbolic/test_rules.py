@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import deepnet_theory
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
@@ -201,6 +202,56 @@ def test_the_literal_alternatives_of_the_amplification_differ():
         for form in ("published", "worst-case", "independent")
     }
     assert len({(r.alpha, r.beta) for r in rules.values()}) == 3
+
+
+def placed(monkeypatch, equation, **select):
+    """A selection whose placement is one file more, with the given equation."""
+    mine = Placement("mine", equation, final_norm=True)
+    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
+    return Selection(placement="mine", **select)
+
+
+@pytest.mark.parametrize(
+    ("equation", "says"),
+    [
+        ("alpha*x + branch(norm(x))", r"multiplies the stream by 2\*N.*explodes with depth"),
+        ("x/alpha + branch(norm(x))", "must be 1"),
+        ("3*x/4 + branch(norm(x))", "vanishes with depth"),
+        ("5*x/4 + branch(norm(x))/alpha", "explodes with depth"),
+    ],
+)
+def test_a_stream_that_no_norm_takes_back_must_keep_its_size(monkeypatch, equation, says):
+    selection = placed(monkeypatch, equation, optimizer="adam")
+    with pytest.raises(Refusal, match=says):
+        derive(selection)
+
+
+@pytest.mark.parametrize("equation", ["alpha*x + branch(norm(x))", "2*norm(x + branch(x)/alpha)"])
+def test_a_stream_that_keeps_its_size_is_given_a_rule(monkeypatch, equation):
+    selection = placed(monkeypatch, equation, optimizer="adam", closure="unit-residual")
+    assert derive(selection).verdict is Verdict.PROVED
+
+
+def test_the_learning_rate_is_no_closure_where_the_growing_stream_shrinks_the_increments():
+    for optimizer in ("sgd", "adam"):
+        plain = Selection(optimizer=optimizer, placement="pre-ln", closure="learning-rate")
+        with pytest.raises(Refusal, match=r"changes shrink by .* use --closure unit-residual"):
+            derive(plain)
+    # at p = -1 the increment does not feel the stream, and the prediction is flat
+    flat = derive(Selection(update="-eta*g/g**2", placement="pre-ln", closure="learning-rate"))
+    assert {p.exponent for p in flat.predictions.exponents} == {0}
+
+
+def test_the_self_consistency_of_a_part_is_judged_in_both_depths():
+    named = derive(Selection(optimizer="sgd", stack="encoder-decoder", amplification="independent"))
+    assert any(
+        re.search(r"encoder's S\*r\^2 grows as N\^\(-1/2\)\*M\^\(3/4\) in M", remark)
+        for remark in named.remarks
+    )
+    default = derive(Selection(optimizer="sgd", stack="encoder-decoder"))
+    assert not any("S*r^2 grows" in remark for remark in default.remarks)
+    says = default.step("self-consistency-2-encoder").because
+    assert "vanishes with depth as N^(-1/2) and vanishes with depth as M^" in says
 
 
 def test_one_alpha_changes_nothing_where_all_kinds_agree():

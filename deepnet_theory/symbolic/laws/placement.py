@@ -97,6 +97,12 @@ class PlacementLaw:
     norm_bias: Any
     has_alpha: bool
     feeds_beta: bool  # whether the forward pass sees the gains
+    stream: Any  # what a sublayer multiplies the stream by; None where it ends in a norm
+
+    @property
+    def normalised(self) -> bool:
+        """Whether every sublayer ends in a norm, so that the stream keeps its size."""
+        return self.stream is None
 
 
 @cache
@@ -116,7 +122,14 @@ def placement_law(placement: Placement) -> PlacementLaw:
         norm_bias=_at_rest(bias),
         has_alpha="alpha" in placement.expression.names,
         feeds_beta=weight.has(P),
+        stream=_stream(placement),
     )
+
+
+def _stream(placement: Placement) -> Any:
+    """The coefficient of x in the sublayer's output, None where x stands inside norms alone."""
+    terms = sp.Add.make_args(residual(placement, lambda y: P * Branch(y)))
+    return next((split(t)[0] for t in terms if split(t)[1] == x), None)
 
 
 def _at_rest(expression: Any) -> Any:

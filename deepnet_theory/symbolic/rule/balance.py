@@ -25,6 +25,7 @@ from deepnet_theory.symbolic.algebra.monomial import (
     Solution,
     exponent_in,
     exponents,
+    present,
     simplified,
     solve,
 )
@@ -140,6 +141,12 @@ class Problem:
     def law(self) -> PlacementLaw:
         """The placement's law."""
         return placement_law(self.selection.the_placement)
+
+    @property
+    def placed(self) -> str:
+        """The placement and its equation, in words."""
+        placement = self.selection.the_placement
+        return f"of the placement {placement.name!r}, {placement.equation}"
 
     @cached_property
     def closure(self) -> Closure:
@@ -285,23 +292,77 @@ def balance(
             f"use --closure {_alternatives(problem, part, kinds, factor)}"
         )
     result = Balanced(part, sublayers, kinds, chosen, conditions, names, solution, amplification)
-    _refuse_outside_premises(problem, result)
+    broken = _broken_premise(problem, result)
+    if broken is not None:
+        raise Refusal(f"{broken}; use --closure {_alternatives(problem, part, kinds, factor)}")
     return result
 
 
-def _refuse_outside_premises(problem: Problem, result: Balanced) -> None:
-    depth = DEPTHS[result.part.depth]
-    if "eta" in problem.closure.knobs:
-        return  # the derivation says itself that the premises fail there
-    for kind in result.kinds:
-        growth = exponent_in(result.self_consistency(kind), depth)
-        if growth > 0:
-            raise Refusal(
-                f"the closure {problem.closure.name!r} makes S*r^2 grow as {depth}^({growth}): the "
-                "stack leaves the neighbourhood of the identity on which the orders of magnitude "
-                "rest, and the law beyond it is missing; use --closure "
-                f"{_alternatives(problem, result.part, result.kinds, sp.Integer(1))}"
-            )
+def _broken_premise(problem: Problem, found: Balanced) -> str | None:
+    """What a solution breaks of the premises that the orders of magnitude rest on."""
+    return next(
+        (
+            broken
+            for kind in found.kinds
+            for broken in (_stream_size(problem, found, kind), _far(problem, found, kind))
+            if broken is not None
+        ),
+        None,
+    )
+
+
+def _stream_size(problem: Problem, found: Balanced, kind: Kind) -> str | None:
+    """A stream that no norm takes back keeps its size only where its coefficient is 1."""
+    if problem.law.normalised:
+        return None
+    times = found.at_solution(problem.law.stream.xreplace({alpha: kind.alpha}))
+    if times == 1:
+        return None
+    growth = exponent_in(times, DEPTHS[found.part.depth])
+    explodes = growth > 0 or (growth == 0 and times > 1)
+    return (
+        f"with the closure {found.closure.name!r} a sublayer {problem.placed} multiplies the "
+        f"stream by {present(times)}, and no norm takes it back: after {found.sublayers} sublayers "
+        f"the stream is ({present(times)})**({found.sublayers}), which "
+        f"{'explodes' if explodes else 'vanishes'} with depth; the coefficient of x must be 1"
+    )
+
+
+def _far(problem: Problem, found: Balanced, kind: Kind) -> str | None:
+    """Where S·r² grows the stack leaves the neighbourhood of the identity."""
+    depth = DEPTHS[found.part.depth]
+    growth = exponent_in(found.self_consistency(kind), depth)
+    if growth <= 0:
+        return None
+    if "eta" not in found.closure.knobs:
+        return (
+            f"the closure {found.closure.name!r} makes S*r^2 grow as {depth}^({growth}): the "
+            "stack leaves the neighbourhood of the identity on which the orders of magnitude "
+            "rest, and the law beyond it is missing"
+        )
+    shrunk = shrinkage(problem, growth)
+    if shrunk == 0:
+        return None  # the balance still holds; the derivation says that the premises fail
+    return (
+        f"the closure {found.closure.name!r} makes S*r^2 grow as {depth}^({growth}), and with it "
+        f"the stream {problem.placed}, which no norm takes back before the last: the sublayers' "
+        f"changes shrink by {depth}^({shrunk}), so that they do not add to {found.sublayers} equal "
+        "ones, which the balance rests on"
+    )
+
+
+def shrinkage(problem: Problem, growth: Any) -> Any:
+    r"""By what exponent a stream that grows, :math:`\|x_l\|^2 \sim 1 + l r^2`, shrinks the sum.
+
+    ``growth`` is the exponent of :math:`S r^2`. The final norm's Jacobian and the gradient that
+    comes back through it are both of order :math:`1/\|x_S\|`. A stream that is normalised in
+    every sublayer does not grow.
+
+    Source: derived here; the growth is that of the Pre/Post norm note.
+    """
+    if problem.law.normalised or growth <= 0:
+        return sp.Integer(0)
+    return growth * sp.Min(1, (1 + problem.degrees.p) / 2)
 
 
 def _no_solution(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: Any) -> str:
@@ -335,14 +396,15 @@ def _alternatives(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor:
     """The closures that do balance, found by solving with each."""
     from deepnet_theory.spec.closure import closures
 
-    depth, works = DEPTHS[part.depth], []
+    sublayers, works = len(part.layer) * DEPTHS[part.depth], []
     for other in closures().values():
         if other.name == problem.closure.name:
             continue
-        found = solve(*_conditions(problem, other, len(part.layer) * depth * factor, kinds))
-        if found is not None and found.unique:
-            sums = [depth * kind.weight.xreplace(found.values) ** 2 for kind in kinds]
-            if "eta" in other.knobs or all(exponent_in(s, depth) <= 0 for s in sums):
+        conditions, names = _conditions(problem, other, sublayers * factor, kinds)
+        solution = solve(conditions, names)
+        if solution is not None and solution.unique:
+            found = Balanced(part, sublayers, kinds, other, conditions, names, solution)
+            if _broken_premise(problem, found) is None:
                 works.append(other.name)
     return " or ".join(works) if works else "(none balances)"
 

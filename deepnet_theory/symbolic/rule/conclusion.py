@@ -222,31 +222,33 @@ def _solution_steps(balanced: Balanced, uses: tuple[str, ...]) -> Iterator[Step]
 
 def _after_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
     part = balanced.part.name
-    depth = DEPTHS[balanced.part.depth]
-    normalised = problem.selection.the_placement.normalises_sum
+    own = DEPTHS[balanced.part.depth]
     for kind in balanced.kinds:
         tag = part if kind.name == "*" else f"{part}-{kind.name}"
         for power in (1, 2):
             value = balanced.self_consistency(kind, power)
-            growth = exponent_in(value, depth)
+            others = value.free_symbols - {own}  # an encoder's constants may hold both depths
+            behaviour = " and ".join(_behaviour(value, depth) for depth in (own, *others))
             weight = balanced.at_solution(kind.weight)
             shown = f"S*r^{power}" if power > 1 else "S*r"
-            meaning = _PRODUCTS[power if normalised else -power]
-            state = "grows" if growth > 0 else ("vanishes" if growth < 0 else "stays bounded")
+            meaning = _PRODUCTS[power if problem.law.normalised else -power]
             yield Step(
                 name=f"self-consistency-{power}-{tag}",
                 section=_AFTER,
                 lhs=balanced.sublayers * kind.weight**power,
                 rhs=present(value),
                 relation=Relation.EQUAL,
-                because=(
-                    f"r = {present(weight)}; {shown} {state} with depth as {depth}^({growth}); "
-                    f"{meaning}"
-                ),
+                because=(f"r = {present(weight)}; {shown} {behaviour}; {meaning}"),
                 source="Su, §Post-hoc analysis",
                 uses=_solution_names(balanced, kind),
                 checks=(_holds_at_solution(balanced),),
             )
+
+
+def _behaviour(value: Any, depth: sp.Symbol) -> str:
+    growth = exponent_in(value, depth)
+    state = "grows" if growth > 0 else ("vanishes" if growth < 0 else "stays bounded")
+    return f"{state} with depth as {depth}^({growth})"
 
 
 def _solution_names(balanced: Balanced, kind: Kind) -> tuple[str, ...]:

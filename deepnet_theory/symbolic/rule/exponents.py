@@ -23,7 +23,7 @@ from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import branch_weight, terms
-from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.balance import Problem, shrinkage
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -43,20 +43,11 @@ def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any
 def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol) -> Any:
     r"""The exponent of :math:`\sum_{l\le S} (1 + l r^2)^{-(1+p)/2}`, S of the part.
 
-    Where the residual sum is not normalised after each sublayer (pre-LN and its kin) the
-    stream grows as :math:`\|x_l\|^2 \sim 1 + l r^2`, and both the final norm's Jacobian and the
-    gradient that comes back through it shrink with it. Near the identity the sum is S.
-
-    Source: derived here; the growth is that of the Pre/Post norm note.
+    Where the stream is normalised in every sublayer, and near the identity, the sum is S.
     """
     own = DEPTHS[part.depth]
     count = sp.Integer(1) if own == variable else sp.Integer(0)
-    if problem.selection.the_placement.normalises_sum:
-        return count
-    growth = count + 2 * exponent_in(weight, variable)
-    if growth <= 0:
-        return count
-    return count - growth * sp.Min(1, (1 + problem.degrees.p) / 2)
+    return count - shrinkage(problem, count + 2 * exponent_in(weight, variable))
 
 
 def share_exponent(
@@ -181,13 +172,18 @@ def _warnings(selection: Selection, rule: Rule) -> list[str]:
     problem = Problem(selection)
     sentences = []
     for part in selection.the_stack.parts:
-        depth = DEPTHS[part.depth]
         for sublayer in dict.fromkeys(part.layer):
             weight = _at_rule(branch_weight(sublayer, problem.law), rule, part, sublayer)
-            growth = 1 + 2 * exponent_in(weight, depth)
-            if growth > 0:
+            # a part's constants may depend on the other part's depth: judged in every depth
+            growth = {
+                symbol: int(symbol == DEPTHS[part.depth]) + 2 * exponent_in(weight, symbol)
+                for symbol in map(DEPTHS.__getitem__, selection.the_stack.depths)
+            }
+            size = "*".join(f"{symbol}^({power})" for symbol, power in growth.items() if power)
+            grows = " and ".join(symbol.name for symbol, power in growth.items() if power > 0)
+            if grows:
                 sentences.append(
-                    f"the {part.name}'s S*r^2 grows as {depth}^({growth}) ({sublayer.name}): the "
+                    f"the {part.name}'s S*r^2 grows as {size} in {grows} ({sublayer.name}): the "
                     "near-identity assumption fails, and with it the orders that the prediction "
                     "rests on"
                 )

@@ -132,4 +132,4 @@ def _post_ln(kinds: tuple[Branch, ...]) -> tuple[Step, ...]:
 def _normalised(selection: Selection) -> bool:
     """Whether the placement is the source's: path and branch summed, then normalised."""
     problem = Problem(selection)
-    return problem.selection.the_placement.normalises_sum and problem.law.weight == P / alpha
+    return problem.law.normalised and problem.law.weight == P / alpha
