@@ -44,8 +44,8 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     """Derive the rule of a selection.
 
     ``background`` puts before it what the route rests on: the magnitude of a matrix, how far a
-    Xavier matrix is from orthogonal, the identity ∂L/∂λ = ⟨∂L/∂W, U⟩, and what the sources
-    write out on the way (:mod:`deepnet_theory.symbolic.asides.told`).
+    Xavier matrix is from orthogonal, the identity ∂L/∂λ = ⟨∂L/∂W, U⟩, and around it what the
+    sources write out on the way (:mod:`deepnet_theory.symbolic.asides.catalogue`).
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
@@ -53,19 +53,20 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     problem.balanced  # noqa: B018  a refusal comes before any work on steps
     route = {"probe": _probe_route, "lemma": _lemma_route, "moments": _moment_route}
     steps, increments, given = route[selection.method](problem)
+    after: tuple[Step, ...] = ()
     if background:
-        from deepnet_theory.symbolic.asides.told import background as told_before
+        from deepnet_theory.symbolic.asides.catalogue import asides_of
 
-        before, symbols = told_before(selection)
-        steps = [*before, *steps]
-        given = (*given, *symbols)
+        told = asides_of(selection)
+        steps, after = [*told.before, *steps], told.after
+        given = (*given, *told.given)
     ending, conclusion = conclusion_steps(problem, increments)
     found = tuple(shares(problem))
     rule = rule_of(problem)
     expected = predictions(selection, rule)
     derivation = Derivation(
         selection=selection,
-        steps=(*steps, *ending),
+        steps=(*steps, *ending, *after),
         given=given,
         rule=rule,
         conclusion=conclusion,

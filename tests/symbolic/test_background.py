@@ -11,8 +11,8 @@ import sympy as sp
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.nodes import Loss, Normalise
+from deepnet_theory.symbolic.asides.catalogue import asides_of
 from deepnet_theory.symbolic.asides.magnitude import magnitude_steps
-from deepnet_theory.symbolic.asides.told import background
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -29,7 +29,7 @@ ALREADY = {step.name for step in magnitude_steps()}  # tested by themselves
 STEPS = {
     (key, step.name): step
     for key, selection in SELECTIONS.items()
-    for step in background(selection)[0]
+    for step in asides_of(selection).before
     if step.name not in ALREADY
 }
 
@@ -103,7 +103,8 @@ def test_each_route_is_told_what_it_rests_on() -> None:
 @pytest.mark.parametrize("key", SELECTIONS)
 def test_the_route_itself_is_as_without_background(key: str) -> None:
     plain, full = (derive(SELECTIONS[key], background=asked) for asked in (False, True))
-    assert full.steps[-len(plain.steps) :] == plain.steps
+    told = asides_of(SELECTIONS[key])
+    assert full.steps == (*told.before, *plain.steps, *told.after)
     assert full.rule == plain.rule and full.relation == plain.relation
     assert not any("Subs" in f"{step.lhs} {step.rhs}" for step in full.steps)
 

@@ -14,6 +14,7 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.asides.moments import moment_asides
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -39,8 +40,9 @@ from deepnet_theory.symbolic.routes.moments.setting import (
 )
 from deepnet_theory.symbolic.rule.balance import Problem
 
-STEPS = {s.name: s for s in moment_steps(Selection(optimizer="sgd", method="moments"))}
-DERIVATION = derive(Selection(optimizer="sgd", method="moments"))
+SELECTION = Selection(optimizer="sgd", method="moments")
+STEPS = {s.name: s for s in (*moment_steps(SELECTION), *moment_asides(SELECTION))}
+DERIVATION = derive(SELECTION)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -195,7 +197,8 @@ def test_the_sharper_bound_keeps_the_powers() -> None:
 
 
 def test_parts_of_a_layer_and_other_norms() -> None:
-    only = moment_steps(Selection(optimizer="adam", method="moments", layer="attention"))
+    selection = Selection(optimizer="adam", method="moments", layer="attention")
+    only = (*moment_steps(selection), *moment_asides(selection))
     assert not [s.name for s in only if s.name.startswith("ffn") or "relu" in s.name]
     assert all(s.check() is Verdict.PROVED for s in only)
     rms = {

@@ -18,39 +18,33 @@ from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments.aligned import aligned_steps
-from deepnet_theory.symbolic.routes.moments.concentration import concentration_steps
-from deepnet_theory.symbolic.routes.moments.conventions import convention_steps, head_steps
 from deepnet_theory.symbolic.routes.moments.cross import Crossing, cross_steps
+from deepnet_theory.symbolic.routes.moments.gradient_step import gradient_step_steps
 from deepnet_theory.symbolic.routes.moments.increment import increment_step
-from deepnet_theory.symbolic.routes.moments.mask import mask_steps
 from deepnet_theory.symbolic.routes.moments.norm import norm_size_steps, norm_steps
 from deepnet_theory.symbolic.routes.moments.placement import stream_of, stream_steps
-from deepnet_theory.symbolic.routes.moments.ranges import range_steps
 from deepnet_theory.symbolic.routes.moments.recursion import recursion_steps, telescoping_step
-from deepnet_theory.symbolic.routes.moments.rule import sharper_rule_steps
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
     CAKE_ATTENTION,
-    Branch,
+    GaussianBranch,
     given,
     source_convention,
 )
 from deepnet_theory.symbolic.routes.moments.sublayer import sublayer_steps
-from deepnet_theory.symbolic.routes.moments.tokens import token_steps
 from deepnet_theory.symbolic.routes.moments.two_parts import halves, two_part_steps
 from deepnet_theory.symbolic.rule.balance import Problem
 
 __all__ = ["given_symbols", "moment_steps"]
 
 BRANCHES = {
-    "ffn": Branch("ffn", True, source_convention(True), CAKE),
-    "attention": Branch("attention", False, source_convention(False), CAKE_ATTENTION),
+    "ffn": GaussianBranch("ffn", True, source_convention(True), CAKE),
+    "attention": GaussianBranch("attention", False, source_convention(False), CAKE_ATTENTION),
 }
 READS_MEMORY = {"cross": "attention"}  # the same two matrices, behind another input
 
 
-def branches(selection: Selection) -> tuple[Branch, ...]:
+def branches(selection: Selection) -> tuple[GaussianBranch, ...]:
     """The kinds of sublayers of the selection that the route has a law for.
 
     Raises :class:`Refusal` for every other placement or sublayer, naming the missing law.
@@ -81,7 +75,6 @@ def moment_steps(selection: Selection) -> tuple[Step, ...]:
     steps = _steps(kinds, selection.the_norm.centred)
     if normalised:
         steps += _post_ln(kinds)
-        steps += () if two else sharper_rule_steps()
     else:
         steps += stream_steps(selection.the_placement, kinds)
     steps += (homogeneity_step(selection.the_optimizer, degrees(selection.the_optimizer)),)
@@ -102,25 +95,18 @@ def given_symbols(selection: Selection) -> tuple[Any, ...]:
 
 
 @cache
-def _steps(kinds: tuple[Branch, ...], centred: bool) -> tuple[Step, ...]:
+def _steps(kinds: tuple[GaussianBranch, ...], centred: bool) -> tuple[Step, ...]:
     steps: list[Step] = []
     for branch in kinds:
         steps += sublayer_steps(branch)
-        if branch.rectified:
-            steps += range_steps(branch)
-            steps += mask_steps(branch)
-        else:
-            steps += head_steps(branch)
-        steps += convention_steps(branch)
-        steps += concentration_steps(branch)
     steps += norm_steps(centred)
-    steps += aligned_steps(kinds)
-    steps += token_steps()
+    for branch in kinds:
+        steps += gradient_step_steps(branch)
     return tuple(steps)
 
 
 @cache
-def _post_ln(kinds: tuple[Branch, ...]) -> tuple[Step, ...]:
+def _post_ln(kinds: tuple[GaussianBranch, ...]) -> tuple[Step, ...]:
     """The source's own recursion: the sum of path and branch is normalised."""
     return (
         *norm_size_steps(kinds),

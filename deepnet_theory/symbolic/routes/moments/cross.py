@@ -50,7 +50,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_AVERAGE,
     KNOWN_DV,
     KNOWN_DW,
-    Branch,
+    GaussianBranch,
     alpha,
     average,
     d,
@@ -66,6 +66,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     v,
     w,
 )
+from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
 
 CROSS = "Cross-attention"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
@@ -88,7 +89,7 @@ def _known(symbol: Any, tensor: Tensor) -> Known:
 class Crossing:
     """z = ps + q·aWV under a placement: what stands before the stream and before the branch."""
 
-    branch: Branch
+    branch: GaussianBranch
     law: PlacementLaw
     stream: Stream | None  # None where the sum is normalised
 
@@ -227,7 +228,7 @@ def _parameters(crossing: Crossing) -> Iterator[Step]:
     """What ΔV and ΔW move: the moments of self-attention with the memory in place of x."""
     z = Polynomial(crossing.z(memory=white_average).terms[1:])  # the branch alone
     moved = z.along(crossing.branch.V, delta_v) + z.along(crossing.branch.W, delta_w)
-    square, wide = (moved * moved).sum(i), sp.Symbol("t", nonnegative=True)
+    square = (moved * moved).sum(i)
     yield _moment(
         "cross-parameter-term", square,
         "||q (dG/dV dV + dG/dW dW)||^2",
@@ -247,16 +248,7 @@ def _parameters(crossing: Crossing) -> Iterator[Step]:
         source=SOURCE,
         uses=("cross-parameter-term",),
         assumptions=("wide-hidden-layer",),
-        checks=(
-            Check(
-                "with m = d + t, t ≥ 0, the difference is a sum of non-negative terms",
-                lambda step: bool(
-                    sp.expand(
-                        sp.numer(sp.together((step.rhs - step.lhs).subs(m, d + wide)))
-                    ).is_nonnegative
-                ),
-            ),
-        ),
+        checks=(WIDE,),
     )
 
 

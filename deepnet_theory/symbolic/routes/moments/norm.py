@@ -24,7 +24,7 @@ from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
-    Branch,
+    GaussianBranch,
     alpha,
     d,
     i,
@@ -151,7 +151,7 @@ def norm_steps(centred: bool) -> tuple[Step, ...]:
     )
 
 
-def norm_size_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
+def norm_size_steps(branches: tuple[GaussianBranch, ...]) -> tuple[Step, ...]:
     """‖z‖ at its root mean square, and the Jacobian's norm there."""
     size = sp.sqrt(d * (alpha**2 + v**2 * w**2))
     return (
@@ -191,7 +191,7 @@ def _at_z(check: Check) -> Check:
 IDENTITY_AT_Z, SAMPLED_AT_Z = _at_z(IDENTITY), _at_z(SAMPLED)
 
 
-def _is_mean_square(branches: tuple[Branch, ...]) -> Check:
+def _is_mean_square(branches: tuple[GaussianBranch, ...]) -> Check:
     """The square is E‖z‖², by explicit sums over inputs of norm exactly √d."""
 
     def holds(step: Step) -> bool:

@@ -19,8 +19,7 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.symbolic.algebra.nodes import Branch as AnyBranch
-from deepnet_theory.symbolic.algebra.nodes import Normalise
+from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation import ENUMERATED, Expectation, Known, Tensor, expect
@@ -36,7 +35,7 @@ from deepnet_theory.symbolic.routes.moments.recursion import (
     change,
     index,
 )
-from deepnet_theory.symbolic.routes.moments.setting import Branch, alpha, d, i, v, w
+from deepnet_theory.symbolic.routes.moments.setting import GaussianBranch, alpha, d, i, v, w
 
 c = sp.Symbol("c", positive=True)  # what the branch is multiplied with
 layer = sp.Symbol("l", positive=True)  # sublayers passed
@@ -86,25 +85,25 @@ def stream_of(placement: Placement) -> Stream:
 
     Raises :class:`Refusal` where it is not x plus a branch, with a norm at the end of the stack.
     """
-    equation = residual(placement, lambda y: P * AnyBranch(y))
+    equation = residual(placement, lambda y: P * Branch(y))
     terms = sp.Add.make_args(equation)
-    added = [term for term in terms if term.has(AnyBranch)]
+    added = [term for term in terms if term.has(Branch)]
     if len(terms) != 2 or len(added) != 1 or not placement.final_norm:
         raise Refusal(
             f"the moment route has no law for the placement {placement.name!r}: its equation "
             f"{placement.equation!r} is neither a normalised sum nor a stream with a branch added "
             "and a norm at the end; use --method probe"
         )
-    (inner,) = equation.atoms(AnyBranch)
+    (inner,) = equation.atoms(Branch)
     return Stream(
         placement,
         placement_law(placement),
         normed_input=isinstance(inner.args[0], Normalise),
-        normed_branch=any(norm.has(AnyBranch) for norm in added[0].atoms(Normalise)),
+        normed_branch=any(norm.has(Branch) for norm in added[0].atoms(Normalise)),
     )
 
 
-def stream_steps(placement: Placement, branches: tuple[Branch, ...]) -> tuple[Step, ...]:
+def stream_steps(placement: Placement, branches: tuple[GaussianBranch, ...]) -> tuple[Step, ...]:
     """From the branch's moments to the coefficient of ‖Δθ‖, for a stream that grows."""
     found = stream_of(placement)
     moments = tuple(step for branch in branches for step in _moments(branch))
@@ -196,7 +195,7 @@ def stream_steps(placement: Placement, branches: tuple[Branch, ...]) -> tuple[St
     )
 
 
-def _moments(branch: Branch) -> tuple[Step, ...]:
+def _moments(branch: GaussianBranch) -> tuple[Step, ...]:
     """E‖x + cG(y)‖² and E‖Δx + c ∂G/∂y Δy‖² for fixed x, y and their changes."""
     return tuple(
         Step(

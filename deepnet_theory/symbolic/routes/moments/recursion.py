@@ -21,9 +21,8 @@ from deepnet_theory.symbolic.routes.moments.norm import (
 )
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
-    Branch,
+    GaussianBranch,
     alpha,
-    beta,
     norm_dtheta,
     norm_dx,
     norm_dx_next,
@@ -85,14 +84,12 @@ def _at_most(left: Any, right: Any) -> bool:
 SQUARES = Check("rhs^2 - lhs^2 is a quotient of positive sums", _numerators)
 
 
-def recursion_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
+def recursion_steps(branches: tuple[GaussianBranch, ...]) -> tuple[Step, ...]:
     """‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v²+w²)/√(α²+v²w²)·‖Δθ_l‖, then with α alone below."""
     of_input = tuple(f"{b.name}-input-term" for b in branches)
     of_theta = tuple(f"{b.name}-parameter-bound-in-theta" for b in branches)
-    sharper = tuple(f"{b.name}-parameter-sharper-bound" for b in branches)
     recursion = norm_dx + both / gain * norm_dtheta
     final = norm_dx + both / alpha * norm_dtheta
-    at_beta = {v: beta, w: beta}
     return (
         Step(
             name="triangle-inequality",
@@ -141,17 +138,6 @@ def recursion_steps(branches: tuple[Branch, ...]) -> tuple[Step, ...]:
             source=CAKE,
             uses=("moments-put-in",),
             checks=(Check("coefficient by coefficient", _coefficients),),
-        ),
-        Step(
-            name="sharper-coefficient",
-            section=RECURSION,
-            lhs=beta / gain.subs(at_beta),
-            rhs=beta / alpha,
-            relation=Relation.AT_MOST,
-            because="with v = w = β the sharper bound gives β/α in place of √(v²+w²)/α = √2·β/α",
-            source="layer cake, §5.3",
-            uses=sharper,
-            checks=(SQUARES,),
         ),
         Step(
             name=COEFFICIENT,

@@ -92,7 +92,7 @@ XAVIER = Convention(
 
 
 @dataclass(frozen=True)
-class Branch:
+class GaussianBranch:
     """z = αx + R(xW)V of one kind of sublayer; without a mask R = 1 (attention's xW_VW_O)."""
 
     name: str
@@ -155,7 +155,7 @@ class Case:
         }
 
 
-def cases(branch: Branch) -> Iterator[Case]:
+def cases(branch: GaussianBranch) -> Iterator[Case]:
     """Explicit branches at several sizes with random rational entries and masks."""
     generator = random.Random(branch.name)
     for width, inner in ((2, 3), (3, 2)):
@@ -171,7 +171,9 @@ def cases(branch: Branch) -> Iterator[Case]:
         yield Case(width, inner, Fraction(generator.randint(2, 9), 4), entries)
 
 
-def explicit_z(branch: Branch, case: Case, changed: Explicit | None = None) -> list[Fraction]:
+def explicit_z(
+    branch: GaussianBranch, case: Case, changed: Explicit | None = None
+) -> list[Fraction]:
     """αx + ((xW)∘R)V, by matrix products of explicit entries."""
     at = {**case.entries, **(changed or {})}
     big_w, big_v = at[branch.W], at[branch.V]

@@ -1,4 +1,4 @@
-"""What the constants would be with the sharper bound: β² in place of v² + w²."""
+"""The sharper bound, β² in place of v² + w², and the constants that it would give."""
 
 from __future__ import annotations
 
@@ -6,12 +6,66 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import present, solve
 from deepnet_theory.symbolic.algebra.symbols import N
+from deepnet_theory.symbolic.expectation import expect
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.moments.setting import alpha, beta
+from deepnet_theory.symbolic.routes.moments.norm import RECURSION
+from deepnet_theory.symbolic.routes.moments.recursion import SQUARES
+from deepnet_theory.symbolic.routes.moments.setting import (
+    KNOWN_DV,
+    KNOWN_DW,
+    GaussianBranch,
+    alpha,
+    beta,
+    i,
+    norm_dv,
+    norm_dw,
+    v,
+    w,
+    x_white,
+)
+from deepnet_theory.symbolic.routes.moments.sublayer import (
+    PARAMETERS,
+    WIDE,
+    parameter_change,
+)
 
 RULE = "Rule of the sharper bound"
 SOURCE = "layer cake, §5.3"
+
+
+def sharper_bound_step(branch: GaussianBranch) -> Step:
+    """β²‖Δθ‖² bounds the parameter term at v = w = β."""
+    change = parameter_change(branch, x_white)
+    whole = expect((change * change).sum(i), (KNOWN_DV, KNOWN_DW))
+    named = f"{branch.name}-parameter-"
+    return Step(
+        name=named + "sharper-bound",
+        section=PARAMETERS,
+        lhs=whole.subs({v: beta, w: beta}),
+        rhs=beta**2 * (norm_dv**2 + norm_dw**2),
+        relation=Relation.AT_MOST,
+        because="with v = w = β nothing need be added: β² in place of v² + w² = 2β²",
+        source=branch.source,
+        uses=(named + "term", named + "change"),
+        assumptions=("wide-hidden-layer",),
+        checks=(WIDE,),
+    )
+
+
+def sharper_coefficient_step(branches: tuple[GaussianBranch, ...]) -> Step:
+    """β/α bounds the coefficient of ‖Δθ‖ at v = w = β."""
+    return Step(
+        name="sharper-coefficient",
+        section=RECURSION,
+        lhs=beta / sp.sqrt(alpha**2 + beta**4),
+        rhs=beta / alpha,
+        relation=Relation.AT_MOST,
+        because="with v = w = β the sharper bound gives β/α in place of √(v²+w²)/α = √2·β/α",
+        source=SOURCE,
+        uses=tuple(f"{branch.name}-parameter-sharper-bound" for branch in branches),
+        checks=(SQUARES,),
+    )
 
 
 def sharper_rule_steps() -> tuple[Step, ...]:

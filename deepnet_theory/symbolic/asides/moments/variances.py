@@ -1,4 +1,4 @@
-"""Other variances, and any number of heads."""
+"""The same moments with Xavier's variances in place of the fan-in's."""
 
 from __future__ import annotations
 
@@ -10,56 +10,41 @@ import sympy as sp
 from deepnet_theory.symbolic.expectation import (
     ENUMERATED,
     Expectation,
-    Gaussian,
-    Index,
-    Tensor,
     expect,
 )
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
-    CAKE_ATTENTION,
-    KNOWN_AVERAGE,
     KNOWN_DV,
     KNOWN_DW,
     KNOWN_X,
     XAVIER,
-    Branch,
+    GaussianBranch,
     alpha,
-    average,
     d,
     i,
-    j,
-    k,
     m,
+    norm_dv,
+    norm_dw,
     norm_x,
-    v,
-    w,
-    x,
     x_white,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import (
-    output_factor,
-    parameter_change,
-    source_factors,
-)
+from deepnet_theory.symbolic.routes.moments.sublayer import parameter_change
 
-CONVENTIONS, HEADS = "Variance conventions", "Heads"
+VARIANCES = "Variance conventions"
 
 scale = sp.Symbol("c", positive=True)
-h = sp.Symbol("h", positive=True)  # heads
-head_width = sp.Symbol("d_k", positive=True)
 
 
-def convention_steps(branch: Branch) -> tuple[Step, ...]:
+def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """The same moments with Xavier's 2/(d + m) for both matrices."""
     xavier = replace(branch, convention=XAVIER)
     named = f"{branch.name}-xavier-"
     z = xavier.z()
     square = (z * z).sum(i)
     moved = parameter_change(xavier, x_white)
-    factor = sp.factor(output_factor(xavier) - alpha**2)
-    of_v, of_w = source_factors(xavier)
+    factor = sp.factor(_output_factor(xavier) - alpha**2)
+    of_v, of_w = _matrix_factors(xavier)
     norm_square = norm_x**2 * (alpha**2 + factor)
     term = expect((moved * moved).sum(i), (KNOWN_DV, KNOWN_DW))
     weight = _moment(
@@ -95,7 +80,7 @@ def _moment(
 ) -> Step:
     return Step(
         name=name,
-        section=CONVENTIONS,
+        section=VARIANCES,
         lhs=lhs,
         rhs=rhs,
         relation=Relation.EQUAL,
@@ -109,7 +94,7 @@ def _moment(
 def _ratio(name: str, lhs: Any, because: str, uses: tuple[str, ...]) -> Step:
     return Step(
         name=name,
-        section=CONVENTIONS,
+        section=VARIANCES,
         lhs=lhs,
         rhs=sp.cancel(lhs),
         relation=Relation.EQUAL,
@@ -123,7 +108,7 @@ def _ratio(name: str, lhs: Any, because: str, uses: tuple[str, ...]) -> Step:
 def _scaled(name: str, factor: Any, uses: tuple[str, ...]) -> Step:
     return Step(
         name=name,
-        section=CONVENTIONS,
+        section=VARIANCES,
         lhs=factor.subs({d: scale * d, m: scale * m}, simultaneous=True),
         rhs=factor,
         relation=Relation.EQUAL,
@@ -135,48 +120,14 @@ def _scaled(name: str, factor: Any, uses: tuple[str, ...]) -> Step:
     )
 
 
-def head_steps(branch: Branch) -> tuple[Step, ...]:
-    """The linear branch with its h heads written out: their number drops out."""
-    a, kk = Index("a", h), Index("k", head_width)
-    value = Tensor("W", (h, d, head_width), Gaussian(w**2 / d))
-    output = Tensor("V", (h, head_width, d), Gaussian(v**2 / (h * head_width)))
-    z = alpha * x[i] + (x[j] * value[a, j, kk] * output[a, kk, i]).sum(a, j, kk)
-    square = (z * z).sum(i)
-    node = Expectation(square, "||z||^2 with h heads", r"\|z\|^2", (KNOWN_X,))
-    averaged = x[i] * alpha + (average[j] * branch.W[j, k] * branch.V[k, i]).sum(j, k)
-    softmaxed = (averaged * averaged).sum(i)
-    of_average = (KNOWN_X, KNOWN_AVERAGE)
-    return (
-        Step(
-            name=f"{branch.name}-of-an-average",
-            section=HEADS,
-            lhs=Expectation(softmaxed, "||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2", of_average),
-            rhs=expect(softmaxed, of_average),
-            relation=Relation.EQUAL,
-            because=(
-                "with softmax the value map sees an average a of the tokens: the branch weighs "
-                "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
-                "under even attention"
-            ),
-            source="derived here",
-            uses=(f"{branch.name}-norm",),
-            assumptions=("fresh-weights",),
-            checks=(ENUMERATED,),
-        ),
-        Step(
-            name=f"{branch.name}-heads",
-            section=HEADS,
-            lhs=node,
-            rhs=sp.factor(expect(square, (KNOWN_X,))),
-            relation=Relation.EQUAL,
-            because=(
-                "Σ_a x W_V^a W_O^a over the heads is xW_VW_O with the heads' columns side by side: "
-                "m = h·d_k, and the number of heads drops out"
-            ),
-            source=CAKE_ATTENTION,
-            uses=(f"{branch.name}-norm",),
-            assumptions=branch.assumptions,
-            establishes=(h, head_width),
-            checks=(ENUMERATED,),
-        ),
-    )
+def _matrix_factors(branch: GaussianBranch) -> tuple[Any, Any]:
+    """The factors of ‖ΔV‖² and ‖ΔW‖² in the parameter term, for uncorrelated inputs."""
+    white = parameter_change(branch, x_white)
+    whole = sp.expand(expect((white * white).sum(i), (KNOWN_DV, KNOWN_DW)))
+    return whole.coeff(norm_dv, 2), whole.coeff(norm_dw, 2)
+
+
+def _output_factor(branch: GaussianBranch) -> Any:
+    """E‖z‖²/‖x‖²."""
+    z = branch.z()
+    return sp.expand(expect((z * z).sum(i), (KNOWN_X,)) / norm_x**2)

@@ -36,7 +36,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DX,
     KNOWN_X,
     KNOWN_XDW,
-    Branch,
+    GaussianBranch,
     alpha,
     d,
     delta_v,
@@ -104,7 +104,7 @@ def _quadrature(step: Step) -> bool:
 QUADRATURE = Check("the integral by numerical quadrature", _quadrature)
 
 
-def _true_mask(branch: Branch, known: tuple[Known, ...]) -> Callable[[Step], bool]:
+def _true_mask(branch: GaussianBranch, known: tuple[Known, ...]) -> Callable[[Step], bool]:
     """Every sign pattern of W, the mask computed from xW; V by its moments."""
 
     def holds(step: Step) -> bool:
@@ -146,7 +146,7 @@ def _true_mask(branch: Branch, known: tuple[Known, ...]) -> Callable[[Step], boo
     return holds
 
 
-def mask_steps(branch: Branch) -> tuple[Step, ...]:
+def mask_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """The coin against the mask as a function of W; for a branch with a mask."""
     z = branch.z()
     change, first = z.along(x, dx), z.along(branch.W, delta_w)
@@ -233,7 +233,7 @@ def _moment(order: int, because: str) -> Step:
     )
 
 
-def _second_matrix(branch: Branch) -> Step:
+def _second_matrix(branch: GaussianBranch) -> Step:
     hidden = Tensor("r", (m,), RectifiedGaussian(s**2))
     moved = (hidden[k] * delta_v[k, i]).sum(k)
     known = (KNOWN_DV, KNOWN_SUM)
@@ -260,7 +260,7 @@ def _second_matrix(branch: Branch) -> Step:
 
 
 def _exact(
-    branch: Branch,
+    branch: GaussianBranch,
     of: str,
     polynomial: Polynomial,
     known: tuple[Known, ...],

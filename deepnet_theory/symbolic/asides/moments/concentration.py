@@ -16,7 +16,7 @@ from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_X,
-    Branch,
+    GaussianBranch,
     alpha,
     d,
     i,
@@ -29,7 +29,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
 CONCENTRATION = "Concentration"
 
 
-def _by_noncentral_chi_square(branch: Branch) -> Callable[[Step], bool]:
+def _by_noncentral_chi_square(branch: GaussianBranch) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
         # ‖z‖² given h: E = a + dτ, E² = (a + dτ)² + 2dτ² + 4aτ with a = α²‖x‖², τ = Var(v)·‖h‖²
         unit = branch.convention.inner * norm_x**2  # variance of a hidden input
@@ -52,7 +52,7 @@ def _at_large(ratio: Any, variable: Any) -> Any:
     return top.LC() / bottom.LC()
 
 
-def concentration_steps(branch: Branch) -> tuple[Step, ...]:
+def concentration_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """E‖z‖⁴, and the relative variance of ‖z‖² for a wide branch."""
     z = branch.z()
     square = (z * z).sum(i)

@@ -1,0 +1,47 @@
+"""What the layer cake's §5 says beside its rule: slips, exact masks, other variances, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.asides.moments.aligned import aligned_steps
+from deepnet_theory.symbolic.asides.moments.aligned_second_matrix import second_matrix_steps
+from deepnet_theory.symbolic.asides.moments.concentration import concentration_steps
+from deepnet_theory.symbolic.asides.moments.heads import head_steps
+from deepnet_theory.symbolic.asides.moments.mask import mask_steps
+from deepnet_theory.symbolic.asides.moments.ranges import range_steps
+from deepnet_theory.symbolic.asides.moments.sharper import (
+    sharper_bound_step,
+    sharper_coefficient_step,
+    sharper_rule_steps,
+)
+from deepnet_theory.symbolic.asides.moments.tokens import token_steps
+from deepnet_theory.symbolic.asides.moments.variances import variance_steps
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.moments import branches
+
+
+def moment_asides(selection: Selection) -> Iterator[Step]:
+    """They use steps of the moment route, so they follow it.
+
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where the route has no law.
+    """
+    kinds = branches(selection)
+    for branch in kinds:
+        if branch.rectified:
+            yield from range_steps(branch)
+            yield from mask_steps(branch)
+        else:
+            yield from head_steps(branch)
+        yield from variance_steps(branch)
+        yield from concentration_steps(branch)
+    yield from aligned_steps()
+    for branch in kinds:
+        yield from second_matrix_steps(branch)
+    yield from token_steps()
+    if selection.the_placement.normalises_sum:
+        yield from (sharper_bound_step(branch) for branch in kinds)
+        yield sharper_coefficient_step(kinds)
+        if len(selection.the_stack.parts) == 1:
+            yield from sharper_rule_steps()

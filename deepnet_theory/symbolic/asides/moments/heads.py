@@ -1,0 +1,83 @@
+"""The linear branch with its heads and its average of tokens written out."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from deepnet_theory.symbolic.expectation import (
+    ENUMERATED,
+    Expectation,
+    Gaussian,
+    Index,
+    Tensor,
+    expect,
+)
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.moments.setting import (
+    CAKE_ATTENTION,
+    KNOWN_AVERAGE,
+    KNOWN_X,
+    GaussianBranch,
+    alpha,
+    average,
+    d,
+    i,
+    j,
+    k,
+    v,
+    w,
+    x,
+)
+
+HEADS = "Heads"
+
+h = sp.Symbol("h", positive=True)  # heads
+head_width = sp.Symbol("d_k", positive=True)
+
+
+def head_steps(branch: GaussianBranch) -> tuple[Step, ...]:
+    """The linear branch with its h heads written out: their number drops out."""
+    a, kk = Index("a", h), Index("k", head_width)
+    value = Tensor("W", (h, d, head_width), Gaussian(w**2 / d))
+    output = Tensor("V", (h, head_width, d), Gaussian(v**2 / (h * head_width)))
+    z = alpha * x[i] + (x[j] * value[a, j, kk] * output[a, kk, i]).sum(a, j, kk)
+    square = (z * z).sum(i)
+    node = Expectation(square, "||z||^2 with h heads", r"\|z\|^2", (KNOWN_X,))
+    averaged = x[i] * alpha + (average[j] * branch.W[j, k] * branch.V[k, i]).sum(j, k)
+    softmaxed = (averaged * averaged).sum(i)
+    of_average = (KNOWN_X, KNOWN_AVERAGE)
+    return (
+        Step(
+            name=f"{branch.name}-of-an-average",
+            section=HEADS,
+            lhs=Expectation(softmaxed, "||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2", of_average),
+            rhs=expect(softmaxed, of_average),
+            relation=Relation.EQUAL,
+            because=(
+                "with softmax the value map sees an average a of the tokens: the branch weighs "
+                "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
+                "under even attention"
+            ),
+            source="derived here",
+            uses=(f"{branch.name}-norm",),
+            assumptions=("fresh-weights",),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name=f"{branch.name}-heads",
+            section=HEADS,
+            lhs=node,
+            rhs=sp.factor(expect(square, (KNOWN_X,))),
+            relation=Relation.EQUAL,
+            because=(
+                "Σ_a x W_V^a W_O^a over the heads is xW_VW_O with the heads' columns side by side: "
+                "m = h·d_k, and the number of heads drops out"
+            ),
+            source=CAKE_ATTENTION,
+            uses=(f"{branch.name}-norm",),
+            assumptions=branch.assumptions,
+            establishes=(h, head_width),
+            checks=(ENUMERATED,),
+        ),
+    )
