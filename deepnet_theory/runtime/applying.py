@@ -55,7 +55,10 @@ def apply_(
     matrix is drawn anew with Xavier's law at gain β (value, output, feed-forward) or 1 (query,
     key); packed matrices block by block, each with its own fans; biases become 0. Embeddings,
     heads and norms are left alone. ``initialise=False`` sets α only, for a model whose
-    trained weights are to be loaded. A lone encoder or decoder takes its own part of an
+    trained weights are to be loaded. α is saved in the ``state_dict`` and comes back with it;
+    ``load_state_dict`` into a model without α fails, as does Hugging Face's ``from_pretrained``,
+    which cannot know of it: make the model from its configuration, apply α to it, and load
+    the weights with ``load_state_dict``. A lone encoder or decoder takes its own part of an
     encoder–decoder's constants.
 
     Idempotent: a model that has the same constants is left as it is, weights included. Raises
@@ -66,8 +69,9 @@ def apply_(
     found = recognise(model)
     parts = _fit(found, constants)
     mark = (constants.to_json(), initialise)
-    layers_found = [layer.module for layers in found.parts for layer in layers]
-    if all(getattr(m, _MARK, None) in (mark, (mark[0], True)) for m in layers_found):
+    layers_found = [layer for layers in found.parts for layer in layers]
+    marked = all(getattr(x.module, _MARK, None) in (mark, (mark[0], True)) for x in layers_found)
+    if marked and _scaled(found, parts):  # loaded weights may have brought another α
         return Applied(())
     changes: list[Change] = []
     for part, layers in zip(parts, found.parts, strict=True):
@@ -96,8 +100,8 @@ def apply_(
     for encoder in found.encoders:
         if found.placement == "post-ln":
             encoder.use_nested_tensor = False  # its fast path for padding knows no α
-    for module in layers_found:
-        setattr(module, _MARK, mark)
+    for layer in layers_found:
+        setattr(layer.module, _MARK, mark)
     return Applied(tuple(changes))
 
 
@@ -129,6 +133,15 @@ def _fit(found: Recognised, c: Constants) -> tuple[PartConstants, ...]:
                     f"the constants are for {', '.join(wanted)}"
                 )
     return parts
+
+
+def _scaled(found: Recognised, parts: tuple[PartConstants, ...]) -> bool:
+    """Whether every layer has the parts' α already."""
+    return all(
+        layer.scale is None or layer.alphas == tuple(s.alpha for s in part.sublayers)
+        for part, layers in zip(parts, found.parts, strict=True)
+        for layer in layers
+    )
 
 
 def _kinds(layer: Layer) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.runtime.trying import adds_and_normalises, is_layer_norm, is_pre_ln_block
 from deepnet_theory.spec.errors import Refusal
 
 VALID = (
@@ -64,6 +65,7 @@ class Layer:
     module: nn.Module
     sublayers: tuple[Sublayer, ...]
     scale: Callable[[tuple[float, ...]], None] | None
+    alphas: tuple[float, ...] = ()  # as they are now
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,25 @@ def recognise(model: nn.Module) -> Recognised:
 # ------------------------------------------------------------------------------- torch.nn
 
 
-class ScaledEncoderLayer(nn.TransformerEncoderLayer):
-    """``torch.nn.TransformerEncoderLayer``, post-LN, with norm(αx + G(x))."""
+class ScaledLayer(nn.Module):
+    """A layer whose α are saved and loaded with its weights.
+
+    A strict ``load_state_dict`` fails where one of the two models has no α.
+    """
 
     alphas: tuple[float, ...]
+
+    def get_extra_state(self) -> Tensor:
+        """The α of the sublayers, as a tensor that every format of files can hold."""
+        return torch.tensor(self.alphas, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the α from a state_dict."""
+        self.alphas = tuple(state.tolist())
+
+
+class ScaledEncoderLayer(ScaledLayer, nn.TransformerEncoderLayer):
+    """``torch.nn.TransformerEncoderLayer``, post-LN, with norm(αx + G(x))."""
 
     def forward(
         self,
@@ -112,10 +129,8 @@ class ScaledEncoderLayer(nn.TransformerEncoderLayer):
         return x
 
 
-class ScaledDecoderLayer(nn.TransformerDecoderLayer):
+class ScaledDecoderLayer(ScaledLayer, nn.TransformerDecoderLayer):
     """``torch.nn.TransformerDecoderLayer``, post-LN, with norm(αx + G(x))."""
-
-    alphas: tuple[float, ...]
 
     def forward(
         self,
@@ -173,11 +188,20 @@ def _torch_layer(module: nn.Module, names: dict[int, str]) -> Layer:
         sublayers.append(_torch_attention("cross", module.multihead_attn, names))
     sublayers.append(_feed_forward(module.linear1, module.linear2, names))  # type: ignore[arg-type]
 
+    width = int(module.linear2.out_features)  # type: ignore[arg-type, union-attr]
+    norms = [module.get_submodule(f"norm{i + 1}") for i in range(len(sublayers))]
+    for norm in norms:
+        if not is_layer_norm(norm, width):
+            raise Refusal(f"{type(norm).__name__} in place of a LayerNorm of the layer")
+
     def scale(alphas: tuple[float, ...]) -> None:
         module.__class__ = _SCALED.get(type(module), type(module))
         module.alphas = alphas  # type: ignore[assignment]
 
-    return Layer(module, tuple(sublayers), None if module.norm_first else scale)
+    if module.norm_first:
+        return Layer(module, tuple(sublayers), None)
+    now = module.alphas if isinstance(module, ScaledLayer) else (1.0,) * len(norms)
+    return Layer(module, tuple(sublayers), scale, now)
 
 
 def _torch_attention(kind: str, m: nn.MultiheadAttention, names: dict[int, str]) -> Sublayer:
@@ -197,15 +221,49 @@ def _torch_attention(kind: str, m: nn.MultiheadAttention, names: dict[int, str])
 # ---------------------------------------------------------------------------- BERT, GPT-2
 
 
-class ScaledInput:
-    """A forward pre-hook on a module that computes norm(dense(h) + x): multiplies x by α."""
+class ScaledInput(nn.Module):
+    """A forward pre-hook on a module that computes norm(dense(h) + x): multiplies x by α.
+
+    It is a child of that module, so that α is saved and loaded with the weights; a strict
+    ``load_state_dict`` of another model misses it or has no place for it. Hugging Face's
+    ``from_pretrained`` only warns of what has no place. So the norm's gain is saved as
+    (1, width), which a model without α refuses as the wrong shape.
+    """
 
     def __init__(self, alpha: float) -> None:
+        super().__init__()
         self.alpha = alpha
 
-    def __call__(self, module: nn.Module, inputs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def forward(self, module: nn.Module, inputs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """(h, x) → (h, αx)."""
         h, x = inputs
         return h, self.alpha * x
+
+    def get_extra_state(self) -> Tensor:
+        """α, as a tensor that every format of files can hold."""
+        return torch.tensor(self.alpha, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take α from a state_dict."""
+        self.alpha = float(state)
+
+    def attach(self, end: nn.Module) -> None:
+        """Become the child and the hook of ``end``."""
+        end.add_module("residual_multiplier", self)
+        end.register_forward_pre_hook(self)
+        end.register_state_dict_post_hook(_save_gain)  # type: ignore[no-untyped-call]
+        end.register_load_state_dict_pre_hook(_load_gain)  # type: ignore[no-untyped-call]
+
+
+def _save_gain(end: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
+    gain = f"{prefix}LayerNorm.weight"
+    state[gain] = state[gain].unsqueeze(0)
+
+
+def _load_gain(end: nn.Module, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+    gain = f"{prefix}LayerNorm.weight"
+    if gain in state:
+        state[gain] = state[gain].flatten()
 
 
 def _is_bert(layer: nn.Module) -> bool:
@@ -237,48 +295,24 @@ def _bert(layer: nn.Module, names: dict[int, str]) -> Layer:
     dense = (layer.get_submodule("intermediate.dense"), end.get_submodule("dense"))
     sublayers.append(_feed_forward(*dense, names))
     ends.append(end)
-    for e in ends:
-        _try_residual(e)
+    hooks = [_hook(e) for e in ends]
+    now = tuple(1.0 if hook is None else hook.alpha for hook in hooks)
+    for e, alpha in zip(ends, now, strict=True):
+        if not adds_and_normalises(e, alpha):
+            raise Refusal(f"{type(e).__name__} does not compute LayerNorm(dense(h) + x)")
 
     def scale(alphas: tuple[float, ...]) -> None:
-        for e, alpha in zip(ends, alphas, strict=True):
-            hook = _hook(e)
+        for e, hook, alpha in zip(ends, hooks, alphas, strict=True):
             if hook is None:
-                e.register_forward_pre_hook(ScaledInput(alpha))
+                ScaledInput(alpha).attach(e)
             else:
                 hook.alpha = alpha
 
-    return Layer(layer, tuple(sublayers), scale)
+    return Layer(layer, tuple(sublayers), scale, now)
 
 
 def _hook(module: nn.Module) -> ScaledInput | None:
     return next((h for h in module._forward_pre_hooks.values() if isinstance(h, ScaledInput)), None)
-
-
-@torch.no_grad()
-def _try_residual(end: nn.Module) -> None:
-    """Refuse unless the module does compute norm(dense(h) + αx), by trying it."""
-    hook = _hook(end)
-    alpha = 1.0 if hook is None else hook.alpha
-    dense, norm = end.get_submodule("dense"), end.get_submodule("LayerNorm")
-    assert isinstance(dense.weight, Tensor)
-    like = dense.weight
-    generator = torch.Generator().manual_seed(0)
-    h, x = (
-        torch.randn(1, 2, n, generator=generator).to(like)
-        for n in (like.shape[1], like.shape[0])
-    )  # fmt: skip
-    training = [m for m in end.modules() if m.training]
-    end.eval()
-    try:
-        matches = torch.allclose(end(h, x), norm(dense(h) + alpha * x), rtol=1e-3, atol=1e-3)
-    except (TypeError, ValueError, RuntimeError):
-        matches = False
-    finally:
-        for m in training:
-            m.training = True
-    if not matches:
-        raise Refusal(f"{type(end).__name__} does not compute LayerNorm(dense(h) + x)")
 
 
 def _is_gpt2(block: nn.Module) -> bool:
@@ -289,6 +323,11 @@ def _is_gpt2(block: nn.Module) -> bool:
 def _gpt2(block: nn.Module, names: dict[int, str]) -> Layer:
     if not _is_gpt2(block) or _has(block, "crossattention"):
         raise Refusal(f"{type(block).__name__} has other sublayers than a GPT-2 block")
+    if not is_pre_ln_block(block):
+        raise Refusal(
+            f"{type(block).__name__} does not compute x + attn(LayerNorm(x)) and then "
+            "x + mlp(LayerNorm(x)), as a pre-LN block of GPT-2 does"
+        )
     packed, output = block.get_submodule("attn.c_attn"), block.get_submodule("attn.c_proj")
     # Conv1D keeps (in, out), a Linear (out, in)
     axis = 0 if isinstance(packed, nn.Linear) else 1

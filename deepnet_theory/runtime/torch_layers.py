@@ -16,13 +16,16 @@ def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     A ``TransformerEncoderLayer`` or ``TransformerDecoderLayer`` becomes a layer, a
     ``TransformerEncoder`` or ``TransformerDecoder`` a part, a ``Transformer`` the ``parts`` of
-    an encoder–decoder. The packed q/k/v matrix is cut into its three. Raises
+    an encoder–decoder. The packed q/k/v matrix is cut into its three; the α that ``apply_``
+    saves with a layer are no parameters, and are left out. Raises
     :class:`InputError` at a name that is none of theirs.
     """
     cross = {k.rsplit("multihead_attn.", 1)[0] for k in state if "multihead_attn." in k}
     result: dict[str, Tensor] = {}
     for key, tensor in state.items():
         *outer, field = key.split(".")
+        if field == "_extra_state":
+            continue
         place = [p for p in outer if p in ("encoder", "decoder", "layers") or p.isdigit()]
         inner = outer[len(place) :]
         if inner[:1] == ["norm"] and len(inner) == 1:

@@ -26,11 +26,11 @@ def encoder(layers=3, first=False, **options):
 
 
 def snapshot(model):
-    return {k: v.clone() for k, v in model.state_dict().items()}
+    return {k: v.detach().clone() for k, v in model.named_parameters()}
 
 
 def same(model, before):
-    return all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    return all(torch.equal(v, before[k]) for k, v in model.named_parameters())
 
 
 def close(tensor, std):
@@ -279,3 +279,148 @@ def test_gpt2(constants, n_inner):
     assert apply_(model, c).changes == ()
     with pytest.raises(Refusal, match="pre-ln"):
         apply_(model, constants(width=D))
+
+
+class Attention(nn.Module):
+    """nanoGPT's, of one head; ``scale`` and ``order`` plant errors."""
+
+    def __init__(self, scale=1.0, order=(0, 1, 2)):
+        super().__init__()
+        self.c_attn, self.c_proj = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.scale, self.order = scale, order
+
+    def forward(self, x):
+        packed = self.c_attn(x).chunk(3, dim=-1)
+        q, k, v = (packed[i] for i in self.order)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(self.scale * y)
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c_fc, self.c_proj = nn.Linear(D, 4 * D), nn.Linear(4 * D, D)
+
+    def forward(self, x):
+        return self.c_proj(nn.functional.gelu(self.c_fc(x)))
+
+
+class Block(nn.Module):
+    """A block of nanoGPT, its residual sums as ``way`` says; branches that end in zeros."""
+
+    def __init__(self, way, norm=nn.LayerNorm, **attention):
+        super().__init__()
+        self.ln_1, self.ln_2 = norm(D), norm(D)
+        self.attn, self.mlp, self.way = Attention(**attention), FeedForward(), way
+        for branch in (self.attn, self.mlp):
+            nn.init.zeros_(branch.c_proj.weight)
+
+    def forward(self, x):
+        match self.way:
+            case "pre-LN":
+                x = x + self.attn(self.ln_1(x))
+                return x + self.mlp(self.ln_2(x))
+            case "post-LN":
+                x = self.ln_1(x + self.attn(x))
+                return self.ln_2(x + self.mlp(x))
+            case "parallel":
+                return x + self.attn(self.ln_1(x)) + self.mlp(self.ln_2(x))
+            case "a tenth of the branch":
+                x = x + 0.1 * self.attn(self.ln_1(x))
+                return x + 0.1 * self.mlp(self.ln_2(x))
+            case "one sublayer":
+                return x + self.attn(self.ln_1(x))
+            case "a call of its own":
+                raise KeyError("cache")
+
+
+class NanoGPT(nn.Module):
+    def __init__(self, *block, **options):
+        super().__init__()
+        self.h = nn.ModuleList(Block(*block, **options) for _ in range(3))
+
+
+def test_a_nanogpt_of_pre_ln_blocks_is_recognised(constants):
+    model = NanoGPT("pre-LN").train()
+    assert apply_(model, constants("decoder", "pre-ln", width=D)).changes
+    assert all(m.training for m in model.modules())
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+BLOCKS = {
+    "post-LN": lambda: NanoGPT("post-LN"),
+    "parallel": lambda: NanoGPT("parallel"),
+    "a tenth of the branch": lambda: NanoGPT("a tenth of the branch"),
+    "one sublayer": lambda: NanoGPT("one sublayer"),
+    "a call of its own": lambda: NanoGPT("a call of its own"),
+    "RMS norm": lambda: NanoGPT("pre-LN", nn.RMSNorm),
+    "a tenth of the values": lambda: NanoGPT("pre-LN", scale=0.1),
+    "values first": lambda: NanoGPT("pre-LN", order=(1, 2, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_that_is_not_gpt2s_is_refused_and_left_alone(constants, name):
+    model = BLOCKS[name]()
+    before = snapshot(model)
+    with pytest.raises(Refusal, match="Block does not compute"):
+        apply_(model, constants("decoder", "pre-ln", width=D))
+    assert same(model, before) and all(m.training for m in model.modules())
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_the_first_gpt_is_post_ln_and_refused(constants):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.OpenAIGPTConfig(
+        vocab_size=50, n_embd=D, n_layer=3, n_head=4, n_positions=32
+    )
+    with pytest.raises(Refusal, match="Block does not compute"):
+        apply_(transformers.OpenAIGPTLMHeadModel(config), constants("decoder", "pre-ln", width=D))
+
+
+def test_a_norm_of_another_kind_is_refused(constants):
+    torch_model, bert_model = encoder(), bert()
+    torch_model.layers[1].norm2 = nn.RMSNorm(D, dtype=F64)
+    with pytest.raises(Refusal, match="RMSNorm in place of a LayerNorm"):
+        apply_(torch_model, constants(width=D))
+    bert_model.bert.encoder.layer[1].output.LayerNorm = nn.RMSNorm(D, dtype=F64)
+    with pytest.raises(Refusal, match="BertOutput does not compute LayerNorm"):
+        apply_(bert_model, constants(width=D))
+
+
+@pytest.mark.parametrize("make", [encoder, bert])
+def test_alpha_is_saved_with_the_weights_or_loading_fails(constants, make):
+    c = constants(width=D, alpha=2.5)
+    model = make().eval()
+    apply_(model, c)
+    saved = model.state_dict()
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        make().load_state_dict(saved)
+    other = make().eval()
+    apply_(other, constants(width=D, alpha=1.0), initialise=False)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        other.load_state_dict(make().state_dict())
+    other.load_state_dict(saved)
+    x = torch.randn(2, 9, D, dtype=F64) if make is encoder else torch.arange(18).view(2, 9)
+    y, expected = other(x), model(x)
+    torch.testing.assert_close(*(o if make is encoder else o.logits for o in (y, expected)))
+    for twin in (copy.deepcopy(model), other):  # α is its own: another rule replaces it
+        assert apply_(twin, constants(width=D, alpha=3.0), initialise=False).changes
+    assert apply_(model, c).changes == ()
+
+
+def test_from_pretrained_does_not_lose_alpha_in_silence(constants, tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    model = bert()
+    c = constants(width=D, alpha=2.5)
+    apply_(model, c)
+    model.save_pretrained(tmp_path)
+    with pytest.raises(RuntimeError, match="mismatched_sizes"):
+        type(model).from_pretrained(tmp_path)
+    # the way that the documentation names
+    again = type(model)(model.config).double().eval()
+    apply_(again, c, initialise=False)
+    state = safetensors.load_file(tmp_path / "model.safetensors")
+    again.load_state_dict(state, strict=False)  # its tied head is saved once
+    tokens = torch.arange(18).view(2, 9)
+    assert torch.equal(again(tokens).logits, model(tokens).logits)
