@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import NoReturn
 
 from deepnet_theory.cli.streams import ClosedPipe, answering, open_standard_streams, say
-from deepnet_theory.spec.errors import INTERRUPTED, DeepNetTheoryError
+from deepnet_theory.spec.errors import INTERRUPTED, DeepNetTheoryError, short
 
 PROGRAM = "deepnet-theory"
 INTERNAL_ERROR = 70  # none of the documented codes: a crash must not look like a verdict
@@ -81,6 +81,6 @@ def _run(words: list[str]) -> int:
 
 
 def _fail(sentence: str, code: int) -> int:
-    one_line = " ".join(sentence.split())
+    one_line = " ".join(short(sentence).split())
     say(f"{PROGRAM}: {one_line}")
     return code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from deepnet_theory.cli.streams import say
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.files import require_writable
 
 if TYPE_CHECKING:
@@ -346,5 +346,5 @@ def output_path(text: str | None) -> Path | None:
 def chosen(what: str, value: str, valid: tuple[str, ...]) -> str:
     """``value`` if it is valid, else an error that lists what is."""
     if value not in valid:
-        raise InputError(f"unknown {what} {value!r}; valid are: {', '.join(valid)}")
+        raise unknown(what, value, valid)
     return value

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import shown as written
 from deepnet_theory.spec.stack import Stack
 
 Depth = dict[str, int]
@@ -21,16 +22,16 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     parts. ``a:b`` stands for depths from a to b in equal ratios close to 2. Raises
     :class:`InputError` for anything empty, non-integer, not positive, or of the wrong form.
     """
-    whole = repr(depths) if isinstance(depths, str) else None
+    whole = written(depths) if isinstance(depths, str) else None
     try:
         items: list[object] = list(depths.split(",")) if isinstance(depths, str) else list(depths)
     except TypeError:
-        raise InputError(f"the depths {depths!r} are not a list") from None
+        raise InputError(f"the depths {written(depths)} are not a list") from None
     if not items:
         raise _refuse(whole or "[]", "it is empty", stack)
     found: set[tuple[int, ...]] = set()
     for item in items:
-        found.update(_item(item, whole or repr(item), stack))
+        found.update(_item(item, whole or written(item), stack))
     return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(found))
 
 
@@ -94,9 +95,9 @@ def _layers(number: object, shown: str, stack: Stack) -> int:
     elif isinstance(number, int) and not isinstance(number, bool):
         value = number
     else:
-        raise _refuse(shown, f"{number!r} is not a positive whole number", stack)
+        raise _refuse(shown, f"{written(number)} is not a positive whole number", stack)
     if not 1 <= value <= MOST_LAYERS:
-        raise _refuse(shown, f"{value} is not from 1 to {MOST_LAYERS}", stack)
+        raise _refuse(shown, f"{written(value)} is not from 1 to {MOST_LAYERS}", stack)
     return value
 
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.activation import ACTIVATIONS
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.seed import require_seed
 
-ACTIVATIONS = ("relu", "gelu", "silu")
 STEPS = ("matrices", "all")
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -55,13 +55,13 @@ class Settings:
         ):
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= 2**20:
-                raise InputError(f"{name} {value!r} is not a whole number of {least} or more")
+                raise InputError(f"{name} {shown(value)} is not a whole number of {least} or more")
         if self.width % self.heads:
             raise InputError(f"width {self.width} is not a multiple of heads {self.heads}")
         require_seed(self.seed)
         ratio = self.ffn_ratio
-        if type(ratio) not in (int, float) or not math.isfinite(ratio) or not 0 < ratio <= 1024:
-            raise InputError(f"ffn-ratio {ratio!r} is not a positive number")
+        if type(ratio) not in (int, float) or not 0 < ratio <= 1024:
+            raise InputError(f"ffn-ratio {shown(ratio)} is not a number above 0, up to 1024")
         if ratio * self.width < 1:
             raise InputError(f"ffn-ratio {ratio!r} leaves no hidden unit at width {self.width}")
         for name, valid in (
@@ -71,9 +71,7 @@ class Settings:
             ("dtype", tuple(DTYPES)),
         ):
             if getattr(self, name) not in valid:
-                raise InputError(
-                    f"unknown {name} {getattr(self, name)!r}; valid are: {', '.join(valid)}"
-                )
+                raise unknown(name, getattr(self, name), valid)
         _ = self.correlation
         if self.device == "cuda" and not torch.cuda.is_available():
             raise InputError("device 'cuda' is not available here; valid are: auto, cpu")
@@ -90,7 +88,8 @@ class Settings:
             value = math.nan
         if not 0 <= value <= 1:
             raise InputError(
-                f"unknown data {self.data!r}; valid are: text, gaussian:RHO with RHO from 0 to 1"
+                f"unknown data {shown(self.data)}; valid are: text, "
+                "gaussian:RHO with RHO from 0 to 1"
             )
         return value
 

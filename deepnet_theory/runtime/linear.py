@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.description import Described, Description, Site
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.sublayer import Role
 
@@ -33,7 +34,12 @@ class Make:
     def empty(self, *shape: int) -> nn.Parameter:
         """An uninitialised parameter, (k, *shape) for a stack of k seeds."""
         lead = () if self.seeds is None else (self.seeds,)
-        return nn.Parameter(torch.empty(*lead, *shape, device=self.device, dtype=self.dtype))
+        try:
+            made = torch.empty(*lead, *shape, device=self.device, dtype=self.dtype)
+        except (RuntimeError, MemoryError):  # torch has no other error for too little memory
+            size = " x ".join(map(str, (*lead, *shape)))
+            raise InputError(f"there is no memory for a parameter of {size} numbers") from None
+        return nn.Parameter(made)
 
     def weight(self, fan_out: int, fan_in: int) -> nn.Parameter:
         """An uninitialised weight (out, in), or (k, out, in) for a stack of k seeds.

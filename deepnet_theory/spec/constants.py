@@ -7,14 +7,18 @@ truncated, hostile or unknown-version file gives one :class:`InputError`.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.activation import ACTIVATIONS
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
+from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.sublayer import Role, sublayer, sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "deepnet-theory/constants/1"
 MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
+LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
+LEVELS = 20  # of what is kept for people
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -150,28 +158,20 @@ class Constants:
             raise InputError("the constants must be a JSON object")
         if data.get("schema") != SCHEMA:
             raise InputError(
-                f"the constants have schema {data.get('schema')!r}; this version reads {SCHEMA!r}"
+                f"the constants have schema {shown(data.get('schema'))}; this version reads "
+                f"{SCHEMA!r}"
             )
-        body = {k: v for k, v in data.items() if k != "schema"}
-        try:
-            parts = tuple(
-                PartConstants(
-                    **{
-                        **_mapping(p, "part"),
-                        "sublayers": tuple(
-                            SublayerConstants(**_mapping(s, "sublayer"))
-                            for s in _mapping(p, "part")["sublayers"]
-                        ),
-                    }
-                )
-                for p in body.pop("parts")
-            )
-            architecture = Architecture(**_mapping(body.pop("architecture"), "architecture"))
-            return cls(parts=parts, architecture=architecture, **body)
-        except KeyError as missing:
-            raise InputError(f"the constants lack {missing.args[0]!r}") from None
-        except TypeError as wrong:
-            raise InputError(f"the constants do not fit their schema: {wrong}") from None
+        body = {key: value for key, value in data.items() if key != "schema"}
+        parts = [
+            {**_object(p, "part"), "sublayers": _made_each(SublayerConstants, p, "sublayers")}
+            for p in _list(body, "parts")
+        ]
+        sizes = _object(body.get("architecture"), "architecture")
+        made = {
+            "parts": tuple(_made(PartConstants, p, "part") for p in parts),
+            "architecture": _made(Architecture, sizes, "architecture"),
+        }
+        return _made(cls, {**body, **made}, "file")
 
     @classmethod
     def load(cls, path: str | Path) -> Constants:
@@ -183,53 +183,133 @@ def _no_constant(name: str) -> float:
     raise ValueError(name)
 
 
-def _mapping(value: Any, what: str) -> dict[str, Any]:
+def _object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(f"the constants' {what} must be a JSON object, not {value!r:.60}")
+        raise InputError(f"the constants' {what} must be a JSON object, not {shown(value)}")
     return value
 
 
+def _list(holder: Any, what: str) -> Sequence[Any]:
+    value = _object(holder, "part").get(what)
+    if not isinstance(value, list | tuple):
+        raise InputError(f"the constants' {what} must be a JSON list, not {shown(value)}")
+    return value
+
+
+def _made_each(kind: type[T], holder: Any, what: str) -> tuple[T, ...]:
+    return tuple(_made(kind, _object(row, what[:-1]), what[:-1]) for row in _list(holder, what))
+
+
+def _made(kind: type[T], values: dict[str, Any], what: str) -> T:
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    for name in values.keys() - known.keys():
+        raise InputError(
+            f"the constants' {what} has no {shown(name)}; valid are: {', '.join(known)}"
+        )
+    for name, f in known.items():
+        if name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise InputError(f"the constants' {what} lacks {name!r}")
+    return kind(**values)
+
+
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST  # type: ignore[operator]
+
+
+def _is_positive(value: object) -> bool:
+    return _is_number(value) and value >= 1 / LARGEST  # type: ignore[operator]
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file can hold
+        return False
+
+
+def _is_plain(value: object, levels: int = LEVELS) -> bool:
+    """Whether JSON can hold it in so many levels."""
+    if isinstance(value, dict):
+        keys, values = list(value), list(value.values())
+        return levels > 0 and all(map(_is_text, keys)) and _is_plain(values, levels)
+    if isinstance(value, list | tuple):
+        return levels > 0 and all(_is_plain(v, levels - 1) for v in value)
+    return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
+
+
+def _need(condition: bool, what: str) -> None:
+    if not condition:
+        raise InputError(f"the constants are invalid: {what}")
 
 
 def _check(c: Constants) -> None:
-    def need(condition: bool, what: str) -> None:
-        if not condition:
-            raise InputError(f"the constants are invalid: {what}")
-
     for label in ("stack", "placement", "norm", "optimizer", "update"):
-        need(isinstance(getattr(c, label), str), f"{label} must be text")
-    need(_is_number(c.eta) and c.eta > 0, "eta must be positive")
-    need(isinstance(c.origin, dict), "origin must be an object")
-    need(1 <= len(c.parts) <= 2, "there must be one or two parts")
-    a = c.architecture
+        _need(_is_text(getattr(c, label)), f"{label} must be text")
+    where = placement(c.placement)
+    norm(c.norm)
+    _need(_is_positive(c.eta), f"eta must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
+    _need(
+        isinstance(c.origin, dict) and _is_plain(c.origin),
+        f"origin must be an object of plain data, at most {LEVELS} levels deep",
+    )
+    _need(isinstance(c.architecture, Architecture), "architecture must be an Architecture")
+    _check_architecture(c.architecture)
+    names = [p.name for p in stack(c.stack).parts]
+    _need(
+        isinstance(c.parts, tuple) and all(isinstance(p, PartConstants) for p in c.parts),
+        "parts must be a tuple of PartConstants",
+    )
+    _need([p.name for p in c.parts] == names, f"the parts of {c.stack!r} are {' and '.join(names)}")
+    for index, part in enumerate(c.parts):
+        _check_part(part)
+        for s in part.sublayers:
+            _need(
+                index > 0 or not sublayer(s.kind).reads_memory,
+                f"{part.name}: {s.kind!r} has no other part to attend to",
+            )
+            _need(
+                s.alpha == 1 or "alpha" in where.expression.names,
+                f"{part.name}: the placement {c.placement!r} has no residual multiplier; alpha "
+                f"must be 1, not {s.alpha}",
+            )
+
+
+def _check_architecture(a: Architecture) -> None:
     for label in ("width", "heads", "vocab"):
         value = getattr(a, label)
-        need(type(value) is int and 1 <= value <= 2**20, f"{label} must be a positive integer")
-    need(a.width % a.heads == 0, f"width {a.width} is not a multiple of heads {a.heads}")
+        _need(type(value) is int and 1 <= value <= 2**20, f"{label} must be from 1 to 2**20")
+    _need(a.width % a.heads == 0, f"width {a.width} is not a multiple of heads {a.heads}")
     if a.kv_heads is not None:
-        need(type(a.kv_heads) is int and a.kv_heads > 0, "kv_heads must be a positive integer")
-        need(a.heads % a.kv_heads == 0, f"heads {a.heads} is not a multiple of {a.kv_heads}")
-    need(_is_number(a.ffn_ratio) and 0 < a.ffn_ratio <= 1024, "ffn_ratio must be positive")
-    need(a.ffn_ratio * a.width >= 1, "the hidden width is below 1")
-    need(_is_number(a.dropout) and 0 <= a.dropout < 1, "dropout must be in [0, 1)")
-    need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
-    need(isinstance(a.activation, str), "activation must be text")
-    need(type(a.bias) is bool and type(a.tied_head) is bool, "bias and tied_head must be booleans")
-    for p in c.parts:
-        need(isinstance(p.name, str), "a part's name must be text")
-        need(
-            type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more"
+        _need(type(a.kv_heads) is int and a.kv_heads > 0, "kv_heads must be a positive integer")
+        _need(a.heads % a.kv_heads == 0, f"heads {a.heads} is no multiple of {shown(a.kv_heads)}")
+    _need(_is_positive(a.ffn_ratio) and a.ffn_ratio <= 1024, "ffn_ratio must be positive")
+    _need(a.ffn_ratio * a.width >= 1, "the hidden width is below 1")
+    _need(_is_number(a.dropout) and 0 <= a.dropout < 1, "dropout must be in [0, 1)")
+    _need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
+    if a.activation not in ACTIVATIONS:
+        raise unknown("activation", a.activation, ACTIVATIONS)
+    for label in ("bias", "tied_head"):
+        _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")
+
+
+def _check_part(p: PartConstants) -> None:
+    _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
+    _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
+    _need(
+        isinstance(p.sublayers, tuple) and 1 <= len(p.sublayers) <= 64,
+        f"{p.name}: a layer needs 1 to 64 sublayers",
+    )
+    for s in p.sublayers:
+        _need(isinstance(s, SublayerConstants), f"{p.name}: sublayers are SublayerConstants")
+        if s.kind not in list(sublayers()):
+            raise unknown("sublayer", s.kind, sublayers())
+        _need(
+            _is_positive(s.alpha) and _is_positive(s.beta),
+            f"{p.name}: alpha and beta of {s.kind!r} must be from {1 / LARGEST:.0e} to "
+            f"{LARGEST:.0e}",
         )
-        need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
-        need(1 <= len(p.sublayers) <= 64, f"{p.name}: a layer needs 1 to 64 sublayers")
-        for s in p.sublayers:
-            need(isinstance(s.kind, str), f"{p.name}: a sublayer's kind must be text")
-            need(
-                _is_number(s.alpha) and _is_number(s.beta) and s.alpha > 0 and s.beta > 0,
-                f"{p.name}: alpha and beta of {s.kind!r} must be positive and finite",
-            )
-        need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")
-        for role, m in p.multipliers.items():
-            need(_is_number(m) and m >= 0, f"{p.name}: the multiplier of {role!r} must be ≥ 0")
+    _need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")
+    for role, m in p.multipliers.items():
+        if role not in list(Role):
+            raise unknown("role", role, [r.value for r in Role])
+        _need(_is_number(m) and m >= 0, f"{p.name}: the multiplier of {role!r} must be ≥ 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.stack import Stack
 
 MAX_LAYERS = 10**6
@@ -48,6 +48,6 @@ def _layers(word: object) -> int | None:
 def _refuse(depth: object, symbols: tuple[str, ...]) -> InputError:
     example = "200" if len(symbols) == 1 else "18,6"
     return InputError(
-        f"the depth {depth!r} is not valid: give {','.join(symbols)} as whole numbers of layers "
-        f"from 1 to {MAX_LAYERS}, for example {example}"
+        f"the depth {shown(depth)} is not valid: give {','.join(symbols)} as whole numbers of "
+        f"layers from 1 to {MAX_LAYERS}, for example {example}"
     )

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import unknown
 
 T = TypeVar("T")
 
@@ -72,6 +72,4 @@ def choose(what: str, name: str, values: dict[str, T]) -> T:
     try:
         return values[name]
     except (KeyError, TypeError):
-        raise InputError(
-            f"unknown {what} {name!r}; valid are: {', '.join(sorted(values))}"
-        ) from None
+        raise unknown(what, name, sorted(values)) from None

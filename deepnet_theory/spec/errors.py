@@ -1,5 +1,10 @@
 """The errors a user can meet, each with the exit code of the command line."""
 
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
 INTERRUPTED = 130  # Ctrl-C, by the shells' convention
 
 
@@ -7,6 +12,9 @@ class DeepNetTheoryError(Exception):
     """Base of every error of this package; its text is one clear sentence."""
 
     exit_code = 2
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(short(sentence))
 
 
 class InputError(DeepNetTheoryError, ValueError):
@@ -26,3 +34,41 @@ class Refusal(DeepNetTheoryError):  # noqa: N818  the outcome's name, as in the 
     """No rule exists for the selection, or the engine lacks a law; the sentence says which."""
 
     exit_code = 4
+
+
+LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end are shown
+
+
+def short(sentence: str) -> str:
+    """The sentence, with what is too long to be read left out of its words and of itself."""
+    words = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _ends(word.group(), 60), sentence)
+    return words if len(words) <= LONGEST_SENTENCE else _ends(words, LONGEST_SENTENCE // 3)
+
+
+def _ends(text: str, length: int) -> str:
+    return f"{text[:length]}[…{len(text) - 2 * length} characters…]{text[-length:]}"
+
+
+def shown(value: object) -> str:
+    """What a user gave, as Python would write it; large values by their type alone."""
+    try:
+        text = repr(value)
+        return text if len(text) <= LONGEST_WORD else _ends(text, 60)
+    except (ValueError, RecursionError):  # more digits, or more levels, than Python prints
+        return f"of type {type(value).__name__}, too large to show"
+
+
+def unknown(what: str, name: object, valid: Iterable[str]) -> InputError:
+    """The error for a name that is none of the ``valid`` ones, with the nearest of them."""
+    names = list(valid)
+    return InputError(
+        f"unknown {what} {shown(name)}; valid are: {', '.join(names)}{guess(name, names)}"
+    )
+
+
+def guess(name: object, valid: Iterable[str]) -> str:
+    """A question after the nearest valid name, to end a sentence with; empty if none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name).lower(), valid, 1) if isinstance(name, str) else []
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from deepnet_theory.spec.closure import Closure, closure
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.norm import Norm, norm
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.spec.placement import Placement, placement
@@ -38,18 +38,18 @@ class Selection:
     one_alpha: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("update", "layer"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise InputError(f"{name} {shown(value)} is not a text")
         if (self.optimizer is None) == (self.update is None):
             raise InputError(
                 "a selection needs exactly one of optimizer, a name, and update, an expression: "
                 'derive(optimizer="adam") or derive(update="-eta*g")'
             )
         if self.method not in METHODS:
-            raise InputError(f"unknown method {self.method!r}; valid are: {', '.join(METHODS)}")
+            raise unknown("method", self.method, METHODS)
         if self.amplification not in AMPLIFICATIONS:
-            raise InputError(
-                f"unknown amplification {self.amplification!r}; "
-                f"valid are: {', '.join(AMPLIFICATIONS)}"
-            )
+            raise unknown("amplification", self.amplification, AMPLIFICATIONS)
         _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
         _ = self.the_closure
 

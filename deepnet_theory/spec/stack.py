@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 
 
@@ -70,8 +70,8 @@ def stack(name: str, layer: str | None = None) -> Stack:
     Cross-attention needs a part to attend to, so it may stand only in the decoder of an
     encoder–decoder stack; a layer with cross-attention asks for that stack.
     """
-    if name not in _PARTS:
-        raise InputError(f"unknown stack {name!r}; valid are: {', '.join(_PARTS)}")
+    if name not in stacks():
+        raise unknown("stack", name, stacks())
     parts = []
     last = len(_PARTS[name]) - 1
     for index, (part, depth, default, causal) in enumerate(_PARTS[name]):

@@ -53,6 +53,27 @@ BAD = [
     (("verify", "--optimizer", "sgd", "--data", "gaussian:nan"), "unknown data 'gaussian:nan'"),
     (("verify", "--optimizer", "sgd", "--device", "tpu"), "valid are: auto, cpu, cuda"),
     (("report", "--optimizer", "sgd"), "Missing option"),
+    (("export", "--optimizer", "sgd", "--depth", "8", "--activation", "zzz"), "relu, gelu, silu"),
+    (
+        ("export", "--optimizer", "sgd", "--depth", "8", "--alpha", "10**200", "--beta", "1"),
+        "must be from",
+    ),
+    (
+        (
+            "export",
+            "--optimizer",
+            "sgd",
+            "--placement",
+            "pre-ln",
+            "--depth",
+            "8",
+            "--alpha",
+            "N",
+            "--beta",
+            "1",
+        ),
+        "alpha must be 1, not 8.0",
+    ),
     (("train", "/does/not/exist.json"), "cannot read '/does/not/exist.json'"),
     (("list", "optimisers"), "valid are: optimizers, placements"),
     (("check", "no-such-claim"), "unknown claim 'no-such-claim'; valid are:"),
@@ -67,6 +88,13 @@ def test_bad_input(cli: Cli, words: tuple[str, ...], told: str) -> None:
     assert told in outcome.err
     assert outcome.err.startswith("deepnet-theory: ") and outcome.err.count("\n") == 1
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--depths", "--optimizer", "--alpha", "--zzz"])
+def test_what_is_echoed_stays_readable(cli: Cli, option: str) -> None:
+    outcome = cli("verify", "--optimizer", "sgd", "--beta", "1", option, "7" * 5000)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert len(outcome.err) < 1500
 
 
 def test_no_cuda(cli: Cli) -> None:

@@ -1,5 +1,8 @@
 """Constants: exact round trips, and one clear error for anything damaged."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +40,7 @@ def test_file_round_trip(tmp_path):
 
 
 GOOD = constants().to_dict()
+CROSS = {"kind": "cross", "alpha": 1.0, "beta": 1.0}
 
 
 def _with(**changes):
@@ -61,6 +65,29 @@ def _with(**changes):
         _with(architecture={"width": 10, "heads": 3}),
         _with(architecture={"width": "16"}),
         _with(architecture={"unknown": 1}),
+        _with(parts=[{**GOOD["parts"][0], "name": "keys"}]),
+        _with(parts=[{**GOOD["parts"][0], "multipliers": {"norm": 1}}]),
+        _with(
+            parts=[
+                {**GOOD["parts"][0], "sublayers": [{"kind": "cross", "alpha": 1, "beta": 1}] * 2}
+            ]
+        ),
+        _with(architecture={"width": 16, "heads": 2, "activation": "tanh"}),
+        _with(architecture={"width": 16, "heads": 2, "residual_gain": 1e308}),
+        _with(architecture={"width": 16, "heads": 2, "ffn_ratio": 10**400}),
+        _with(architecture={"width": 16, "heads": 2, "a\nb": 1}),
+        _with(architecture=None),
+        _with(stack="decoder"),
+        _with(stack="pile"),
+        _with(placement="mid-ln"),
+        _with(placement="pre-ln"),  # whose alpha is 1
+        _with(norm="batch"),
+        _with(origin={"half a pair": "\ud800"}),
+        _with(origin={"many digits": 10**400}),
+        _with(schema="x" * 10_000),
+        _with(eta=10**400),
+        _with(eta=1e308),
+        _with(eta=1e-308),
         _with(eta=0),
         _with(extra=1),
     ],
@@ -68,7 +95,7 @@ def _with(**changes):
 def test_bad_data_is_refused_with_one_sentence(data):
     with pytest.raises(InputError) as caught:
         Constants.from_dict(data)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("cut", [0, 1, 50, 200])
@@ -86,6 +113,31 @@ def test_infinite_and_nan_numbers_are_refused():
         constants(alpha=float("nan"))
 
 
+@pytest.mark.parametrize("knob", ["alpha", "beta"])
+@pytest.mark.parametrize("value", [1e308, 1e-308, 10**400, True, "2", None])
+def test_a_number_that_no_float32_holds_is_refused(knob, value):
+    with pytest.raises(InputError, match="alpha and beta of 'attention' must be from"):
+        constants(**{knob: value})
+
+
+@pytest.mark.parametrize("levels", [25, 500, 900])
+def test_an_origin_of_many_levels_is_refused(levels):
+    deep = {}
+    for _ in range(levels):
+        deep = {"deeper": deep}
+    with pytest.raises(InputError, match="levels deep"):
+        Constants.from_dict(_with(origin=deep))
+    with pytest.raises(InputError):
+        Constants.from_json(json.dumps(_with(origin=deep)))
+
+
+def test_parts_of_other_types_are_refused():
+    good = constants()
+    for wrong in ({"parts": "encoder"}, {"parts": ({},)}, {"architecture": {}}, {"norm": 5}):
+        with pytest.raises(InputError):
+            replace(good, **wrong)
+
+
 def test_deep_nesting_is_refused():
     with pytest.raises(InputError):
         Constants.from_json("[" * 100_000)
@@ -99,3 +151,8 @@ def test_a_large_or_binary_or_missing_file_is_refused(tmp_path):
     for path in (large, binary, tmp_path / "missing.json", tmp_path):
         with pytest.raises(InputError):
             Constants.load(path)
+
+
+def test_the_good_data_of_these_tests_is_good():
+    assert Constants.from_dict(GOOD) == constants()
+    assert Constants.from_dict(json.loads(constants().to_json())) == constants()
