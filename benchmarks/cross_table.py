@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from deepnet_theory.numeric.depths import parse_depths
-from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stacks.depths import parse_depths
+from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import Selection

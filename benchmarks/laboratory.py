@@ -28,9 +28,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from deepnet_theory.numeric.model_update import LINEAR, measure_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.numeric.measuring.model_update import LINEAR, measure_model_update
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.prediction import Predictions

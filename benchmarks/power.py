@@ -14,8 +14,8 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from deepnet_theory.numeric.power import Power, measure_power
-from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.judging.power import Power, measure_power
+from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection

@@ -22,7 +22,7 @@ from deepnet_theory.spec.selection import Selection
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
     from deepnet_theory.spec.constants import Constants
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.verification import Verification
@@ -186,14 +186,14 @@ def verify(
     (tokens T, width d).
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``measure`` are the fields of
-    :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …).
+    :class:`~deepnet_theory.numeric.stacks.settings.Settings` (``width``, ``seeds``, ``data`` …).
     ``rule`` replaces the derived rule; ``watch`` receives each depth's point as it is
     measured; ``processes`` share the work (None: one a core, where the work is long). Raises
     :class:`InputError` for bad settings.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
-    from deepnet_theory.numeric.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
 
     derivation = _derived(derivation)
@@ -248,7 +248,7 @@ def verify_rivals(
     output alone and without the premises, which are the derivation's own. Raises what ``verify``
     raises.
     """
-    from deepnet_theory.numeric.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
 
     derivation = _derived(derivation)
@@ -283,7 +283,7 @@ def _stage(progress: Any, start: float, length: float, prefix: str = "") -> Any:
 
 def settings_from(measure: dict[str, Any]) -> Settings:
     """The laboratory's settings; raises :class:`InputError` for a name it does not know."""
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
 
     return _record(Settings, "a measurement", measure)
 

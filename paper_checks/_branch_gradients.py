@@ -11,7 +11,7 @@ from paper_checks._verdicts import MARGIN, at_most, exponent, within
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
 
 ORDER, PROBE, BOUND, EXACT, LAW = (
     "order of ‖∂L/∂W‖ for a small branch weight",

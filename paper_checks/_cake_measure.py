@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.model_update import measure_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import Interval, slopes, t_interval
-from deepnet_theory.numeric.step import only
-from deepnet_theory.numeric.trace import Trace, take_trace
-from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.numeric.judging.statistics import Interval, slopes, t_interval
+from deepnet_theory.numeric.measuring.model_update import measure_model_update
+from deepnet_theory.numeric.measuring.trace import Trace, take_trace
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.rule import Rule, own_rule

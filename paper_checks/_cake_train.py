@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from deepnet_theory.numeric.data import text_bytes, text_windows
+from deepnet_theory.numeric.stacks.data import text_bytes, text_windows
 from deepnet_theory.runtime import Model, build
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 

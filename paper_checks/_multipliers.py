@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.step import only
-from deepnet_theory.numeric.update import update
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stepping.step import only
+from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.symbolic.derive import derive
 from paper_checks._stack import Net
 

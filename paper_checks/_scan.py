@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import Interval, t_interval
+from deepnet_theory.numeric.judging.statistics import Interval, t_interval
+from deepnet_theory.numeric.stacks.settings import Settings
 from paper_checks._stack import Net, backward
 
 Point = tuple[float, float, float]  # λ of the first matrix, λ of the second, α

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepnet_theory.numeric.model_update import measure_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import TOLERANCE, Interval, fit_exponent, judge
-from deepnet_theory.numeric.step import only
-from deepnet_theory.numeric.trial import MATRICES, Trial
+from deepnet_theory.numeric.judging.statistics import TOLERANCE, Interval, fit_exponent, judge
+from deepnet_theory.numeric.measuring.model_update import measure_model_update
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import MATRICES, Trial
+from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.claim import Context, Finding
 from deepnet_theory.spec.rule import own_rule

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from deepnet_theory.numeric.data import text_windows
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.trial import MATRICES, Trial, generator_for
+from deepnet_theory.numeric.stacks.data import text_windows
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import MATRICES, Trial, generator_for
 from deepnet_theory.spec.sublayer import Role
 from paper_checks._stack import Net
 

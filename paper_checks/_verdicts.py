@@ -65,7 +65,7 @@ def exponent(
     Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told; the
     predictions may be by condition too.
     """
-    from deepnet_theory.numeric.statistics import judge
+    from deepnet_theory.numeric.judging.statistics import judge
 
     if isinstance(interval, Mapping):
         of = predicted if isinstance(predicted, Mapping) else dict.fromkeys(interval, predicted)

@@ -175,7 +175,7 @@ def _contracted():  # type: ignore[no-untyped-def]
 
 def _scores(context: Context, alone, data: str, moved: str):  # type: ignore[no-untyped-def]
     """‖ΔAttn − (fixed softmax) Δ(xW_V)W_O‖/‖ΔAttn‖ for a random change of the tokens."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from paper_checks._cake_measure import PLAIN, mean, norms, settings, torch
 
     given = settings(context, dtype="float64", seeds=16, data=data)
@@ -200,7 +200,7 @@ def _average(branch, x, values):  # type: ignore[no-untyped-def]
 
 def _operator(context: Context, alone, rule, data: str):  # type: ignore[no-untyped-def]
     """‖Δx_{l+1}‖ of every token over the bound with operator norms, (seeds, tokens)."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from paper_checks._cake_measure import directions, moved, settings, torch
 
     given = settings(context, dtype="float64", seeds=context.pick(16, 64), data=data)

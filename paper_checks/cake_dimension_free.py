@@ -15,7 +15,7 @@ DEPTH, HEADS, HIDDEN, WIDTH, M_LAW, D_LAW = (
 
 def check(context: Context) -> tuple[Finding, ...]:
     """SGD steps of DeepNorm stacks over widths, hidden widths and heads."""
-    from deepnet_theory.numeric.stack import VOCAB
+    from deepnet_theory.numeric.stacks.constants import VOCAB
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, np, power, settings, updates
     from paper_checks._verdicts import exponent

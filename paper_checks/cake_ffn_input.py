@@ -93,7 +93,7 @@ def _draws(context: Context):  # type: ignore[no-untyped-def]
 
 def _stepped(context: Context, rule, data: str):  # type: ignore[no-untyped-def]
     """‖Δz‖²/((α² + weight)‖Δx‖²) at the last feed-forward after an SGD step of all below."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import directions, mean, norms, residual_sums, settings, torch
 
@@ -115,7 +115,7 @@ def _stepped(context: Context, rule, data: str):  # type: ignore[no-untyped-def]
 
 def _attention(context: Context, tokens: int):  # type: ignore[no-untyped-def]
     """‖ΔG‖² of one attention over v²w²‖Δx‖², v = w = 1, by kind of move, and Σ s²."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import PLAIN, norms, settings, torch
 

@@ -15,7 +15,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Exact contraction with the half-Gaussian moment, draws of W and V, and built stacks."""
     import sympy as sp
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, expect
     from paper_checks._cake_measure import (

@@ -104,8 +104,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _exact(context: Context, selection, rule):  # type: ignore[no-untyped-def]
     """‖∂F/∂θ_i‖/‖∂F/∂θ_last of its kind‖ of every lower sublayer, entry by entry of F."""
-    from deepnet_theory.numeric.step import only
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
+    from deepnet_theory.numeric.stepping.step import only
     from paper_checks._cake_measure import norms, settings, torch
 
     given = settings(context, width=8, heads=2, tokens=2, seeds=64, dtype="float64")

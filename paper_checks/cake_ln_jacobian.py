@@ -18,7 +18,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
     from torch.nn.functional import layer_norm
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import PLAIN, generator, mean, residual_sums, settings
     from paper_checks._verdicts import proved, within

@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The loss's gradient at the output of built stacks, in depth, width and both gains."""
     import sympy as sp
 
-    from deepnet_theory.numeric.stack import VOCAB
+    from deepnet_theory.numeric.stacks.constants import VOCAB
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import (

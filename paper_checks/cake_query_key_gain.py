@@ -110,7 +110,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _over_single(context: Context, gain: float, data: str = "gaussian:0"):  # type: ignore[no-untyped-def]
     """‖Attn‖ over ‖xW_VW_O‖, root mean squares over 32 tokens of length √d, per seed."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import PLAIN, nn, residual_sums, settings, torch
 

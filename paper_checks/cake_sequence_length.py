@@ -109,7 +109,7 @@ def _equal_targets(context: Context, layers: int, tokens: int):  # type: ignore[
     """‖Δx_p‖/η, the mean over tokens of correlation ½ whose targets are all the same byte."""
     from dataclasses import replace
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, np, torch, trial_changes
 

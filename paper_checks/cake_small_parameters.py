@@ -16,7 +16,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Norms of the scaled matrices of built DeepNorm stacks."""
     import sympy as sp
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, mean, norms, np, settings
     from paper_checks._verdicts import MARGIN, proved, seen, within

@@ -139,8 +139,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _averages(context, lengths, scores=1.0, **given):  # type: ignore[no-untyped-def]
     """‖softmax·X‖/‖X‖ of built attention with scaled scores: (seeds, lengths)."""
-    from deepnet_theory.numeric.trace import take_trace
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.measuring.trace import take_trace
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import PLAIN, np, settings, torch
 

@@ -146,7 +146,7 @@ def _smallest() -> float:
 
 def _operator(context: Context, layers: int, data: str) -> float:
     """The worst token's ‖ΔF‖ over the corrected bound, SGD step, DeepNorm."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, directions, moved, settings, torch
 

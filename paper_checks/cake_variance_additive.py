@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """The scalar sublayer with its true variance, and var(x + G) inside real stacks."""
     import sympy as sp
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import PLAIN, np, power, residual_sums, settings, t_interval
     from paper_checks._verdicts import MARGIN, exponent, proved, within

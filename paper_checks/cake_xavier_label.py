@@ -135,7 +135,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _updates(depths, fan_in, given):  # type: ignore[no-untyped-def]
     """‖ΔF‖ per η, the feed-forward matrices rescaled to the convention: (seeds, depths)."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import DEEPNORM, moved, np, only, per_token, torch
 

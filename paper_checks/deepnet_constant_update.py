@@ -31,7 +31,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     import numpy as np
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
@@ -107,7 +107,7 @@ def _figure(context: Context, rule: Rule, depths: Sequence[int]) -> np.ndarray:
     """‖ΔF‖/η of Adam's first step of "64-128-2" encoder–decoders, N = M: (seeds, depths)."""
     import numpy as np
 
-    from deepnet_theory.numeric.model_update import measure_model_update
+    from deepnet_theory.numeric.measuring.model_update import measure_model_update
     from deepnet_theory.spec.selection import Selection
     from paper_checks._cake_measure import settings
 

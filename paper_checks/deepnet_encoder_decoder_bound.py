@@ -16,7 +16,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """SGD steps of built encoder–decoder stacks, the parts stepped together and alone."""
     from dataclasses import replace
 
-    from deepnet_theory.numeric.model_update import measure_model_update
+    from deepnet_theory.numeric.measuring.model_update import measure_model_update
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
     from paper_checks._cake_measure import np, power, settings
@@ -101,7 +101,7 @@ def _bound(context: Context, selection, rule) -> dict[str, float]:  # type: igno
     """‖ΔF‖ of an SGD step over (Mv_dw_d/α_d) Σ_e + Σ_d, the worst token of all seeds."""
     import math
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from paper_checks._cake_measure import directions, moved, settings, sublayer_norms
 
     worst = {}

@@ -89,7 +89,7 @@ def _one_step(seed: int) -> tuple[tuple[float, float], tuple[float, float]]:
     import torch
     from torch.nn import functional
 
-    from deepnet_theory.numeric.data import text_windows
+    from deepnet_theory.numeric.stacks.data import text_windows
     from deepnet_theory.runtime import build, described
     from deepnet_theory.spec.sublayer import Role
     from paper_checks._cake_train import deepnorm

@@ -80,7 +80,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _mended(context: Context, derivation, depths, given):  # type: ignore[no-untyped-def]
     """‖ΔF‖/η per token of one SGD step with the derivation's multiplier on every role."""
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
     from paper_checks._cake_measure import DEEPNORM, moved, np, only, per_token
 
     columns = []

@@ -16,7 +16,7 @@ KINDS = ("layer", "rms", "batch", "instance")
 
 def check(context: Context) -> tuple[Finding, ...]:
     """Built stacks with their norms replaced: stream, cosines, token lengths, correlation."""
-    from deepnet_theory.numeric.trace import correlation
+    from deepnet_theory.numeric.measuring.trace import correlation
     from paper_checks._cake_measure import (
         PLAIN,
         OtherNorm,

@@ -9,7 +9,7 @@ from deepnet_theory.spec.verdict import Verdict
 from paper_checks._sources import RETOLD
 
 if TYPE_CHECKING:
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
 
 HIDDEN, MATRICES, ENTRIES, SPARE = (
     "ΔL grows in proportion to the parameters of a layer, added as hidden width",

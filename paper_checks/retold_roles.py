@@ -11,7 +11,7 @@ from paper_checks._sources import RETOLD
 from paper_checks._verdicts import exponent, worst
 
 if TYPE_CHECKING:
-    from deepnet_theory.numeric.statistics import Interval
+    from deepnet_theory.numeric.judging.statistics import Interval
 
 ALPHA, LAMBDA, ONLY, BOTH, UPDATE = (
     "α scales the gradient and leaves the initial weights alone",
@@ -98,7 +98,7 @@ def _fit(points: list[tuple[float, float]], values: object) -> tuple[Interval, I
     """The exponents in λ and α of ``values`` (seeds, points), by least squares for each seed."""
     import numpy as np
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
 
     design = np.column_stack([np.ones(len(points)), np.log(np.array(points))])
     fitted = np.linalg.lstsq(design, np.log(values).T, rcond=None)[0]  # (3, seeds)

@@ -13,7 +13,7 @@ from paper_checks._verdicts import MARGIN, proved, seen
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
     from paper_checks._stack import Net
 
 DEGREES, ABOVE, STACK, BELOW, CLASS, DEPTH = (

@@ -12,7 +12,7 @@ from paper_checks._sources import SU
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
     from paper_checks._stack import Net
 
 ADAM, LOSS, SGD, NEEDED, ALL, MENDED = (

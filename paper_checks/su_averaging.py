@@ -14,7 +14,7 @@ from paper_checks._verdicts import MARGIN, proved, within, worst
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
 
 BOUND, INDEPENDENT, LAW, CORRELATED, TEXT = (
     "as a bound: ‖softmax(q)X‖ ≤ max‖x_i‖",
@@ -30,7 +30,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
     import torch
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
     from paper_checks._stack import Net, exponent, lots, on_the_exponent, settings
 
     # Convexity, for two tokens in the plane: max² − ‖p x + (1−p) y‖² ≥ p(1−p)‖x − y‖² ≥ 0 where

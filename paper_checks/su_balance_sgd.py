@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     import numpy as np
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
     from paper_checks._multipliers import scaled_updates
     from paper_checks._stack import (
         Net,

@@ -10,7 +10,7 @@ from paper_checks._sources import SU
 from paper_checks._verdicts import proved, worst
 
 if TYPE_CHECKING:
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
 
 ALGEBRA, START, END_SGD, END_ADAM, BALANCED = (
     "Norm(x + aF(x)) is DeepNorm with α = 1/a and λ = 1",

@@ -14,7 +14,7 @@ from paper_checks._verdicts import MARGIN, at_most, exponent, numbers, within
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
 
 ESCAPE, KEPT, SINGLE, FIRST, SECOND = (
     "λ leaves the order (2N)^{−1/2} towards 1: its mean growth λ_t/λ_0 is as N^{1/2}",

@@ -21,7 +21,7 @@ from paper_checks._sources import SU
 from paper_checks._verdicts import exponent, proved
 
 if TYPE_CHECKING:
-    from deepnet_theory.numeric.statistics import Interval
+    from deepnet_theory.numeric.judging.statistics import Interval
 
 SMOOTH, DEGREE = (
     "order of ‖∂L/∂W‖ for GELU and λ from 1/4 to 1: the same exponents",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from deepnet_theory.numeric.settings import Settings
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.settings import Settings
+    from deepnet_theory.numeric.stacks.trial import Trial
     from paper_checks._stack import Net, Pass
 
 WEIGHT, SIGNAL, JACOBIAN, SMALL, LAW = (

@@ -19,8 +19,8 @@ def check(context: Context) -> tuple[Finding, ...]:
     import numpy as np
     import torch
 
-    from deepnet_theory.numeric.data import text_windows
-    from deepnet_theory.numeric.trial import generator_for
+    from deepnet_theory.numeric.stacks.data import text_windows
+    from deepnet_theory.numeric.stacks.trial import generator_for
     from paper_checks._cake_measure import mean, power
     from paper_checks._stack import Net, settings
     from paper_checks._train import train

@@ -21,7 +21,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Exponents of LAMB's step; the algorithm of the LAMB paper run on the gradients."""
     import torch
 
-    from deepnet_theory.numeric.update import update
+    from deepnet_theory.numeric.stepping.update import update
     from deepnet_theory.spec.expression import UPDATE
     from paper_checks._multipliers import scaled_updates
     from paper_checks._stack import (

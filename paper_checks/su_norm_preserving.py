@@ -12,7 +12,7 @@ from paper_checks._verdicts import MARGIN, numbers, seen, within
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepnet_theory.numeric.trial import Trial
+    from deepnet_theory.numeric.stacks.trial import Trial
 
 ARGMIN, EVERY, MEAN, LESS = (
     "with λ the argmin",
@@ -26,7 +26,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Inputs and outputs of every linear map of real stacks, at several depths."""
     import torch
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
     from paper_checks._stack import Net, settings
 
     rows: list[dict[str, Any]] = []

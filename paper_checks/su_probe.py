@@ -22,7 +22,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import numpy as np
     import torch
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
     from deepnet_theory.symbolic.asides.magnitude import probe_steps
     from paper_checks._stack import (
         Net,

@@ -12,7 +12,7 @@ from paper_checks._verdicts import MARGIN, seen, within, worst
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
 
 MAGNITUDE, BRANCH, GRADIENT, LAW, ALPHA, LAMB = (
     "λ does not change the branch's magnitude, with ReLU or GELU",
@@ -31,7 +31,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Outputs and updates of res-post-LN stacks against λ; Adam's exponent with α = 2N."""
     import numpy as np
 
-    from deepnet_theory.numeric.statistics import t_interval
+    from deepnet_theory.numeric.judging.statistics import t_interval
     from paper_checks._stack import (
         Net,
         depths,

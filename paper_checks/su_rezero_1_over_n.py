@@ -48,8 +48,8 @@ def _train(context: Context, depth: int, rate: float, steps: int) -> tuple[Tenso
     import torch
     from torch.nn.functional import cross_entropy
 
-    from deepnet_theory.numeric.data import text_windows
-    from deepnet_theory.numeric.trial import generator_for
+    from deepnet_theory.numeric.stacks.data import text_windows
+    from deepnet_theory.numeric.stacks.trial import generator_for
     from deepnet_theory.runtime import build, described
     from deepnet_theory.spec.constants import (
         Architecture,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
     from paper_checks._stack import Net, Pass
 
 GRADIENT, LAYERS, RATE, RULE, SLOWLY = (

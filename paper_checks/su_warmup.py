@@ -11,7 +11,7 @@ from paper_checks._sources import SU
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
     from paper_checks._stack import Pass
 
 LINEAR, BOUND, PLAIN, MATCHED = (

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.stacks.settings import Settings
     from paper_checks._stack import Net, Pass
 
 SGD, ADAM, LAMB, INPUTS, SIGNS, RATIOS, HEAD = (
@@ -30,7 +30,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Increments of the loss at one depth against the width, with and without a rule."""
     import numpy as np
 
-    from deepnet_theory.numeric.stack import VOCAB
+    from deepnet_theory.numeric.stacks.constants import VOCAB
     from paper_checks._stack import (
         Net,
         absolute_gradient,

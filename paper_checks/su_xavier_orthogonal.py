@@ -19,7 +19,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     """Singular values and rows of matrices drawn as the runtime's initialisation draws them."""
     import torch
 
-    from deepnet_theory.numeric.statistics import slopes, t_interval
+    from deepnet_theory.numeric.judging.statistics import slopes, t_interval
     from deepnet_theory.symbolic.asides.magnitude import gaussian_magnitude
 
     failed = [s.name for s in gaussian_magnitude() if s.check() is not Verdict.PROVED]

@@ -110,7 +110,7 @@ def test_a_probe_that_forgets_a_factor_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepnet_theory.numeric import trial
+    from deepnet_theory.numeric.stacks import trial
 
     draw = trial.gaussian_tokens
     monkeypatch.setattr(trial, "gaussian_tokens", lambda shape, rho, g: draw(shape, 0.5, g))
@@ -121,7 +121,7 @@ def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch: pytest.Monkey
 
 def test_lambs_missing_factor_is_what_refutes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 1/√numel planted in the written formula the refuted row turns."""
-    from deepnet_theory.numeric.update import update
+    from deepnet_theory.numeric.stepping.update import update
     from deepnet_theory.spec.expression import UPDATE
 
     own = names_of(CLAIMS["su-lamb"])

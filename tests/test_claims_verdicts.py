@@ -15,7 +15,7 @@ def verdicts():
 
 
 def interval(low, high):
-    from deepnet_theory.numeric.statistics import Interval
+    from deepnet_theory.numeric.judging.statistics import Interval
 
     return Interval((low + high) / 2, low, high)
 

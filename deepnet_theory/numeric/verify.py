@@ -13,21 +13,27 @@ import numpy as np
 import scipy
 import torch
 
-from deepnet_theory.numeric.criteria import judge_assumption
-from deepnet_theory.numeric.depths import Depth, depth_key
-from deepnet_theory.numeric.measurement import measurement
-from deepnet_theory.numeric.model_update import (
+from deepnet_theory.numeric.judging.criteria import judge_assumption
+from deepnet_theory.numeric.judging.statistics import (
+    Array,
+    fit_exponent,
+    judge,
+    still_arriving,
+    t_interval,
+)
+from deepnet_theory.numeric.measuring.measurement import measurement
+from deepnet_theory.numeric.measuring.model_update import (
     LINEAR,
     ModelUpdate,
 )
-from deepnet_theory.numeric.progress import Progress, Watch, silent
-from deepnet_theory.numeric.record import Record, resume_record, rule_to_dict
-from deepnet_theory.numeric.schedule import Schedule, share_key
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.stack import constants_for
-from deepnet_theory.numeric.statistics import Array, fit_exponent, judge, still_arriving, t_interval
-from deepnet_theory.numeric.threads import fitting_processes, fitting_threads
-from deepnet_theory.numeric.workers import Job, Workers
+from deepnet_theory.numeric.running.progress import Progress, Watch, silent
+from deepnet_theory.numeric.running.record import Record, resume_record, rule_to_dict
+from deepnet_theory.numeric.running.schedule import Schedule, share_key
+from deepnet_theory.numeric.running.workers import Job, Workers
+from deepnet_theory.numeric.stacks.constants import constants_for
+from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.prediction import Prediction, Predictions

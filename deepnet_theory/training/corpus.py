@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from deepnet_theory.numeric.data import text_bytes
+from deepnet_theory.numeric.stacks.data import text_bytes
 from deepnet_theory.spec.errors import InputError, MissingExtraError
 
 IGNORED = -100  # the target of a padded place

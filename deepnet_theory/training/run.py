@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.threads import LARGE
+from deepnet_theory.numeric.stacks.threads import LARGE
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError

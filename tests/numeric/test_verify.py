@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
-from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import plan_exponents, verify
 from deepnet_theory.spec.assumption import Assumption, assumptions
 from deepnet_theory.spec.errors import InputError

@@ -1,0 +1,1 @@
+"""From measured values to exponents, intervals and verdicts."""

@@ -1,0 +1,1 @@
+"""What is measured of a stack: ‖ΔF‖/η, and what its sublayers do."""

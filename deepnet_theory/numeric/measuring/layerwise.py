@@ -1,0 +1,57 @@
+"""Profiles: the same quantities layer by layer, from the bottom of the stack to its top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepnet_theory.numeric.measuring.trace import take_trace
+from deepnet_theory.numeric.stacks.depths import Depth
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.threads import fitting_threads
+from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+
+QUANTITIES = (
+    "input_size",
+    "token_correlation",
+    "branch_weight",
+    "branch_response",
+    "norm_jacobian",
+    "upstream_gradient",
+)
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """One quantity of one sublayer, or the gradient norm of one parameter: a value a seed.
+
+    ``quantity`` is one of :data:`QUANTITIES`, or ``gradient of NAME``; ``part``, ``layer`` (from
+    0) and ``sublayer`` (its kind) say where.
+    """
+
+    quantity: str
+    part: str
+    layer: int
+    sublayer: str
+    values: tuple[float, ...]
+
+
+def measure_profile(
+    selection: Selection, rule: Rule, depth: Depth, settings: Settings
+) -> tuple[ProfileRow, ...]:
+    """‖∂L/∂x_l‖, branch weights, token correlations and gradient sizes, sublayer by sublayer."""
+    with fitting_threads(settings):
+        trace = take_trace(Trial(selection, rule, depth, settings))
+    rows = [
+        ProfileRow(quantity, s.part, s.layer, s.kind, tuple(getattr(s, quantity).tolist()))
+        for quantity in QUANTITIES
+        for s in trace.sublayers
+    ]
+    gradients = [
+        ProfileRow(f"gradient of {d.name}", d.part, d.layer, d.kind or "", tuple(g.norm.tolist()))
+        for g in trace.gradients
+        if (d := g.description).part is not None and d.layer is not None
+    ]
+    # the backward pass meets the top of the stack first
+    return (*rows, *reversed(gradients))

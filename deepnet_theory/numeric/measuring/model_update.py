@@ -1,0 +1,273 @@
+"""‖ΔF‖/η: how far one optimizer step moves the stack's output, in the linear regime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.step import only, stepping
+from deepnet_theory.numeric.stepping.update import inner_product
+from deepnet_theory.runtime import Description
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+
+FIRST_ETA = 2.0**-10
+RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
+LINEAR = 0.01  # the second-order part is kept under this
+WIDE = 30.0  # how many times more or less is accepted where the step is linear
+ATTEMPTS = 6
+
+Chosen = Callable[[Description], bool]
+
+
+@dataclass(frozen=True)
+class ModelUpdate:
+    r"""One measured step at one depth; per-seed values as tuples.
+
+    ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
+    over the width, averaged over tokens and over a seed's draws of data and weights;
+    ``first_draw`` the same of the first draw alone, to which the losses belong.
+    ``second_order`` is the part of ΔF that is not linear in η, rounding included;
+    ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value became infinite or NaN.
+    """
+
+    depth: Depth
+    eta: float
+    values: tuple[float, ...]
+    second_order: float
+    relative_change: float
+    first_draw: tuple[float, ...]
+    losses: tuple[float, ...]
+    loss_changes: tuple[float, ...]
+    first_order: tuple[float, ...]
+    finding: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for the checks of a verification."""
+        return {
+            "depth": dict(self.depth),
+            "eta": self.eta,
+            "second_order": self.second_order,
+            "relative_change": self.relative_change,
+            "first_draw": list(self.first_draw),
+            "losses": list(self.losses),
+            "loss_changes": list(self.loss_changes),
+            "first_order": list(self.first_order),
+        }
+
+
+def measure_model_update(
+    selection: Selection,
+    rule: Rule,
+    depth: Depth,
+    settings: Settings,
+    *,
+    eta: float = FIRST_ETA,
+    draws: int = 1,
+    chosen: Chosen | None = None,
+) -> ModelUpdate:
+    r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
+
+    η begins at ``eta`` and is changed until the step is linear. A twin of the first seed takes
+    half the step, so that the second-order part is measured in the same pass:
+
+    .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
+
+    is half of it. Each of the ``draws`` has data and weights of its own.
+    ``chosen`` restricts the step to some of the parameters: a share of ΔF.
+    """
+
+    def step(eta: float) -> ModelUpdate:
+        return measure_draw(selection, rule, depth, settings, eta, 0, chosen)
+
+    first = find_linear_step(step, eta)
+    return average_draws(
+        [first]
+        + [
+            measure_draw(selection, rule, depth, settings, first.eta, draw, chosen)
+            for draw in further_draws(first, draws)
+        ]
+    )
+
+
+def measure_draw(
+    selection: Selection,
+    rule: Rule,
+    depth: Depth,
+    settings: Settings,
+    eta: float,
+    draw: int,
+    chosen: Chosen | None = None,
+) -> ModelUpdate:
+    """One draw of data and weights stepped with ``eta``; the first draw has the twin."""
+    trial = Trial(selection, rule, depth, settings, draw=draw, twin=draw == 0)
+    return _step(trial, eta, chosen)
+
+
+def further_draws(first: ModelUpdate, draws: int) -> range:
+    """The draws that are left after the first one: none where nothing moved, or all broke."""
+    return range(1, 1 if first.finding or not first.relative_change else draws)
+
+
+def average_draws(drawn: Sequence[ModelUpdate]) -> ModelUpdate:
+    """One model update of several draws: the mean of values; the first draw had the twin."""
+    if len(drawn) == 1:
+        return drawn[0]
+    return replace(
+        drawn[0],
+        values=tuple(fmean(one) for one in zip(*(u.values for u in drawn), strict=True)),
+        finding=next((u.finding for u in drawn if u.finding), ""),
+    )
+
+
+def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelUpdate:
+    """A step of a size at which the output changes linearly, beginning at ``eta``.
+
+    η is a power of two: added to a gain of 1, or to a weight, such a step is not rounded,
+    where any other would be rounded alike in every entry.
+    """
+    found = step(_power_of_two(eta))
+    for _ in range(ATTEMPTS):
+        change = found.relative_change / RELATIVE_CHANGE
+        if 1 / WIDE < change < WIDE or math.isnan(change):
+            break  # NaN: the stack itself is not finite, and no step is small enough
+        factor = 1e-3 if math.isinf(change) else 1e3 if change == 0 else 1 / change
+        if not 1e-30 < found.eta * factor < 1e15:
+            break  # the step moves nothing, or breaks everything, whatever its size
+        found = step(_power_of_two(found.eta * factor))
+    if found.second_order < LINEAR or not 0 < found.relative_change < math.inf:
+        return found
+    aimed = found.eta * RELATIVE_CHANGE / found.relative_change
+    for factor in (1, 4, 1 / 4):  # a larger step drowns rounding, a smaller one curvature
+        eta = _power_of_two(factor * aimed)
+        if eta == found.eta:
+            continue  # it is the one that was tried
+        other = step(eta)
+        if not found.second_order <= other.second_order:
+            found = other
+        if found.second_order < LINEAR:
+            break
+    return found
+
+
+def next_eta(depth: Depth, measured: Iterable[ModelUpdate]) -> float:
+    """The learning rate that should change the output by the part aimed at, by the trend.
+
+    ‖ΔF‖/η is extrapolated in the number of layers from the two depths below; ``FIRST_ETA``
+    where nothing is known yet.
+    """
+    layers = sum(depth.values())
+    known = sorted(
+        (sum(u.depth.values()), u.relative_change / u.eta)
+        for u in measured
+        if 0 < u.relative_change < math.inf and sum(u.depth.values()) < layers
+    )
+    if not known:
+        return FIRST_ETA
+    nearest, response = known[-1]
+    if len(known) > 1 and known[-2][0] < nearest:
+        before, smaller = known[-2]
+        growth = response / smaller
+        # no faster than the cube of the depth, whatever two points say
+        limit = (nearest / before) ** 3
+        growth = min(max(growth, 1 / limit), limit)
+        response *= growth ** (math.log(layers / nearest) / math.log(nearest / before))
+    return RELATIVE_CHANGE / response
+
+
+def _power_of_two(eta: float) -> float:
+    return float(2.0 ** round(math.log2(eta)))
+
+
+def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
+    rates = torch.full((trial.seeds,), eta * trial.eta_factor, dtype=trial.settings.torch_dtype)
+    rates[trial.drawn :] /= 2  # the twin
+    rates = rates.to(trial.settings.torch_device)
+    first_order = torch.zeros_like(rates)
+
+    def observe(_: nn.Parameter, gradient: Tensor, change: Tensor) -> None:
+        first_order.add_(inner_product(gradient, change))
+
+    parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
+    if not parameters:
+        return _nothing(trial, eta)
+    expression = trial.selection.the_optimizer.expression
+    with only(trial.model, parameters), stepping(parameters, expression, rates, observe):
+        before = trial.output()
+        losses = trial.loss(before)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+    before, losses = before.detach(), losses.detach()
+    with torch.no_grad():
+        after = trial.output()
+        changes = trial.loss(after) - losses
+        change = (after - before).double()
+        sizes = change.norm(dim=-1).flatten(1).mean(1)  # (k,), the mean over tokens of ‖ΔF‖
+        bend = change.new_zeros(())
+        if trial.seeds > trial.drawn:
+            bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
+        sound = before.flatten(1).isfinite().all(1)
+        relative = change[sound].norm() / before[sound].double().norm()
+        if sound.any() and not relative.isfinite():
+            relative.fill_(math.inf)
+    seeds = trial.drawn
+    values = (sizes / eta)[:seeds]
+    finding = ""
+    if not values.isfinite().all():
+        finding = find_non_finite(trial, before, eta)
+    return ModelUpdate(
+        depth=trial.depth,
+        eta=eta,
+        values=tuple(values.tolist()),
+        first_draw=tuple(values.tolist()),
+        second_order=0.0 if not change.any() else float(bend),
+        relative_change=float(relative),
+        losses=tuple(losses[:seeds].tolist()),
+        loss_changes=tuple(changes[:seeds].tolist()),
+        first_order=tuple(first_order[:seeds].tolist()),
+        finding=finding,
+    )
+
+
+def _nothing(trial: Trial, eta: float) -> ModelUpdate:
+    """A step of no parameters moves nothing."""
+    zeros = (0.0,) * trial.drawn
+    return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros, zeros)
+
+
+@torch.no_grad()
+def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
+    """Where infinity or NaN first appears: before the step or after it, in which sublayer."""
+    hurt = int((~before.flatten(1).isfinite().all(1)).sum())
+    when = "before the step" if hurt else f"after a step of eta = {eta:g}"
+    seen: list[str] = []
+
+    def watch(module: nn.Module, _: object, output: Tensor) -> None:
+        if not seen and not output.isfinite().all():
+            site: Any = module.site
+            seen.append(f"layer {site.layer + 1} of the {site.part} ({site.kind})")
+
+    model = trial.model
+    if hurt:  # the step has already spoiled the weights: look at the stack as it was drawn
+        model = trial.again().model
+    handles = [residual.register_forward_hook(watch) for residual in model.residuals()]
+    try:
+        *memory, x = trial.inputs
+        after = model.body(x, *memory)
+    finally:
+        for handle in handles:
+            handle.remove()
+    count = int((~after[: trial.drawn].flatten(1).isfinite().all(1)).sum())
+    where = seen[0] if seen else "the gradient, not the forward pass"
+    return (
+        f"{when}, at depth {depth_key(trial.depth)}: not finite in {count} of "
+        f"{trial.drawn} seeds, first in {where}"
+    )

@@ -1,0 +1,1 @@
+"""One file a measurement; see :mod:`deepnet_theory.numeric.measuring.measurement`."""

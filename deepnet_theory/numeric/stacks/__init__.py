@@ -1,0 +1,1 @@
+"""What is measured on: settings, depths, data, and the stacks of all seeds."""

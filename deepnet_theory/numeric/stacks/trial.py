@@ -1,0 +1,177 @@
+"""A trial: the stacks of all seeds at one depth, with the data that they see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deepnet_theory.numeric.stacks.constants import VOCAB, constants_for
+from deepnet_theory.numeric.stacks.data import gaussian_tokens, text_windows
+from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.runtime import Description, Model, described
+from deepnet_theory.runtime.linear import Make
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
+STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
+
+
+def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of its own for each purpose, so that one draw never shifts another."""
+    digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:8]) >> 1)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed, up to about 64 MiB, for what is asked for next.
+
+    glibc returns a large block to the system as soon as it is free, and every gradient then
+    costs a page fault for each of its pages. It learns from the largest block ever freed.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the stacks see: tokens, or vectors in their place, and what they should say.
+
+    ``inputs`` holds one entry a part: bytes (seeds, batch, tokens) or vectors
+    (seeds, batch, tokens, width). ``targets`` (seeds, batch, tokens) are bytes.
+    """
+
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+
+    def with_twin(self) -> Batch:
+        """The data with those of the first seed once more at the end."""
+        inputs = tuple(torch.cat([x, x[:1]]) for x in self.inputs)
+        return Batch(inputs, torch.cat([self.targets, self.targets[:1]]))
+
+
+def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Batch:
+    """The data of all seeds in one draw: the same at every depth and for every rule.
+
+    Text: consecutive windows, one a part, and the next byte of the last one as target.
+    Gaussian: independent tokens for each part, and random targets.
+    """
+    generator = generator_for(settings.seed, f"data {draw}")
+    shape = (seeds, settings.batch, settings.tokens)
+    if settings.correlation is None:
+        windows = text_windows(
+            seeds * settings.batch, parts * settings.tokens + 1, generator
+        ).reshape(seeds, settings.batch, -1)
+        inputs = torch.split(windows[..., :-1], settings.tokens, dim=-1)
+        targets = windows[..., -settings.tokens :]
+    else:
+        inputs = tuple(
+            gaussian_tokens((*shape, settings.width), settings.correlation, generator)
+            for _ in range(parts)
+        )
+        targets = torch.randint(VOCAB, shape, generator=generator)
+    device, dtype = settings.torch_device, settings.torch_dtype
+    return Batch(
+        tuple(x.to(device, dtype if x.is_floating_point() else None) for x in inputs),
+        targets.to(device),
+    )
+
+
+class Trial:
+    """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
+
+    Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
+    same ones at every depth; branch weights are drawn anew at each depth. All of them are drawn
+    again for each ``draw``. With ``twin`` one more seed is added, a copy of the first.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        rule: Rule,
+        depth: Depth,
+        settings: Settings,
+        *,
+        seeds: int | None = None,
+        draw: int = 0,
+        twin: bool = False,
+    ) -> None:
+        self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
+        self.draw = draw
+        self.drawn = settings.seeds if seeds is None else seeds
+        self.seeds = self.drawn + twin
+        self.batch = draw_batch(settings, self.drawn, len(selection.the_stack.parts), draw)
+        if twin:
+            self.batch = self.batch.with_twin()
+        keep_freed_memory()
+        make = Make(
+            self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
+        )  # nothing is drawn yet
+        self.model = Model(constants_for(selection, rule, depth, settings), make)
+        self.model.requires_grad_(False)
+        self._draw()
+        with torch.no_grad():
+            given = settings.correlation is not None
+            self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
+        self.eta_factor = rule.eta_at(**depth)
+
+    @torch.no_grad()
+    def _draw(self) -> None:
+        """Draw all seeds by the builder's laws; a twin copies the first one.
+
+        The same as ``build(seeds=drawn, generator=…, embedding_generator=…)``, whatever twins
+        are beside them.
+        """
+        draw, drawn = self.draw, self.drawn
+        seed, device = self.settings.seed, self.settings.torch_device
+        outer = generator_for(seed, f"embedding and head {draw}", device)
+        inner = generator_for(seed, f"branches {depth_key(self.depth)} {draw}", device)
+        for parameter, d in described(self.model):
+            if d.is_matrix:
+                own = outer if d.role in (Role.EMBEDDING, Role.HEAD) else inner
+                dense = parameter if parameter.is_contiguous() else parameter.mT
+                dense[:drawn].normal_(0.0, d.std, generator=own)
+            else:
+                parameter[:drawn].fill_(d.gain)
+            parameter[drawn:].copy_(parameter[:1])
+
+    def again(self) -> Trial:
+        """The same trial as it was drawn, before any step."""
+        twin = self.seeds > self.drawn
+        return Trial(
+            self.selection, self.rule, self.depth, self.settings,
+            seeds=self.drawn, draw=self.draw, twin=twin,
+        )  # fmt: skip
+
+    def output(self) -> Tensor:
+        """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""
+        *memory, x = self.inputs
+        output: Tensor = self.model.body(x, *memory)
+        return output
+
+    def loss(self, output: Tensor) -> Tensor:
+        """The mean cross-entropy over tokens of each seed: (k,)."""
+        logits = self.model.head(output)
+        losses = functional.cross_entropy(
+            logits.flatten(0, -2), self.batch.targets.flatten(), reduction="none"
+        )
+        return losses.view(self.seeds, -1).mean(dim=1)
+
+    def parameters(
+        self, roles: Iterable[Role] | None = None, part: str | None = None
+    ) -> list[tuple[nn.Parameter, Description]]:
+        """The parameters that a step moves, or those of other ``roles``, or of one ``part``."""
+        wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
+        return [
+            (p, d)
+            for p, d in described(self.model)
+            if d.role in wanted and (part is None or d.part == part)
+        ]

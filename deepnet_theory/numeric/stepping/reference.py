@@ -1,0 +1,91 @@
+"""The optimizer's real implementation, against which its expression is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import nn
+
+from deepnet_theory.numeric.stacks.depths import Depth
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.step import only
+from deepnet_theory.numeric.stepping.update import update
+from deepnet_theory.spec.errors import MissingExtraError
+from deepnet_theory.spec.optimizer import Reference
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+
+
+def real_optimizer(
+    reference: Reference, parameters: Iterable[nn.Parameter], learning_rate: float
+) -> torch.optim.Optimizer:
+    """The library's optimizer on the parameters of a single seed, (1, …) each.
+
+    Its norms and factors are meant for one model's matrices, so it is given each parameter
+    without the seed axis: a view of the same memory, with the gradient's view beside it.
+    Raises :class:`MissingExtraError` where its library is not installed.
+    """
+    module, _, name = reference.target.partition(":")
+    try:
+        optimizer: Any = getattr(import_module(module), name)
+    except ImportError:
+        raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
+    single = []
+    for parameter in parameters:
+        if parameter.shape[0] != 1 or parameter.grad is None:
+            raise ValueError("a real optimizer steps one seed whose gradients are there")
+        view = nn.Parameter(parameter.detach()[0])
+        view.grad = parameter.grad[0]
+        single.append(view)
+    built: torch.optim.Optimizer = optimizer(single, lr=learning_rate, **dict(reference.options))
+    return built
+
+
+def compare_with_real_step(
+    selection: Selection, rule: Rule, depth: Depth, settings: Settings, eta: float
+) -> dict[str, Any]:
+    """Step one seed by the expression and by the real optimizer, and compare the two ‖ΔF‖.
+
+    ``difference`` is relative, of the two sizes; ``deviation`` is ‖ΔF − ΔF'‖/‖ΔF‖. Where the
+    optimizer has no real implementation, or it is not installed, the row says so.
+    """
+    row: dict[str, Any] = {"depth": dict(depth), "eta": eta}
+    reference = selection.the_optimizer.reference
+    if reference is None:
+        return {**row, "skipped": f"{selection.the_optimizer.name!r} names no library optimizer"}
+    row["optimizer"] = reference.target
+    trial = Trial(selection, rule, depth, settings, seeds=1)
+    rate = eta * trial.eta_factor
+    parameters = [p for p, _ in trial.parameters()]
+    with only(trial.model, parameters):
+        before = trial.output()
+        trial.loss(before).sum().backward()  # type: ignore[no-untyped-call]
+        before = before.detach()
+        kept = [p.detach().clone() for p in parameters]
+        expression = selection.the_optimizer.expression
+        with torch.no_grad():
+            for p in parameters:
+                assert p.grad is not None
+                p.add_(update(expression, rate, p.grad, p))
+            ours = (trial.output() - before).double()
+            for p, old in zip(parameters, kept, strict=True):
+                p.copy_(old)
+        try:
+            optimizer = real_optimizer(reference, parameters, rate)
+        except MissingExtraError as missing:
+            return {**row, "skipped": str(missing)}
+        optimizer.step()
+        with torch.no_grad():
+            theirs = (trial.output() - before).double()
+    sizes = [change.norm(dim=-1).mean().item() / eta for change in (ours, theirs)]
+    return {
+        **row,
+        "expression": sizes[0],
+        "real": sizes[1],
+        "difference": abs(sizes[1] - sizes[0]) / sizes[0] if sizes[0] else 0.0,
+        "deviation": ((theirs - ours).norm() / ours.norm()).item() if sizes[0] else 0.0,
+    }

@@ -1,0 +1,139 @@
+"""Exponents, their intervals, and verdicts that can be wrong."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from deepnet_theory.numeric.judging.statistics import (
+    Interval,
+    bca_interval,
+    fit_exponent,
+    judge,
+    slopes,
+    still_arriving,
+    t_interval,
+)
+from deepnet_theory.spec.verdict import Verdict
+
+DEPTHS = (8, 16, 32, 64, 128)
+
+
+def powers(exponent, depths=DEPTHS, noise=0.0, seeds=8, paired=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    size = np.exp(paired * rng.standard_normal((seeds, 1)))
+    jitter = np.exp(noise * rng.standard_normal((seeds, len(depths))))
+    return size * np.asarray(depths, dtype=float) ** exponent * jitter
+
+
+@given(st.floats(-2, 2), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_a_power_law_gives_its_exponent(exponent, seed):
+    fit = fit_exponent(DEPTHS, powers(exponent, seed=seed))
+    assert fit.interval.estimate == pytest.approx(exponent, abs=1e-9)
+    assert fit.fitted_from == 8
+
+
+def test_slopes_and_interval_are_scipys():
+    y = np.log(powers(0.3, noise=0.1))
+    x = np.log(np.asarray(DEPTHS, dtype=float))
+    ours = slopes(x, y)
+    theirs = [stats.linregress(x, row).slope for row in y]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    interval = t_interval(ours)
+    reference = stats.ttest_1samp(ours, 0).confidence_interval(0.95)
+    assert (interval.low, interval.high) == pytest.approx(tuple(reference))
+
+
+def test_pairing_removes_the_seeds_own_size():
+    # unpaired, this noise between seeds would swamp the slope
+    fit = fit_exponent(DEPTHS, powers(0.0, noise=0.01, paired=1.0))
+    assert fit.interval.high - fit.interval.low < 0.02
+
+
+def test_the_other_depth_is_held_fixed_by_groups():
+    depths = [(8, 4), (16, 4), (32, 4), (8, 16), (16, 16), (32, 16)]
+    values = np.array([[n**0.5 * m**-0.25 for n, m in depths]] * 3)
+    fit = fit_exponent([n for n, _ in depths], values, groups=[m for _, m in depths])
+    assert fit.interval.estimate == pytest.approx(0.5)
+    fit = fit_exponent([m for _, m in depths], values, groups=[n for n, _ in depths])
+    assert fit.interval.estimate == pytest.approx(-0.25)
+    cross = [(8, 8), (16, 8), (32, 8), (64, 8), (8, 16), (8, 32), (8, 64)]
+    values = np.array([[n**0.5 * m**-0.25 for n, m in cross]] * 3)
+    fit = fit_exponent([m for _, m in cross], values, groups=[n for n, _ in cross])
+    assert fit.interval.estimate == pytest.approx(-0.25)
+
+
+def test_the_fit_begins_where_the_local_slope_has_settled():
+    depths = np.array([2, 4, 8, 16, 32, 64, 128, 256])
+    bent = (depths**0.5 * (1 + 8 / depths**1.5))[None, :] * powers(0.0, depths, noise=0.003)
+    fit = fit_exponent(depths, bent)
+    assert fit.fitted_from > 2
+    assert abs(fit.interval.estimate - 0.5) < 0.03
+    straight = slopes(np.log(depths), np.log(bent)).mean()
+    assert abs(straight - 0.5) > 0.1  # what the whole range would have said
+
+
+def test_seeds_that_are_not_finite_are_left_out():
+    values = powers(0.25)
+    values[3, 2] = math.nan
+    fit = fit_exponent(DEPTHS, values)
+    assert len(fit.per_seed) == 7
+    assert fit.interval.estimate == pytest.approx(0.25)
+    assert math.isnan(fit_exponent(DEPTHS, values * math.nan).interval.estimate)
+
+
+def test_intervals_cover():
+    rng = np.random.default_rng(0)
+    hits_t = sum(0.0 in t_interval(rng.standard_normal(8)) for _ in range(2000))
+    assert 0.935 < hits_t / 2000 < 0.965
+    hits_b = sum(
+        1.0 in bca_interval(rng.exponential(size=30), resamples=300, seed=i) for i in range(120)
+    )
+    assert hits_b / 120 > 0.85
+    assert bca_interval([2.0, 2.0]) == Interval(2.0, 2.0, 2.0)
+    assert t_interval([1.0]).high == math.inf
+
+
+@pytest.mark.parametrize(
+    ("interval", "predicted", "rivals", "verdict"),
+    [
+        ((0.0, -0.01, 0.01), 0.0, [("other", 0.5)], Verdict.SUPPORTED),
+        ((0.0, -0.01, 0.01), 0.5, [("other", 0.0)], Verdict.REFUTED),
+        ((0.0, -0.1, 0.1), 0.0, [("other", 0.5)], Verdict.UNDECIDED),
+        ((0.04, 0.01, 0.07), 0.0, [], Verdict.UNDECIDED),
+        ((0.0, -0.04, 0.04), 0.0, [("close", 0.03)], Verdict.UNDECIDED),
+        ((0.0, -0.04, 0.04), 0.0, [("same", 0.0)], Verdict.SUPPORTED),
+        ((math.nan, -math.inf, math.inf), 0.0, [], Verdict.UNDECIDED),
+        ((0.0, -math.inf, math.inf), 0.0, [], Verdict.UNDECIDED),
+        ((0.0, -0.01, 0.01), None, [], Verdict.UNDECIDED),
+    ],
+)
+def test_verdicts(interval, predicted, rivals, verdict):
+    found, because = judge(Interval(*interval), predicted, rivals)
+    assert found is verdict
+    assert ("same" in because) == (rivals == [("same", 0.0)])
+    assert "\n" not in because
+
+
+def test_an_exponent_wrong_by_an_eighth_is_rejected():
+    fit = fit_exponent(DEPTHS, powers(0.125, noise=0.02))
+    assert judge(fit.interval, 0.0)[0] is Verdict.REFUTED
+    assert judge(fit.interval, 0.125, [("right", 0.0)])[0] is Verdict.SUPPORTED
+
+
+def test_a_sum_that_still_bends_toward_the_prediction_has_not_arrived():
+    depths = np.array([8, 16, 32, 64, 128])
+    noise = np.random.default_rng(0).normal(0, 1e-3, (8, 5))
+    bending = np.exp(np.log(100 + depths) + noise)  # exponent 1, hidden by a constant
+    fit = fit_exponent(depths.tolist(), bending)
+    assert judge(fit.interval, 1.0)[0] is Verdict.REFUTED
+    assert fit.drift is not None and fit.drift[0] < fit.drift[1] < 1
+    assert still_arriving(fit, 1.0)
+    # it moves away from 0, and a straight line of the wrong exponent moves nowhere
+    assert not still_arriving(fit, 0.0)
+    straight = fit_exponent(depths.tolist(), np.exp(0.5 * np.log(depths) + noise))
+    assert straight.drift is None and not still_arriving(straight, 1.0)
