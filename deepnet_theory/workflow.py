@@ -145,7 +145,7 @@ def _text(value: str | float | Expr) -> str:
         return str(value)
     raise InputError(
         f"{value!r:.60} is no alpha or beta: give an expression in N and M, as a text such as "
-        '"(2*N)**(1/4)", or a number'
+        '"N**(1/4)", or a number'
     )
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, shown
 
 MAX_LENGTH = 1000  # characters; longer input is refused before it is tokenised
 MAX_DEPTH = 60  # nesting of the tree
 MAX_EXPONENT = 256  # numerator and denominator of any exponent
-MAX_LOG10 = 400.0  # bound on the magnitude of any constant that could be formed
+MAX_DIGITS = 300.0  # of any value that a tree could form from names of one digit: a float's
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -236,30 +236,28 @@ def _parse(text: str, grammar: Grammar) -> Node:
             f"{grammar.purpose} of {len(text)} characters is too long; "
             f"at most {MAX_LENGTH} are read"
         )
-    shown = text.strip()
-
-    quoted = repr(shown if len(shown) <= 80 else shown[:77] + "...")
+    stripped = text.strip()
 
     def refuse(why: str) -> InputError:
-        return InputError(f"{quoted} is not {grammar.purpose}: {why}; use {grammar.valid}")
+        return InputError(f"{shown(stripped)} is not {grammar.purpose}: {why}; use {grammar.valid}")
 
     # Identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
     # printable ASCII is read at all.
-    if any(not (32 <= ord(c) < 127) for c in shown):
+    if any(not (32 <= ord(c) < 127) for c in stripped):
         raise refuse("only plain ASCII characters may occur")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(shown, mode="eval")
+            tree = ast.parse(stripped, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise refuse("it cannot be read") from None
     try:
         root = _convert(tree.body, grammar, refuse, MAX_DEPTH)
-        magnitude = _log10_bound(root)
+        digits = _digits(root)
     except RecursionError:
         raise refuse("it is nested too deeply") from None
-    if magnitude > MAX_LOG10:
-        raise refuse("it forms a constant beyond 10**400")
+    if digits > MAX_DIGITS:
+        raise refuse(f"it forms values of more than {MAX_DIGITS:.0f} digits")
     return root
 
 
@@ -350,22 +348,22 @@ def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
     return value
 
 
-def _log10_bound(node: Node) -> float:
-    """A bound on |log10| of every coefficient that expanding ``node`` could form."""
+def _digits(node: Node) -> float:
+    """The one measure of size: digits of what the tree forms with names of one digit.
+
+    It bounds constants, degrees and coefficients of an expanded tree alike.
+    """
     match node:
         case Number(value):
-            if value == 0:
-                return 0.0
-            return abs(math.log10(abs(value.numerator)) - math.log10(value.denominator))
+            return math.log10(max(abs(value.numerator), value.denominator))
         case Name():
-            return 0.0
+            return 1.0
         case Power(base, exponent):
-            return _log10_bound(base) * max(1.0, abs(float(exponent)))
+            return _digits(base) * max(1.0, abs(float(exponent)))
         case Call(_, arguments):
-            return max(_log10_bound(a) for a in arguments)
+            return sum(_digits(a) for a in arguments)
         case Operation(operator, left, right):
-            a, b = _log10_bound(left), _log10_bound(right)
-            return a + b + (0.31 if operator in "+-" else 0.0)
+            return _digits(left) + _digits(right) + (0.31 if operator in "+-" else 0.0)
 
 
 def _names(node: Node) -> frozenset[str]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.expression import UPDATE, Expression
+from deepnet_theory.spec.sign import refuse_unless_real
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,13 @@ class Optimizer:
     def __post_init__(self) -> None:
         missing = {"eta"} - self.expression.names
         if missing:
-            raise InputError(f"the update {self.update!r} does not contain eta, the learning rate")
+            raise InputError(
+                f"the update {shown(self.update)} does not contain eta, the learning rate"
+            )
+        refuse_unless_real(self.expression)
         for pair in self.regime:
             for side in pair:
-                UPDATE.parse(side)
+                refuse_unless_real(UPDATE.parse(side))
 
     @cached_property
     def expression(self) -> Expression:

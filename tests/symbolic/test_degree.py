@@ -1,5 +1,6 @@
 """Degrees of update rules, counted and checked on exact entries."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,49 @@ def test_a_stated_regime_decides_a_sum_both_ways():
     for regime in ((("abs(g)", "1/1000"),), (("1/1000", "abs(g)"),)):
         optimizer = custom_optimizer(update, regime)
         assert homogeneity_step(optimizer, degrees(optimizer)).check() is Verdict.PROVED
+
+
+def test_the_probe_of_zero_sees_every_sign():
+    found = degrees(custom_optimizer("-eta*max(-theta, 0)*g/norm(theta)"))
+    assert (found.p, found.q) == (1, 0)
+    with pytest.raises(Refusal, match="finite and real at every sign"):
+        degrees(custom_optimizer("-eta*g/max(theta, 0)"))
+
+
+@pytest.mark.parametrize(
+    "zero", ["sqrt(g**2) - abs(g)", "norm(g)**2 - numel(g)*rms(g)**2", "max(g, 2*g) - max(2*g, g)"]
+)
+def test_what_rounding_leaves_of_zero_is_zero(zero):
+    with pytest.raises(Refusal, match="identically zero"):
+        degrees(custom_optimizer(f"-eta*({zero})"))
+
+
+def test_a_clipped_update_is_what_its_regimes_leave():
+    clipped = custom_optimizer("-eta*clip(g, -1, 1)", (("g", "-1"), ("1", "max(g, -1)")))
+    assert degrees(clipped).reduced == custom_optimizer("-eta*g").expression.root
+
+
+@pytest.mark.parametrize("levels", [2, 22, 50])
+def test_nested_maxima_take_time_in_proportion(levels):
+    update = "g"
+    for level in range(levels):
+        update = f"max({level}*g,{update})"
+    start = time.perf_counter()
+    optimizer = custom_optimizer(f"-eta*{update}")
+    assert homogeneity_step(optimizer, degrees(optimizer)).check() is Verdict.PROVED
+    assert loss_increment(optimizer).check() is Verdict.PROVED
+    assert time.perf_counter() - start < 1 + levels / 5
+
+
+def test_nested_sums_with_a_regime_each_take_time_in_proportion():
+    update, regimes = "g", []
+    for level in range(26):
+        regimes.append((update, f"theta/{level + 2}"))
+        update = f"({update} + theta/{level + 2})"
+    start = time.perf_counter()
+    found = degrees(custom_optimizer(f"-eta*{update}", tuple(regimes)))
+    assert (found.p, found.q, len(found.regime)) == (1, 0, 26)
+    assert time.perf_counter() - start < 5
 
 
 def test_adafactor_is_in_lambs_class_above_its_floor_and_in_adams_below():

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
+import mpmath
 import sympy as sp
 
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.expression import (
     UPDATE,
     Call,
@@ -19,13 +21,12 @@ from deepnet_theory.spec.expression import (
     Node,
     Number,
     Operation,
-    OperatorAlgebra,
     Power,
-    fold,
 )
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.symbols import eta
+from deepnet_theory.symbolic.laws.entries import DIGITS, on_symbols, samples
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 
@@ -77,14 +78,20 @@ class _Counter:
         }
         self.used: dict[str, None] = {}
         self.reduced: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
+        self.known: dict[Node, _Degree] = {}
 
     def refuse(self, why: str) -> Refusal:
         return Refusal(
-            f"no degree law for the update {self.optimizer.update!r}: {why}; a rule in powers of "
-            "the depth needs an update that is homogeneous in g and in theta"
+            f"no degree law for the update {shown(self.optimizer.update)}: {why}; a rule in "
+            "powers of the depth needs an update that is homogeneous in g and in theta"
         )
 
     def of(self, node: Node) -> _Degree:
+        if node not in self.known:
+            self.known[node] = self._count(node)
+        return self.known[node]
+
+    def _count(self, node: Node) -> _Degree:
         match node:
             case Number(value):
                 return Degree() if value else None
@@ -104,15 +111,13 @@ class _Counter:
                     raise self.refuse("it divides by zero")
                 return None if a is None else a + b * Fraction(-1)
             case Operation(_, left, right):
-                degree = self.unite(left, right, largest=True)
-                winner = self.dominant(left, right, largest=True)
-                if winner is not None and self.of(left) != self.of(right):
-                    self.reduced[node] = winner
-                return degree
+                return self.unite(node, left, right, largest=True)
             case Call("clip", (value, low, high)):
-                return self.of(Call("min", (Call("max", (value, low)), high)))
-            case Call("max" | "min" as function, arguments):
-                return self.extreme(arguments, largest=function == "max")
+                return self.stands_for(node, Call("min", (Call("max", (value, low)), high)))
+            case Call("max" | "min" as function, (first, second)):
+                return self.unite(node, first, second, largest=function == "max")
+            case Call("max" | "min" as function, (first, *others)):
+                return self.stands_for(node, Call(function, (first, Call(function, tuple(others)))))
             case Call("sqrt", (inner,)):
                 degree = self.of(inner)
                 return None if degree is None else degree * Fraction(1, 2)
@@ -129,17 +134,12 @@ class _Counter:
             case _:
                 raise self.refuse(f"{node} has no law")
 
-    def extreme(self, arguments: tuple[Node, ...], *, largest: bool) -> _Degree:
-        node = arguments[0]
-        degree = self.of(node)
-        for other in arguments[1:]:
-            degree = self.unite(node, other, largest=largest)
-            node = self.dominant(node, other, largest=largest) or node
-        if self.used:
-            self.reduced[Call("max" if largest else "min", arguments)] = node
-        return degree
+    def stands_for(self, node: Node, other: Node) -> _Degree:
+        self.reduced[node] = other
+        return self.of(other)
 
-    def unite(self, left: Node, right: Node, *, largest: bool) -> _Degree:
+    def unite(self, node: Node, left: Node, right: Node, *, largest: bool) -> _Degree:
+        """The degree of a sum or an extreme of two terms, ``node``."""
         a, b = self.of(left), self.of(right)
         if a is None or b is None:
             return a if b is None else b
@@ -151,6 +151,7 @@ class _Counter:
                 f"it joins terms of different degrees ({a} and {b}) and no regime says which "
                 "is the larger"
             )
+        self.reduced[node] = winner
         return a if winner is left else b
 
     def dominant(self, left: Node, right: Node, *, largest: bool) -> Node | None:
@@ -171,6 +172,7 @@ def _same(node: Node, stated: Node) -> bool:
     return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
 
 
+@cache
 def degrees(optimizer: Optimizer) -> Degrees:
     """p and q of the optimizer's first step.
 
@@ -180,11 +182,12 @@ def degrees(optimizer: Optimizer) -> Degrees:
     counter = _Counter(optimizer)
     degree = counter.of(optimizer.expression.root)
     reduced = _reduce(optimizer.expression.root, counter.reduced)
-    probe = _numeric(reduced, sp.Integer(1), sp.Integer(1))
-    if degree is None or all(entry == 0 for entry in probe):
+    try:
+        values = [entry for sample in samples(reduced) for entry in sample.value]
+    except (ArithmeticError, ValueError):
+        raise counter.refuse("it is not finite and real at every sign of g and theta") from None
+    if degree is None or not any(values):
         raise counter.refuse("it is identically zero")
-    if any(entry.has(sp.nan, sp.zoo, sp.oo) for entry in probe):
-        raise counter.refuse("it is not finite")
     if degree.eta != 1:
         raise counter.refuse(f"it is of degree {degree.eta} in eta, not 1")
     return Degrees(rational(degree.g), rational(degree.theta), tuple(counter.used), reduced)
@@ -205,85 +208,23 @@ def _reduce(node: Node, winners: dict[Node, Node]) -> Node:
             return node
 
 
-class _Entries(OperatorAlgebra[Any]):
-    """The update on a 1 × 2 matrix with exact entries; a second route to the degrees."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def number(self, value: Fraction) -> Any:
-        return rational(value)
-
-    def name(self, name: str) -> Any:
-        return self.values[name]
-
-    def add(self, left: Any, right: Any) -> Any:
-        return _each(lambda a, b: a + b, left, right)
-
-    def subtract(self, left: Any, right: Any) -> Any:
-        return _each(lambda a, b: a - b, left, right)
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return _each(lambda a, b: a * b, left, right)
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return _each(lambda a, b: a / b, left, right)
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        return _each(lambda a: a ** rational(exponent), base)
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        x = arguments[0]
-        entries = x if isinstance(x, tuple) else (x,)
-        norm = sp.sqrt(sum(e**2 for e in entries))
-        match function:
-            case "sign":
-                return _each(sp.sign, x)
-            case "abs":
-                return _each(sp.Abs, x)
-            case "sqrt":
-                return _each(sp.sqrt, x)
-            case "log":
-                return _each(sp.log, x)
-            case "norm":
-                return norm
-            case "rms":
-                return norm / sp.sqrt(len(entries))
-            case "numel":
-                return sp.Integer(len(entries))
-            case "polar":  # of one row: its direction
-                return _each(lambda e: e / norm, x)
-            case "max":
-                return _each(sp.Max, *arguments)
-            case "min":
-                return _each(sp.Min, *arguments)
-            case _:  # clip
-                return _each(lambda v, a, b: sp.Min(sp.Max(v, a), b), *arguments)
-
-
-def _each(function: Any, *arguments: Any) -> Any:
-    if any(isinstance(a, tuple) for a in arguments):
-        wide = [a if isinstance(a, tuple) else (a, a) for a in arguments]
-        return tuple(function(*entries) for entries in zip(*wide, strict=True))
-    return function(*arguments)
-
-
-def _numeric(update: Node, t: Any, s: Any) -> tuple[Any, ...]:
-    """The update at a fixed exact g and θ, scaled by t and s."""
-    values = {
-        "eta": sp.Rational(1, 3),
-        "g": (sp.Rational(3, 7) * t, sp.Rational(-5, 11) * t),
-        "theta": (sp.Rational(17, 5) * s, sp.Rational(23, 9) * s),
-    }
-    result = fold(update, _Entries(values))
-    return result if isinstance(result, tuple) else (result,)
-
-
 def entrywise(optimizer: Optimizer, rate: Any, g: Any, theta: Any) -> tuple[Any, ...]:
     """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
     root = degrees(optimizer).reduced or optimizer.expression.root
-    result = fold(root, _Entries({"eta": rate, "g": tuple(g), "theta": tuple(theta)}))
-    return result if isinstance(result, tuple) else (result, result)
+    return on_symbols(root, rate, tuple(g), tuple(theta))
+
+
+def _scaled(update: Node, scale_g: int, scale_theta: int, times: Any) -> bool:
+    """Whether the update of scaled g and θ is ``times`` that of g and θ."""
+    with mpmath.workdps(2 * DIGITS):
+        least, factor = mpmath.mpf(10) ** (5 - DIGITS), mpmath.mpf(times)
+        return all(
+            abs(other - factor * one) <= least * abs(other)
+            for before, after in zip(
+                samples(update), samples(update, scale_g, scale_theta), strict=True
+            )
+            for one, other in zip(before.value, after.value, strict=True)
+        )
 
 
 def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
@@ -299,14 +240,12 @@ def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
             return False
         factor = sp.simplify(step.rhs / update(eta, g, theta))
         root = found.reduced or optimizer.expression.root
-        start = _numeric(root, sp.Integer(1), sp.Integer(1))
-        for a, b in ((2, 1), (1, 3), (5, 2)):
-            scaled = _numeric(root, sp.Integer(a), sp.Integer(b))
-            for before, after in zip(start, scaled, strict=True):
-                expected = factor.subs({t: a, s: b}) * before
-                if abs(sp.N(after - expected, 30)) > sp.Float("1e-25"):
-                    return False
-        return bool(factor.free_symbols <= {t, s})
+        if not factor.free_symbols <= {t, s}:
+            return False
+        return all(
+            _scaled(root, a, b, sp.N(factor.subs({t: a, s: b}), 2 * DIGITS))
+            for a, b in ((2, 1), (1, 3), (5, 2))
+        )
 
     return Step(
         name="degrees",
