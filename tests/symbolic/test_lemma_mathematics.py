@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.asides.lemma import before_steps, following_steps
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.lemma import lemma_steps
+from deepnet_theory.symbolic.routes.lemma import lemma_route
 
 unit = st.floats(0.01, 0.99)
 positive = st.floats(0.1, 3.0)
@@ -23,7 +24,8 @@ positive = st.floats(0.1, 3.0)
 @cache
 def step(name: str, **select: str) -> Step:
     selection = Selection(method="lemma", **{"optimizer": "sgd", **select})  # type: ignore[arg-type]
-    return next(s for s in lemma_steps(selection) if s.name == name)
+    told = (*before_steps(), *lemma_route(selection).steps, *following_steps(selection))
+    return next(s for s in told if s.name == name)
 
 
 def value(expression: sp.Expr, **at: float) -> float:

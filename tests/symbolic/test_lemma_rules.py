@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -13,16 +14,27 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.monomial import solve
-from deepnet_theory.symbolic.algebra.symbols import M, N, alpha, beta, part_symbol
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS, M, N, alpha, beta, part_symbol
+from deepnet_theory.symbolic.asides.lemma.jacobians import products_at
 from deepnet_theory.symbolic.laws import placement as matrix_law
-from deepnet_theory.symbolic.routes.lemma import lemma_steps, products_at
-from deepnet_theory.symbolic.routes.lemma.placement import P, directions
+from deepnet_theory.symbolic.routes.lemma import lemma_route
+from deepnet_theory.symbolic.routes.lemma.placement import directions, placement_steps
 from deepnet_theory.symbolic.rule.balance import Problem
+
+TWO_PARTS = Selection(method="lemma", optimizer="sgd", stack="encoder-decoder")
 
 
 def increments(**select: str) -> dict[str, sp.Expr]:
-    steps = lemma_steps(Selection(method="lemma", **select))  # type: ignore[arg-type]
-    return {s.name: s.rhs for s in steps if s.name.startswith(("increment-", "share-"))}
+    """The increment of every part per η, its sublayers listed, in the part's own α and β."""
+    selection = Selection(method="lemma", **select)  # type: ignore[arg-type]
+    route, parts = lemma_route(selection), selection.the_stack.parts
+    return {
+        part.name: DEPTHS[part.depth]
+        * sum(route.increments[s.name].per_eta for s in part.layer).xreplace(
+            {s: part_symbol(s.name, part.name, len(parts)) for s in (alpha, beta)}
+        )
+        for part in parts
+    }
 
 
 def balanced(increment: sp.Expr, a: sp.Symbol, b: sp.Symbol, matrices: int = 2) -> tuple:
@@ -37,14 +49,14 @@ def same(left: sp.Expr, right: sp.Expr) -> bool:
 
 
 def test_encoder_of_deepnet() -> None:
-    a, b = balanced(increments(optimizer="sgd")["increment-encoder"], alpha, beta)
+    a, b = balanced(increments(optimizer="sgd")["encoder"], alpha, beta)
     assert same(a, (2 * N) ** sp.Rational(1, 4))  # DeepNet, Figure 2
     assert same(b, (8 * N) ** sp.Rational(-1, 4))
 
 
 def test_decoder_only_of_deepnet() -> None:
     found = increments(optimizer="sgd", stack="decoder")
-    a, b = balanced(found["increment-decoder"], alpha, beta)
+    a, b = balanced(found["decoder"], alpha, beta)
     assert same(a, (2 * M) ** sp.Rational(1, 4))
     assert same(b, (8 * M) ** sp.Rational(-1, 4))
 
@@ -55,30 +67,32 @@ def test_encoder_and_decoder_of_deepnet_with_the_decimals_as_roundings() -> None
         part: [part_symbol(k, part, 2) for k in ("alpha", "beta")]
         for part in ("encoder", "decoder")
     }
-    decoder = balanced(found["increment-decoder"], *knobs["decoder"])
+    decoder = balanced(found["decoder"], *knobs["decoder"])
     assert same(decoder[0], (3 * M) ** sp.Rational(1, 4))
     assert same(decoder[1], (12 * M) ** sp.Rational(-1, 4))
-    at = dict(zip(knobs["decoder"], decoder, strict=True))
-    encoder = balanced(found["increment-encoder"].subs(at), *knobs["encoder"])
+    weight = (
+        lemma_route(TWO_PARTS).weights["cross"].value.subs({alpha: decoder[0], beta: decoder[1]})
+    )
+    # M cross-attentions that all push one way, once
+    encoder = balanced(M * weight * found["encoder"], *knobs["encoder"])
     assert same(encoder[0], (N**4 * M / 27) ** sp.Rational(1, 16))
     assert same(encoder[1], (256 * N**4 * M / 27) ** sp.Rational(-1, 16))
     one = {N: 1, M: 1}
     assert f"{sp.N(encoder[0].subs(one)):.2f}" == "0.81"  # the decimals that DeepNet prints
     assert f"{sp.N(encoder[1].subs(one)):.2f}" == "0.87"
     # the amplification that was passed on grows with the decoder's depth
-    assert same(found["increment-encoder"].subs(at) / found["increment-encoder-own"],
-                (M / 27) ** sp.Rational(1, 4) / 2)  # fmt: skip
+    assert same(M * weight, (M / 27) ** sp.Rational(1, 4) / 2)
 
 
 def test_pre_ln_with_sgd() -> None:
-    found = increments(optimizer="sgd", placement="pre-ln")["increment-encoder"]
+    found = increments(optimizer="sgd", placement="pre-ln")["encoder"]
     assert alpha not in found.free_symbols
     solution = solve([(found, 1)], (beta,))
     assert solution is not None and same(solution.values[beta], (4 * N) ** -sp.Rational(1, 2))
 
 
 def test_a_normalised_branch_has_no_rule_by_beta_alone_under_lamb() -> None:
-    found = increments(optimizer="lamb", placement="res-post-ln")["increment-encoder"]
+    found = increments(optimizer="lamb", placement="res-post-ln")["encoder"]
     assert found == 4 * N / alpha
 
 
@@ -102,36 +116,45 @@ def test_a_normalised_branch_has_no_rule_by_beta_alone_under_lamb() -> None:
 def test_the_engine_balances_these_increments(select: dict[str, str]) -> None:
     """At the rule that the engine solves for, the lemma's increment of every part is 1."""
     selection = Selection(method="lemma", **select)  # type: ignore[arg-type]
-    found = {s.name: s.rhs for s in lemma_steps(selection) if s.name.startswith("increment-")}
+    route = lemma_route(selection)
     parts = Problem(selection).balanced
     values = {k: v for part in parts for k, v in part.solution.values.items()}
     for part in parts:
-        own = part.amplification is not None and part.amplification.factor == 1
-        name = f"increment-{part.part.name}" + ("-own" if own else "")
-        at = found[name].subs(values).subs({N: sp.Rational(7, 2), M: sp.Rational(11, 3)})
+        total: sp.Expr = sp.S.Zero
+        for sublayer in part.part.layer:
+            kind = next(k for k in part.kinds if k.name in ("*", sublayer.name))
+            own = {alpha: values[kind.alpha], beta: values[kind.beta]}
+            total += DEPTHS[part.part.depth] * route.increments[sublayer.name].per_eta.subs(own)
+        factor = 1 if part.amplification is None else part.amplification.factor
+        at = (factor * total).subs({N: sp.Rational(7, 2), M: sp.Rational(11, 3)})
         assert abs(sp.N(at, 30) - 1) < 1e-25
 
 
-@pytest.mark.parametrize("form", ["worst-case", "independent"])
-def test_other_amplifications_enter_once_more_for_each_degree_in_the_gradient(form: str) -> None:
-    published, other = (
-        increments(optimizer="sgd", stack="encoder-decoder", amplification=a)["increment-encoder"]
-        for a in ("published", form)
+@pytest.mark.parametrize(
+    ("form", "named"),
+    [
+        ("published", "amplification-aligned"),
+        ("worst-case", "amplification-aligned"),
+        ("independent", "amplification-independent"),
+    ],
+)
+def test_a_stack_of_two_parts_says_how_they_add(form: str, named: str) -> None:
+    selection = Selection(
+        method="lemma", optimizer="sgd", stack="encoder-decoder", amplification=form
     )
-    alpha_d, beta_d = (part_symbol(k, "decoder", 2) for k in ("alpha", "beta"))
-    weight = beta_d**2 / alpha_d
-    aligned = M * weight
-    expected = aligned**2 if form == "worst-case" else M * weight**2
-    assert same(other / published, expected / aligned)
+    route = lemma_route(selection)
+    assert route.sums == ("sum-over-sublayers", named)
+    uses = {step.name: step.uses for step in route.steps}
+    assert uses[named] == ("two-part-bound",)
+    assert uses["two-part-bound"] == ("telescoping-unit-jacobians", "cross-attention-response")
 
 
 @pytest.mark.parametrize("name", placements())
 def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: str) -> None:
-    found = directions(placements()[name], alpha)
+    found = directions(placements()[name])
     law = matrix_law.placement_law(placements()[name])
-    at = {matrix_law.P: P}
-    assert same(found.weight, law.weight.subs(at))
-    assert same(found.leading, law.response.subs(at))
+    assert same(found.weight, law.weight)
+    assert same(found.leading, law.response)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +169,8 @@ def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: 
     ],
 )
 def test_an_equation_without_a_law_is_refused(equation: str, final_norm: bool) -> None:
-    from deepnet_theory.symbolic.routes.lemma.placement import placement_steps
-    from deepnet_theory.symbolic.routes.lemma.symbols import gains
-
     with pytest.raises(Refusal, match="no law for the placement 'odd'"):
-        placement_steps(directions(Placement("odd", equation, final_norm), alpha), gains(2), alpha)
+        placement_steps(directions(Placement("odd", equation, final_norm)))
 
 
 def test_a_decoder_that_does_not_attend_is_refused() -> None:
@@ -158,14 +178,18 @@ def test_a_decoder_that_does_not_attend_is_refused() -> None:
         method="lemma", optimizer="sgd", stack="encoder-decoder", layer="attention,ffn"
     )
     with pytest.raises(Refusal, match="no cross-attention"):
-        lemma_steps(selection)
+        lemma_route(selection)
 
 
 def test_two_cross_attentions_in_a_layer_amplify_twice() -> None:
     layer = "attention,cross,cross,ffn"
     assert stack("encoder-decoder", layer).parts[1].crossings == 2
     single, double = (
-        increments(optimizer="sgd", stack="encoder-decoder", layer=of)["increment-encoder"]
+        next(
+            s.rhs
+            for s in lemma_route(replace(TWO_PARTS, layer=of)).steps
+            if s.name == "amplification-aligned"
+        )
         for of in ("attention,cross,ffn", layer)
     )
     assert double == 2 * single
@@ -178,8 +202,6 @@ def products_of(select: dict[str, str], part: int = 0) -> dict[str, str]:
     steps = products_at(found.at_solution(kind.weight), N, found.sublayers, "encoder")
     for step in steps:
         assert step.check() is Verdict.PROVED
-        from dataclasses import replace
-
         for wrong in (2 * step.rhs, -step.rhs, step.rhs * N ** sp.Rational(1, 16)):
             assert replace(step, rhs=wrong).check() is Verdict.REFUTED
     return {step.name.split("-encoder")[0]: step.because.split(": ")[-1] for step in steps}

@@ -14,11 +14,12 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import N
+from deepnet_theory.symbolic.algebra.symbols import N, alpha, beta
+from deepnet_theory.symbolic.asides.lemma import before_steps, following_steps, given
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.lemma import given_symbols, lemma_steps
+from deepnet_theory.symbolic.routes.lemma import lemma_route
 
 SELECTIONS = (
     {"optimizer": "sgd"},
@@ -41,7 +42,9 @@ SELECTIONS = (
 
 @cache
 def steps_of(index: int) -> tuple[Step, ...]:
-    return lemma_steps(selection_of(index))
+    """The route's steps with what is told around them."""
+    selection = selection_of(index)
+    return (*before_steps(), *lemma_route(selection).steps, *following_steps(selection))
 
 
 def selection_of(index: int) -> Selection:
@@ -63,13 +66,15 @@ def test_steps_form_a_derivation(index: int) -> None:
     """No symbol or premise is used before it is established, and every assumption exists."""
     selection = selection_of(index)
     steps = steps_of(index)
+    route = lemma_route(selection)
     parts = selection.the_stack.parts
+    last = route.increments.values()
     derivation = Derivation(
         selection=selection,
         steps=steps,
-        given=given_symbols(selection),
+        given=(*route.given, *given()),
         rule=Rule("none", tuple(RuleEntry(p.name, "*", "1", "1") for p in parts)),
-        conclusion=tuple(f"increment-{p.name}" for p in parts),
+        conclusion=(*route.sums, *(v.name for v in (*last, *route.weights.values()))),
     )
     assert derivation.relation is Relation.BOUND
     assert {"independent-signs", "bounded-loss-gradient"} <= {
@@ -78,9 +83,19 @@ def test_steps_form_a_derivation(index: int) -> None:
     for step in steps:
         for name in step.assumptions:
             assert assumption(name).statement
-    # every part's increment is what the whole argument was for
-    support = {step.name for step in derivation.support}
-    assert {"telescoping", "gradient-size", "degrees", "sum-over-sublayers"} <= support
+    # nothing stands in the route that its sums, increments and weights do not rest on
+    assert {step.name for step in derivation.support} == {step.name for step in route.steps}
+
+
+@pytest.mark.parametrize("index", range(len(SELECTIONS)), ids=lambda i: str(SELECTIONS[i]))
+def test_every_sublayer_of_the_stack_has_an_increment_and_a_weight(index: int) -> None:
+    route = lemma_route(selection_of(index))
+    names = {s.name for part in selection_of(index).the_stack.parts for s in part.layer}
+    assert set(route.increments) == set(route.weights) == names
+    for name, increment in route.increments.items():
+        assert increment.per_eta.free_symbols <= {alpha, beta}
+        assert route.weights[name].value.free_symbols <= {alpha, beta}
+        assert increment.step in route.steps and route.weights[name].step in route.steps
 
 
 def test_no_step_prints_a_substitution() -> None:
@@ -145,34 +160,10 @@ def test_a_bound_with_half_its_right_side_is_refuted() -> None:
         assert undetected((s, replace(s, rhs=s.rhs / 2)) for s in bounds) == []
 
 
-@pytest.mark.parametrize("index", range(len(SELECTIONS)))
-def test_layers_for_sublayers_is_refuted(index: int) -> None:
-    """N for 2N: the increment of as many sublayers as there are layers."""
-    for part in selection_of(index).the_stack.parts:
-        step = named(f"increment-{part.name}", index)
-        if part.sublayers_per_layer > 1:
-            wrong = replace(step, rhs=step.rhs / part.sublayers_per_layer)
-            assert wrong.check() is Verdict.REFUTED
-
-
-def test_counting_a_decoder_layer_as_two_sublayers_is_refuted() -> None:
-    step = named("sublayer-count", 1)
-    n, m = sp.symbols("N M", positive=True)
-    assert step.rhs == 2 * n + 3 * m
-    assert replace(step, rhs=2 * n + 2 * m).check() is Verdict.REFUTED
-    assert replace(named("sublayer-count-500-500", 1), rhs=sp.Integer(2000)).check() is (
-        Verdict.REFUTED
-    )
-
-
-def test_a_thousand_layers_are_2500_sublayers() -> None:
-    assert named("sublayer-count-500-500", 1).rhs == 2500
-
-
 def test_every_placement_has_a_route() -> None:
     for name in placements():
         selection = Selection(method="lemma", optimizer="sgd", placement=name)
-        assert lemma_steps(selection)[-1].name == "increment-encoder"
+        assert lemma_route(selection).steps[-1].name == "increment-ffn"
 
 
 def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound() -> None:

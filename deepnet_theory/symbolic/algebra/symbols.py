@@ -18,3 +18,17 @@ def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Sym
     suffix = "" if parts == 1 else f"_{part[0]}"
     kind = "" if sublayer == "*" else "_" + sublayer.replace("-", "")
     return sp.Symbol(f"{name}{suffix}{kind}", positive=True)
+
+
+v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scaled matrices
+r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
+i, j, k, l = sp.symbols("i j k l", integer=True, positive=True)  # noqa: E741  counters
+
+_GAINS = {1: (w,), 2: (v, w), 3: (sp.Symbol("u", positive=True), v, w)}
+
+
+def gains(count: int) -> tuple[sp.Symbol, ...]:
+    """The magnitudes of the ``count`` scaled matrices of a branch: v and w where there are two."""
+    return _GAINS.get(count) or tuple(
+        sp.Symbol(f"b_{index}", positive=True) for index in range(1, count + 1)
+    )

@@ -25,8 +25,8 @@ def asides_of(selection: Selection) -> Asides:
 
     Every route begins with the magnitude of a matrix and the probe. Then the probe route has
     the gradient in every magnitude of a sublayer by itself, the others what the layer cake
-    writes out of initialisation and chain rule; Pre-Norm has its stream as one sum. The moment
-    route is followed by what the layer cake says beside its rule.
+    writes out of initialisation and chain rule; Pre-Norm has its stream as one sum. The lemma
+    and moment routes are followed by what the sources say beside their rules.
     """
     before, given = list(magnitude.magnitude_steps()), list(magnitude.given())
     after: list[Step] = []
@@ -42,7 +42,8 @@ def asides_of(selection: Selection) -> Asides:
     if selection.method == "lemma":
         from deepnet_theory.symbolic.asides import lemma
 
-        before += lemma.background_steps()
+        before += lemma.before_steps()
+        after += lemma.following_steps(selection)
         given += lemma.given()
     if selection.method == "moments":
         from deepnet_theory.symbolic.asides import moments, sublayer_change

@@ -15,9 +15,9 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import N, eta
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
+from deepnet_theory.symbolic.proof.checks import equal_at_sizes
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import equal_at_sizes
 
 SECTION = "The increment"
 SU, RETOLD = "Su, §Increment explosion", "bookstall's retelling of Su, §1 Increment explosion"

@@ -19,6 +19,7 @@ import sympy as sp
 
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.nodes import Above, Activation, Beside, Branch, Normalise
+from deepnet_theory.symbolic.algebra.symbols import r
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
@@ -31,10 +32,9 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
     random_matrix,
 )
 from deepnet_theory.symbolic.laws.placement import P, residual
+from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import written_out
-from deepnet_theory.symbolic.routes.lemma.symbols import r
 
 SECTION = "The stream unrolled"
 NOTE = "Pre/Post norm note, §1"

@@ -1,7 +1,7 @@
-r"""The update substituted: what one optimizer step adds to the output, per unit of η.
+r"""The update substituted: what one optimizer step makes one sublayer add to the output.
 
 With :math:`D = \sqrt{\sum_j (P/\beta_j)^2}\,\kappa` the response of the output to the branch's
-parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and
+parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and a step along the gradient of size
 :math:`\|\Delta\theta\| = \eta\,\|g\|^p\,\|\theta\|^q`, one sublayer adds
 
 .. math:: D\,\|\Delta\theta\| = \eta\,\delta^p\,D^{1+p}\,\|\theta\|^q, \qquad
@@ -10,156 +10,112 @@ parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.symbolic.algebra.rational import vanishes
+from deepnet_theory.symbolic.algebra.symbols import S, alpha, beta, eta, i, r
+from deepnet_theory.symbolic.laws import optimizer, parameters
 from deepnet_theory.symbolic.laws.optimizer import Degrees
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import (
-    EXACT,
+from deepnet_theory.symbolic.laws.placement import P, placement_law
+from deepnet_theory.symbolic.proof.checks import (
+    SAMPLED_POSITIVE,
     SQUARES_AT_MOST,
     equal_at_sizes,
     ratio_in_branch_weight,
-    written_out,
 )
-from deepnet_theory.symbolic.routes.lemma.placement import Directions, P
-from deepnet_theory.symbolic.routes.lemma.scalar import Gains, responses
-from deepnet_theory.symbolic.routes.lemma.symbols import (
-    DEPTHS,
-    S,
-    alpha,
-    beta,
-    delta,
-    eta,
-    gains,
-    i,
-    part_symbol,
-    r,
-)
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Regime, Step
+from deepnet_theory.symbolic.routes.lemma.placement import Directions
+from deepnet_theory.symbolic.routes.lemma.scalar import Gains
+from deepnet_theory.symbolic.routes.route import Increment, Proved
 
 SECTION = "Update substituted"
 SOURCE = "layer cake, §4.3"
 
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of sublayer of a part: its number in a layer, its gains, and its own α and β.
-
-    ``name`` is ``"*"`` where all sublayers of the part have the same number of gains.
-    """
-
-    name: str
-    per_layer: int
-    gains: Gains
-    alpha: sp.Symbol
-    beta: sp.Symbol
-
-    @property
-    def equal_gains(self) -> dict[Any, Any]:
-        """The generic gains replaced by the one β of the kind."""
-        return dict.fromkeys(self.gains, self.beta)
+delta = sp.Symbol("delta", positive=True)  # ‖∂L/∂F‖, the loss's gradient at the output
 
 
-def kinds(part: Part, selection: Selection) -> tuple[Kind, ...]:
-    """The kinds of a part's sublayers, one where all have the same number of gains.
-
-    Raises :class:`Refusal` where a sublayer has no scaled matrix.
-    """
-    parts = len(selection.the_stack.parts)
-    empty = [s.name for s in part.layer if not s.scaled]
-    if empty:
-        raise Refusal(f"the sublayer {empty[0]!r} has no scaled matrix, so β cannot reach it")
-    uniform = len({len(s.scaled) for s in part.layer}) == 1
-    names = ("*",) if uniform else tuple(dict.fromkeys(s.name for s in part.layer))
-    result = []
-    for name in names:
-        members = [s for s in part.layer if name in ("*", s.name)]
-        own = "*" if selection.one_alpha else name
-        result.append(
-            Kind(
-                name=name,
-                per_layer=len(members),
-                gains=gains(len(members[0].scaled), part.name, parts),
-                alpha=part_symbol("alpha", part.name, parts, own),
-                beta=part_symbol("beta", part.name, parts, name),
-            )
-        )
-    return tuple(result)
+def responses(gains: Gains) -> sp.Expr:
+    """Σ (P/β_j)², the squared norm of the branch's derivatives in its gains."""
+    weight = sp.Mul(*gains)
+    return sp.Add(*((weight / gain) ** 2 for gain in gains))
 
 
 @dataclass(frozen=True)
 class Law:
-    """The response κ of a placement and the degrees of an optimizer, in any symbols."""
+    """The response κ of a placement and the degrees of an optimizer, at gains in any symbols."""
 
     found: Directions
     degrees: Degrees
 
-    def response(self, of: Gains, residual: sp.Symbol) -> Any:
+    def response(self, of: Gains) -> sp.Expr:
         """D to leading order: κ √Σ(P/β_j)²."""
-        kappa = self.found.leading.xreplace({P: sp.Mul(*of), alpha: residual})
-        return sp.sqrt(responses(of)) * kappa
+        return sp.sqrt(responses(of)) * self.found.leading.xreplace({P: sp.Mul(*of)})
 
-    def exact_response(self, of: Gains, residual: sp.Symbol) -> Any:
-        """D at any branch weight, with the branch and its change independent of the path."""
-        kappa = self.found.response.xreplace({P: sp.Mul(*of), alpha: residual})
-        return sp.sqrt(responses(of)) * kappa
-
-    def share(self, of: Gains, residual: sp.Symbol) -> Any:
+    def share(self, of: Gains) -> sp.Expr:
         """D^{1+p} ‖θ‖^q: one sublayer's increment per η, the loss's gradient dropped."""
         size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
-        return self.response(of, residual) ** (1 + self.degrees.p) * size**self.degrees.q
-
-    def equal_share(self, kind: Kind) -> Any:
-        """The same with every gain of the kind at its β: a monomial."""
-        share = self.share(kind.gains, kind.alpha).xreplace(kind.equal_gains)
-        return sp.powdenest(sp.powsimp(share), force=True)
+        return self.response(of) ** (1 + self.degrees.p) * size**self.degrees.q
 
 
-def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
+@dataclass(frozen=True)
+class Passage:
+    """What becomes of a change on its way to the output.
+
+    ``size``: all later Jacobians in root mean square, as the step ``proved_by`` has it.
+    ``telescoping``: the step that adds the sublayers' changes up.
+    """
+
+    size: sp.Expr
+    proved_by: str
+    telescoping: str
+
+
+def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[Step, ...]:
     """Gradient, update and increment of one sublayer, and the sum over S equal ones."""
     p, q = law.degrees.p, law.degrees.q
-    gradient = delta * law.response(of, alpha)
+    gradient = _gradient_size(law, of, passage, suffix)
+    kappa = law.found.leading.xreplace({P: sp.Mul(*of)})
+    responding = [kappa * sp.Mul(*of) / gain for gain in of]
     size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
-    update = eta * gradient**p * size**q
-    one = _gradient_size(law, of)
-    step_size = Step(
-        name="update-size",
+    length = gradient.rhs
+    moves = [eta * length**p * size**q * (delta * response / length) for response in responding]
+    update = Step(
+        name=f"update-size{suffix}",
         section=SECTION,
-        lhs=update,
-        rhs=eta * law.response(of, alpha) ** p * size**q,
-        relation=Relation.BOUND,
+        lhs=sp.sqrt(sp.Add(*(move**2 for move in moves))),
+        rhs=eta * length**p * size**q,
+        relation=Relation.EQUAL,
         because=(
-            f"‖Δθ‖ = η‖g‖^p‖θ‖^q at the optimizer's degrees p = {p}, q = {q}, the loss's "
-            "gradient being of order one"
+            f"a step along the gradient, of the optimizer's degrees p = {p}, q = {q}: "
+            "‖Δθ‖ = η‖g‖^p‖θ‖^q. At equal gains the entries of g are equal, so that an update "
+            "entry by entry runs along it as well"
         ),
         source="layer cake, §4.3, last supplement",
-        uses=("gradient-size", "degrees"),
-        assumptions=("bounded-loss-gradient",),
-        bounded=(delta,),
+        uses=(gradient.name, "degrees"),
+        assumptions=("equal-gains",),
+        checks=(SAMPLED_POSITIVE, Check("an explicit step's length", _length_of_step(law, of))),
     )
     moved = Step(
-        name="sublayer-increment",
+        name=f"sublayer-increment{suffix}",
         section=SECTION,
-        lhs=sp.Mul(law.response(of, alpha), update, evaluate=False),
-        rhs=eta * delta**p * law.share(of, alpha),
+        lhs=sp.Add(*(response * move for response, move in zip(responding, moves, strict=True))),
+        rhs=eta * delta**p * law.share(of),
         relation=Relation.EQUAL,
-        because=f"D‖Δθ‖ with ‖Δθ‖ = η‖g‖^p‖θ‖^q at the optimizer's degrees p = {p}, q = {q}",
+        because="the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
         source=SOURCE,
-        uses=("gradient-size", "update-size"),
-        checks=(
-            Check("the same with gains, α, δ rescaled one at a time", _degrees_of(law, of)),
-            *EXACT,
-        ),
+        uses=(update.name,),
+        assumptions=("linear-step",),
+        checks=(SAMPLED_POSITIVE, Check("a small step of κ·β_1⋯β_m taken", _stepped(law, of))),
     )
     total = Step(
-        name="sum-over-sublayers",
+        name=f"sum-over-sublayers{suffix}",
         section=SECTION,
         lhs=sp.Sum(moved.rhs, (i, 1, S)),
         rhs=S * moved.rhs,
@@ -169,49 +125,37 @@ def update_steps(law: Law, of: Gains) -> tuple[Step, ...]:
             "one way make; independent directions would make √S of it"
         ),
         source=SOURCE,
-        uses=(_telescoping(law), "sublayer-increment"),
+        uses=(passage.telescoping, moved.name),
         assumptions=("aligned-updates",),
         checks=(equal_at_sizes(S),),
     )
-    bound = Step(
-        name="increment-of-equal-sublayers",
-        section=SECTION,
-        lhs=total.rhs,
-        rhs=eta * S * law.share(of, alpha),
-        relation=Relation.BOUND,
-        because="the loss's gradient at the output is of order one",
-        source=SOURCE,
-        uses=("sum-over-sublayers",),
-        assumptions=("bounded-loss-gradient",),
-        bounded=(delta,),
-    )
-    return one, step_size, moved, total, bound, _matrix_by_matrix(law, of)
+    return gradient, update, moved, total
 
 
-def _gradient_size(law: Law, of: Gains) -> Step:
+def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
     """‖g‖: a bound, or its leading order where the update falls with the gradient (p < 0)."""
-    # what later sublayers and a final norm leave of a change, in mean square
-    passage = 1 if law.found.normalised else 1 / sp.sqrt(1 + i * r**2)
+    weight = law.found.weight.xreplace({P: sp.Mul(*of)})
+    last = alpha if law.found.vanishing == alpha else of[0]
+    exact = sp.sqrt(responses(of)) * law.found.response.xreplace({P: sp.Mul(*of)})
+    approached = ratio_in_branch_weight(last, weight)
     step = Step(
-        name="gradient-size",
+        name=f"gradient-size{suffix}",
         section=SECTION,
-        lhs=delta * law.exact_response(of, alpha) * passage,
-        rhs=delta * law.response(of, alpha),
+        lhs=delta * exact * passage.size,
+        rhs=delta * law.response(of),
         relation=Relation.AT_MOST,
         because=(
             "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
             "mean square the Jacobians in between are at most 1"
         ),
         source=SOURCE,
-        uses=(_passage(law), "branch-response"),
+        uses=(passage.proved_by, "branch-response"),
         assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
-        checks=(SQUARES_AT_MOST,),
+        checks=(SQUARES_AT_MOST, approached),
         establishes=(delta,),
     )
     if law.degrees.p >= 0:
         return step
-    weight = law.found.weight.xreplace({P: sp.Mul(*of)})
-    last = of[0] if weight.has(of[0]) else alpha
     return replace(
         step,
         relation=Relation.ASYMPTOTIC,
@@ -222,151 +166,132 @@ def _gradient_size(law: Law, of: Gains) -> Step:
         source="derived here",
         assumptions=(*step.assumptions, "near-identity"),
         regime=Regime(r, sp.S.Zero, "S*r**2 -> 0"),
-        checks=(ratio_in_branch_weight(last, weight),),
+        checks=(approached,),
     )
 
 
-def _matrix_by_matrix(law: Law, of: Gains) -> Step:
-    """The constant between adding matrices one by one and taking the norm over all of them."""
-    p, q, count = law.degrees.p, law.degrees.q, len(of)
+@dataclass(frozen=True)
+class _Explicit:
+    """One step of F = κ·β_1⋯β_m at exact numbers, taken matrix by matrix."""
+
+    point: dict[sp.Symbol, sp.Expr]
+    theta: list[sp.Expr]
+    move: list[sp.Expr]
+    kappa: sp.Expr
+
+    def output(self, size: sp.Expr) -> sp.Expr:
+        """F once the step is taken ``size`` times."""
+        return self.kappa * math.prod(
+            t + size * move for t, move in zip(self.theta, self.move, strict=True)
+        )
+
+
+def _explicit(law: Law, of: Gains) -> _Explicit:
+    theta = [sp.Rational(5 + 2 * n, 3 + n) for n in range(len(of))]
+    point = {**dict(zip(of, theta, strict=True)), alpha: sp.Rational(9, 4)}
+    kappa = law.found.leading.xreplace({**point, P: math.prod(theta)})
+    point |= {delta: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
+    gradient = [
+        point[delta] * kappa * math.prod(t for m, t in enumerate(theta) if m != n)
+        for n in range(len(of))
+    ]
+    length, size = (sp.sqrt(sum(v**2 for v in vector)) for vector in (gradient, theta))
+    step = point[eta] * length**law.degrees.p * size**law.degrees.q
+    return _Explicit(point, theta, [sp.N(step * g / length, 60) for g in gradient], kappa)
+
+
+def _length_of_step(law: Law, of: Gains) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        taken = _explicit(law, of)
+        length = sp.sqrt(sum(move**2 for move in taken.move))
+        return bool(abs(sp.N(step.rhs.xreplace(taken.point), 40) - length) < sp.Float("1e-30"))
+
+    return holds
+
+
+def _stepped(law: Law, of: Gains) -> Callable[[Step], bool]:
+    """(F(θ + hΔθ) − F(θ − hΔθ))/2h, off by h² times a third derivative."""
+
+    def holds(step: Step) -> bool:
+        taken, h = _explicit(law, of), sp.Rational(1, 10**15)
+        quotient = (taken.output(h) - taken.output(-h)) / (2 * h)
+        return bool(abs(sp.N(step.rhs.xreplace(taken.point), 40) - quotient) < sp.Float("1e-20"))
+
+    return holds
+
+
+def premises(sublayer: Sublayer) -> tuple[str, ...]:
+    """What makes a branch its gains' product times a map of order one."""
+    named = {"softmax": "attention-keeps-magnitude", "phi": "homogeneous-activation"}
+    return tuple(name for function, name in named.items() if function in sublayer.branch)
+
+
+def weight_of(sublayer: Sublayer, law: Law) -> Proved:
+    """r of a sublayer, all its gains β."""
+
+    def holds(step: Step) -> bool:
+        matrices = placement_law(law.found.placement)
+        expected = parameters.branch_weight(sublayer, matrices)
+        return step.lhs == r and vanishes(step.rhs - expected)
+
+    return Proved(
+        Step(
+            name=f"branch-weight-{sublayer.name}",
+            section=SECTION,
+            lhs=r,
+            rhs=law.found.weight.xreplace({P: beta ** len(sublayer.scaled)}),
+            relation=Relation.EQUAL,
+            because=f"the {len(sublayer.scaled)} scaled matrices of {sublayer.name}, all gains β",
+            uses=("branch-weight-of-placement",),
+            assumptions=("equal-gains", *premises(sublayer)),
+            checks=(Check("the gains multiplied along the branch's own formula", holds),),
+        )
+    )
+
+
+def increment_of(
+    sublayer: Sublayer, law: Law, of: Gains, moved: Step, selection: Selection
+) -> Increment:
+    """What one step makes a sublayer add, all its gains β: ``moved`` without the bounded δ."""
     equal = dict.fromkeys(of, beta)
-    kappa = law.found.leading.xreplace({P: sp.Mul(*of)})
-    single = sp.Add(*((sp.Mul(*of) / gain * kappa) ** (1 + p) * gain**q for gain in of))
-    norm = law.share(of, alpha)
-    return Step(
-        name="matrix-by-matrix",
-        section=SECTION,
-        lhs=sp.Mul(single.xreplace(equal), 1 / norm.xreplace(equal), evaluate=False),
-        rhs=sp.Integer(count) ** ((1 - p - q) / 2),
-        relation=Relation.EQUAL,
-        because=(
-            f"adding the {count} matrices' increments one by one gives this multiple of the "
-            "norm's form: a constant, 1 where p + q = 1"
-        ),
-        uses=("increment-of-equal-sublayers",),
-        assumptions=("equal-gains",),
-        checks=(Check("both forms added up at a rational point", _ratio_of_forms(law, of)),),
-    )
-
-
-def _ratio_of_forms(law: Law, of: Gains) -> Callable[[Step], bool]:
-    def holds(step: Step) -> bool:
-        count, residual, gain = len(of), sp.Rational(7, 3), sp.Rational(2, 5)
-        p, q = law.degrees.p, law.degrees.q
-        kappa = law.found.leading.xreplace({P: gain**count, alpha: residual})
-        one_by_one = sum((kappa * gain ** (count - 1)) ** (1 + p) * gain**q for _ in of)
-        expected = sp.N(one_by_one / _one_sublayer(count, residual, gain, law), 40)
-        at = {alpha: residual, beta: gain}
-        sides = (step.lhs.xreplace(at), step.rhs.xreplace(at))
-        return all(abs(sp.N(side, 40) - expected) < 1e-30 for side in sides)
-
-    return holds
-
-
-def _passage(law: Law) -> str:
-    return "jacobian-root-mean-square" if law.found.normalised else "stream-jacobians"
-
-
-def _telescoping(law: Law) -> str:
-    if law.found.normalised:
-        return "telescoping-unit-jacobians"
-    return "telescoping-through-the-stream"
-
-
-def _degrees_of(law: Law, of: Gains) -> Callable[[Step], bool]:
-    """All gains ×2, δ ×2, η ×2: the sides scale as counted from κ, p and q alone."""
-    p, q = law.degrees.p, law.degrees.q
-    leading = law.found.leading
-    of_p = sp.degree(sp.numer(leading), P) - sp.degree(sp.denom(leading), P)
-    in_gains = len(of) - 1 + len(of) * of_p
-    scalings = (
-        (dict.fromkeys(of, 2), (1 + p) * in_gains + q),
-        ({delta: 2}, p),
-        ({eta: 2}, sp.S.One),
-    )
-
-    def holds(step: Step) -> bool:
-        symbols = sorted(step.free_symbols, key=str)
-        point = {symbol: sp.Rational(5 + 2 * at, 3 + at) for at, symbol in enumerate(symbols)}
-        for factors, degree in scalings:
-            scaled = {symbol: factors.get(symbol, 1) * value for symbol, value in point.items()}
-            for side in (step.lhs, step.rhs):
-                ratio = sp.N(side.xreplace(scaled) / side.xreplace(point), 40)
-                if abs(ratio - sp.N(sp.Integer(2) ** degree, 40)) > sp.Float("1e-30"):
-                    return False
-        return True
-
-    return holds
-
-
-def increment_step(
-    part: Part, of: tuple[Kind, ...], law: Law, amplification: Any = sp.S.One, **say: Any
-) -> Step:
-    """``increment-<part>``: the coefficient of η, in α, β and the part's depth.
-
-    On the left the sublayers of all layers one kind after the other with their gains set
-    equal, on the right the same in monomials. Checked by adding up an explicit stack.
-    """
-    depth = DEPTHS[part.depth]
-    count = sp.Symbol("l", integer=True, positive=True)
-    layer = sp.Add(*(k.per_layer * law.share(k.gains, k.alpha).subs(k.equal_gains) for k in of))
-    written = amplification * sp.Sum(layer, (count, 1, depth))
-    shares = sp.Add(*(k.per_layer * law.equal_share(k) for k in of))
-    return Step(
-        name=say.get("name", f"increment-{part.name}"),
-        section=say.get("section", SECTION),
-        lhs=written,
-        rhs=sp.powsimp(amplification * depth * shares),
-        relation=Relation.EQUAL,
-        because=say.get(
-            "because",
-            f"{len(part.layer)} sublayers in each of {part.depth} layers, all gains of a "
-            "sublayer equal: the coefficient of η that the balance sets to 1",
-        ),
-        source=say.get("source", SOURCE),
-        uses=say.get("uses", ("increment-of-equal-sublayers",)),
-        assumptions=("equal-gains",),
-        checks=(
-            Check(
-                "added up sublayer by sublayer at 1, 2, 3 layers",
-                _added_up(part, of, law, amplification),
+    share = law.share(of).xreplace(equal)
+    return Increment(
+        Step(
+            name=f"increment-{sublayer.name}",
+            section=SECTION,
+            lhs=moved.rhs.xreplace(equal),
+            rhs=eta * sp.powdenest(sp.powsimp(share), force=True),
+            relation=Relation.BOUND,
+            because=(
+                f"all gains of {sublayer.name} are β, and the loss's gradient at the output is of "
+                "order one"
             ),
-        ),
+            source=SOURCE,
+            uses=(moved.name,),
+            assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
+            bounded=(delta,),
+            checks=(
+                BOUNDED,
+                Check(
+                    "the branch's own formula, matrix by matrix",
+                    _matrix_by_matrix(sublayer, selection),
+                ),
+            ),
+        )
     )
 
 
-def _added_up(
-    part: Part, of: tuple[Kind, ...], law: Law, amplification: Any
-) -> Callable[[Step], bool]:
-    """Every sublayer's matrices one by one, at rational α and β, against both sides."""
+def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Callable[[Step], bool]:
+    """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + δV."""
 
     def holds(step: Step) -> bool:
-        depth = DEPTHS[part.depth]
-        names = sorted(step.rhs.free_symbols - {depth}, key=str)
-        at = {name: sp.Rational(3 + 2 * index, 7) for index, name in enumerate(names)}
-        for layers in (1, 2, 3):
-            total: Any = sp.S.Zero
-            for sublayer in part.layer * layers:
-                kind = next(k for k in of if k.name in ("*", sublayer.name))
-                residual, gain = (at.get(knob, sp.S.One) for knob in (kind.alpha, kind.beta))
-                total += _one_sublayer(len(sublayer.scaled), residual, gain, law)
-            total *= sp.sympify(amplification).xreplace(at)
-            right = step.rhs.xreplace({**at, depth: sp.Integer(layers)})
-            left = written_out(step.lhs.xreplace({**at, depth: sp.Integer(layers)}))
-            if abs(sp.N(right - total, 40)) > 1e-25 or abs(sp.N(left - total, 40)) > 1e-25:
-                return False
-        return True
+        d = optimizer.degrees(selection.the_optimizer)
+        matrices = placement_law(selection.the_placement)
+        terms = [t for t in parameters.terms(sublayer, matrices) if t.role is Role.SCALED]
+        response = sp.sqrt(sum(t.gradient**2 for t in terms))
+        theta = sp.sqrt(sum(t.size**2 for t in terms))
+        expected = eta * response ** (1 + d.p) * theta**d.q
+        point = {alpha: sp.Rational(9, 4), beta: sp.Rational(2, 5), eta: sp.Rational(3, 7)}
+        return bool(abs(sp.N((step.rhs - expected).xreplace(point), 40)) < sp.Float("1e-30"))
 
     return holds
-
-
-def _one_sublayer(matrices: int, residual: Any, gain: Any, law: Law) -> Any:
-    """D^{1+p}‖θ‖^q from the derivative of the response, one matrix after the other."""
-    square: Any = sp.S.Zero
-    theta: Any = sp.S.Zero
-    for _ in range(matrices):
-        others = gain ** (matrices - 1)
-        square += others**2
-        theta += gain**2
-    kappa = law.found.leading.xreplace({P: gain**matrices, alpha: residual})
-    return (kappa * sp.sqrt(square)) ** (1 + law.degrees.p) * sp.sqrt(theta) ** law.degrees.q

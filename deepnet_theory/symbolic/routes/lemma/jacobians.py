@@ -1,342 +1,76 @@
 r"""The product of K Jacobians of the scalar sublayer, whose branches have random signs.
 
-.. math:: J = \frac{1 + \sigma r}{\sqrt{1 + r^2}}, \qquad
-          \Bigl(\tfrac{1 - r^2}{1 + r^2}\Bigr)^{K/2} < (1 + r^2)^{-K/2} < 1
-          < \Bigl(\tfrac{1 + r}{\sqrt{1 + r^2}}\Bigr)^K .
+.. math:: J = \frac{1 + \sigma r}{\sqrt{1 + r^2}}, \qquad \mathbb E J^2 = 1
 
-From left to right: the geometric mean (what a typical path shows), the mean, the root mean
-square (exactly 1: what independent directions of a wide layer show, at every r and K), and
-the product with all signs positive (the worst case). The layer cake prints the first and
-calls it exponentially decaying; it decays with K·r², so what it does is a matter of the rule:
-at K = S sublayers and r = S^(−κ) it tends to 1 for κ > 1/2, and only below κ = 1/2 to 0.
-The worst case grows with K·r and stays bounded only for κ ≥ 1.
+so that in mean square, which is what independent directions of a wide layer show, nothing decays
+and nothing grows. The typical product, the mean and the worst case are told on the side.
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import exponent_in
-from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
+from deepnet_theory.symbolic.algebra.rational import vanishes
+from deepnet_theory.symbolic.algebra.symbols import alpha, r
+from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import EXACT, written_out
-from deepnet_theory.symbolic.routes.lemma.symbols import K, S, kappa, r
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.lemma.scalar import sublayer, x
 
 SECTION = "Products of Jacobians"
 SOURCE = "layer cake, §4.3, supplement"
 
+K = sp.Symbol("K", positive=True)  # number of Jacobians in a product
+j = sp.Symbol("j", integer=True, nonnegative=True)  # how many of their signs are positive
 jacobian = (1 + r) / sp.sqrt(1 + r**2)
 opposite = (1 - r) / sp.sqrt(1 + r**2)
-geometric = ((1 - r**2) / (1 + r**2)) ** (K / 2)
-mean = (1 + r**2) ** (-K / 2)
-aligned = jacobian**K
-
-_j = sp.Symbol("j", integer=True, nonnegative=True)
-_COUNTS = (1, 2, 3)
-_THIRD = sp.Rational(1, 3)  # a branch weight at which to look at signs, which squares lose
+THIRD = sp.Rational(1, 3)  # a branch weight at which to look at signs, which squares lose
 
 
-def jacobian_steps() -> tuple[Step, ...]:
-    """The four products, their order, and their leading behaviour in K and r."""
-    return (*_four(), *_order(), *_leading(), *_at_power())
-
-
-def _expectation(power: int) -> Any:
+def expectation(power: int) -> sp.Expr:
     """E J₁^p…J_K^p as a sum over the number of positive signs."""
-    weight = sp.binomial(K, _j) / 2**K
-    return sp.Sum(weight * (jacobian**_j * opposite ** (K - _j)) ** power, (_j, 0, K))
+    weight = sp.binomial(K, j) / 2**K
+    return sp.Sum(weight * (jacobian**j * opposite ** (K - j)) ** power, (j, 0, K))
 
 
-def _four() -> tuple[Step, ...]:
-    return (
-        Step(
-            name="jacobian-geometric-mean",
-            section=SECTION,
-            lhs=jacobian ** (K / 2) * opposite ** (K / 2),
-            rhs=geometric,
-            relation=Relation.EQUAL,
-            because="exp E log|J| to the power K: half of the signs positive, half negative",
-            source=SOURCE,
-            uses=("derivative-x-signed", "branch-weight"),
-            assumptions=("independent-signs",),
-            checks=(Check("all sign patterns multiplied, K = 1, 2", _geometric_by_patterns),),
-            establishes=(K,),
+def jacobian_step() -> Step:
+    """The root mean square of a product of Jacobians."""
+    return Step(
+        name="jacobian-root-mean-square",
+        section=SECTION,
+        lhs=sp.sqrt(expectation(2)),
+        rhs=sp.Integer(1),
+        relation=Relation.EQUAL,
+        because=(
+            "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
+            "and nothing grows, at any depth and branch weight"
         ),
-        Step(
-            name="jacobian-mean",
-            section=SECTION,
-            lhs=_expectation(1),
-            rhs=mean,
-            relation=Relation.EQUAL,
-            because="independent signs: E J to the power K, by the binomial theorem",
-            uses=("derivative-x-signed", "branch-weight"),
-            assumptions=("independent-signs",),
-            checks=(_by_patterns(1),),
-        ),
-        Step(
-            name="jacobian-root-mean-square",
-            section=SECTION,
-            lhs=sp.sqrt(_expectation(2)),
-            rhs=sp.Integer(1),
-            relation=Relation.EQUAL,
-            because=(
-                "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
-                "and nothing grows, at any depth and branch weight"
-            ),
-            uses=("derivative-x-signed", "branch-weight"),
-            assumptions=("independent-signs",),
-            checks=(_by_patterns(2),),
-        ),
-        Step(
-            name="jacobian-all-positive",
-            section=SECTION,
-            lhs=sp.Product(jacobian, (_j, 1, K)),
-            rhs=aligned,
-            relation=Relation.EQUAL,
-            because="every branch along its input, as in the paper's own scalar sublayer",
-            source="layer cake, §4.2",
-            uses=("derivative-x", "branch-weight"),
-            checks=(Check("the one sign pattern multiplied, K = 1, 2, 3", _aligned_by_pattern),),
-        ),
+        uses=("derivative-x-signed", "branch-weight"),
+        assumptions=("independent-signs",),
+        checks=(by_patterns(2),),
+        establishes=(K,),
     )
 
 
-def _patterns(count: int) -> list[Any]:
-    """The product of ``count`` Jacobians for each of the 2^count sign patterns."""
-    return [
-        sp.Mul(*((1 + sign * r) for sign in signs)) / (1 + r**2) ** sp.Rational(count, 2)
-        for signs in product((1, -1), repeat=count)
-    ]
+def patterns(count: int) -> list[sp.Expr]:
+    """The derivative of ``count`` sublayers in x for each of the 2^count sign patterns."""
+    # gains of product r and α = 1: the Jacobian knows the branch weight alone
+    one = {s: sp.diff(sublayer((r,), sp.Integer(s)), x).xreplace({alpha: 1}) for s in (1, -1)}
+    return [sp.Mul(*(one[s] for s in signs)) for signs in product((1, -1), repeat=count)]
 
 
-def _by_patterns(power: int) -> Check:
+def by_patterns(power: int) -> Check:
     """Both sides (to the power) against the mean over every sign pattern, listed one by one."""
 
     def holds(step: Step) -> bool:
         for count in (1, 2):
-            truth = sp.Add(*(p**power for p in _patterns(count))) / 2**count
+            truth = sp.Add(*(p**power for p in patterns(count))) / 2**count
             for side in (step.lhs, step.rhs):
                 written = written_out(side.xreplace({K: sp.Integer(count)}))
-                if not (vanishes(written**power - truth) and written.xreplace({r: _THIRD}) > 0):
+                if not (vanishes(written**power - truth) and written.xreplace({r: THIRD}) > 0):
                     return False
         return True
 
     return Check("every sign pattern listed, K = 1, 2", holds)
-
-
-def _geometric_by_patterns(step: Step) -> bool:
-    """To the power 2·2^K a geometric mean is the squared product of all 2^K patterns."""
-    for count in (1, 2):
-        squared = sp.Mul(*(p**2 for p in _patterns(count)))
-        for side in (step.lhs, step.rhs):
-            written = side.xreplace({K: sp.Integer(count)})
-            if not written.xreplace({r: _THIRD}) > 0:
-                return False
-            if not vanishes(written ** (2 * 2**count) - squared):
-                return False
-    return True
-
-
-def _aligned_by_pattern(step: Step) -> bool:
-    return all(
-        vanishes(step.rhs.xreplace({K: sp.Integer(count)}) - _patterns(count)[0])
-        and vanishes(written_out(step.lhs.xreplace({K: sp.Integer(count)})) - _patterns(count)[0])
-        for count in _COUNTS
-    )
-
-
-def _log_gap(step: Step) -> bool:
-    """log rhs − log lhs is K times a function of r, 0 at 0, that does not decrease on (0, 1)."""
-    gap = sp.expand_log(sp.log(step.rhs) - sp.log(step.lhs), force=True)
-    rate = sp.expand(gap / K)
-    if rate.has(K) or rate.subs(r, 0) != 0:
-        return False
-    t = sp.Symbol("t", positive=True)  # r = 1/(1 + t) covers (0, 1)
-    return is_nonnegative(sp.diff(rate, r).xreplace({r: 1 / (1 + t)}))
-
-
-GROWING_GAP = Check("the gap of logarithms vanishes at r = 0 and grows with r", _log_gap)
-
-
-def _order() -> tuple[Step, ...]:
-    def at_most(name: str, left: Any, right: Any, because: str, uses: tuple[str, ...]) -> Step:
-        return Step(
-            name=name,
-            section=SECTION,
-            lhs=left,
-            rhs=right,
-            relation=Relation.AT_MOST,
-            because=because,
-            uses=uses,
-            checks=(GROWING_GAP,),
-        )
-
-    return (
-        at_most(
-            "geometric-at-most-mean",
-            geometric,
-            mean,
-            "Jensen: below one for every r in (0, 1), which says nothing yet of how far below",
-            ("jacobian-geometric-mean", "jacobian-mean"),
-        ),
-        at_most(
-            "mean-at-most-root-mean-square",
-            mean,
-            sp.Integer(1),
-            "Jensen again; the root mean square is 1",
-            ("jacobian-mean", "jacobian-root-mean-square"),
-        ),
-        at_most(
-            "aligned-at-most-exponential",
-            aligned,
-            sp.exp(K * r),
-            "log(1 + r) ≤ r and √(1 + r²) ≥ 1",
-            ("jacobian-all-positive",),
-        ),
-    )
-
-
-def _leading() -> tuple[Step, ...]:
-    def leading(name: str, product_: Any, order: int, exponent: Any, because: str) -> Step:
-        return Step(
-            name=f"{name}-leading",
-            section=SECTION,
-            lhs=product_,
-            rhs=sp.exp(exponent),
-            relation=Relation.ASYMPTOTIC,
-            because=because,
-            uses=(name,),
-            regime=Regime(r, sp.Integer(0), f"{K * r**order} fixed"),
-            checks=(_log_ratio(order),),
-        )
-
-    return (
-        leading(
-            "jacobian-geometric-mean",
-            geometric,
-            2,
-            -K * r**2,
-            "within a constant of 1 exactly where K·r² stays bounded",
-        ),
-        leading("jacobian-mean", mean, 2, -K * r**2 / 2, "half of the geometric mean's exponent"),
-        leading(
-            "jacobian-all-positive",
-            aligned,
-            1,
-            K * r,
-            "within a constant of 1 exactly where K·r stays bounded",
-        ),
-    )
-
-
-def _log_ratio(order: int) -> Check:
-    """Both logarithms are K times a function of r with the same first Taylor term, r^order.
-
-    So at K = c/r^order, r → 0, both sides tend to the same limit.
-    """
-
-    def holds(step: Step) -> bool:
-        rates = [
-            sp.expand(sp.expand_log(sp.log(side), force=True) / K) for side in (step.lhs, step.rhs)
-        ]
-        if any(rate.has(K) or rate.free_symbols - {r} for rate in rates):
-            return False
-        if any(rate.xreplace({r: sp.S.Zero}) != 0 for rate in rates):
-            return False
-        # the derivative is rational and the logarithm gone: what is left once r^(order-1) is
-        # divided out is the Taylor coefficient, times the order
-        slopes = [sp.cancel(sp.together(sp.diff(rate, r)) / r ** (order - 1)) for rate in rates]
-        left, right = (slope.subs(r, 0) for slope in slopes)
-        return bool(left == right and left != 0 and left.is_finite)
-
-    return Check(f"Taylor terms of both logarithms up to r^{order}", holds)
-
-
-def _at_power() -> tuple[Step, ...]:
-    at = {K: S, r: S**-kappa}
-    return (
-        Step(
-            name="geometric-product-of-the-stack",
-            section=SECTION,
-            lhs=sp.exp(-K * r**2).subs(at),
-            rhs=sp.exp(-(S ** (1 - 2 * kappa))),
-            relation=Relation.EQUAL,
-            because=(
-                "all S Jacobians at r = S^(−κ): tends to 1 for κ > 1/2, to a constant at 1/2, "
-                "to 0 below; 'smaller than one, decaying exponentially' holds of every κ and "
-                "decides nothing"
-            ),
-            source="derived here, against the layer cake, §4.3, supplement",
-            uses=("jacobian-geometric-mean-leading",),
-            checks=EXACT,
-            establishes=(S, kappa),
-        ),
-        Step(
-            name="aligned-product-of-the-stack",
-            section=SECTION,
-            lhs=sp.exp(K * r).subs(at),
-            rhs=sp.exp(S ** (1 - kappa)),
-            relation=Relation.EQUAL,
-            because="the worst case at r = S^(−κ): bounded for κ ≥ 1 alone",
-            uses=("jacobian-all-positive-leading",),
-            checks=EXACT,
-        ),
-    )
-
-
-def products_at(weight: Any, depth: sp.Symbol, sublayers: Any, part: str) -> tuple[Step, ...]:
-    """What a rule's branch weight does to the products of all Jacobians of a part.
-
-    ``weight`` is r as a monomial in ``depth``, ``sublayers`` the number S. The steps give the
-    logarithms of the typical product and of the worst case to leading order as depth → ∞.
-    Raises ``ValueError`` where r does not tend to 0, so that there is no leading order.
-    """
-    power = exponent_in(weight, depth)
-    if power >= 0:
-        raise ValueError(f"the branch weight {weight} does not tend to 0 with {depth}")
-    rows = (
-        ("geometric-mean", geometric, -sublayers * weight**2, "a typical path"),
-        ("all-positive", aligned, sublayers * weight, "every branch along its input"),
-    )
-    return tuple(
-        Step(
-            name=f"jacobian-{name}-{part}",
-            section=SECTION,
-            lhs=sp.expand_log(sp.log(formula), force=True).subs({K: sublayers, r: weight}),
-            rhs=sp.powsimp(exponent),
-            relation=Relation.ASYMPTOTIC,
-            because=(
-                f"logarithm of the product of all Jacobians of the {part} at the rule's own r, "
-                f"{meaning}: {_tendency(exponent, depth)}"
-            ),
-            uses=(f"jacobian-{name}-leading",),
-            regime=Regime(depth, sp.oo),
-            checks=(Check("limit in a root of the depth", _ratio_at_rule),),
-        )
-        for name, formula, exponent, meaning in rows
-    )
-
-
-def _ratio_at_rule(step: Step) -> bool:
-    """With depth = u^(−q), q clearing all roots, the ratio is analytic in u → 0."""
-    assert step.regime is not None
-    depth = step.regime.variable
-    u = sp.Symbol("u", positive=True)
-    roots = [power.exp.q for power in step.lhs.atoms(sp.Pow) if power.exp.is_Rational]
-    at = {depth: u ** -sp.ilcm(1, *roots)}
-    ratio = sp.powdenest((step.lhs / step.rhs).subs(at), force=True)
-    return bool(sp.limit(ratio, u, 0) == 1)
-
-
-def _tendency(exponent: Any, depth: sp.Symbol) -> str:
-    power = exponent_in(sp.Abs(exponent), depth)
-    if power < 0:
-        return "it vanishes with depth, so the product tends to 1"
-    if power == 0:
-        return "it is constant, so the product stays within a constant of 1"
-    limit = "0" if exponent.is_negative else "infinity"
-    return f"it grows with depth, so the product tends to {limit}"

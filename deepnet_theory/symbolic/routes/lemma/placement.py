@@ -8,6 +8,7 @@ branch maps a signal of length y to P·y along e_branch and ε·y along e_change
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,39 +20,40 @@ from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import (
+from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r
+from deepnet_theory.symbolic.laws.placement import P, placement_law
+from deepnet_theory.symbolic.proof.checks import (
     EXACT,
     SQUARES_AT_MOST,
     at_most_at_sizes,
-    defines,
     equal_at_sizes,
+    ratio_in_branch_weight,
     written_out,
 )
-from deepnet_theory.symbolic.routes.lemma.scalar import Gains
-from deepnet_theory.symbolic.routes.lemma.symbols import S, epsilon, i, l, r, s
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
 
 SECTION = "Placement"
 
-P = sp.Symbol("P", positive=True)  # the product of a branch's gains
+epsilon = sp.Symbol("epsilon", positive=True)  # a small change of the branch's output
+s = sp.Symbol("s", positive=True)  # standard deviation of the residual stream
 
 
 @dataclass(frozen=True)
 class Signal:
     """Components along the path, the branch, and the change of the branch."""
 
-    path: Any
-    branch: Any
-    change: Any
+    path: sp.Expr
+    branch: sp.Expr
+    change: sp.Expr
 
-    def scaled(self, factor: Any) -> Signal:
+    def scaled(self, factor: sp.Expr) -> Signal:
         """The signal times a scalar."""
         return Signal(self.path * factor, self.branch * factor, self.change * factor)
 
     @property
-    def length(self) -> Any:
+    def length(self) -> sp.Expr:
         """Its length, the three directions being orthogonal."""
         return sp.sqrt(sp.factor(self.path**2 + self.branch**2 + self.change**2))
 
@@ -59,14 +61,14 @@ class Signal:
 class _Directions(OperatorAlgebra[Any]):
     """The algebra of a residual equation on signals and scalars."""
 
-    def __init__(self, stream: Any, weight: Any, change: Any, alpha: Any) -> None:
-        self.stream, self.weight, self.moved, self.alpha = stream, weight, change, alpha
+    def __init__(self, stream: sp.Expr) -> None:
+        self.stream = stream
 
     def number(self, value: Fraction) -> Any:
         return rational(value)
 
     def name(self, name: str) -> Any:
-        return Signal(self.stream, sp.S.Zero, sp.S.Zero) if name == "x" else self.alpha
+        return Signal(self.stream, sp.S.Zero, sp.S.Zero) if name == "x" else alpha
 
     def add(self, left: Any, right: Any) -> Any:
         if isinstance(left, Signal) and isinstance(right, Signal):
@@ -95,14 +97,13 @@ class _Directions(OperatorAlgebra[Any]):
             return signal.scaled(1 / signal.length)
         if signal.branch != 0 or signal.change != 0:
             raise TypeError("a branch of a branch")
-        return Signal(sp.S.Zero, self.weight * signal.path, self.moved * signal.path)
+        return Signal(sp.S.Zero, P * signal.path, epsilon * signal.path)
 
 
 @dataclass(frozen=True)
 class Directions:
     """A placement's output, and what follows from it.
 
-    ``normalised``: the stream itself is normalised by every sublayer (post-LN).
     ``weight``: the branch against the path at stream size 1.
     ``response``, ``leading``: the output's change per change of the branch, exactly and to
     leading order for a small branch.
@@ -110,21 +111,24 @@ class Directions:
 
     placement: Placement
     output: Signal
-    normalised: bool
-    weight: Any
-    response: Any
-    leading: Any
+    weight: sp.Expr
+    response: sp.Expr
+    leading: sp.Expr
+
+    @property
+    def vanishing(self) -> sp.Symbol:
+        """What is eliminated in favour of the branch weight: P, or α where P is not felt."""
+        return P if self.weight.has(P) else alpha
 
 
-def directions(placement: Placement, alpha: sp.Symbol) -> Directions:
+def directions(placement: Placement) -> Directions:
     """Evaluate a placement's equation on directions.
 
     Raises :class:`Refusal` where it is not an identity path beside one branch.
     """
-    normalised = placement.normalises_sum
-    size = sp.S.One if normalised else s
+    size = sp.S.One if placement.normalises_sum else s
     try:
-        output = _evaluate(placement, size, P, epsilon, alpha)
+        output = _evaluate(placement, size)
         weight = sp.powsimp((output.branch / output.path).subs({epsilon: 0, s: 1}))
         response = sp.diff(output.change, epsilon).subs(epsilon, 0)
         leading = sp.powsimp(sp.factor(response).as_leading_term(P))
@@ -135,33 +139,28 @@ def directions(placement: Placement, alpha: sp.Symbol) -> Directions:
             f"the lemma route has no law for the placement {placement.name!r}: its equation "
             f"{placement.equation!r} is not an identity path beside one branch"
         )
-    return Directions(placement, output, normalised, weight, sp.factor(response), leading)
+    return Directions(placement, output, weight, sp.factor(response), leading)
 
 
-def _evaluate(placement: Placement, size: Any, weight: Any, change: Any, alpha: Any) -> Signal:
-    result = fold(placement.expression.root, _Directions(size, weight, change, alpha))
+def _evaluate(placement: Placement, size: sp.Expr) -> Signal:
+    result = fold(placement.expression.root, _Directions(size))
     if not isinstance(result, Signal):
         raise TypeError("an equation without a signal")
     return result
 
 
-def placement_steps(
-    found: Directions, gains: Gains, alpha: sp.Symbol, power: Any = sp.S.One
-) -> tuple[Step, ...]:
-    """The output's size, its response to the branch, and what a later stream does to it.
-
-    ``power`` is the optimizer's degree p, for the sum without any near-identity assumption.
-    """
-    return (*_one_sublayer(found, gains, alpha), *_stream(found, gains, power))
+def placement_steps(found: Directions) -> tuple[Step, ...]:
+    """The output's size, its response to the branch, and what a later stream does to it."""
+    return (*_one_sublayer(found), *_stream(found))
 
 
-def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[Step, ...]:
+def _one_sublayer(found: Directions) -> tuple[Step, ...]:
     output = found.output
     source = found.placement.source or "derived here"
-    at = {P: sp.Mul(*gains)}
-    still = [side.xreplace({**at, epsilon: sp.S.Zero}) for side in (output.path, output.branch)]
-    exact, leading = found.response.xreplace(at), found.leading.xreplace(at)
+    still = [side.xreplace({epsilon: sp.S.Zero}) for side in (output.path, output.branch)]
+    exact, leading = found.response, found.leading
     same = vanishes(exact - leading)
+    law = placement_law(found.placement)  # the same in matrices that do not commute
     return (
         Step(
             name="stream-growth",
@@ -176,29 +175,24 @@ def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[St
             source=source,
             assumptions=("independent-signs",),
             checks=EXACT,
-            establishes=() if found.normalised else (s,),
+            establishes=() if found.placement.normalises_sum else (s,),
         ),
         Step(
             name="branch-weight-of-placement",
             section=SECTION,
             lhs=r,
-            rhs=found.weight.xreplace(at),
+            rhs=found.weight,
             relation=Relation.EQUAL,
-            because="the branch against the path, at stream size 1",
+            because="the branch of gains with the product P against the path, at stream size 1",
             source=source,
             uses=("stream-growth",),
-            checks=(
-                defines(
-                    "the equation evaluated without any change of the branch",
-                    lambda: _weight_again(found.placement, sp.Mul(*gains), alpha),
-                ),
-            ),
+            checks=(Check("the matrix law of the placement", _equal_to(law.weight)),),
             establishes=(r,),
         ),
         Step(
             name="branch-change",
             section=SECTION,
-            lhs=output.change.xreplace(at),
+            lhs=output.change,
             rhs=epsilon * exact,
             relation=Relation.ASYMPTOTIC,
             because="a small change ε of the branch, transverse to it, as the output shows it",
@@ -221,14 +215,21 @@ def _one_sublayer(found: Directions, gains: Gains, alpha: sp.Symbol) -> tuple[St
             ),
             source=source,
             uses=("branch-change", "branch-weight-of-placement"),
-            checks=EXACT if same else (SQUARES_AT_MOST,),
+            checks=(
+                Check("the matrix law of the placement", _equal_to(law.response)),
+                *(EXACT if same else (SQUARES_AT_MOST, _approached(found))),
+            ),
         ),
     )
 
 
-def _weight_again(placement: Placement, weight: Any, alpha: Any) -> Any:
-    output = _evaluate(placement, sp.S.One, weight, sp.S.Zero, alpha)
-    return sp.powsimp(output.branch / output.path)
+def _equal_to(expected: sp.Expr) -> Callable[[Step], bool]:
+    return lambda step: vanishes(step.rhs - expected)
+
+
+def _approached(found: Directions) -> Check:
+    """A bound that is reached as the branch weight vanishes: no constant may be lost in it."""
+    return ratio_in_branch_weight(found.vanishing, found.weight)
 
 
 def _squared_limit(step: Step) -> bool:
@@ -238,11 +239,10 @@ def _squared_limit(step: Step) -> bool:
     return bool(positive and sp.cancel(ratio.subs(step.regime.variable, 0)) == 1)
 
 
-def _stream(found: Directions, gains: Gains, power: Any) -> tuple[Step, ...]:
-    if found.normalised:
+def _stream(found: Directions) -> tuple[Step, ...]:
+    if found.placement.normalises_sum:
         return ()
-    at = {P: sp.Mul(*gains), epsilon: sp.S.Zero}
-    added = (found.output.branch.xreplace(at)) ** 2
+    added = (found.output.branch.xreplace({epsilon: sp.S.Zero})) ** 2
     if added.has(s) or not found.placement.final_norm:
         raise Refusal(
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
@@ -260,7 +260,7 @@ def _stream(found: Directions, gains: Gains, power: Any) -> tuple[Step, ...]:
             source="Pre/Post norm note, §1; derived here",
             uses=("stream-growth", "branch-weight-of-placement"),
             checks=(
-                Check("the sublayer's growth iterated", _iterated(found, gains)),
+                Check("the sublayer's growth iterated", _iterated(found)),
                 equal_at_sizes(S),
             ),
             establishes=(S,),
@@ -290,54 +290,18 @@ def _stream(found: Directions, gains: Gains, power: Any) -> tuple[Step, ...]:
             uses=("telescoping", "stream-jacobians"),
             checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
         ),
-        _far_from_identity(power),
     )
 
 
-def _far_from_identity(power: Any) -> Step:
-    """Σ (1 + i r²)^(−(1+p)/2) ≤ its integral: what a growing stream takes off the increment."""
-    half = (1 - power) / 2
-    size = 1 + S * r**2
-    integral = sp.log(size) / r**2 if half == 0 else (size**half - 1) / (half * r**2)
-    return Step(
-        name="sum-without-near-identity",
-        section=SECTION,
-        lhs=sp.Sum((1 + i * r**2) ** (half - 1), (i, 1, S)),
-        rhs=integral,
-        relation=Relation.AT_MOST,
-        because=(
-            "D^(1+p) summed at any branch weight: where r does not shrink with depth the growing "
-            "stream makes S terms count as log S (p = 1) or √S (p = 0), in independent directions"
-        ),
-        uses=("stream-jacobians",),
-        assumptions=("independent-signs",),
-        checks=(Check("a decreasing summand under its own integral", _under_integral),),
-    )
-
-
-def _under_integral(step: Step) -> bool:
-    """rhs is 0 at S = 0, its derivative in S is the summand at S, and that does not increase."""
-    summand = step.lhs.function.subs(i, S)
-    slope = sp.diff(step.rhs, S) / summand
-    falling = sp.factor(-sp.diff(summand, S))
-    return bool(
-        step.rhs.subs(S, 0) == 0
-        and sp.simplify(slope) == 1
-        and falling.is_nonnegative
-        and step.lhs.limits[0] == (i, 1, S)
-    )
-
-
-def _iterated(found: Directions, gains: Gains) -> Any:
-    at = {P: sp.Mul(*gains), epsilon: sp.S.Zero}
-    weight = found.weight.xreplace(at)
+def _iterated(found: Directions) -> Callable[[Step], bool]:
+    at = {epsilon: sp.S.Zero}
     path, added = found.output.path.xreplace(at), found.output.branch.xreplace(at)
 
     def holds(step: Step) -> bool:
-        square: Any = sp.S.One
+        square: sp.Expr = sp.S.One
         for count in (1, 2, 3):
             square = sp.expand((path**2 + added**2).subs(s, sp.sqrt(square)))
-            if not vanishes(square - step.rhs.subs({S: count, r: weight})):
+            if not vanishes(square - step.rhs.subs({S: count, r: found.weight})):
                 return False
         return True
 
@@ -354,7 +318,7 @@ def _product_written_out(step: Step) -> bool:
     return True
 
 
-def _roots_above_one(expression: Any) -> Any:
+def _roots_above_one(expression: sp.Expr) -> sp.Expr:
     """Every root √(1 + i r²) written 1 + t_i with t_i > 0."""
     roots = {
         power: 1 / (1 + sp.Symbol(f"t_{index}", positive=True))

@@ -2,28 +2,21 @@ r"""Telescoping: the change of the output as a sum over the sublayers.
 
 .. math:: \|\Delta F\| \le \sum_{i=1}^S \Bigl(\prod_{l=i+1}^S J_l\Bigr) D_i\,\|\Delta\theta_i\|
 
-is exact to first order in Δθ (triangle inequality). The published form has every J = 1: that
-is exact in mean square for independent directions, holds up to a constant in the worst case
-only where S·r stays bounded, and for a typical path only where S·r² does.
+is exact to first order in Δθ (triangle inequality). The published form has every J = 1: exact
+in mean square for independent directions.
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.rational import vanishes
+from deepnet_theory.symbolic.algebra.symbols import S, i, l
+from deepnet_theory.symbolic.proof.checks import equal_at_sizes, written_out
 from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import (
-    at_most_at_sizes,
-    equal_at_sizes,
-    written_out,
-)
-from deepnet_theory.symbolic.routes.lemma.jacobians import jacobian
-from deepnet_theory.symbolic.routes.lemma.symbols import S, alpha, c, i, l, r, v, w, x
+from deepnet_theory.symbolic.proof.step import Check, Step
 
 SECTION = "Telescoping bound"
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.2; layer cake, §4.2"
@@ -33,18 +26,19 @@ J = sp.Function("J", positive=True)  # ‖∂f_l/∂x_l‖
 D = sp.Function("D", positive=True)  # ‖∂f_l/∂θ_l‖
 T = sp.Function("T", positive=True)  # ‖Δθ_l‖
 
-_total = sp.Sum(D(i) * T(i), (i, 1, S))
+total = sp.Sum(D(i) * T(i), (i, 1, S))
 
 
-def telescoped(factor: Any) -> Any:
+def telescoped(factor: sp.Expr) -> sp.Expr:
     """Σ_i (Π_{l>i} factor) D_i T_i for a Jacobian ``factor`` in l."""
     return sp.Sum(sp.Product(factor, (l, i + 1, S)) * D(i) * T(i), (i, 1, S))
 
 
-def telescoping_steps(*, normalised: bool) -> tuple[Step, ...]:
-    """One sublayer, all of them, and the conditions under which the Jacobians may be dropped.
+def telescoping_steps(jacobian: sp.Expr | None) -> tuple[Step, ...]:
+    """One sublayer, all of them, and all of them without the Jacobians in between.
 
-    ``normalised``: the stream is normalised by every sublayer, as the published form has it.
+    ``jacobian``: what one amounts to in mean square where every sublayer normalises the stream,
+    as the published form has it.
     """
     exact = Step(
         name="telescoping",
@@ -59,42 +53,31 @@ def telescoping_steps(*, normalised: bool) -> tuple[Step, ...]:
         checks=(Check("the recursion unrolled at S = 1 … 4", _unrolled),),
         establishes=(S,),
     )
-    return (_one_sublayer(), exact, *(_published() if normalised else ()))
+    return (_one_sublayer(), exact, *(() if jacobian is None else (_unit_jacobians(jacobian),)))
 
 
-def _published() -> tuple[Step, ...]:
-    return (
-        Step(
-            name="telescoping-unit-jacobians",
-            section=SECTION,
-            lhs=telescoped(sp.Integer(1)),
-            rhs=_total,
-            relation=Relation.EQUAL,
-            because=(
-                "in mean square over independent signs every product of Jacobians is exactly 1: "
-                "the published form; a typical path has it up to a constant where S·r² is bounded"
-            ),
-            source=SOURCE,
-            uses=("telescoping", "jacobian-root-mean-square", "jacobian-geometric-mean-leading"),
-            assumptions=("independent-signs", "near-identity"),
-            checks=(equal_at_sizes(S),),
+def _unit_jacobians(jacobian: sp.Expr) -> Step:
+    return Step(
+        name="telescoping-unit-jacobians",
+        section=SECTION,
+        lhs=telescoped(jacobian),
+        rhs=total,
+        relation=Relation.EQUAL,
+        because=(
+            "in mean square over independent signs every product of Jacobians is exactly 1: "
+            "the published form; a typical path has it up to a constant where S·r² is bounded"
         ),
-        Step(
-            name="telescoping-worst-case",
-            section=SECTION,
-            lhs=telescoped(sp.exp(r)),
-            rhs=sp.exp(S * r) * _total,
-            relation=Relation.AT_MOST,
-            because=(
-                "with all branches along their inputs J ≤ e^r, so the published form holds up "
-                "to the constant e^(S·r), which is one only where S·r is bounded"
-            ),
-            uses=("telescoping", "aligned-at-most-exponential"),
-            checks=(at_most_at_sizes(S, sizes=(3,), rewrite=_growth_above_one),),
-        ),
-        *_equal_sublayers(),
-        *_aligned_stack(),
+        source=SOURCE,
+        uses=("telescoping", "jacobian-root-mean-square"),
+        assumptions=("independent-signs", "near-identity"),
+        checks=(equal_at_sizes(S), Check("the sublayers' own terms, listed", _listed)),
     )
+
+
+def _listed(step: Step) -> bool:
+    """Both sides at three sublayers are D_1 T_1 + D_2 T_2 + D_3 T_3."""
+    own = sp.Add(*(D(n) * T(n) for n in (1, 2, 3)))
+    return all(written_out(side.subs(S, 3)) == own for side in (step.lhs, step.rhs))
 
 
 def _one_sublayer() -> Step:
@@ -127,7 +110,7 @@ def _triangle(step: Step) -> bool:
 
 def _unrolled(step: Step) -> bool:
     for size in (1, 2, 3, 4):
-        change: Any = sp.Integer(0)
+        change: sp.Expr = sp.S.Zero
         for layer in range(1, size + 1):
             change = J(layer) * change + D(layer) * T(layer)
         if step.lhs.subs(S, size) != X(size + 1):
@@ -135,124 +118,3 @@ def _unrolled(step: Step) -> bool:
         if not vanishes(written_out(step.rhs.subs(S, size)) - change):
             return False
     return True
-
-
-def _growth_above_one(expression: Any) -> Any:
-    """e^r written 1 + t with t > 0."""
-    t = sp.Symbol("t", positive=True)
-    return sp.expand(sp.powdenest(expression, force=True).subs(sp.exp(r), 1 + t))
-
-
-def _equal_sublayers() -> tuple[Step, ...]:
-    growth = sp.Symbol("G", positive=True)
-    series = Step(
-        name="aligned-sum",
-        section=SECTION,
-        lhs=sp.Sum(growth ** (S - i), (i, 1, S)),
-        rhs=(growth**S - 1) / (growth - 1),
-        relation=Relation.EQUAL,
-        because="equal sublayers, every Jacobian the same: a geometric series",
-        uses=("telescoping", "jacobian-all-positive"),
-        checks=(equal_at_sizes(S, rewrite=sp.cancel),),
-        establishes=(growth,),
-    )
-    amplified = Step(
-        name="aligned-amplification",
-        section=SECTION,
-        lhs=(series.rhs / S).subs(growth, jacobian),
-        rhs=(sp.exp(S * r) - 1) / (S * r),
-        relation=Relation.ASYMPTOTIC,
-        because=(
-            "how much the worst case exceeds the published sum: (e^c − 1)/c at S·r = c, "
-            "and without bound where S·r grows"
-        ),
-        uses=("aligned-sum", "jacobian-all-positive-leading"),
-        regime=Regime(r, sp.Integer(0), "S*r fixed"),
-        checks=(Check("both sides at S = c/r, as r → 0", _amplification),),
-    )
-    return series, amplified
-
-
-def _amplification(step: Step) -> bool:
-    """The limits of both sides at S = c/r, from first derivatives at r = 0."""
-    left, right = (_at_fixed_product(side) for side in (step.lhs, step.rhs))
-    return bool(left.is_finite is not False and sp.expand(left - right) == 0)
-
-
-def _at_fixed_product(side: Any) -> Any:
-    """A power b^S with b = 1 + r + … tends to e^c; what is left is r over an analytic function."""
-    for power in {p for p in side.atoms(sp.Pow, sp.exp) if p.as_base_exp()[1].has(S)}:
-        base, _ = power.as_base_exp()
-        exponent = power.exp * sp.log(base) if base != sp.E else power.exp
-        slope = sp.diff(exponent / S, r).subs(r, 0)
-        if (exponent / S).subs(r, 0) != 0:
-            raise ValueError(f"{power} has no limit at a fixed S·r")
-        side = side.subs(power, sp.exp(slope * c))
-    inverse = r / side.subs(S, c / r)
-    if inverse.subs(r, 0) != 0:
-        raise ValueError(f"{side} has no limit at a fixed S·r")
-    return 1 / sp.diff(inverse, r).subs(r, 0)
-
-
-def _aligned_stack() -> tuple[Step, ...]:
-    """The paper's own scalar stack, differentiated as a whole: it exceeds the published sum."""
-    weight = v * w / alpha
-    one = (1 + weight) / sp.sqrt(1 + weight**2)
-    output = x * one**S
-    published = S * w * x / alpha
-    excess = jacobian ** (S - 1) * (1 - r) / (1 + r**2) ** sp.Rational(3, 2)
-    whole = Step(
-        name="aligned-stack-derivative",
-        section=SECTION,
-        lhs=sp.Derivative(output, v),
-        rhs=published * excess.subs(r, weight),
-        relation=Relation.EQUAL,
-        because=(
-            "S scalar sublayers of one v and one w, moved together: the published sum S·w/α "
-            "times what the Jacobians in between make of it"
-        ),
-        uses=("telescoping", "derivative-v", "jacobian-all-positive"),
-        checks=(Check("logarithmic derivative, and a central difference", _stack_differentiated),),
-    )
-    grown = Step(
-        name="aligned-stack-excess",
-        section=SECTION,
-        lhs=excess,
-        rhs=sp.exp(S * r),
-        relation=Relation.ASYMPTOTIC,
-        because=(
-            "so with unit Jacobians the bound fails in the paper's own scalar model wherever "
-            "S·r grows; random signs, not small r, are what makes it hold"
-        ),
-        uses=("aligned-stack-derivative", "jacobian-all-positive-leading"),
-        regime=Regime(r, sp.Integer(0), "S*r fixed"),
-        checks=(Check("Taylor terms of the logarithm, S apart", _excess_taylor),),
-    )
-    return whole, grown
-
-
-def _stack_differentiated(step: Step) -> bool:
-    """F'/F = (log F)', the logarithm being rational in its derivative; then one number."""
-    function, (variable, _) = step.lhs.args
-    logarithm = sp.expand_log(sp.log(function), force=True)
-    if not vanishes(sp.powsimp(step.rhs / function) - sp.diff(logarithm, variable)):
-        return False
-    point = {symbol: sp.Rational(7 + at, 5) for at, symbol in enumerate((alpha, w, x))}
-    point[S] = sp.Integer(3)
-    h, at = sp.Rational(1, 10**15), sp.Rational(2, 3)
-    ahead, behind = (function.xreplace({**point, variable: at + shift}) for shift in (h, -h))
-    quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
-    expected = sp.N(step.rhs.xreplace({**point, variable: at}), 40)
-    return bool(abs(quotient - expected) < sp.Float("1e-20"))
-
-
-def _excess_taylor(step: Step) -> bool:
-    """log lhs − log rhs = S·h + g with h = O(r²) and g = O(r), so it vanishes at S = c/r."""
-    gap = sp.expand(sp.expand_log(sp.log(step.lhs) - sp.log(step.rhs), force=True))
-    h = gap.coeff(S, 1)
-    g = sp.expand(gap - S * h)
-    return bool(
-        not g.has(S)
-        and h.free_symbols | g.free_symbols <= {r}
-        and h.subs(r, 0) == g.subs(r, 0) == sp.diff(h, r).subs(r, 0) == 0
-    )

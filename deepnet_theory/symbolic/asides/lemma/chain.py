@@ -17,17 +17,18 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
+from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r, v, w
+from deepnet_theory.symbolic.asides.lemma.scalar import SMALL
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
     product,
     random_matrix,
     value_of,
 )
+from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight, written_out
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import ratio_in_branch_weight, written_out
-from deepnet_theory.symbolic.routes.lemma.scalar import SIGNED_SOURCE, SMALL, sublayer
-from deepnet_theory.symbolic.routes.lemma.symbols import S, alpha, i, l, r, sigma, v, w, x
+from deepnet_theory.symbolic.routes.lemma.scalar import SIGNED_SOURCE, sigma, sublayer, x
 
 _t = sp.Symbol("t", positive=True)
 _d_k = sp.Symbol("d_k", positive=True)
@@ -40,7 +41,7 @@ _J = sp.Function("dx_dx")  # ∂x_{l+1}/∂x_l
 _D = sp.Function("dx_dtheta")  # ∂x_{l+1}/∂θ_l
 
 
-def background_steps() -> tuple[Step, ...]:
+def chain_steps() -> tuple[Step, ...]:
     """Attention defined, the signed derivatives' orders, the chain rule, Taylor's first term."""
     return (_attention_step(), *_signed(), _chain(), _first_order())
 
@@ -93,7 +94,7 @@ def _row_by_row(step: Step) -> bool:
 
 def _first_order() -> Step:
     """f at moved input and parameters, less f, to first order in the move."""
-    f = sublayer((v, w), alpha)
+    f = sublayer((v, w))
     moved = {s: s + _t * m for s, m in zip((x, v, w), _moves, strict=True)}
     slope = sp.Add(*(sp.factor(sp.diff(f, s)) * m for s, m in zip((x, v, w), _moves, strict=True)))
     return Step(
@@ -176,7 +177,7 @@ def _sublayer(k: int, signal: Any, theta: Any) -> Any:
 
 
 def _signed() -> tuple[Step, ...]:
-    f = sublayer((v, w), alpha, sigma)
+    f = sublayer((v, w), sigma)
     steps = []
     for own, other in ((v, w), (w, v)):
         exact = (

@@ -9,32 +9,21 @@ tokens of correlation ρ > 0, or weights that stay concentrated.
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.symbols import i, j, k, l, v, w
+from deepnet_theory.symbolic.proof.checks import at_most_at_sizes, equal_at_sizes
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Regime, Step
-from deepnet_theory.symbolic.routes.lemma.checks import at_most_at_sizes, equal_at_sizes
-from deepnet_theory.symbolic.routes.lemma.symbols import (
-    a,
-    ell,
-    i,
-    j,
-    k,
-    l,
-    rho,
-    tokens,
-    v,
-    w,
-    width,
-    x,
-)
+from deepnet_theory.symbolic.routes.lemma.scalar import x
 
 SECTION = "Softmax lemma"
 SOURCE = "layer cake, §4.1"
 
-n, d = tokens, width
+n, d = sp.symbols("n d", integer=True, positive=True)  # tokens, width
+rho = sp.Symbol("rho", positive=True)  # correlation of two tokens, at most 1
+a = sp.Symbol("a", positive=True)  # magnitude of a softmax average, relative to a token's
+ell = sp.Symbol("L_max", positive=True)  # the largest token norm
 _q = sp.Function("q", real=True)  # attention scores
 _s = sp.Function("s", positive=True)  # weights, where only their sign matters
 _length = sp.Function("L", positive=True)  # ‖x_i‖
@@ -101,7 +90,7 @@ def _convexity() -> tuple[Step, ...]:
     return weights, cauchy_schwarz, triangle, convex
 
 
-def _cosines_at_most_one(expression: Any) -> Any:
+def _cosines_at_most_one(expression: sp.Expr) -> sp.Expr:
     """Cosines written 1 − t with t > 0 off the diagonal, and 1 on it."""
     gaps = {
         cosine: 1
@@ -192,7 +181,7 @@ def _correlation() -> tuple[Step, ...]:
     return weighted, above, below, uniform, long
 
 
-def _scores_as_logarithms(expression: Any) -> Any:
+def _scores_as_logarithms(expression: sp.Expr) -> sp.Expr:
     """Each score q_i written log e_i with e_i > 0, so that a softmax is a rational function."""
     scores = sorted(expression.atoms(_q), key=str)
     return expression.subs(
@@ -200,7 +189,7 @@ def _scores_as_logarithms(expression: Any) -> Any:
     )
 
 
-def _correlation_at_most_one(expression: Any) -> Any:
+def _correlation_at_most_one(expression: sp.Expr) -> sp.Expr:
     """ρ written 1/(1 + t) with t > 0: any correlation strictly between 0 and 1."""
     t = sp.Symbol("t", positive=True)
     return sp.together(_scores_as_logarithms(expression).subs(rho, 1 / (1 + t)))

@@ -1,22 +1,21 @@
-"""Checks of the lemma route: explicit sizes, unrolled recursions, difference quotients, signs."""
+"""Checks that several routes share: explicit sizes, difference quotients, limits, signs."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
+from deepnet_theory.symbolic.algebra.symbols import i, r
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.lemma.symbols import i, r
 
 SIZES = (1, 2, 3)
-Rewrite = Callable[[Any], Any]
+Rewrite = Callable[[sp.Expr], sp.Expr]
 
 
-def written_out(expression: Any) -> Any:
+def written_out(expression: sp.Expr) -> sp.Expr:
     """Every sum and product over a range of numbers, term by term (no closed form is sought)."""
     if isinstance(expression, (sp.Sum, sp.Product)):
         collect = sp.Add if isinstance(expression, sp.Sum) else sp.Mul
@@ -33,12 +32,12 @@ def written_out(expression: Any) -> Any:
     return expression.func(*(written_out(argument) for argument in expression.args))
 
 
-def _sides(step: Step, size: sp.Symbol, value: int, rewrite: Rewrite) -> tuple[Any, Any]:
+def _sides(step: Step, size: sp.Symbol, value: int, rewrite: Rewrite) -> tuple[sp.Expr, sp.Expr]:
     at = {size: sp.Integer(value)}
-    return tuple(rewrite(written_out(side.xreplace(at))) for side in (step.lhs, step.rhs))
+    return rewrite(written_out(step.lhs.xreplace(at))), rewrite(written_out(step.rhs.xreplace(at)))
 
 
-def _same(expression: Any) -> Any:
+def _same(expression: sp.Expr) -> sp.Expr:
     return expression
 
 
@@ -101,7 +100,7 @@ DERIVATIVE = (
 )
 
 
-def ratio_in_branch_weight(last: sp.Symbol, weight: Any) -> Check:
+def ratio_in_branch_weight(last: sp.Symbol, weight: sp.Expr) -> Check:
     """lhs/rhs depends on r alone (and on a sublayer's number i) and tends to 1 with r → 0.
 
     ``last`` is a factor of ``weight`` or of its inverse, eliminated in favour of r = ``weight``.
@@ -157,7 +156,7 @@ SAMPLED_POSITIVE = Check("equal at a random positive rational point", _sampled)
 EXACT = (RATIONAL_IDENTITY, SAMPLED_POSITIVE)
 
 
-def defines(name: str, recompute: Callable[[], Any]) -> Check:
+def defines(name: str, recompute: Callable[[], sp.Expr]) -> Check:
     """A definition: a new symbol on the left, and on the right what ``recompute`` finds anew."""
 
     def holds(step: Step) -> bool:

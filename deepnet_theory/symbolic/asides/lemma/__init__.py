@@ -1,0 +1,52 @@
+"""What DeepNet and the layer cake write around the lemma route, in checked steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.algebra.symbols import gains
+from deepnet_theory.symbolic.asides.lemma.aligned import aligned_steps
+from deepnet_theory.symbolic.asides.lemma.chain import chain_steps, given
+from deepnet_theory.symbolic.asides.lemma.jacobians import product_steps
+from deepnet_theory.symbolic.asides.lemma.matrix_by_matrix import (
+    matrix_by_matrix,
+    sublayers_together,
+)
+from deepnet_theory.symbolic.asides.lemma.scalar import derivative_steps
+from deepnet_theory.symbolic.asides.lemma.softmax import softmax_steps
+from deepnet_theory.symbolic.asides.lemma.stream import far_from_identity
+from deepnet_theory.symbolic.laws.optimizer import degrees
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.lemma.cross import amplification_step
+from deepnet_theory.symbolic.routes.lemma.increment import Law
+from deepnet_theory.symbolic.routes.lemma.placement import directions
+from deepnet_theory.symbolic.routes.lemma.route import gain_counts
+from deepnet_theory.symbolic.routes.two_parts import encoder_and_decoder
+
+__all__ = ["before_steps", "following_steps", "given"]
+
+
+def before_steps() -> tuple[Step, ...]:
+    """The softmax lemma, attention defined, the chain rule, Taylor's first term."""
+    return (*softmax_steps(), *chain_steps())
+
+
+def following_steps(selection: Selection) -> Iterator[Step]:
+    """What uses the route's steps: derivatives in the gains, worst case, other amplifications."""
+    counts = gain_counts(selection)
+    found = directions(selection.the_placement)
+    law = Law(found, degrees(selection.the_optimizer))
+    of = gains(counts[0])
+    if found.placement.normalises_sum:
+        yield from derivative_steps(of)
+        yield from product_steps()
+        yield from aligned_steps()
+    else:
+        yield far_from_identity(law.degrees.p)
+    yield sublayers_together(law, of)
+    yield matrix_by_matrix(law, of)
+    if len(selection.the_stack.parts) == 2:
+        _, decoder = encoder_and_decoder(selection.the_stack)
+        other = selection.amplification == "independent"
+        yield amplification_step(found, decoder, aligned=other)

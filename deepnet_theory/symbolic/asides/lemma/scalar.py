@@ -1,0 +1,138 @@
+r"""The scalar sublayer differentiated in its gains, with one sign and with a random one.
+
+.. math:: \frac{\partial f}{\partial v} \approx \frac{w}{\alpha}\,x, \qquad
+          \mathbb E\Bigl\|\frac{\partial f}{\partial\theta}\Bigr\|^2
+          \approx \frac{v^2 + w^2}{\alpha^2}
+
+Derivatives are exact; their leading orders hold where the branch weight r = P/α tends to 0.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.symbols import alpha, r
+from deepnet_theory.symbolic.proof.checks import EXACT, NONNEGATIVE_TERMS, ratio_in_branch_weight
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import SIGN, Regime, Step
+from deepnet_theory.symbolic.routes.lemma.increment import responses
+from deepnet_theory.symbolic.routes.lemma.scalar import (
+    SECTION,
+    SIGNED_SOURCE,
+    SOURCE,
+    Gains,
+    derivative,
+    mean_over_signs,
+    sigma,
+    x,
+)
+
+FROM = ("scalar-sublayer",)
+SMALL = Regime(r, sp.Integer(0), "r = P/alpha, the branch weight")
+
+
+def derivative_steps(gains: Gains) -> tuple[Step, ...]:
+    """Exact derivatives, leading orders and the parameters' norm."""
+    return (_one_sign_variance(gains), *_one_sign(gains), *_random_sign(gains))
+
+
+def _one_sign_variance(gains: Gains) -> Step:
+    weight = sp.Mul(*gains)
+    return Step(
+        name="variance-with-one-sign",
+        section=SECTION,
+        lhs=(alpha + weight) ** 2,
+        rhs=2 * (alpha**2 + weight**2),
+        relation=Relation.AT_MOST,
+        because=(
+            "with G = Px itself var(αx + G) is (α + P)², of the order of α² + P² but not "
+            "equal to it: dividing by the true deviation would return x and no derivative "
+            "in v or w at all, so the additive variance belongs to the random sign"
+        ),
+        source=SOURCE,
+        checks=(SIGN,),
+    )
+
+
+def _leading(name: str, exact: Step, rhs: sp.Expr, gains: Gains, because: str) -> Step:
+    return Step(
+        name=f"derivative-{name}-leading",
+        section=SECTION,
+        lhs=exact.rhs,
+        rhs=rhs,
+        relation=Relation.ASYMPTOTIC,
+        because=because,
+        source=SOURCE,
+        uses=(exact.name, "branch-weight"),
+        assumptions=("small-branch-weight",),
+        regime=SMALL,
+        checks=(ratio_in_branch_weight(gains[0], sp.Mul(*gains) / alpha),),
+    )
+
+
+def _one_sign(gains: Gains) -> tuple[Step, ...]:
+    weight = sp.Mul(*gains)
+    of_x = derivative("x", gains, x, uses=FROM)
+    once = "one Jacobian tends to 1; a product of many need not"
+    steps = [of_x, _leading("x", of_x, sp.S.One, gains, once)]
+    why = "leading order in the branch weight, the ratio being (1 − r)/(1 + r²)^(3/2)"
+    for gain in gains:
+        exact = derivative(gain.name, gains, gain, uses=FROM)
+        steps += [exact, _leading(gain.name, exact, weight / gain * x / alpha, gains, why)]
+    squared = sp.Add(*(step.rhs**2 for step in steps[2::2]))
+    norm = Step(
+        name="parameter-norm",
+        section=SECTION,
+        lhs=sp.factor_terms(squared.xreplace({x: sp.S.One})),
+        rhs=responses(gains) / alpha**2,
+        relation=Relation.ASYMPTOTIC,
+        because="E‖∂f/∂θ‖² with E x² = 1, leading order",
+        source="layer cake, §4.2, second supplement",
+        uses=tuple(step.name for step in steps[2::2]),
+        assumptions=("unit-activations", "small-branch-weight"),
+        regime=SMALL,
+        checks=(ratio_in_branch_weight(gains[0], weight / alpha),),
+    )
+    return (*steps, norm)
+
+
+def _random_sign(gains: Gains) -> tuple[Step, ...]:
+    weight = sp.Mul(*gains)
+    exact = tuple(derivative(gain.name, gains, gain, sigma, FROM) for gain in gains)
+    squared = sp.Add(*(mean_over_signs(step.rhs**2) for step in exact)).xreplace({x: sp.S.One})
+    mean = Step(
+        name="parameter-norm-signed",
+        section=SECTION,
+        lhs=sp.factor_terms(squared),
+        rhs=sp.factor(squared),
+        relation=Relation.EQUAL,
+        because="E‖∂f/∂θ‖² over both signs with E x² = 1; the terms odd in r cancel",
+        source=SIGNED_SOURCE,
+        uses=tuple(step.name for step in exact),
+        assumptions=("unit-activations", "independent-signs"),
+        checks=EXACT,
+    )
+    bound = Step(
+        name="parameter-norm-at-most",
+        section=SECTION,
+        lhs=mean.rhs,
+        rhs=responses(gains) / alpha**2,
+        relation=Relation.AT_MOST,
+        because="with the random sign the source's leading order is an upper bound at every r",
+        uses=("parameter-norm-signed",),
+        checks=(NONNEGATIVE_TERMS,),
+    )
+    leading = Step(
+        name="parameter-norm-signed-leading",
+        section=SECTION,
+        lhs=mean.rhs,
+        rhs=responses(gains) / alpha**2,
+        relation=Relation.ASYMPTOTIC,
+        because="and it is approached to order r², the ratio being 1/(1 + r²)²",
+        source=SIGNED_SOURCE,
+        uses=("parameter-norm-signed", "branch-weight"),
+        assumptions=("small-branch-weight",),
+        regime=SMALL,
+        checks=(ratio_in_branch_weight(gains[0], weight / alpha),),
+    )
+    return (*exact, mean, bound, leading)
