@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,11 +16,11 @@ from deepnet_theory.spec.constants import (
     PartConstants,
     SublayerConstants,
 )
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training import run, train
-from deepnet_theory.training.result import Run, judge
-from deepnet_theory.training.run import causal, plain
+from deepnet_theory.training import runs, train
+from deepnet_theory.training.result import Run, compare, judge
+from deepnet_theory.training.runs import causal, plain
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def constants(stack="decoder", layers=4, width=32, **architecture):
+def constants(stack="decoder", layers=4, width=32, optimizer="adam", **architecture):
     def layer(*kinds):
         alpha = (layers * len(kinds)) ** 0.5
         return tuple(SublayerConstants(kind, alpha, 1 / alpha) for kind in kinds)
@@ -42,41 +44,115 @@ def constants(stack="decoder", layers=4, width=32, **architecture):
     else:
         parts = (PartConstants(stack, layers, stack == "decoder", layer("attention", "ffn")),)
     return Constants(
-        stack, "post-ln", "layer", parts, Architecture(width=width, heads=4, **architecture)
+        stack,
+        "post-ln",
+        "layer",
+        parts,
+        Architecture(width=width, heads=4, **architecture),
+        optimizer,
     )
 
 
 SMALL = {"steps": 6, "batch": 2, "tokens": 16}
 
 
-def test_a_shallow_model_goes_below_the_unigram_entropy():
-    result = train(constants(), steps=150, batch=8, tokens=32, lr=3e-3)
-    assert result.verdict is Verdict.SUPPORTED, result.because
-    assert result.runs[0].held_out < result.baseline
+def test_the_verdict_compares_with_the_rivals_seed_by_seed():
+    result = train(constants(), steps=40, batch=4, tokens=32, lr=3e-3, seeds=3)
     data = json.loads(result.to_json())
     assert data["schema"] == "deepnet-theory/training/1"
-    assert [len(r["losses"]) for r in data["runs"]] == [150, 150, 150]
-    assert {r["placement"] for r in data["runs"]} == {"post-ln", "pre-ln"}
-    assert data["baseline"] == result.baseline and data["verdict"] == "SUPPORTED"
+    assert [len(r["losses"]) for r in data["runs"]] == [40, 40, 40]
+    assert [r["placement"] for r in data["runs"]] == ["post-ln", "post-ln", "pre-ln"]
+    assert data["baseline"] == result.baseline and data["verdict"] == result.verdict.value
+    own, *rivals = result.runs
+    for rival, found in zip(rivals, data["comparisons"], strict=True):
+        assert found["rival"] == rival.rule and found["rival"] in result.because
+        assert found["difference"] == pytest.approx(own.held_out - rival.held_out)
+        assert found["low"] < found["difference"] < found["high"]
+    # one seed has no interval, and so no verdict
+    alone = train(constants(), **SMALL, seeds=1)
+    assert alone.verdict is Verdict.UNDECIDED and "one seed" in alone.because
+    assert alone.comparisons[0].low is None and json.loads(alone.to_json())
 
 
-def test_too_few_steps_are_undecided_and_nan_is_a_finding():
-    assert train(constants(), **SMALL).verdict is Verdict.UNDECIDED
+def curve(rule, *held_out, **given):
+    """A run whose seeds have these held-out losses."""
+    mean = sum(held_out) / len(held_out) if held_out else None
+    return Run(rule, "post-ln", (1.0,), mean, held_out_by_seed=held_out, **given)
+
+
+def verdict(*runs):
+    return judge(runs, [compare(runs[0], rival) for rival in runs[1:]], 3.237)
+
+
+def test_each_verdict_of_the_law():
+    # below the unigram entropy, and no support: a plain rival is better
+    own = curve("own", 3.235, 3.236, 3.237)
+    post, pre = curve("plain post-LN", 3.30, 3.31, 3.30), curve("plain pre-LN", 3.09, 3.10, 3.09)
+    found, because = verdict(own, post, pre)
+    assert found is Verdict.REFUTED and because.startswith("plain pre-LN is better")
+    assert "0.143 above plain pre-LN" in because and "post-LN" not in because.split(";")[0]
+    # above it, and better than both
+    own = curve("own", 3.27, 3.27, 3.28)
+    rivals = curve("plain post-LN", 3.33, 3.34, 3.33), curve("plain pre-LN", 3.48, 3.50, 3.49)
+    assert verdict(own, *rivals)[0] is Verdict.SUPPORTED
+    # a difference that another seed turns round is none
+    found, because = verdict(own, rivals[0], curve("plain pre-LN", 3.2, 3.4, 3.3))
+    assert found is Verdict.UNDECIDED and "from plain pre-LN" in because
+    # the pairing: what the seeds share does not blur the difference
+    spread = curve("own", 3.0, 3.5, 4.0), curve("a", 3.11, 3.6, 4.1), curve("b", 3.1, 3.61, 4.1)
+    assert verdict(*spread)[0] is Verdict.SUPPORTED
+    # a rival that stops being finite is beaten, and the rule that does is refuted
+    nan = curve("plain post-LN", finding="the loss was nan at step 3")
+    assert verdict(own, nan, rivals[1])[0] is Verdict.SUPPORTED
+    assert verdict(replace(own, finding="the loss was nan"), *rivals)[0] is Verdict.REFUTED
+    assert verdict(replace(own, held_out=None), *rivals)[0] is Verdict.UNDECIDED
+    # an encoder–decoder that is only a language model of its targets has shown nothing
+    reading = replace(own, shuffled=4.0, reads_source=True)
+    assert verdict(reading, *rivals)[0] is Verdict.SUPPORTED
+    found, because = verdict(replace(reading, reads_source=False), *rivals)
+    assert found is Verdict.UNDECIDED and "source" in because
+
+
+def test_a_loss_that_is_not_finite_is_a_finding():
     broken = train(replace(constants(), eta=1e30), **SMALL)
     assert broken.verdict is Verdict.REFUTED
     assert "step" in broken.runs[0].finding and len(broken.runs[1].losses) == 6
     json.loads(broken.to_json())
-    # each verdict of the law itself
-    fine = Run("r", "post-ln", (1.0,), held_out=2.0)
-    assert judge(fine, 3.0, 1)[0] is Verdict.SUPPORTED
-    assert judge(fine, 1.0, 1)[0] is Verdict.UNDECIDED
-    assert judge(replace(fine, held_out=None), 3.0, 9)[0] is Verdict.UNDECIDED
-    assert judge(replace(fine, finding="the loss was nan"), 3.0, 1)[0] is Verdict.REFUTED
-    # an encoder–decoder that is only a language model of its targets has shown nothing
-    reading = replace(fine, shuffled=2.5, reads_source=True)
-    assert judge(reading, 3.0, 1)[0] is Verdict.SUPPORTED
-    blind, because = judge(replace(reading, reads_source=False), 3.0, 1)
-    assert blind is Verdict.UNDECIDED and "source" in because
+
+
+def test_the_constants_own_optimizer_steps():
+    losses = {}
+    for name, target in {
+        "sgd": "torch.optim:SGD", "momentum": "torch.optim:SGD", "adam": "torch.optim:Adam",
+        "adamw": "torch.optim:AdamW", "adafactor": "torch.optim:Adafactor",
+        "lamb": "pytorch_optimizer:Lamb", "lars": "pytorch_optimizer:LARS",
+        "lion": "pytorch_optimizer:Lion",
+    }.items():  # fmt: skip
+        if target.startswith("pytorch_optimizer"):
+            pytest.importorskip("pytorch_optimizer")
+        result = train(constants(layers=1, optimizer=name), **SMALL, seeds=1, lr=0.01)
+        assert result.conditions["optimizer"] == f"{target}, no warm-up"
+        losses[name] = result.runs[0].losses
+    # the first loss is the model's alone; the second shows who stepped
+    assert len({curve[0] for curve in losses.values()}) == 1
+    assert losses["adam"][1] != losses["sgd"][1] != losses["lamb"][1] != losses["lion"][1]
+    # the first step of each is its expression, and the second of SGD with momentum is not SGD's
+    assert losses["momentum"][1] == losses["sgd"][1] and losses["momentum"][2] != losses["sgd"][2]
+
+
+def test_an_optimizer_that_no_library_has_is_refused(monkeypatch):
+    own = replace(constants(optimizer="custom"), update="-eta*norm(theta)*sign(g)")
+    for c, said in (
+        (own, "norm"),
+        (constants(optimizer="muon"), "'muon'"),
+        (constants(optimizer="x"), "'x'"),
+    ):
+        with pytest.raises(Refusal, match=said) as raised:
+            train(c, **SMALL)
+        assert "valid are: adafactor" in str(raised.value)
+    monkeypatch.setitem(sys.modules, "pytorch_optimizer", None)
+    with pytest.raises(MissingExtraError, match="verify"):
+        train(constants(optimizer="lamb"), **SMALL)
 
 
 def test_an_encoder_is_trained_with_a_causal_mask():
@@ -103,11 +179,37 @@ def test_runs_repeat_and_resume(tmp_path):
     assert resumed.runs == whole.runs
     with pytest.raises(InputError, match="lr differs"):
         train(c, **SMALL, lr=1.0, state=state)
+    with pytest.raises(InputError, match="further on, at step 6"):
+        train(c, **{**SMALL, "steps": 3}, state=state)
     content = state.read_bytes()
     for damaged in (content[:200], b"", b"cos\nsystem\n(S'true'\ntR."):
         state.write_bytes(damaged)
         with pytest.raises(InputError, match="state"):
             train(c, **SMALL, state=state)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda s: s.update(done=-5),
+        lambda s: s.update(done=2.0),
+        lambda s: s["runners"][1].update(losses=["5.5"] * 3),
+        lambda s: s["runners"][1].update(losses=[math.nan] * 3),
+        lambda s: s["runners"][0].update(finding=7),
+        lambda s: s["runners"][0]["optimizer"][0].update(exp_avg=torch.zeros(2, 2)),
+        lambda s: s["runners"][0]["optimizer"].pop(0),
+        lambda s: s["runners"][2]["model"].popitem(),
+        lambda s: s["runners"].pop(),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(tmp_path, damage):
+    state, c = tmp_path / "state", constants(layers=1)
+    train(c, **{**SMALL, "steps": 3}, state=state, seeds=1)
+    saved = torch.load(state, weights_only=True)
+    damage(saved["seeds"][0])
+    torch.save(saved, state)
+    with pytest.raises(InputError, match="not the state of a training run"):
+        train(c, **SMALL, state=state, seeds=1)
 
 
 def test_an_interrupted_run_is_a_partial_result():
@@ -119,6 +221,15 @@ def test_an_interrupted_run_is_a_partial_result():
     result = train(constants(), **SMALL, progress=stop)
     assert [len(r.losses) for r in result.runs] == [3, 3, 3]
     assert result.verdict is Verdict.UNDECIDED and "stopped after 3 of 6" in result.because
+
+    def stop_later(done, total, what):
+        assert total == 18
+        if done == 9:
+            raise KeyboardInterrupt
+
+    result = train(constants(), **SMALL, progress=stop_later)  # a whole seed is kept
+    assert [len(r.held_out_by_seed) for r in result.runs] == [1, 1, 1]
+    assert result.verdict is Verdict.UNDECIDED and "2 of 6 steps of seed 1" in result.because
 
 
 def test_an_encoder_decoder_on_text_and_on_translations(tmp_path):
@@ -136,7 +247,8 @@ def test_an_encoder_decoder_on_text_and_on_translations(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"batch": -1}, {"tokens": 1.5}, {"lr": 0.0}, {"device": "tpu"}]
+    "wrong",
+    [{"steps": 0}, {"seeds": 0}, {"batch": -1}, {"tokens": 1.5}, {"lr": 0.0}, {"device": "tpu"}],
 )
 def test_bad_settings_are_named(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
@@ -150,7 +262,7 @@ def test_a_vocabulary_that_bytes_do_not_fit():
 
 def blind(monkeypatch):
     """Cross-attention of no weight: a decoder that is a language model and nothing else."""
-    build = run.build
+    build = runs.build
 
     def without_cross(c, **options):
         model = build(c, **options)
@@ -159,7 +271,7 @@ def blind(monkeypatch):
                 r.branch.register_forward_hook(lambda _module, _inputs, y: 0 * y)
         return model
 
-    monkeypatch.setattr(run, "build", without_cross)
+    monkeypatch.setattr(runs, "build", without_cross)
 
 
 @pytest.mark.slow
@@ -168,12 +280,14 @@ def test_the_encoder_decoder_learns_to_translate_and_reads_its_source(reads, mon
     pytest.importorskip("django")
     if not reads:  # planted error: below the entropy all the same, and never SUPPORTED
         blind(monkeypatch)
-    result = train(constants("encoder-decoder", layers=2, width=64), steps=150, batch=16, lr=3e-3)
+    c = constants("encoder-decoder", layers=2, width=64)
+    result = train(c, steps=150, batch=16, lr=3e-3, seeds=1)
     own = result.runs[0]
     assert own.held_out < result.baseline
     assert own.reads_source is reads
-    assert result.verdict is (Verdict.SUPPORTED if reads else Verdict.UNDECIDED), result.because
     if reads:
+        assert "does not read" not in result.because
         assert own.shuffled > own.held_out + 0.1  # nats a byte
     else:
+        assert "the decoder does not read its source" in result.because
         assert own.shuffled == own.held_out

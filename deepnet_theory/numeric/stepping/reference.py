@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -27,13 +28,8 @@ def real_optimizer(
 
     Its norms and factors are meant for one model's matrices, so it is given each parameter
     without the seed axis: a view of the same memory, with the gradient's view beside it.
-    Raises :class:`MissingExtraError` where its library is not installed.
+    Raises what :func:`library_optimizer` raises.
     """
-    module, _, name = reference.target.partition(":")
-    try:
-        optimizer: Any = getattr(import_module(module), name)
-    except ImportError:
-        raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
     single = []
     for parameter in parameters:
         if parameter.shape[0] != 1 or parameter.grad is None:
@@ -41,8 +37,20 @@ def real_optimizer(
         view = nn.Parameter(parameter.detach()[0])
         view.grad = parameter.grad[0]
         single.append(view)
-    built: torch.optim.Optimizer = optimizer(single, lr=learning_rate, **dict(reference.options))
-    return built
+    return library_optimizer(reference)(single, lr=learning_rate)
+
+
+def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
+    """The library's own optimizer with the reference's options, to be given parameters and lr.
+
+    Raises :class:`MissingExtraError` where its library is not installed.
+    """
+    module, _, name = reference.target.partition(":")
+    try:
+        optimizer: Any = getattr(import_module(module), name)
+    except ImportError:
+        raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
+    return partial(optimizer, **dict(reference.options))
 
 
 def compare_with_real_step(

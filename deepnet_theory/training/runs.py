@@ -1,0 +1,382 @@
+"""The loop: every model takes the same step on the same batch, side by side, seed by seed."""
+
+from __future__ import annotations
+
+import io
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.stepping.reference import library_optimizer
+from deepnet_theory.numeric.stacks.threads import LARGE
+from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime.building import checked
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.files import write_bytes
+from deepnet_theory.spec.optimizer import Reference, optimizers
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.training.corpus import BYTES, IGNORED, Batch, Corpus, Text, Translation
+from deepnet_theory.training.result import Run, Training, compare, judge, mean_run
+
+Progress = Callable[[float, float, str], None]
+HELD_OUT_BATCHES = 8
+
+
+@dataclass
+class Runner:
+    """A model in training."""
+
+    rule: str
+    constants: Constants
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    losses: list[float] = field(default_factory=list)
+    finding: str = ""
+
+    def step(self, batch: Batch) -> None:
+        """One step of the optimizer; a loss that is not finite ends the run, and is its finding."""
+        if self.finding:
+            return
+        with torch.random.fork_rng():  # dropout is the same in a resumed run
+            torch.manual_seed(len(self.losses))
+            loss = cross_entropy(self.model, batch)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            self.finding = f"the loss was {value} at step {len(self.losses)}"
+            return
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.losses.append(value)
+
+    def take_up(self, saved: dict[str, Any], done: int) -> None:
+        """Go on from what was saved after ``done`` steps; raises where that does not fit."""
+        losses, finding = saved["losses"], saved["finding"]
+        whole = len(losses) == done or (finding and len(losses) < done)
+        if not (type(done) is int and whole and isinstance(finding, str)):
+            raise ValueError("the losses are not those of so many steps")
+        if not all(type(loss) is float and math.isfinite(loss) for loss in losses):
+            raise ValueError("a loss is not finite")
+        for parameter in self.model.parameters():  # a step of nothing makes the optimizer's state
+            parameter.grad = torch.zeros_like(parameter)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        own = self.optimizer.state_dict()
+        if _shapes(saved["optimizer"]) != _shapes(own["state"]) and losses:
+            raise ValueError("the optimizer's state is of other parameters")
+        self.optimizer.load_state_dict({**own, "state": saved["optimizer"]})
+        self.model.load_state_dict(saved["model"])
+        self.losses, self.finding = list(losses), finding
+
+    @torch.no_grad()
+    def evaluate(self, batches: list[Batch]) -> list[float]:
+        """The loss of every held-out batch."""
+        self.model.eval()
+        losses = [float(cross_entropy(self.model, b)) for b in batches]
+        self.model.train()
+        return losses
+
+
+def train(
+    constants: Constants,
+    *,
+    text: str | Path | None = None,
+    steps: int = 300,
+    batch: int = 8,
+    tokens: int = 64,
+    lr: float = 3e-4,
+    seed: int = 0,
+    seeds: int = 3,
+    device: str = "auto",
+    language: str = "de",
+    state: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Training:
+    """Train the model of the constants beside plain post-LN and plain pre-LN (α = β = 1).
+
+    The optimizer that the constants were made for, as torch or pytorch-optimizer has it, from the
+    first step at its full learning rate ``lr``, no warm-up, no weight decay, no clipping; the
+    constants' own run takes their learning-rate multipliers. The three start from the same
+    embedding and head and see the same batches, with ``seeds`` seeds one after another: the
+    verdict is on the differences of their held-out losses, paired by seed.
+
+    One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
+    without which the task would be copying); an encoder–decoder translates Django's messages,
+    or with ``text`` continues one window by the next.
+
+    The useful ``lr`` depends on the optimizer and on the rule's closure, through it on depth: all
+    closures balance the same first-order update, but Adam moves a matrix by lr whatever its size,
+    so that the relative change of the scaled ones is of order lr/β, √(2N)·lr under the symmetric
+    closure.
+    At width 64 and lr 1e-3 one step moves them by 0.073 of their size at 25 layers and 0.146 at
+    100, and the held-out loss after 100 steps is 2.80 and 3.31 (unigram entropy 3.24); under
+    ``unit-init`` (β = 1) by 0.010 at both, with losses 2.72 and 2.73
+    (``benchmarks/learning_rate.py``).
+
+    ``state`` names a file that is written every tenth of the way; a later call with the same
+    settings goes on from there. On Ctrl-C the partial result is returned. Raises
+    :class:`InputError` for settings that cannot be run, :class:`Refusal` for constants whose
+    optimizer no library has, and :class:`MissingExtraError` where its library or the
+    translations are not installed.
+    """
+    counts = {"steps": steps, "batch": batch, "tokens": tokens, "seeds": seeds}
+    for name, number in counts.items():
+        if type(number) is not int or number < 1:
+            raise InputError(f"{name} must be a positive integer, not {number!r}")
+    if not (math.isfinite(lr) and lr > 0):
+        raise InputError(f"lr must be positive, not {lr!r}")
+    if constants.architecture.vocab < BYTES:
+        raise InputError(
+            f"the constants have a vocabulary of {constants.architecture.vocab}; "
+            f"text is trained on by bytes and needs at least {BYTES}"
+        )
+    constants = checked(constants)
+    reference = _reference(constants)
+    optimizer = library_optimizer(reference)
+    where = _device(device)
+    started = time.perf_counter()
+    parts = len(constants.parts)
+    translates = parts == 2 and text is None
+    corpus: Corpus = Translation(tokens, language) if translates else Text(text, tokens, parts)
+    rules = {
+        f"{constants.placement}, the constants' rule": causal(constants),
+        "plain post-LN": causal(plain(constants, "post-ln")),
+        "plain pre-LN": causal(plain(constants, "pre-ln")),
+    }
+    conditions = {
+        "corpus": corpus.name, "steps": steps, "batch": batch, "tokens": tokens, "lr": lr,
+        "optimizer": f"{reference.target}, no warm-up", "seed": seed, "seeds": seeds,
+        "device": str(where), "constants": constants.to_dict(),
+    }  # fmt: skip
+    kept = None if state is None else _State(Path(state), conditions)
+    finished: list[tuple[Run, ...]] = []
+    with _fitting_threads(batch * tokens * constants.architecture.width):
+        for index in range(seeds):
+            # one seed's models at a time: the list is not kept
+            runners = (_runner(r, c, optimizer, lr, seed + index, where) for r, c in rules.items())
+            found, whole = _run(list(runners), corpus, conditions, index, kept, progress)
+            if whole or not finished:
+                finished.append(found)
+            if not whole:
+                break
+    runs = tuple(map(mean_run, zip(*finished, strict=True)))
+    comparisons = tuple(compare(runs[0], rival) for rival in runs[1:])
+    verdict, because = judge(runs, comparisons, corpus.baseline)
+    if not whole:
+        verdict = Verdict.UNDECIDED
+        because = f"stopped after {len(found[0].losses)} of {steps} steps of seed {seed + index}"
+    return Training(
+        runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
+        {"torch": torch.__version__, "python": platform.python_version()}, comparisons,
+    )  # fmt: skip
+
+
+def _reference(constants: Constants) -> Reference:
+    """The library's optimizer that the constants were made for."""
+    known = optimizers()
+    found = known.get(constants.optimizer)
+    if found is None or found.reference is None:
+        made = f"the optimizer {constants.optimizer!r}"
+        if constants.update:
+            made += f", whose first update is {constants.update},"
+        raise Refusal(
+            f"train steps with the optimizer of the constants, and they are for {made} "
+            "which no library here has; valid are: "
+            + ", ".join(name for name, o in known.items() if o.reference is not None)
+        )
+    return found.reference
+
+
+def _run(
+    runners: list[Runner],
+    corpus: Corpus,
+    conditions: dict[str, Any],
+    index: int,
+    kept: _State | None,
+    progress: Progress | None,
+) -> tuple[tuple[Run, ...], bool]:
+    """All steps of one seed and the held-out losses, and whether it was not interrupted."""
+    steps, batch, seeds = conditions["steps"], conditions["batch"], conditions["seeds"]
+    seed = conditions["seed"] + index
+    where = torch.device(conditions["device"])
+    done = 0 if kept is None else kept.take_up(index, runners)
+    whole = True
+    for step in range(done, steps):
+        try:
+            shared = corpus.batch(batch, _generator(seed, step)).to(where)
+            for runner in runners:
+                runner.step(shared)
+            if progress is not None:
+                now = ", ".join(f"{r.rule} {r.losses[-1]:.2f}" for r in runners if r.losses)
+                progress(index * steps + step + 1, seeds * steps, now)
+        except KeyboardInterrupt:
+            for runner in runners:  # some may have taken this step already
+                del runner.losses[step:]
+            whole = False
+            break
+        if kept is not None and ((step + 1) % max(1, steps // 10) == 0 or step + 1 == steps):
+            kept.save(index, runners, step + 1)
+    held_out = [
+        corpus.batch(batch, _generator(seed, -1 - i), held_out=True).to(where)
+        for i in range(HELD_OUT_BATCHES)
+    ]
+    return tuple(_finish(r, held_out, whole) for r in runners), whole
+
+
+@contextmanager
+def _fitting_threads(activations: int) -> Iterator[None]:
+    """One thread for small work, where two wait for each other; torch's choice for large."""
+    before = torch.get_num_threads()
+    if activations < LARGE:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def plain(constants: Constants, placement: str) -> Constants:
+    """The rival: the same sizes, α = β = 1 and no learning-rate multipliers."""
+    return replace(
+        constants,
+        placement=placement,
+        eta=1.0,
+        parts=tuple(
+            replace(
+                p,
+                multipliers={},
+                sublayers=tuple(replace(s, alpha=1.0, beta=1.0) for s in p.sublayers),
+            )
+            for p in constants.parts
+        ),
+    )
+
+
+def causal(constants: Constants) -> Constants:
+    """The same constants with a causal last part, so that the next byte is not in sight."""
+    *before, last = constants.parts
+    return replace(constants, parts=(*before, replace(last, causal=True)))
+
+
+def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
+    """The mean cross-entropy per target byte, in nats."""
+    logits = model(batch.tokens, batch.source, memory_padding=batch.source_padding)
+    return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
+
+
+def _runner(
+    rule: str,
+    c: Constants,
+    optimizer: Callable[..., torch.optim.Optimizer],
+    lr: float,
+    seed: int,
+    device: torch.device,
+) -> Runner:
+    # embedding and head have a generator of their own and are the same in every run
+    outer, inner = _generator(seed, 0), _generator(seed, 1)
+    model = build(c, generator=inner, embedding_generator=outer).to(device)
+    return Runner(rule, c, model, optimizer(parameter_groups(model, lr), lr=lr))
+
+
+def _shapes(state: dict[int, dict[str, Any]]) -> dict[int, dict[str, object]]:
+    """What an optimizer keeps of each parameter, by its shape; what is no tensor by its type."""
+    return {
+        i: {k: v.shape if isinstance(v, Tensor) else type(v) for k, v in kept.items()}
+        for i, kept in state.items()
+    }
+
+
+def _finish(r: Runner, held_out: list[Batch], whole: bool) -> Run:
+    run = Run(r.rule, r.constants.placement, tuple(r.losses), finding=r.finding)
+    own = r.evaluate(held_out) if whole and not r.finding else []
+    if not (own and all(map(math.isfinite, own))):
+        return run
+    run = replace(run, held_out=statistics.fmean(own))
+    if held_out[0].source is None:
+        return run
+    other = r.evaluate([b.shuffled() for b in held_out])
+    if not all(map(math.isfinite, other)):
+        return run
+    reads = all(o > h for o, h in zip(other, own, strict=True))
+    return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
+
+
+def _generator(seed: int, index: int) -> torch.Generator:
+    """A generator of its own for every batch, so that a resumed run sees the same ones."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
+
+
+def _device(name: str) -> torch.device:
+    valid = ("auto", "cpu", "cuda")
+    if name not in valid:
+        raise InputError(f"unknown device {name!r}; valid are: {', '.join(valid)}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device 'cuda' is not there; valid are: auto, cpu")
+    auto = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(auto if name == "auto" else name)
+
+
+class _State:
+    """The file that a training is taken up from: what every seed has reached, by its number."""
+
+    def __init__(self, file: Path, conditions: dict[str, Any]) -> None:
+        self.file, self.conditions = file, conditions
+        self.seeds: dict[int, dict[str, Any]] = {}
+        if not file.exists():
+            return
+        try:
+            saved = torch.load(file, map_location="cpu", weights_only=True)
+            before, seeds = dict(saved["conditions"]), dict(saved["seeds"])
+        except Exception:  # a damaged file fails in as many ways as it can be damaged
+            raise self._damaged() from None
+        # more steps are the purpose of taking it up
+        wrong = [k for k in conditions if k != "steps" and before.get(k) != conditions[k]]
+        if wrong:
+            raise InputError(f"{str(file)!r} is of another run: its {wrong[0]} differs")
+        self.seeds = seeds
+
+    def save(self, seed: int, runners: list[Runner], done: int) -> None:
+        """Keep what this seed has reached."""
+        models = [
+            {
+                "model": r.model.state_dict(),
+                "optimizer": r.optimizer.state_dict()["state"],
+                "losses": r.losses,
+                "finding": r.finding,
+            }
+            for r in runners
+        ]
+        self.seeds[seed] = {"done": done, "runners": models}
+        content = io.BytesIO()
+        torch.save({"conditions": self.conditions, "seeds": self.seeds}, content)
+        write_bytes(self.file, content.getvalue())
+
+    def take_up(self, seed: int, runners: list[Runner]) -> int:
+        """Bring the runners to where this seed is; returns the number of steps done."""
+        if seed not in self.seeds:
+            return 0
+        try:
+            done = self.seeds[seed]["done"]
+            for r, s in zip(runners, self.seeds[seed]["runners"], strict=True):
+                r.take_up(s, done)
+        except Exception:
+            raise self._damaged() from None
+        if done > self.conditions["steps"]:
+            raise InputError(f"{str(self.file)!r} is further on, at step {done}")
+        return int(done)
+
+    def _damaged(self) -> InputError:
+        return InputError(
+            f"{str(self.file)!r} is not the state of a training run (damaged or truncated?)"
+        )
