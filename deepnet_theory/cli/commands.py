@@ -221,6 +221,10 @@ def train(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="S", help="Of all draws; 0.", parser=whole)
     ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", metavar="N", help="Independent repetitions; 3.", parser=whole),
+    ] = None,
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")
     ] = None,
@@ -249,6 +253,7 @@ def train(
         "tokens": tokens,
         "lr": lr,
         "seed": seed,
+        "seeds": seeds,
         "device": device,
         "state": state,
     }

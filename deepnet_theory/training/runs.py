@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.numeric.stacks.threads import LARGE
+from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.spec.constants import Constants
