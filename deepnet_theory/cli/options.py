@@ -137,6 +137,9 @@ class Select:
     one_alpha: Annotated[
         bool, typer.Option("--one-alpha", help="One alpha for all kinds of sublayers of a part.")
     ] = False
+    allow_ascent: Annotated[
+        bool, typer.Option("--allow-ascent", help="Admit an update under which the loss rises.")
+    ] = False
 
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""

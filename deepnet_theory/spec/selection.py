@@ -22,7 +22,8 @@ class Selection:
 
     ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
     decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
-    a single α in the whole part where the kinds of sublayers would take different ones.
+    a single α in the whole part where the kinds of sublayers would take different ones;
+    ``allow_ascent`` admits an update under which the loss rises.
     """
 
     optimizer: str | None = None
@@ -36,6 +37,7 @@ class Selection:
     closure: str | None = None
     amplification: str = "published"
     one_alpha: bool = False
+    allow_ascent: bool = False
 
     def __post_init__(self) -> None:
         for name in ("update", "layer"):

@@ -16,6 +16,7 @@ from deepnet_theory.symbolic.algebra.nodes import ONES
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.laws.branch import delta, direction, gain, memory, transverse, x
+from deepnet_theory.symbolic.laws.descent import descends
 from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
 from deepnet_theory.symbolic.laws.placement import scale_step
 from deepnet_theory.symbolic.proof.step import Step
@@ -187,6 +188,8 @@ def _remarks(
     optimizer = problem.selection.the_optimizer
     if problem.degrees.regime:
         remarks.append(f"holds where {' and '.join(problem.degrees.regime)}")
+    if problem.selection.allow_ascent and not descends(problem.degrees):
+        remarks.append("the loss does not fall under this update: <g, update> is not negative")
     if optimizer.mind:
         remarks.append(f"{optimizer.name}: {optimizer.mind}")
     for balanced in problem.balanced:

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 import deepnet_theory
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.laws.descent import descends
+from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
@@ -252,6 +255,52 @@ def test_the_self_consistency_of_a_part_is_judged_in_both_depths():
     assert not any("S*r^2 grows" in remark for remark in default.remarks)
     says = default.step("self-consistency-2-encoder").because
     assert "vanishes with depth as N^(-1/2) and vanishes with depth as M^" in says
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["-eta*theta", "-eta*sign(theta)", "-eta*polar(theta)", "-eta*theta*norm(g)", "eta*abs(g)",
+     "-eta*g*theta"],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+def test_an_update_that_does_not_follow_the_gradient_is_refused(update, method):
+    with pytest.raises(Refusal, match=r"add as sqrt\(S\)"):
+        derive(Selection(update=update, method=method))
+
+
+@pytest.mark.parametrize("update", ["eta*g", "eta*polar(g)", "eta*(norm(g)*sign(g) - 1.2*g)"])
+def test_ascent_is_refused_without_its_flag_and_said_with_it(update):
+    with pytest.raises(Refusal, match=r"the loss rises.*--allow-ascent"):
+        derive(Selection(update=update))
+    allowed = derive(Selection(update=update, allow_ascent=True))
+    assert allowed.verdict is Verdict.PROVED
+    assert any("loss does not fall" in remark for remark in allowed.remarks)
+
+
+def test_every_library_optimizer_goes_down_the_gradient():
+    for optimizer in optimizers().values():
+        assert descends(degrees(optimizer))
+
+
+@pytest.mark.parametrize(
+    ("update", "regime", "says"),
+    [
+        ("-eta*(g + theta)", ("g", "theta"), r"g goes as N\^\(-1/2\) and theta as N\^\(-1/4\)"),
+        ("-eta*g/(abs(g) + 1/1000)", ("abs(g)", "1/1000"), r"abs\(g\) goes as N\^\(-1\)"),
+        # the scaled matrices stay above, query and key do not
+        ("-eta*(g + theta**3)", ("g", "theta**3"), "for the query of the encoder"),
+    ],
+)
+def test_a_stated_regime_must_hold_at_the_rule_that_it_leads_to(update, regime, says):
+    with pytest.raises(Refusal, match=says):
+        derive(Selection(update=update, regime=(regime,)))
+
+
+def test_a_regime_that_the_rule_keeps_is_accepted():
+    small = Selection(update="-eta*g/(abs(g) + 1)", regime=(("1", "abs(g)"),))
+    assert derive(small).verdict is Verdict.PROVED
+    # the floor is reached at a known depth, which is said
+    assert any("regime ends for" in remark for remark in derive(Selection("adafactor")).remarks)
 
 
 def test_one_alpha_changes_nothing_where_all_kinds_agree():

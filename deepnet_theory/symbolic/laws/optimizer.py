@@ -59,13 +59,31 @@ _DEGREE_KEPT = {"abs", "norm", "rms"}
 
 
 @dataclass(frozen=True)
+class Regime:
+    """A stated regime that was needed, and the degrees of both sides."""
+
+    larger: str
+    smaller: str
+    larger_degree: Degree
+    smaller_degree: Degree
+
+    def __str__(self) -> str:
+        return f"{self.larger} > {self.smaller}"
+
+
+@dataclass(frozen=True)
 class Degrees:
     """p and q of :math:`|\\Delta\\theta| \\sim \\eta\\,|g|^p |\\theta|^q`."""
 
     p: sp.Rational
     q: sp.Rational
-    regime: tuple[str, ...] = ()  # the stated regimes that were needed
-    reduced: Node | None = None  # the update with only its winning terms
+    regimes: tuple[Regime, ...]
+    reduced: Node  # the update with only its winning terms
+
+    @property
+    def regime(self) -> tuple[str, ...]:
+        """The stated regimes that were needed, in words."""
+        return tuple(map(str, self.regimes))
 
 
 class _Counter:
@@ -74,9 +92,9 @@ class _Counter:
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.larger = {
-            (UPDATE.parse(a).root, UPDATE.parse(b).root): f"{a} > {b}" for a, b in optimizer.regime
+            (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
         }
-        self.used: dict[str, None] = {}
+        self.used: dict[Regime, None] = {}
         self.reduced: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
         self.known: dict[Node, _Degree] = {}
 
@@ -155,10 +173,12 @@ class _Counter:
         return a if winner is left else b
 
     def dominant(self, left: Node, right: Node, *, largest: bool) -> Node | None:
-        for (big, small), told in self.larger.items():
+        for (larger, smaller), told in self.larger.items():
             for one, other in ((left, right), (right, left)):
-                if _same(one, big) and _same(other, small):
-                    self.used[told] = None
+                if _same(one, larger) and _same(other, smaller):
+                    large, small = self.of(one), self.of(other)
+                    assert large is not None and small is not None  # neither is zero: see unite
+                    self.used[Regime(*told, large, small)] = None
                     return one if largest else other
         return None
 
@@ -210,7 +230,7 @@ def _reduce(node: Node, winners: dict[Node, Node]) -> Node:
 
 def entrywise(optimizer: Optimizer, rate: Any, g: Any, theta: Any) -> tuple[Any, ...]:
     """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
-    root = degrees(optimizer).reduced or optimizer.expression.root
+    root = degrees(optimizer).reduced
     return on_symbols(root, rate, tuple(g), tuple(theta))
 
 
@@ -239,7 +259,7 @@ def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
         if step.lhs != update(eta, t * g, s * theta):
             return False
         factor = sp.simplify(step.rhs / update(eta, g, theta))
-        root = found.reduced or optimizer.expression.root
+        root = found.reduced
         if not factor.free_symbols <= {t, s}:
             return False
         return all(

@@ -25,14 +25,15 @@ from deepnet_theory.symbolic.algebra.monomial import (
     Solution,
     exponent_in,
     exponents,
-    present,
     simplified,
     solve,
 )
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, part_symbol
+from deepnet_theory.symbolic.laws.descent import refuse_unless_descent
 from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees
 from deepnet_theory.symbolic.laws.parameters import branch_weight, scaled_increment
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law
+from deepnet_theory.symbolic.rule.premises import broken_premise
 
 eta_factor = sp.Symbol("eta_0", positive=True)  # the learning rate's factor where it is a knob
 
@@ -85,6 +86,11 @@ class Balanced:
         """The solved value of α or β (or of η's factor) in the depth symbols."""
         return self.solution.values[symbol]
 
+    @property
+    def rate(self) -> Any:
+        """The learning rate's factor at the solution."""
+        return self.solution.values.get(eta_factor, sp.Integer(1))
+
     def at_solution(self, expression: Any) -> Any:
         """An expression in α's and β's with the solved values put in."""
         return simplified(expression.xreplace(self.solution.values))
@@ -134,8 +140,10 @@ class Problem:
 
     @cached_property
     def degrees(self) -> Degrees:
-        """p and q of the optimizer."""
-        return degrees(self.selection.the_optimizer)
+        """p and q of the optimizer; refused where the update does not go down the gradient."""
+        found = degrees(self.selection.the_optimizer)
+        refuse_unless_descent(self.selection, found)
+        return found
 
     @cached_property
     def law(self) -> PlacementLaw:
@@ -289,80 +297,13 @@ def balance(
         raise Refusal(
             f"the closure {chosen.name!r} leaves {free} undetermined in the {part.name}: the "
             f"balance under {problem.selection.the_placement.name} does not depend on it; "
-            f"use --closure {_alternatives(problem, part, kinds, factor)}"
+            f"{_advice(problem, part, kinds, factor)}"
         )
     result = Balanced(part, sublayers, kinds, chosen, conditions, names, solution, amplification)
-    broken = _broken_premise(problem, result)
+    broken = broken_premise(problem, result)
     if broken is not None:
-        raise Refusal(f"{broken}; use --closure {_alternatives(problem, part, kinds, factor)}")
+        raise Refusal(f"{broken}; {_advice(problem, part, kinds, factor)}")
     return result
-
-
-def _broken_premise(problem: Problem, found: Balanced) -> str | None:
-    """What a solution breaks of the premises that the orders of magnitude rest on."""
-    return next(
-        (
-            broken
-            for kind in found.kinds
-            for broken in (_stream_size(problem, found, kind), _far(problem, found, kind))
-            if broken is not None
-        ),
-        None,
-    )
-
-
-def _stream_size(problem: Problem, found: Balanced, kind: Kind) -> str | None:
-    """A stream that no norm takes back keeps its size only where its coefficient is 1."""
-    if problem.law.normalised:
-        return None
-    times = found.at_solution(problem.law.stream.xreplace({alpha: kind.alpha}))
-    if times == 1:
-        return None
-    growth = exponent_in(times, DEPTHS[found.part.depth])
-    explodes = growth > 0 or (growth == 0 and times > 1)
-    return (
-        f"with the closure {found.closure.name!r} a sublayer {problem.placed} multiplies the "
-        f"stream by {present(times)}, and no norm takes it back: after {found.sublayers} sublayers "
-        f"the stream is ({present(times)})**({found.sublayers}), which "
-        f"{'explodes' if explodes else 'vanishes'} with depth; the coefficient of x must be 1"
-    )
-
-
-def _far(problem: Problem, found: Balanced, kind: Kind) -> str | None:
-    """Where S·r² grows the stack leaves the neighbourhood of the identity."""
-    depth = DEPTHS[found.part.depth]
-    growth = exponent_in(found.self_consistency(kind), depth)
-    if growth <= 0:
-        return None
-    if "eta" not in found.closure.knobs:
-        return (
-            f"the closure {found.closure.name!r} makes S*r^2 grow as {depth}^({growth}): the "
-            "stack leaves the neighbourhood of the identity on which the orders of magnitude "
-            "rest, and the law beyond it is missing"
-        )
-    shrunk = shrinkage(problem, growth)
-    if shrunk == 0:
-        return None  # the balance still holds; the derivation says that the premises fail
-    return (
-        f"the closure {found.closure.name!r} makes S*r^2 grow as {depth}^({growth}), and with it "
-        f"the stream {problem.placed}, which no norm takes back before the last: the sublayers' "
-        f"changes shrink by {depth}^({shrunk}), so that they do not add to {found.sublayers} equal "
-        "ones, which the balance rests on"
-    )
-
-
-def shrinkage(problem: Problem, growth: Any) -> Any:
-    r"""By what exponent a stream that grows, :math:`\|x_l\|^2 \sim 1 + l r^2`, shrinks the sum.
-
-    ``growth`` is the exponent of :math:`S r^2`. The final norm's Jacobian and the gradient that
-    comes back through it are both of order :math:`1/\|x_S\|`. A stream that is normalised in
-    every sublayer does not grow.
-
-    Source: derived here; the growth is that of the Pre/Post norm note.
-    """
-    if problem.law.normalised or growth <= 0:
-        return sp.Integer(0)
-    return growth * sp.Min(1, (1 + problem.degrees.p) / 2)
 
 
 def _no_solution(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: Any) -> str:
@@ -383,17 +324,16 @@ def _no_solution(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: 
             f"beta can change with placement {problem.selection.placement!r}; the learning rate "
             "can: use --closure learning-rate"
         )
-    ways = _alternatives(problem, part, kinds, factor)
     return (
         f"the closure {chosen.name!r} leaves no knob that balances the {part.name} under the "
         f"update {update!r} with placement {problem.selection.placement!r}: "
         f"the increment depends on {' and '.join(felt)} alone, or on a product that the closure "
-        f"fixes; use --closure {ways}"
+        f"fixes; {_advice(problem, part, kinds, factor)}"
     )
 
 
-def _alternatives(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: Any) -> str:
-    """The closures that do balance, found by solving with each."""
+def _advice(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: Any) -> str:
+    """Which closures do balance, found by solving with each."""
     from deepnet_theory.spec.closure import closures
 
     sublayers, works = len(part.layer) * DEPTHS[part.depth], []
@@ -404,9 +344,9 @@ def _alternatives(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor:
         solution = solve(conditions, names)
         if solution is not None and solution.unique:
             found = Balanced(part, sublayers, kinds, other, conditions, names, solution)
-            if _broken_premise(problem, found) is None:
+            if broken_premise(problem, found) is None:
                 works.append(other.name)
-    return " or ".join(works) if works else "(none balances)"
+    return f"use --closure {' or '.join(works)}" if works else "no closure balances"
 
 
 def amplify(selection: Selection, later: Balanced, d: Degrees) -> Amplification:

@@ -13,11 +13,12 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.spec.expression import UPDATE, Call, FloatAlgebra, Name, fold
+from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import solve
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.premises import is_floor
 from deepnet_theory.symbolic.rule.solved_rule import rule_of
 
 width = sp.Symbol("d", positive=True)
@@ -43,10 +44,9 @@ def crossings(problem: Problem) -> Iterator[Crossing]:
     """The crossings of every regime of the form ``rms(theta) > constant``; none for others."""
     rule = rule_of(problem)
     for larger, smaller in problem.selection.the_optimizer.regime:
-        left, right = UPDATE.parse(larger), UPDATE.parse(smaller)
-        if left.root != Call("rms", (Name("theta"),)) or right.names or right.functions:
+        if not is_floor(larger, smaller):
             continue
-        floor = sp.Rational(str(fold(right.root, FloatAlgebra())))
+        floor = sp.Rational(str(fold(UPDATE.parse(smaller).root, FloatAlgebra())))
         for part in problem.selection.the_stack.parts:
             depth = DEPTHS[part.depth]
             for sublayer in dict.fromkeys(part.layer):

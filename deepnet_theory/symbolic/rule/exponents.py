@@ -23,7 +23,8 @@ from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import branch_weight, terms
-from deepnet_theory.symbolic.rule.balance import Problem, shrinkage
+from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.premises import shrinkage
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -134,7 +135,13 @@ def rival_rules(selection: Selection) -> dict[str, Rule]:
         if name == selection.optimizer:
             continue
         other = replace(
-            selection, optimizer=name, update=None, regime=(), closure=None, one_alpha=False
+            selection,
+            optimizer=name,
+            update=None,
+            regime=(),
+            closure=None,
+            one_alpha=False,
+            allow_ascent=False,
         )
         try:
             rules[name] = solve_rule(other)
