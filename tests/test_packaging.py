@@ -76,6 +76,23 @@ def test_no_module_imports_a_name_of_the_package_itself() -> None:
                 assert {alias.name for alias in node.names} <= rooms, f"{path.name}:{node.lineno}"
 
 
+def test_the_citation_is_of_this_version() -> None:
+    citation = read("CITATION.cff")
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    assert f"\nversion: {dt.__version__}\n" in citation
+    assert (
+        f"\ntitle: {project['name']}\n" in citation
+        and f"license: {project['license']}\n" in citation
+    )
+
+
+def test_the_hooks_of_a_commit_are_checks_of_ci() -> None:
+    hooks = set(re.findall(r"^ +entry: make (\w+)$", read(".pre-commit-config.yaml"), re.M))
+    (made,) = re.findall(r"^make (lint .*)$", read(".ci/run"), re.M)
+    assert hooks == set(made.split())
+    assert re.findall(r"repo: (.*)", read(".pre-commit-config.yaml")) == ["local"]
+
+
 def test_the_pins_hold_no_hosts_and_cover_the_core() -> None:
     pins = read("constraints.txt")
     assert "torch==2.13.0\n" in pins

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -70,13 +71,49 @@ def test_every_command_runs(
         assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 0
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
-    code = "\n".join(blocks("README.md", "python"))
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def paired(block_codes: list[str], too_high: float) -> dict[str, Any]:
+    """Run the blocks in one session; what each steps must be what it has just made or mended.
+
+    The optimizer is the constants', on all parameters of the block's own model, below a rate.
+    """
+    import torch
+
+    from deepnet_theory.spec.optimizer import optimizer
+
+    session: dict[str, Any] = {}
+    for code in block_codes:
+        before = dict(session)
+        exec(code, session)
+        new = {k: v for k, v in session.items() if before.get(k) is not v}
+        (model,) = (v for k, v in new.items() if isinstance(v, torch.nn.Module) and k != "layer")
+        (stepper,) = (v for v in new.values() if isinstance(v, torch.optim.Optimizer))
+        reference = optimizer(session["constants"].optimizer).reference
+        assert reference is not None and reference.target == f"torch.optim:{type(stepper).__name__}"
+        stepped = {id(p) for group in stepper.param_groups for p in group["params"]}
+        assert stepped == {id(p) for p in model.parameters()}, "another model is stepped"
+        assert all(0 < group["lr"] < too_high for group in stepper.param_groups), "the rate"
+    return session
+
+
+def test_the_python_of_the_readme_pairs_rule_model_and_optimizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (said,) = re.findall(r"for which (\S+) is too much", PAGES["README.md"])
+    codes = blocks("README.md", "python")
+    session = paired(codes, float(said))
+    rates = session["rates"]
+    assert rates["norm-bias"] == rates["norm-gain"]
+    unsaid = rates.keys() - session["kinds"].values() - {"norm-bias"}
+    assert {rates[kind] for kind in unsaid} == {1.0}
+    first, second = codes
+    for planted, change in (
+        ((first.replace('"adam"', '"lamb"'), second), "target"),
+        ((first, second.replace("mine.named_parameters", "model.named_parameters")), "another"),
+        ((first.replace("3e-4", said), second), "the rate"),
+    ):
+        with pytest.raises(AssertionError, match=change):
+            paired(list(planted), float(said))
 
 
 @pytest.mark.parametrize("page", PAGES)
