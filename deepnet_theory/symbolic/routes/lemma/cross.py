@@ -147,19 +147,23 @@ def amplification_step(found: Directions, decoder: Part, *, aligned: bool) -> St
         source=SOURCE if aligned else "derived here",
         uses=("two-part-bound",),
         assumptions=("aligned-updates" if aligned else "independent-signs",),
-        checks=(Check("the cross-attentions listed", _listed(found, decoder, power)),),
+        checks=(Check("the cross-attentions listed", _listed(found, decoder, aligned)),),
     )
 
 
-def _listed(found: Directions, decoder: Part, power: int) -> Callable[[Step], bool]:
+def _listed(found: Directions, decoder: Part, aligned: bool) -> Callable[[Step], bool]:
+    """Both sides squared, against as many weights of the matrix law as there are crossings."""
     weight = placement_law(found.placement).weight
 
     def holds(step: Step) -> bool:
         for layers in (1, 2, 3):
-            total = added_up(decoder, layers, lambda _: sp.S.Zero, weight**power)
             at = {DEPTHS[decoder.depth]: sp.Integer(layers)}
+            if aligned:
+                square = added_up(decoder, layers, lambda _: sp.S.Zero, weight) ** 2
+            else:
+                square = added_up(decoder, layers, lambda _: sp.S.Zero, weight**2)
             for side in (step.lhs, step.rhs):
-                if not vanishes(written_out(side.xreplace(at)) ** power - total):
+                if not vanishes(written_out(side.xreplace(at)) ** 2 - square):
                     return False
         return bool(step.rhs.is_positive)
 

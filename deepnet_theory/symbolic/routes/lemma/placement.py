@@ -174,7 +174,7 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             ),
             source=source,
             assumptions=("independent-signs",),
-            checks=EXACT,
+            checks=(Check("the matrix law of the placement", _equal_to(_square(found))), *EXACT),
             establishes=() if found.placement.normalises_sum else (s,),
         ),
         Step(
@@ -225,6 +225,12 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
 
 def _equal_to(expected: sp.Expr) -> Callable[[Step], bool]:
     return lambda step: vanishes(step.rhs - expected)
+
+
+def _square(found: Directions) -> sp.Expr:
+    """The stream's mean square by the matrix law: 1 where a norm encloses the sum."""
+    law = placement_law(found.placement)
+    return sp.S.One if law.normalised else law.stream**2 * (s**2 + law.weight**2)
 
 
 def _approached(found: Directions) -> Check:
