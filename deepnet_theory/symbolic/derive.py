@@ -159,19 +159,15 @@ def _lemma_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Sym
 
 def _moment_route(problem: Problem) -> tuple[list[Step], Increments, tuple[sp.Symbol, ...]]:
     """The layer cake's matrix version."""
-    from deepnet_theory.symbolic.routes.moments import given_symbols, moment_steps
+    from deepnet_theory.symbolic.routes.moments import moment_route
 
-    steps = list(moment_steps(problem.selection))
-    if len(problem.balanced) == 1:
-        name = {problem.balanced[0].part.name: steps[-1].name}
-    else:
-        name = {b.part.name: f"moment-increment-{_at_output(b)}" for b in problem.balanced}
-    increments: Increments = {
-        (balanced.part.name, kind.name): (name[balanced.part.name],)
-        for balanced in problem.balanced
-        for kind in balanced.kinds
-    }
-    return steps, increments, given_symbols(problem.selection)
+    route = moment_route(problem.selection)
+    increments: Increments = {}
+    for balanced in problem.balanced:
+        ends = dict.fromkeys(route.increments[s.name].name for s in balanced.part.layer)
+        for kind in balanced.kinds:
+            increments[(balanced.part.name, kind.name)] = (*ends, *route.sums)
+    return list(route.steps), increments, route.given
 
 
 def _at_output(balanced: Balanced) -> str:

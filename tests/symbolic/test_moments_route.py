@@ -19,8 +19,7 @@ from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments import BRANCHES, moment_steps
-from deepnet_theory.symbolic.routes.moments.placement import stream_of
+from deepnet_theory.symbolic.routes.moments import BRANCHES, moment_route
 from deepnet_theory.symbolic.routes.moments.setting import (
     XAVIER,
     alpha,
@@ -38,10 +37,11 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     v,
     w,
 )
+from deepnet_theory.symbolic.routes.moments.stream import stream_of
 from deepnet_theory.symbolic.rule.balance import Problem
 
 SELECTION = Selection(optimizer="sgd", method="moments")
-STEPS = {s.name: s for s in (*moment_steps(SELECTION), *moment_asides(SELECTION))}
+STEPS = {s.name: s for s in (*moment_route(SELECTION).steps, *moment_asides(SELECTION))}
 DERIVATION = derive(SELECTION)
 
 
@@ -198,11 +198,12 @@ def test_the_sharper_bound_keeps_the_powers() -> None:
 
 def test_parts_of_a_layer_and_other_norms() -> None:
     selection = Selection(optimizer="adam", method="moments", layer="attention")
-    only = (*moment_steps(selection), *moment_asides(selection))
+    only = (*moment_route(selection).steps, *moment_asides(selection))
     assert not [s.name for s in only if s.name.startswith("ffn") or "relu" in s.name]
     assert all(s.check() is Verdict.PROVED for s in only)
     rms = {
-        s.name: s for s in moment_steps(Selection(optimizer="sgd", method="moments", norm="rms"))
+        s.name: s
+        for s in moment_route(Selection(optimizer="sgd", method="moments", norm="rms")).steps
     }
     assert rms["norm-jacobian-rank"].rhs == d - 1
     assert rms["norm-jacobian-rank"].check() is Verdict.PROVED
@@ -223,7 +224,7 @@ def test_parts_of_a_layer_and_other_norms() -> None:
 def test_missing_laws_are_refused(other: dict[str, str], why: str) -> None:
     selection = Selection(optimizer="sgd", method="moments", **other)  # type: ignore[arg-type]
     with pytest.raises(Refusal, match=why):
-        moment_steps(selection)
+        moment_route(selection)
 
 
 def test_a_placement_that_is_no_stream_with_a_branch_added_is_refused() -> None:
@@ -243,7 +244,9 @@ STREAMS = ("pre-ln", "res-post-ln", "sandwich-ln")
 def test_placements_whose_stream_grows(placement: str) -> None:
     steps = {
         s.name: s
-        for s in moment_steps(Selection(optimizer="adam", method="moments", placement=placement))
+        for s in moment_route(
+            Selection(optimizer="adam", method="moments", placement=placement)
+        ).steps
         if s.name not in STEPS or s != STEPS[s.name]
     }
     assert {"stream-growth", "change-growth", "stream-after", "moment-coefficient"} <= set(steps)
@@ -296,7 +299,9 @@ def test_a_pre_ln_change_grows_as_its_stream_sampled() -> None:
         changes.append(((moved - after) @ (moved - after)) / (dx @ dx))
     found = {
         s.name: s
-        for s in moment_steps(Selection(optimizer="sgd", method="moments", placement="pre-ln"))
+        for s in moment_route(
+            Selection(optimizer="sgd", method="moments", placement="pre-ln")
+        ).steps
     }
     step = found["change-growth"]
     names = {str(symbol): symbol for symbol in step.rhs.free_symbols}

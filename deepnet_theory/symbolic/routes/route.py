@@ -6,7 +6,7 @@ derives something else ends in another rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import sympy as sp
@@ -56,3 +56,12 @@ class Route:
     increments: Mapping[str, Increment]
     weights: Mapping[str, Proved]
     sums: tuple[str, ...] = ()
+
+
+def supporting(steps: Iterable[Step], ends: Iterable[str]) -> tuple[Step, ...]:
+    """The steps that the named ones rest on, themselves included, in the order given."""
+    needed, ordered = set(ends), tuple(steps)
+    for step in reversed(ordered):
+        if step.name in needed:
+            needed.update(step.uses)
+    return tuple(step for step in ordered if step.name in needed)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.symbolic.asides.moments.aligned import aligned_steps
 from deepnet_theory.symbolic.asides.moments.aligned_second_matrix import second_matrix_steps
 from deepnet_theory.symbolic.asides.moments.concentration import concentration_steps
@@ -19,7 +20,7 @@ from deepnet_theory.symbolic.asides.moments.sharper import (
 from deepnet_theory.symbolic.asides.moments.tokens import token_steps
 from deepnet_theory.symbolic.asides.moments.variances import variance_steps
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments import branches
+from deepnet_theory.symbolic.routes.moments import branches, moment_route
 
 
 def moment_asides(selection: Selection) -> Iterator[Step]:
@@ -45,3 +46,15 @@ def moment_asides(selection: Selection) -> Iterator[Step]:
         yield sharper_coefficient_step(kinds)
         if len(selection.the_stack.parts) == 1:
             yield from sharper_rule_steps()
+    if len(selection.the_stack.parts) == 2:
+        yield from _other_amplifications(selection)
+
+
+def _other_amplifications(selection: Selection) -> Iterator[Step]:
+    """The steps of A counted in the ways that the selection does not ask for."""
+    told = {step.name for step in moment_route(selection).steps}
+    for way in AMPLIFICATIONS:
+        for step in moment_route(replace(selection, amplification=way)).steps:
+            if step.name not in told:
+                told.add(step.name)
+                yield step

@@ -9,8 +9,8 @@ from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.expectation import expect
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.moments.checks import SQUARES
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
-from deepnet_theory.symbolic.routes.moments.recursion import SQUARES
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,

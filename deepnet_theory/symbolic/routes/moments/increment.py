@@ -1,85 +1,157 @@
 r"""The update substituted: what one optimizer step makes one sublayer add to the output.
 
-With :math:`D = \sqrt2\,\beta\kappa` the coefficient of ‖Δθ‖ at v = w = β and A_f, A_b what a change
-and a gradient gain on the way between the sublayer and the output,
+With :math:`D = \sqrt2\,\beta\kappa` the coefficient of ‖Δθ‖ at v = w = β,
 
-.. math:: A_f D\,\eta\,(\|\partial L/\partial F\| A_b D)^p\,(\sqrt2\,\beta)^q .
+.. math:: D\,\eta\,(\|\partial L/\partial F\| D)^p\,(\sqrt2\,\beta)^q .
+
+D is taken from the step that ends the recursion, p and q from the step that counts the degrees.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta, eta
 from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees
-from deepnet_theory.symbolic.laws.placement import P, placement_law
+from deepnet_theory.symbolic.laws.optimizer import degrees, entrywise
+from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
 from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Step
-from deepnet_theory.symbolic.routes.moments.recursion import COEFFICIENT
+from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.routes.moments.setting import v, w
+from deepnet_theory.symbolic.routes.route import Increment, Proved
+
+UPDATE, WEIGHT = "Update substituted", "Weight of a branch"
 
 loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")
-INCREMENT, UPDATE = "moment-increment", "Update substituted"
+EQUAL_GAINS = {v: beta, w: beta}
+parameter_size = sp.sqrt(v**2 + w**2)  # ‖θ‖, each matrix against its width
 
 
-@dataclass(frozen=True)
-class Passage:
-    """What a change and a gradient gain between a sublayer and the stack's output, and why."""
+def update_size(degree: Step, gradient: sp.Expr, size: sp.Expr) -> sp.Expr:
+    """‖Δθ‖ of an update u with u(η, t·g, s·θ) = t^p s^q u(η, g, θ), u of unit arguments being η."""
+    (unscaled,) = degree.rhs.atoms(AppliedUndef)
+    _, gradient_factor, size_factor = (
+        scaled / plain for scaled, plain in zip(degree.lhs.args, unscaled.args, strict=True)
+    )
+    factor = degree.rhs / unscaled
+    return eta * factor.xreplace({gradient_factor: gradient, size_factor: size})
 
-    forward: Any = sp.S.One
-    backward: Any = sp.S.One
-    because: str = ""
-    uses: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
+
+def is_gradient_step(optimizer: Optimizer) -> bool:
+    """Whether the update is the gradient itself times a number."""
+    found = degrees(optimizer)
+    if (found.p, found.q) != (1, 0) or "polar(" in optimizer.update:
+        return False  # the polar factor of a single row, as below, is the row's direction
+    g, theta = sp.symbols("g_1 g_2", positive=True), sp.symbols("theta_1 theta_2", positive=True)
+    first, second = entrywise(optimizer, eta, g, theta)
+    return bool(sp.simplify(first * g[1] - second * g[0]) == 0)
 
 
-def increment_step(
-    selection: Selection,
-    name: str = INCREMENT,
-    knobs: tuple[Any, Any] = (alpha, beta),
-    passage: Passage | None = None,
-) -> Step:
-    """One sublayer's share of the change of the output, per η, in the knobs of its part."""
-    way = passage or Passage()
-    found: Degrees = degrees(selection.the_optimizer)
-    residual, gain = knobs
-    law = placement_law(selection.the_placement)
-    kappa = law.response.xreplace({P: gain**2, alpha: residual})
-    response, size = sp.sqrt(2) * gain * kappa, sp.sqrt(2) * gain
-    gradient = loss_gradient * way.backward * response
-    return Step(
-        name=name,
-        section=UPDATE,
-        lhs=way.forward * response * (eta * gradient**found.p * size**found.q),
-        rhs=eta
-        * sp.sqrt(2) ** (1 + found.p + found.q)
-        * way.forward
-        * way.backward**found.p
-        * (gain * kappa) ** (1 + found.p)
-        * gain**found.q,
-        relation=Relation.BOUND,
-        because=(
-            f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = η‖g‖^p‖θ‖^q at v = w = {gain}, "
-            f"p = {found.p}, q = {found.q}, ‖g‖ at most ‖∂L/∂F‖ times the same coefficient; "
-            f"‖∂L/∂F‖ is of order one{way.because}"
-        ),
-        source="layer cake, §5.3 and §4.3",
-        uses=(COEFFICIENT, "telescoping", "degrees", *way.uses),
-        assumptions=("bounded-loss-gradient", "independent-signs", "equal-gains"),
-        establishes=(loss_gradient,),
-        bounded=(loss_gradient,),
-        checks=(
-            BOUNDED,
-            Check("equal where ‖∂L/∂F‖ = 1", _equal_at_unit_gradient),
-            *way.checks,
-        ),
+def increment(
+    name: str,
+    coefficient: Step,
+    degree: Step,
+    aligned: tuple[str, ...],
+    optimizer: Optimizer,
+    law: PlacementLaw,
+) -> Increment:
+    """What a sublayer adds, from the steps that give D and the degrees.
+
+    ``aligned`` names the steps that derive that a gradient step moves the output by |g||Δθ|;
+    every other update is assumed to.
+    """
+    response = coefficient.rhs.xreplace(EQUAL_GAINS)
+    size = parameter_size.xreplace(EQUAL_GAINS)
+    moved = response * update_size(degree, loss_gradient * response, size)
+    derived = is_gradient_step(optimizer)
+    return Increment(
+        Step(
+            name=name,
+            section=UPDATE,
+            lhs=moved,
+            rhs=moved.xreplace({loss_gradient: sp.S.One}),
+            relation=Relation.BOUND,
+            because=(
+                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
+                f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
+                "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
+                "the output by |g||Δθ|, as "
+                + ("a gradient step does" if derived else "aligned updates do")
+            ),
+            source="layer cake, §5.3 and §4.3",
+            uses=(coefficient.name, degree.name, *(aligned if derived else ())),
+            assumptions=(
+                "bounded-loss-gradient",
+                "independent-signs",
+                "equal-gains",
+                *(() if derived else ("aligned-updates",)),
+            ),
+            establishes=(loss_gradient,),
+            bounded=(loss_gradient,),
+            checks=(
+                BOUNDED,
+                Check("the optimizer run behind the placement's own law", _run(optimizer, law)),
+            ),
+        )
     )
 
 
-def _equal_at_unit_gradient(step: Step) -> bool:
-    ratio = sp.powsimp(step.lhs.subs(loss_gradient, 1) / step.rhs, force=True)
-    return bool(sp.simplify(ratio - 1) == 0)
+def _run(optimizer: Optimizer, law: PlacementLaw) -> Callable[[Step], bool]:
+    """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
+    entries = sp.Rational(3, 7), sp.Rational(5, 11)
+    parameters = sp.Rational(17, 5), sp.Rational(23, 9)
+
+    def size(scale: sp.Expr, gain: sp.Expr) -> sp.Expr:
+        g, theta = ([s * e for e in of] for s, of in ((scale, entries), (gain, parameters)))
+        return sp.sqrt(sum(e**2 for e in entrywise(optimizer, sp.S.One, g, theta)))
+
+    def holds(step: Step) -> bool:
+        for residual, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
+            kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
+            joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
+            moved = joined * kappa * size(joined * kappa, joined) / size(sp.S.One, sp.S.One)
+            at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
+            for side in (step.lhs, step.rhs):
+                if abs(sp.N(side.xreplace(at) / moved - 1, 40)) > sp.Float("1e-30"):
+                    return False
+        return True
+
+    return holds
+
+
+def weight(
+    name: str, ratios: tuple[sp.Expr, ...], uses: tuple[str, ...], law: PlacementLaw
+) -> Proved:
+    """r at v = w = β, from the mean squares of branch over path, one for each kind."""
+
+    def as_the_equation_reads(step: Step) -> bool:
+        return bool(sp.powsimp(step.rhs / law.weight.xreplace({P: beta**2})) == 1)
+
+    def of_every_kind(step: Step) -> bool:
+        return all(vanishes(step.rhs**2 - ratio.xreplace(EQUAL_GAINS)) for ratio in ratios)
+
+    square = sp.cancel(ratios[0])
+    return Proved(
+        Step(
+            name=name,
+            section=WEIGHT,
+            lhs=sp.sqrt(ratios[0]).xreplace(EQUAL_GAINS),
+            rhs=sp.sqrt(square.xreplace(EQUAL_GAINS)),
+            relation=Relation.EQUAL,
+            because="the root mean square of the branch against that of the identity path",
+            source="layer cake, §5.1",
+            uses=uses,
+            assumptions=("equal-gains", "unit-activations"),
+            checks=(
+                IDENTITY,
+                SAMPLED,
+                Check("of every kind of sublayer", of_every_kind),
+                Check("as the placement's equation reads", as_the_equation_reads),
+            ),
+        )
+    )

@@ -11,7 +11,7 @@ spectral norm is therefore exactly √d/‖Pz‖ for d ≥ 3, and 0 for d = 2. D
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -25,13 +25,10 @@ from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
     GaussianBranch,
-    alpha,
     d,
     i,
     norm_dx_next,
     norm_z,
-    v,
-    w,
 )
 
 NORM, RECURSION = "Jacobian of the norm", "Recursion"
@@ -151,44 +148,44 @@ def norm_steps(centred: bool) -> tuple[Step, ...]:
     )
 
 
-def norm_size_steps(branches: tuple[GaussianBranch, ...]) -> tuple[Step, ...]:
+def norm_size_steps(
+    branches: tuple[GaussianBranch, ...], of: Mapping[str, Step]
+) -> tuple[Step, ...]:
     """‖z‖ at its root mean square, and the Jacobian's norm there."""
-    size = sp.sqrt(d * (alpha**2 + v**2 * w**2))
+    mean_squares = tuple(f"{branch.name}-norm-of-unit-input" for branch in branches)
+    size = Step(
+        name="norm-of-z",
+        section=NORM,
+        lhs=norm_z,
+        rhs=sp.sqrt(of[mean_squares[0]].rhs),
+        relation=Relation.EQUAL,
+        because="‖z‖ is taken to be the root of its mean square, and Pz to be z",
+        source=CAKE,
+        uses=mean_squares,
+        assumptions=("norm-concentrates", "unit-activations"),
+        establishes=(norm_z,),
+        checks=(_is_mean_square(branches),),
+    )
+    at_size = {norm_z: size.rhs}
     return (
-        Step(
-            name="norm-of-z",
-            section=NORM,
-            lhs=norm_z,
-            rhs=size,
-            relation=Relation.EQUAL,
-            because="‖z‖ is taken to be the root of its mean square, and Pz to be z",
-            source=CAKE,
-            uses=tuple(f"{b.name}-norm-of-unit-input" for b in branches),
-            assumptions=("norm-concentrates", "unit-activations"),
-            establishes=(norm_z,),
-            checks=(_is_mean_square(branches),),
-        ),
+        size,
         Step(
             name="norm-jacobian-size",
             section=NORM,
-            lhs=sp.sqrt(d) / norm_z,
-            rhs=1 / sp.sqrt(alpha**2 + v**2 * w**2),
+            lhs=of["norm-jacobian"].rhs.xreplace({norm_pz: norm_z}),
+            rhs=of["norm-jacobian"].rhs.xreplace({norm_pz: size.rhs}),
             relation=Relation.EQUAL,
             because="√d/‖z‖ at that norm: the width cancels",
             source=CAKE,
             uses=("norm-jacobian", "norm-of-z"),
-            checks=(IDENTITY_AT_Z, SAMPLED_AT_Z),
+            checks=tuple(_at(at_size, check) for check in (IDENTITY, SAMPLED)),
         ),
     )
 
 
-def _at_z(check: Check) -> Check:
-    """The check with ‖z‖ replaced by its root mean square."""
-    at = {norm_z: sp.sqrt(d) * sp.sqrt(alpha**2 + v**2 * w**2)}
-    return Check(check.name, lambda step: check.holds(replace(step, lhs=step.lhs.subs(at))))
-
-
-IDENTITY_AT_Z, SAMPLED_AT_Z = _at_z(IDENTITY), _at_z(SAMPLED)
+def _at(values: Mapping[sp.Symbol, sp.Expr], check: Check) -> Check:
+    """The check with the left side's symbols at their values."""
+    return Check(check.name, lambda step: check.holds(replace(step, lhs=step.lhs.xreplace(values))))
 
 
 def _is_mean_square(branches: tuple[GaussianBranch, ...]) -> Check:

@@ -12,7 +12,7 @@ passes transposed, with the same sizes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -34,18 +34,13 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
-from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
-from deepnet_theory.symbolic.routes.moments.placement import (
-    Stream,
-    c,
-    norm_ds,
-    norm_s,
-    stream,
-    stream_change,
+from deepnet_theory.symbolic.routes.moments.checks import (
+    REACHED,
+    SQUARES,
+    meet_for_a_weak_branch,
 )
-from deepnet_theory.symbolic.routes.moments.recursion import SQUARES
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_AVERAGE,
     KNOWN_DV,
@@ -66,6 +61,14 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     v,
     w,
 )
+from deepnet_theory.symbolic.routes.moments.stream import (
+    Stream,
+    c,
+    norm_ds,
+    norm_s,
+    stream,
+    stream_change,
+)
 from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
 
 CROSS = "Cross-attention"
@@ -81,7 +84,7 @@ memory_change, signal = Tensor("da", (d,)), Tensor("g", (d,))
 white_average = Tensor("a", (d,), White(sp.S.One))
 
 
-def _known(symbol: Any, tensor: Tensor) -> Known:
+def _known(symbol: sp.Symbol, tensor: Tensor) -> Known:
     return Known(symbol, (tensor[i] * tensor[i]).sum(i), 2)
 
 
@@ -90,36 +93,33 @@ class Crossing:
     """z = ps + q·aWV under a placement: what stands before the stream and before the branch."""
 
     branch: GaussianBranch
-    law: PlacementLaw
     stream: Stream | None  # None where the sum is normalised
 
     @property
-    def path(self) -> Any:
+    def path(self) -> sp.Expr:
         """p."""
         return alpha if self.stream is None else sp.S.One
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> sp.Expr:
         """q."""
         return sp.S.One if self.stream is None else c
 
     @property
-    def weight(self) -> Any:
-        """b, the branch's weight against a stream of unit size."""
-        return self.law.weight.xreplace({P: v * w})
-
-    @property
-    def values(self) -> dict[Any, Any]:
+    def values(self) -> dict[sp.Symbol, sp.Expr]:
         """‖a‖ = √d, the memory being normalised; ‖s‖ = √d where the sum is; and c."""
         if self.stream is None:
             return {norm_average: sp.sqrt(d), norm_s: sp.sqrt(d)}
-        plain, factor = self.law.response, sp.S.One
-        if self.stream.normed_branch:
-            plain, factor = self.law.weight, 1 / (v * w)
-        return {norm_average: sp.sqrt(d), c: plain * factor}
+        read = self.stream.values[c].xreplace({norm_s: sp.sqrt(d)})
+        return {norm_average: sp.sqrt(d), c: read}
 
     @property
-    def square(self) -> Any:
+    def weight(self) -> sp.Expr:
+        """b, the branch's weight against a stream of unit size."""
+        return (self.scale * v * w / self.path).xreplace(self.values)
+
+    @property
+    def square(self) -> sp.Expr:
         """T, the stream's mean square."""
         return sp.S.One if self.stream is None else norm_s**2 / d
 
@@ -132,7 +132,19 @@ class Crossing:
 
 def cross_steps(crossing: Crossing) -> tuple[Step, ...]:
     """One cross-attention: its size, both changes, its parameters and the gradient's way back."""
-    return (*_moments(crossing), *_parameters(crossing), _average(), *_response(crossing))
+    moments = {step.name: step for step in _moments(crossing)}
+    term, bound = _parameters(crossing)
+    growth, forward, backward = _response(crossing, moments)
+    return (
+        *moments.values(),
+        term,
+        bound,
+        _average(),
+        growth,
+        forward,
+        backward,
+        _coefficient(crossing, moments["cross-size"], bound),
+    )
 
 
 # ---- moments -------------------------------------------------------------------------------
@@ -224,31 +236,48 @@ def _moment(
     )
 
 
-def _parameters(crossing: Crossing) -> Iterator[Step]:
+def _parameters(crossing: Crossing) -> tuple[Step, Step]:
     """What ΔV and ΔW move: the moments of self-attention with the memory in place of x."""
     z = Polynomial(crossing.z(memory=white_average).terms[1:])  # the branch alone
     moved = z.along(crossing.branch.V, delta_v) + z.along(crossing.branch.W, delta_w)
-    square = (moved * moved).sum(i)
-    yield _moment(
-        "cross-parameter-term", square,
+    term = _moment(
+        "cross-parameter-term", (moved * moved).sum(i),
         "||q (dG/dV dV + dG/dW dW)||^2",
         r"\|q(\tfrac{\partial G}{\partial V}\Delta V+\tfrac{\partial G}{\partial W}\Delta W)\|^2",
         (KNOWN_DV, KNOWN_DW),
         "as in self-attention, with the memory's average in place of the stream",
         ("cross-size",), ("fresh-weights", "independent-update", "white-input"),
     )  # fmt: skip
-    whole = expect(square, (KNOWN_DV, KNOWN_DW))
-    yield Step(
+    return term, Step(
         name="cross-parameter-bound",
         section=CROSS,
-        lhs=whole,
+        lhs=term.rhs,
         rhs=crossing.scale**2 * (v**2 + w**2) * (norm_dv**2 + norm_dw**2),
         relation=Relation.AT_MOST,
         because="d ≤ m, and the two terms added that meet the paper's form",
         source=SOURCE,
-        uses=("cross-parameter-term",),
+        uses=(term.name,),
         assumptions=("wide-hidden-layer",),
         checks=(WIDE,),
+    )
+
+
+def _coefficient(crossing: Crossing, size: Step, bound: Step) -> Step:
+    """What the cross-attention's own parameters add per ‖Δθ‖, against its z."""
+    values = {**crossing.values, norm_s: sp.sqrt(d)}
+    per_theta = sp.cancel(bound.rhs / (norm_dv**2 + norm_dw**2)).xreplace(values)
+    mean_square = (size.rhs / d).xreplace(values)
+    path = (size.rhs.coeff(norm_s, 2) * norm_s**2 / d).xreplace(values)
+    return Step(
+        name="cross-coefficient",
+        section=CROSS,
+        lhs=sp.sqrt(per_theta) / sp.sqrt(mean_square),
+        rhs=sp.sqrt(per_theta / path),
+        relation=Relation.AT_MOST,
+        because="the parameter term against the root mean square of z, its branch dropped in it",
+        uses=(size.name, bound.name, "norm-jacobian"),
+        assumptions=("unit-activations", "attention-keeps-magnitude", "small-branch-weight"),
+        checks=(SQUARES, REACHED),
     )
 
 
@@ -360,75 +389,63 @@ def _averages() -> Iterator[Model]:
         }
 
 
-def relative_change(crossing: Crossing) -> Any:
-    """‖Δs‖² + b²‖Δa‖² over T + b²: the square of the change against the stream's."""
-    b = crossing.weight
-    return (norm_ds**2 + b**2 * norm_da**2) / (crossing.square + b**2)
-
-
-def _response(crossing: Crossing) -> Iterator[Step]:
+def _response(crossing: Crossing, of: Mapping[str, Step]) -> tuple[Step, Step, Step]:
     b, values = crossing.weight, crossing.values
-    p, q = crossing.path, crossing.scale
-    size = (p**2 * norm_s**2 + q**2 * v**2 * w**2 * norm_average**2).xreplace(values) / d
-    moved = (p**2 * norm_ds**2 + q**2 * v**2 * w**2 * norm_da**2).xreplace(values)
-    through = (q**2 * v**2 * w**2).xreplace(values)
-    normed = crossing.stream is not None and crossing.stream.normed_branch
-    premises = ["unit-activations", "attention-keeps-magnitude", "linear-step"]
-    premises += ["norm-concentrates"] if crossing.stream is None or normed else []
+    size = of["cross-size"].rhs.xreplace(values) / d
+    moved = of["cross-change"].rhs.xreplace(values)
+    through = (of["cross-gradient"].rhs / norm_g**2).xreplace(values)
     unit = {norm_s: sp.sqrt(d)}
-    yield Step(
+    premises = ["unit-activations", "attention-keeps-magnitude", "linear-step"]
+    if crossing.stream is None or crossing.stream.normed_branch:
+        premises.append("norm-concentrates")
+    growth = Step(
         name="cross-growth",
         section=CROSS,
         lhs=moved / size,
-        rhs=relative_change(crossing),
+        rhs=(norm_ds**2 + b**2 * norm_da**2) / (crossing.square + b**2),
         relation=Relation.EQUAL,
         because=(
             "the change against the root mean square of z, ‖a‖ being √d, in the branch's weight "
             f"b = {b}: the stream's own change shrinks as the stream grows, the memory's enters "
             "with b²"
         ),
-        source="derived here",
         uses=("cross-size", "cross-change", "norm-jacobian"),
         assumptions=tuple(premises),
         checks=(IDENTITY, SAMPLED),
     )
-    yield Step(
-        name="cross-response",
-        section=CROSS,
-        lhs=sp.sqrt(relative_change(crossing).xreplace(unit)),
-        rhs=norm_ds + b * norm_da,
-        relation=Relation.AT_MOST,
-        because="a root of a sum of squares is at most the sum: factors 1 and b",
-        source=SOURCE,
-        uses=("cross-growth",),
-        checks=(SQUARES, Check("b is the memory's factor as b -> 0", _leading(norm_da, b))),
-    )
-    yield Step(
-        name="cross-gradient-response",
-        section=CROSS,
-        lhs=norm_g * sp.sqrt(K * through / size.xreplace(unit)),
-        rhs=sp.sqrt(K) * b * norm_g,
-        relation=Relation.AT_MOST,
-        because=(
-            "the norm's Jacobian is symmetric: a gradient is divided as a change is, and reaches "
-            "the memory through K cross-attentions with √K·b; a change of the memory along it "
-            "moves the output along g by the same √K·b, since ⟨g, Jλ⟩ = ‖λ‖² for λ = Jᵀg"
+    return (
+        growth,
+        Step(
+            name="cross-response",
+            section=CROSS,
+            lhs=sp.sqrt(growth.rhs.xreplace(unit)),
+            rhs=norm_ds + b * norm_da,
+            relation=Relation.AT_MOST,
+            because="a root of a sum of squares is at most the sum: factors 1 and b",
+            source=SOURCE,
+            uses=(growth.name,),
+            checks=(SQUARES, Check("b is the memory's factor as b -> 0", _leading(norm_da))),
         ),
-        source="derived here",
-        uses=("cross-gradient", "cross-growth"),
-        assumptions=("unit-activations",),
-        checks=(SQUARES, Check("b is the gradient's factor as b -> 0", _leading(norm_g, b))),
+        Step(
+            name="cross-gradient-response",
+            section=CROSS,
+            lhs=norm_g * sp.sqrt(through / size.xreplace(unit)),
+            rhs=sp.sqrt(K) * b * norm_g,
+            relation=Relation.AT_MOST,
+            because=(
+                "the norm's Jacobian is symmetric: a gradient is divided as a change is, and "
+                "reaches the memory through K cross-attentions with √K·b; a change of the memory "
+                "along it moves the output along g by the same √K·b, since ⟨g, Jλ⟩ = ‖λ‖² for "
+                "λ = Jᵀg"
+            ),
+            uses=("cross-gradient", growth.name),
+            assumptions=("unit-activations",),
+            checks=(SQUARES, Check("b is the gradient's factor as b -> 0", _leading(norm_g))),
+        ),
     )
 
 
-def _leading(symbol: Any, b: Any) -> Callable[[Step], bool]:
-    """The squared coefficients of a symbol on both sides have the ratio 1 for a weak branch."""
-
-    def holds(step: Step) -> bool:
-        rest = {s: 0 for s in (norm_ds,) if s != symbol}
-        ratio = sp.cancel(sp.together((step.lhs.xreplace(rest) / step.rhs.xreplace(rest)) ** 2))
-        weak = {v: sp.S.Zero} if b.has(v) else {alpha: 1 / sp.Symbol("r", positive=True)}
-        limit = sp.cancel(ratio.xreplace(weak)).subs(sp.Symbol("r", positive=True), 0)
-        return bool(limit == 1)
-
-    return holds
+def _leading(symbol: sp.Symbol) -> Callable[[Step], bool]:
+    """The coefficients of a symbol on both sides have the ratio 1 for a weak branch."""
+    rest = {norm_ds: sp.S.Zero} if symbol != norm_ds else {}
+    return lambda step: meet_for_a_weak_branch(step.lhs.xreplace(rest), step.rhs.xreplace(rest))

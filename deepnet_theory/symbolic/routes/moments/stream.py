@@ -11,29 +11,30 @@ root mean square of the branch. With b the branch's weight and κ the output's r
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise
+from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, split
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation import ENUMERATED, Expectation, Known, Tensor, expect
 from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law, residual
+from deepnet_theory.symbolic.laws.branch import x
+from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.routes.moments.checks import REACHED, SQUARES
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
 from deepnet_theory.symbolic.routes.moments.recursion import (
     COEFFICIENT,
-    SQUARES,
-    both,
     change,
     index,
+    of_parameters,
+    parameter_square,
 )
 from deepnet_theory.symbolic.routes.moments.setting import GaussianBranch, alpha, d, i, v, w
 
@@ -47,7 +48,7 @@ stream, source = Tensor("s", (d,)), Tensor("y", (d,))
 stream_change, source_change = Tensor("ds", (d,)), Tensor("dy", (d,))
 
 
-def _known(symbol: Any, tensor: Tensor) -> Known:
+def _known(symbol: sp.Symbol, tensor: Tensor) -> Known:
     return Known(symbol, (tensor[i] * tensor[i]).sum(i), 2)
 
 
@@ -56,28 +57,22 @@ class Stream:
     """What a placement's equation says of a stream that is not normalised."""
 
     placement: Placement
-    law: PlacementLaw
+    scale: sp.Expr  # what stands before the branch, or before its norm
     normed_input: bool
     normed_branch: bool
 
     @property
-    def weight(self) -> Any:
-        """b, the branch against a stream of unit size."""
-        return self.law.weight.xreplace({P: v * w})
-
-    @property
-    def response(self) -> Any:
-        """κ, of the output to a change of the branch."""
-        return self.law.response.xreplace({P: v * w})
-
-    @property
-    def values(self) -> dict[Any, Any]:
+    def values(self) -> dict[sp.Symbol, sp.Expr]:
         """‖y‖, ‖Δy‖ and c for this placement; a norm's Jacobian is √d over what it divides by."""
         size = sp.sqrt(d) if self.normed_input else norm_s
         moved = sp.sqrt(d) / norm_s * norm_ds if self.normed_input else norm_ds
-        plain = self.law.response if not self.normed_branch else self.law.weight
-        factor = sp.sqrt(d) / (v * w * size) if self.normed_branch else sp.S.One
-        return {norm_y: size, norm_dy: moved, c: plain * factor}
+        divided = sp.sqrt(d) / (v * w * size) if self.normed_branch else sp.S.One
+        return {norm_y: size, norm_dy: moved, c: self.scale * divided}
+
+    @property
+    def weight(self) -> sp.Expr:
+        """b, the branch against a stream of unit size."""
+        return (c * v * w * norm_y / sp.sqrt(d)).xreplace(self.values)
 
 
 def stream_of(placement: Placement) -> Stream:
@@ -88,116 +83,138 @@ def stream_of(placement: Placement) -> Stream:
     equation = residual(placement, lambda y: P * Branch(y))
     terms = sp.Add.make_args(equation)
     added = [term for term in terms if term.has(Branch)]
-    if len(terms) != 2 or len(added) != 1 or not placement.final_norm:
-        raise Refusal(
-            f"the moment route has no law for the placement {placement.name!r}: its equation "
-            f"{placement.equation!r} is neither a normalised sum nor a stream with a branch added "
-            "and a norm at the end; use --method probe"
-        )
+    path = [term for term in terms if not term.has(Branch)]
+    if path != [x] or len(added) != 1 or not placement.final_norm:
+        raise _no_law(placement)
     (inner,) = equation.atoms(Branch)
+    normed_input = isinstance(inner.args[0], Normalise)
+    normed_branch = any(norm.has(Branch) for norm in added[0].atoms(Normalise))
+    if not (normed_input or normed_branch):
+        raise _no_law(placement)
+    scale = split(added[0])[0]
     return Stream(
         placement,
-        placement_law(placement),
-        normed_input=isinstance(inner.args[0], Normalise),
-        normed_branch=any(norm.has(Branch) for norm in added[0].atoms(Normalise)),
+        scale if normed_branch else scale / P,
+        normed_input=normed_input,
+        normed_branch=normed_branch,
     )
 
 
-def stream_steps(placement: Placement, branches: tuple[GaussianBranch, ...]) -> tuple[Step, ...]:
+def _no_law(placement: Placement) -> Refusal:
+    return Refusal(
+        f"the moment route has no law for the placement {placement.name!r}: its equation "
+        f"{placement.equation!r} is neither a normalised sum nor a stream with a branch added "
+        "that has a norm before or behind it, and a norm at the end; use --method probe"
+    )
+
+
+def stream_steps(
+    stream: Stream, branches: tuple[GaussianBranch, ...], of: Mapping[str, Step]
+) -> tuple[Step, ...]:
     """From the branch's moments to the coefficient of ‖Δθ‖, for a stream that grows."""
-    found = stream_of(placement)
-    moments = tuple(step for branch in branches for step in _moments(branch))
-    sizes = tuple(step.name for step in moments if step.name.endswith("size"))
-    changes = tuple(step.name for step in moments if step.name.endswith("change"))
-    of_theta = tuple(f"{b.name}-parameter-bound-in-theta" for b in branches)
-    grown = norm_s**2 + d * found.weight**2
-    ratio = 1 + d * found.weight**2 / norm_s**2
-    square = norm_s**2 + c**2 * v**2 * w**2 * norm_y**2
-    moved = norm_ds**2 + c**2 * v**2 * w**2 * norm_dy**2
-    why = ("‖y‖ = √d, y being normalised" if found.normed_input else "y is the stream itself") + (
+    equation, values = stream.placement.equation, stream.values
+    moments = {branch.name: _moments(branch) for branch in branches}
+    sizes = tuple(size.name for size, _ in moments.values())
+    changes = tuple(moved.name for _, moved in moments.values())
+    of_size, of_change = moments[branches[0].name]
+    concentrates = ("norm-concentrates",) if stream.normed_branch else ()
+    why = ("‖y‖ = √d, y being normalised" if stream.normed_input else "y is the stream itself") + (
         "; c = √d/‖G‖ at the root mean square ‖G‖ = vw‖y‖, times what stands before the norm"
-        if found.normed_branch
+        if stream.normed_branch
         else ""
     )
-    name = placement.source or "derived here"
+    growth = Step(
+        name="stream-growth",
+        section=RECURSION,
+        lhs=of_size.rhs.xreplace(values),
+        rhs=norm_s**2 + d * stream.weight**2,
+        relation=Relation.EQUAL,
+        because=f"{equation}: {why}; the stream grows by d·b² a sublayer",
+        source=stream.placement.source or "derived here",
+        uses=sizes,
+        assumptions=concentrates,
+        checks=(IDENTITY, SAMPLED),
+    )
+    squared = (growth.rhs - norm_s**2) / d  # b²
+    grown = Step(
+        name="change-growth",
+        section=RECURSION,
+        lhs=of_change.rhs.xreplace(values) / norm_ds**2,
+        rhs=1 + d * squared / norm_s**2,
+        relation=Relation.EQUAL,
+        because=(
+            "a change of the stream through the same sublayer, the norms' Jacobians at their "
+            "spectral norm: it grows by the factor that the stream grows by, so that relative "
+            "to the stream it does not grow"
+        ),
+        uses=(*changes, "norm-jacobian", growth.name),
+        assumptions=("linear-step", *concentrates),
+        checks=(
+            IDENTITY,
+            SAMPLED,
+            Check(
+                "the stream's own factor", lambda step: vanishes(step.rhs - growth.rhs / norm_s**2)
+            ),
+        ),
+    )
+    after = Step(
+        name="stream-after",
+        section=RECURSION,
+        lhs=1 + sp.Sum(squared, (index, 1, layer)),
+        rhs=1 + layer * squared,
+        relation=Relation.EQUAL,
+        because="‖x_{l+1}‖²/d after l sublayers, from ‖x_1‖² = d",
+        uses=(growth.name,),
+        assumptions=("unit-activations",),
+        establishes=(layer,),
+        checks=(Check("grown one by one from d", _grown_one_by_one(growth.rhs)),),
+    )
+    # the parameter term is stated for ‖y‖ = √d and scales with ‖y‖, ‖c‖ with its inverse
+    reached = sp.sqrt(parameter_square(branches[0], of))
+    response = reached * (c * norm_y / sp.sqrt(d)).xreplace(values)
+    coefficient = Step(
+        name=COEFFICIENT,
+        section=RECURSION,
+        lhs=response / sp.sqrt(after.rhs),
+        rhs=response,
+        relation=Relation.AT_MOST,
+        because=(
+            "what sublayer l adds per ‖Δθ‖ behind the final norm, whose Jacobian is "
+            "√d/‖x‖: the parameter term at ‖y‖ = √d is √(v²+w²)‖Δθ‖, for another ‖y‖ it "
+            "scales with it, and the stream has only grown since"
+        ),
+        uses=(
+            grown.name,
+            after.name,
+            *(name for branch in branches for name in of_parameters(branch)),
+        ),
+        assumptions=("small-branch-weight",),
+        checks=(SQUARES, REACHED),
+    )
     return (
-        *moments,
-        Step(
-            name="stream-growth",
-            section=RECURSION,
-            lhs=square.xreplace(found.values),
-            rhs=grown,
-            relation=Relation.EQUAL,
-            because=f"{placement.equation}: {why}; the stream grows by d·b² a sublayer",
-            source=name,
-            uses=sizes,
-            assumptions=("norm-concentrates",) if found.normed_branch else (),
-            checks=(IDENTITY, SAMPLED),
-        ),
-        Step(
-            name="change-growth",
-            section=RECURSION,
-            lhs=moved.xreplace(found.values) / norm_ds**2,
-            rhs=ratio,
-            relation=Relation.EQUAL,
-            because=(
-                "a change of the stream through the same sublayer, the norms' Jacobians at their "
-                "spectral norm: it grows by the factor that the stream grows by, so that relative "
-                "to the stream it does not grow"
-            ),
-            source="derived here",
-            uses=(*changes, "norm-jacobian", "stream-growth"),
-            assumptions=("linear-step", *(("norm-concentrates",) if found.normed_branch else ())),
-            checks=(IDENTITY, SAMPLED, Check("the stream's own factor", _factor_of(grown))),
-        ),
-        Step(
-            name="stream-after",
-            section=RECURSION,
-            lhs=1 + sp.Sum(found.weight**2, (index, 1, layer)),
-            rhs=1 + layer * found.weight**2,
-            relation=Relation.EQUAL,
-            because="‖x_{l+1}‖²/d after l sublayers, from ‖x_1‖² = d",
-            source="derived here",
-            uses=("stream-growth",),
-            assumptions=("unit-activations",),
-            establishes=(layer,),
-            checks=(Check("grown one by one from d", _grown_one_by_one(grown)),),
-        ),
-        Step(
-            name=COEFFICIENT,
-            section=RECURSION,
-            lhs=both * found.response / sp.sqrt(1 + layer * found.weight**2),
-            rhs=both * found.response,
-            relation=Relation.AT_MOST,
-            because=(
-                "what sublayer l adds per ‖Δθ‖ behind the final norm, whose Jacobian is "
-                "√d/‖x‖: the parameter term at ‖y‖ = √d is √(v²+w²)‖Δθ‖, for another ‖y‖ it "
-                "scales with it, and the stream has only grown since"
-            ),
-            source="derived here",
-            uses=("change-growth", "stream-after", *of_theta),
-            assumptions=("small-branch-weight",),
-            checks=(SQUARES,),
-        ),
+        *(step for pair in moments.values() for step in pair),
+        growth,
+        grown,
+        after,
+        coefficient,
         Step(
             name="telescoping",
             section=RECURSION,
             lhs=norm_df,
-            rhs=sp.Sum(both * found.response * change(index), (index, 1, S)),
+            rhs=sp.Sum(coefficient.rhs * change(index), (index, 1, S)),
             relation=Relation.AT_MOST,
             because="every sublayer's own term, carried to the end by a factor of at most 1",
-            source="derived here",
-            uses=(COEFFICIENT,),
+            uses=(coefficient.name,),
             assumptions=("linear-step",),
             establishes=(norm_df,),
-            checks=(Check("the recursion run at S = 1, 2, 5", _run(found)),),
+            checks=(Check("the recursion run at S = 1, 2, 5", _run(growth, coefficient)),),
         ),
     )
 
 
-def _moments(branch: GaussianBranch) -> tuple[Step, ...]:
+def _moments(branch: GaussianBranch) -> list[Step]:
     """E‖x + cG(y)‖² and E‖Δx + c ∂G/∂y Δy‖² for fixed x, y and their changes."""
-    return tuple(
+    return [
         Step(
             name=f"{branch.name}-stream-{what}",
             section=RECURSION,
@@ -227,16 +244,12 @@ def _moments(branch: GaussianBranch) -> tuple[Step, ...]:
             ),
         )
         for z in (base[i] + branch.added(along) * c,)
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def _factor_of(grown: Any) -> Callable[[Step], bool]:
-    return lambda step: vanishes(step.rhs - grown / norm_s**2)
-
-
-def _grown_one_by_one(grown: Any) -> Callable[[Step], bool]:
+def _grown_one_by_one(grown: sp.Expr) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
-        square: Any = d
+        square: sp.Expr = d
         for passed in (1, 2, 3):
             square = grown.xreplace({norm_s: sp.sqrt(square)})
             at = {layer: sp.Integer(passed)}
@@ -248,18 +261,20 @@ def _grown_one_by_one(grown: Any) -> Callable[[Step], bool]:
     return holds
 
 
-def _run(found: Stream) -> Callable[[Step], bool]:
+def _run(growth: Step, coefficient: Step) -> Callable[[Step], bool]:
+    """Change and stream through explicit stacks, the change divided by the final norm."""
+
     def holds(step: Step) -> bool:
         generator = random.Random(step.name)
         at = {v: sp.Rational(3, 5), w: sp.Rational(4, 5), alpha: sp.Rational(7, 3)}
-        weight, response = (sp.sympify(e).xreplace(at) for e in (found.weight, found.response))
-        own = both.xreplace(at) * response
+        added = ((growth.rhs - norm_s**2) / d).xreplace(at)
+        own = coefficient.rhs.xreplace(at)
         for sublayers in (1, 2, 5):
             sizes = [sp.Rational(generator.randint(1, 9), 4) for _ in range(sublayers)]
             square, moved = sp.S.One, sp.S.Zero  # of the stream and of its change, over √d
             for size in sizes:
-                moved = moved * sp.sqrt(1 + weight**2 / square) + own * size
-                square = square + weight**2
+                moved = moved * sp.sqrt(1 + added / square) + own * size
+                square = square + added
             written = step.rhs.xreplace({**at, S: sp.Integer(sublayers)}).doit()
             names = {change(place): size for place, size in enumerate(sizes, 1)}
             bound = written.xreplace(names)
