@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
 from deepnet_theory.symbolic.routes.probe import loss_increment
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 
 @pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)
@@ -93,6 +95,11 @@ def test_what_rounding_leaves_of_zero_is_zero(zero):
 def test_a_clipped_update_is_what_its_regimes_leave():
     clipped = custom_optimizer("-eta*clip(g, -1, 1)", (("g", "-1"), ("1", "max(g, -1)")))
     assert degrees(clipped).reduced == custom_optimizer("-eta*g").expression.root
+
+
+def test_a_rule_of_too_fine_powers_is_refused_in_the_words_of_the_update():
+    with pytest.raises(Refusal, match=r"rule of the update '-eta\*sign\(g\).*smaller denom"):
+        solve_rule(Selection(update="-eta*sign(g)*abs(g)**(255/256)"))
 
 
 @pytest.mark.parametrize("levels", [2, 22, 50])

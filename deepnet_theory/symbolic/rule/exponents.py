@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.prediction import Prediction, Predictions
-from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.monomial import exponent_in, simplified
+from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.growth import growth, leading_term
+from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import branch_weight, terms
 from deepnet_theory.symbolic.rule.balance import Problem
@@ -30,25 +30,25 @@ from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 RIVALS = ("sgd", "adam", "lamb")
 
 
-@cache
-def _values(entry: RuleEntry) -> tuple[Any, Any]:
-    a, b = (depth_expression(e) for e in entry.expressions)
-    return a, b
-
-
-def _at_rule(expression: Any, rule: Rule, part: Part, sublayer: Sublayer) -> Any:
-    a, b = _values(rule.entry(part.name, sublayer.name))
-    return simplified(sp.sympify(expression).xreplace({alpha: a, beta: b}))
+def _at_rule(
+    expression: Any, rule: Rule, part: Part, sublayer: Sublayer, variable: sp.Symbol
+) -> Any:
+    """The exponent in ``variable`` of a monomial in α and β at the rule."""
+    entry, powers = rule.entry(part.name, sublayer.name), exponents(expression)
+    return sum(
+        powers.get(knob, sp.Integer(0)) * rational(growth(value, variable.name))
+        for knob, value in ((alpha, entry.alpha), (beta, entry.beta))
+    )
 
 
 def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol) -> Any:
     r"""The exponent of :math:`\sum_{l\le S} (1 + l r^2)^{-(1+p)/2}`, S of the part.
 
-    Where the stream is normalised in every sublayer, and near the identity, the sum is S.
+    ``weight`` is the exponent of r. Where the stream is normalised in every sublayer, and near
+    the identity, the sum is S.
     """
-    own = DEPTHS[part.depth]
-    count = sp.Integer(1) if own == variable else sp.Integer(0)
-    return count - shrinkage(problem, count + 2 * exponent_in(weight, variable))
+    count = sp.Integer(int(DEPTHS[part.depth] == variable))
+    return count - shrinkage(problem, count + 2 * weight)
 
 
 def share_exponent(
@@ -57,15 +57,14 @@ def share_exponent(
     """The exponent of the part's own share of ‖ΔF‖, at the part's output, in ``variable``."""
     candidates = []
     for sublayer in dict.fromkeys(part.layer):
-        weight = _at_rule(branch_weight(sublayer, problem.law), rule, part, sublayer)
+        weight = _at_rule(branch_weight(sublayer, problem.law), rule, part, sublayer, variable)
         repeated = sum_exponent(problem, weight, part, variable)
         for term in terms(sublayer, problem.law, problem.selection.the_norm):
             increment = term.increment(problem.degrees)
             if term.role in roles and increment != 0:
-                size = _at_rule(increment, rule, part, sublayer)
-                candidates.append(repeated + exponent_in(size, variable))
-    rate = exponent_in(depth_expression(rule.eta), variable)
-    return max(candidates) + rate
+                size = _at_rule(increment, rule, part, sublayer, variable)
+                candidates.append(repeated + size)
+    return max(candidates) + rational(growth(rule.eta, variable.name))
 
 
 def _amplification_exponent(
@@ -86,9 +85,25 @@ def _amplification_exponent(
     crossing = next((s for s in later.layer if s.reads_memory), None)
     if crossing is None:
         raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
-    weight = _at_rule(branch_weight(crossing, problem.law), rule, later, crossing)
+    weight = _at_rule(branch_weight(crossing, problem.law), rule, later, crossing, variable)
     layers = depth if aligned else sp.sqrt(depth)
-    return (1 + problem.degrees.p) * exponent_in(layers * weight, variable)
+    return (1 + problem.degrees.p) * (exponent_in(layers, variable) + weight)
+
+
+def _refuse_without_stream(problem: Problem, rule: Rule) -> None:
+    """A stream that no norm takes back must be multiplied by 1, or it explodes or vanishes."""
+    law = problem.law
+    if law.normalised or law.stream == 1:
+        return
+    for entry in rule.entries:
+        own = [leading_term(entry.alpha, depth) for depth in problem.selection.the_stack.depths]
+        one = all(term.whole and term.coefficient == 1 and not term.powers for term in own)
+        if not one or law.stream.xreplace({alpha: sp.Integer(1)}) != 1:
+            raise Refusal(
+                f"a sublayer {problem.placed} multiplies the stream by {law.stream}, which no norm "
+                f"takes back: at alpha = {shown(entry.alpha)} the stream explodes or vanishes with "
+                "depth; the coefficient of x must be 1"
+            )
 
 
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
@@ -107,6 +122,7 @@ def exponents_of(
     parts = selection.the_stack.parts
     roles = MATRICES if step == "matrices" else MATRICES | VECTORS
     found: dict[tuple[str, str], Fraction] = {}
+    _refuse_without_stream(problem, rule)
     for variable in selection.the_stack.depths:
         symbol = DEPTHS[variable]
         values = {}
@@ -122,9 +138,6 @@ def exponents_of(
 
 
 def _fraction(value: Any) -> Fraction:
-    value = sp.sympify(value)
-    if not value.is_Rational:
-        raise ValueError(f"{value} is not a rational exponent")
     return Fraction(int(value.p), int(value.q))
 
 
@@ -156,10 +169,7 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
     Raises :class:`Refusal` where the update has no degrees, :class:`InputError` where a rule
     that the user typed has no growth exponent.
     """
-    try:
-        own = exponents_of(selection, rule, step)
-    except ValueError as wrong:
-        raise InputError(f"no exponent is predicted for the rule: {wrong}") from None
+    own = exponents_of(selection, rule, step)
     others = {
         name: exponents_of(selection, other, step) for name, other in rival_rules(selection).items()
     }
@@ -180,17 +190,18 @@ def _warnings(selection: Selection, rule: Rule) -> list[str]:
     sentences = []
     for part in selection.the_stack.parts:
         for sublayer in dict.fromkeys(part.layer):
-            weight = _at_rule(branch_weight(sublayer, problem.law), rule, part, sublayer)
+            weight = branch_weight(sublayer, problem.law)
             # a part's constants may depend on the other part's depth: judged in every depth
-            growth = {
-                symbol: int(symbol == DEPTHS[part.depth]) + 2 * exponent_in(weight, symbol)
+            size = {
+                symbol: int(symbol == DEPTHS[part.depth])
+                + 2 * _at_rule(weight, rule, part, sublayer, symbol)
                 for symbol in map(DEPTHS.__getitem__, selection.the_stack.depths)
             }
-            size = "*".join(f"{symbol}^({power})" for symbol, power in growth.items() if power)
-            grows = " and ".join(symbol.name for symbol, power in growth.items() if power > 0)
+            powers = "*".join(f"{symbol}^({power})" for symbol, power in size.items() if power)
+            grows = " and ".join(symbol.name for symbol, power in size.items() if power > 0)
             if grows:
                 sentences.append(
-                    f"the {part.name}'s S*r^2 grows as {size} in {grows} ({sublayer.name}): the "
+                    f"the {part.name}'s S*r^2 grows as {powers} in {grows} ({sublayer.name}): the "
                     "near-identity assumption fails, and with it the orders that the prediction "
                     "rests on"
                 )

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from deepnet_theory.spec.errors import InputError, Refusal, shown
+from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, text
-from deepnet_theory.symbolic.rule.balance import Problem, eta_factor
+from deepnet_theory.symbolic.rule.balance import Problem
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,9 @@ def rule_of(problem: Problem) -> SolvedRule:
     factor = "1"
     for balanced in problem.balanced:
         for kind in balanced.kinds:
-            entries.append(
-                RuleEntry(
-                    balanced.part.name,
-                    kind.name,
-                    text(balanced.value(kind.alpha)),
-                    text(balanced.value(kind.beta)),
-                )
-            )
-        if eta_factor in balanced.solution.values:
-            factor = text(balanced.value(eta_factor))
+            written = (_written(problem, balanced.value(k)) for k in (kind.alpha, kind.beta))
+            entries.append(RuleEntry(balanced.part.name, kind.name, *written))
+        factor = _written(problem, balanced.rate)
     selection = problem.selection
     return SolvedRule(
         name=selection.optimizer or "custom",
@@ -76,6 +71,20 @@ def rule_of(problem: Problem) -> SolvedRule:
             f"of the balance '= 1' and of the closure '{problem.closure.name}'"
         ),
     )
+
+
+def _written(problem: Problem, value: Any) -> str:
+    """A solved value in the grammar of depths, whose exponents are bounded."""
+    written = text(value)
+    try:
+        DEPTH.parse(written)
+    except InputError:
+        raise Refusal(
+            f"the rule of the update {shown(problem.selection.the_optimizer.update)} would be "
+            f"{shown(written)}, and no rule is written with an exponent whose numerator or "
+            f"denominator is beyond {MAX_EXPONENT}; give the update powers of smaller denominators"
+        ) from None
+    return written
 
 
 @cache
