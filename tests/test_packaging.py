@@ -76,6 +76,17 @@ def test_no_module_imports_a_name_of_the_package_itself() -> None:
                 assert {alias.name for alias in node.names} <= rooms, f"{path.name}:{node.lineno}"
 
 
+@pytest.mark.parametrize("room", ["spec", "symbolic", "runtime", "numeric", "models", "training"])
+def test_the_library_speaks_python_and_not_options(room: str) -> None:
+    """Whoever calls ``derive(...)`` has no ``--closure``; an option stands beside its Python."""
+    for path in sorted((ROOT / "deepnet_theory" / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            said = node.value if isinstance(node, ast.Constant) else ""
+            found = re.search(r"--[a-z][a-z-]+", said) if isinstance(said, str) else None
+            found = None if found and "in Python" in said else found
+            assert found is None, f"{path.name}:{node.lineno} says {found and found[0]}"
+
+
 def test_the_citation_is_of_this_version() -> None:
     citation = read("CITATION.cff")
     project = tomllib.loads(read("pyproject.toml"))["project"]

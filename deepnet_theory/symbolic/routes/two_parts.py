@@ -20,7 +20,7 @@ def encoder_and_decoder(stack: Stack) -> tuple[Part, Part]:
     if decoder.crossings == 0:
         raise Refusal(
             "the decoder's layer has no cross-attention, so the encoder does not reach the "
-            "output and no rule follows for it; use --stack decoder"
+            "output and no rule follows for it; use the stack decoder"
         )
     return encoder, decoder
 

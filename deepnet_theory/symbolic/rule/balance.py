@@ -322,7 +322,7 @@ def _no_solution(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: 
             f"under the update {update!r} (degree p = {problem.degrees.p}, q = "
             f"{problem.degrees.q}) one step changes the output by an amount that neither alpha nor "
             f"beta can change with placement {problem.selection.placement!r}; the learning rate "
-            "can: use --closure learning-rate"
+            "can: use the closure learning-rate"
         )
     return (
         f"the closure {chosen.name!r} leaves no knob that balances the {part.name} under the "
@@ -346,7 +346,7 @@ def _advice(problem: Problem, part: Part, kinds: tuple[Kind, ...], factor: Any) 
             found = Balanced(part, sublayers, kinds, other, conditions, names, solution)
             if broken_premise(problem, found) is None:
                 works.append(other.name)
-    return f"use --closure {' or '.join(works)}" if works else "no closure balances"
+    return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 
 
 def amplify(selection: Selection, later: Balanced, d: Degrees) -> Amplification:

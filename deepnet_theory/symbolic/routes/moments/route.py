@@ -61,7 +61,7 @@ def branches(selection: Selection) -> tuple[GaussianBranch, ...]:
             f"the moment route has no second moment of the branch {missing[0]!r}: it is no product "
             "of two matrices around a mask, so that a change of its input does not pass it by the "
             f"factor of its size (it has the moments of {', '.join((*BRANCHES, *READS_MEMORY))}); "
-            "use --method probe or lemma"
+            "use the method probe or lemma"
         )
     # the feed-forward sublayer first, as in the source
     return tuple(branch for name, branch in BRANCHES.items() if name in kinds)

@@ -104,7 +104,7 @@ def _no_law(placement: Placement) -> Refusal:
     return Refusal(
         f"the moment route has no law for the placement {placement.name!r}: its equation "
         f"{placement.equation!r} is neither a normalised sum nor a stream with a branch added "
-        "that has a norm before or behind it, and a norm at the end; use --method probe"
+        "that has a norm before or behind it, and a norm at the end; use the method probe"
     )
 
 
