@@ -128,7 +128,7 @@ def test_alpha_grows_and_beta_falls_with_depth(depth, more, selection):
 @pytest.mark.parametrize(
     ("selection", "says"),
     [
-        ({"update": "-eta*g/g**2"}, "--closure learning-rate"),
+        ({"update": "-eta*g/g**2"}, "the closure learning-rate"),
         ({"optimizer": "sgd", "placement": "pre-ln", "closure": "symmetric"}, "unit-residual"),
         ({"optimizer": "sgd", "placement": "res-post-ln", "closure": "symmetric"}, "unit-init"),
         (
