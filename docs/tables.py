@@ -85,13 +85,13 @@ def _power(exponent: Fraction) -> str:
 
 def findings() -> list[str]:
     """One line a claim: what was found, with a link to its check."""
-    from deepnet_theory.claims import claim
+    from deepnet_theory.claims.folder import PACKAGE, claim, path_of
 
     lines = []
     for name in FINDINGS:
         one = claim(name)
         sentence = re.split(r"(?<=[.:;])\s", one.finding, maxsplit=1)[0].rstrip(".:;")
-        file = f"paper_checks/{name.replace('-', '_')}.py"
+        file = path_of(Path(PACKAGE), name).as_posix()
         lines.append(f"- **{one.standing}**: [{name}]({file}): {sentence}.")
     return lines
 

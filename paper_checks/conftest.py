@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from deepnet_theory import claims
+from deepnet_theory.claims.check import Checked
+from deepnet_theory.claims.folder import NOT_CLAIMS, SHARED, claim
+from deepnet_theory.claims.pool import ONE_THREAD
+from deepnet_theory.claims.run import one_thread, run
+from deepnet_theory.spec.claim import Context
 
-os.environ.update(claims.ONE_THREAD)  # before torch is loaded
+os.environ.update(ONE_THREAD)  # before torch is loaded
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,9 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.suffix != ".py" or file_path.stem.startswith("_"):
+    if file_path.suffix != ".py" or file_path.name in NOT_CLAIMS:
         return None
-    if file_path.name in claims.NOT_CLAIMS or file_path.parent != Path(__file__).parent:
+    if file_path.parent.name == SHARED or not file_path.is_relative_to(Path(__file__).parent):
         return None
     return ClaimFile.from_parent(parent, path=file_path)  # type: ignore[no-any-return]
 
@@ -39,12 +43,10 @@ class ClaimItem(pytest.Item):
 
     def runtest(self) -> None:
         full = bool(self.config.getoption("--full"))
-        with claims.one_thread():
-            result = claims.run(claims.claim(self.name), claims.Context(full=full))
+        with one_thread():
+            result = run(claim(self.name), Context(full=full))
         if not result.as_recorded:
-            raise ChangedVerdictError(
-                claims.Checked((result,), full, result.seconds).table(), result
-            )
+            raise ChangedVerdictError(Checked((result,), full, result.seconds).table(), result)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, ChangedVerdictError):

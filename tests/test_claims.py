@@ -8,30 +8,49 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deepnet_theory import claims
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling, plain
+from deepnet_theory.claims import page
+from deepnet_theory.claims.check import check
+from deepnet_theory.claims.folder import claims
+from deepnet_theory.claims.run import run
+from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
 
 PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
+UNDECIDED, ASSUMED = Verdict.UNDECIDED, Verdict.ASSUMED
+
+BENCH = """
+from dataclasses import dataclass
+from deepnet_theory.spec.claim import Claim, Context, Finding
+from deepnet_theory.spec.verdict import Verdict
+
+@dataclass(frozen=True)
+class Lab(Context):
+    def told(self, verdict):
+        return Finding("", verdict, "because", {"full": self.full, "seed": self.seed})
+"""
 
 FILE = """
-from deepnet_theory.spec.claim import Claim, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
-from paper_checks._shared import VERDICT
+from paper_checks.shared.bench import Claim, Verdict
 
-def check(context):
+CLAIM = Claim("{name}", "a source", "1 = {name}", "always", "a finding", seconds={seconds}{more})
+
+@CLAIM.stated("it", Verdict.{recorded})
+def it(lab):
     print("a check may print")
     {body}
-    seen = {{"full": context.full, "seed": context.seed}}
-    return (Finding("it", Verdict.{found}, "because", seen),)
-
-CLAIM = Claim("{name}", "a source", "1 = {name}", "always", ({recorded},), "a finding", check,
-              seconds={seconds}{more})
+    return lab.told(Verdict.{found})
+{rest}
+"""
+OTHER_PART = """
+@CLAIM.{weight}("{about}", Verdict.{verdict})
+def other(lab):
+    return lab.told(Verdict.{verdict})
 """
 
 
@@ -42,33 +61,49 @@ def write(
     recorded: str = "",
     body: str = "pass",
     more: str = "",
+    rest: str = "",
     seconds: float = 1.0,
-) -> None:
-    (folder / "_shared.py").write_text("VERDICT = 1\n")
-    ruling = recorded or f'Ruling("it", Verdict.{found})'
-    (folder / f"{name.replace('-', '_')}.py").write_text(
-        FILE.format(name=name, found=found, recorded=ruling, body=body, more=more, seconds=seconds)
-    )
+) -> Path:
+    """A claim's file with the bench that it imports."""
+    (folder / "shared").mkdir(exist_ok=True)
+    (folder / "shared" / "bench.py").write_text(BENCH)
+    path = folder / name.split("-")[0] / f"{name.replace('-', '_')}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        FILE.format(
+            name=name, found=found, recorded=recorded or found, body=body, more=more, rest=rest,
+            seconds=seconds,
+        )
+    )  # fmt: skip
+    return path
 
 
-def make(**changes: object) -> Claim:
-    given: dict[str, object] = {
-        "name": "c",
-        "source": "s",
-        "statement": "a",
-        "conditions": "b",
-        "finding": "f",
-        "recorded": (Ruling("it", PROVED),),
-        "check": lambda context: (),
-    }
-    return Claim(**{**given, **changes})  # type: ignore[arg-type]
+def make(*parts: tuple[str, Verdict, Weight], **changes: str) -> Claim:
+    """A claim with parts that find what is recorded on them."""
+    given = {"name": "c", "source": "s", "statement": "a", "conditions": "b", "finding": "f"}
+    claim = Claim(**{**given, **changes})  # type: ignore[arg-type]
+    for about, verdict, weight in parts:
+        add = {
+            Weight.STATED: claim.stated,
+            Weight.OURS: claim.ours,
+            Weight.CORRECTION: claim.correction,
+        }[weight]
+        add(about, verdict)(lambda lab, verdict=verdict: Finding("", verdict, "because"))
+    claim.require_whole()
+    return claim
+
+
+IT = ("it", PROVED, Weight.STATED)
+WRONG = ("it", REFUTED, Weight.STATED)
+LAW = ("law", SUPPORTED, Weight.CORRECTION)
+MENDED = {"counterexample": "x", "corrected": "y"}
 
 
 def test_results_come_from_worker_processes_in_order_of_names(tmp_path: Path) -> None:
     write(tmp_path, "b-two", seconds=5)
     write(tmp_path, "a-one")
     seen: list[tuple[float, float, str]] = []
-    checked = claims.check(
+    checked = check(
         where=tmp_path, workers=2, full=True, seed=7, progress=lambda *x: seen.append(x)
     )
     assert [r.claim.name for r in checked.results] == ["a-one", "b-two"]
@@ -78,9 +113,9 @@ def test_results_come_from_worker_processes_in_order_of_names(tmp_path: Path) ->
 
 
 def test_a_changed_verdict_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path, "turned", found="SUPPORTED", recorded='Ruling("it", Verdict.PROVED)')
+    write(tmp_path, "turned", found="SUPPORTED", recorded="PROVED")
     write(tmp_path, "kept")
-    checked = claims.check(where=tmp_path, workers=1)
+    checked = check(where=tmp_path, workers=1)
     assert checked.exit_code == 1
     assert [r.claim.name for r in checked.changed] == ["turned"]
     assert "CHANGED" in checked.table() and checked.by_verdict()[0].claim.name == "turned"
@@ -91,9 +126,7 @@ def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path: Path) -> None:
     write(tmp_path, "slow", seconds=1, more=", full_seconds=9")
     for full, first, whole in ((False, "quick", 6.0), (True, "slow", 14.0)):
         seen: list[tuple[float, float, str]] = []
-        claims.check(
-            where=tmp_path, workers=0, full=full, progress=lambda *x, seen=seen: seen.append(x)
-        )
+        check(where=tmp_path, workers=0, full=full, progress=lambda *x, seen=seen: seen.append(x))
         assert seen[0][2] == first and seen[-1][:2] == (whole, whole)
 
 
@@ -101,8 +134,8 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> 
     write(tmp_path, "a-done", seconds=9)
     write(tmp_path, "b-waits", body="import time; time.sleep(60)")
     code = (
-        "import sys; from pathlib import Path; from deepnet_theory import claims\n"
-        f"done = claims.check(where=Path({str(tmp_path)!r}), workers=1,"
+        "import sys; from pathlib import Path; from deepnet_theory.claims.check import check\n"
+        f"done = check(where=Path({str(tmp_path)!r}), workers=1,"
         " progress=lambda *x: print('one', flush=True))\n"
         "print(done.table()); sys.exit(done.exit_code)"
     )
@@ -124,18 +157,19 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> 
         os.killpg(process.pid, 0)
 
 
-def test_a_part_that_is_missing_or_renamed_is_a_change(tmp_path: Path) -> None:
-    two = 'Ruling("it", Verdict.PROVED), Ruling("also", Verdict.PROVED)'
-    write(tmp_path, "missing", recorded=two)
-    write(tmp_path, "renamed", recorded='Ruling("that", Verdict.PROVED)')
-    assert len(claims.check(where=tmp_path, workers=1).changed) == 2
+def test_a_part_without_a_record_or_without_a_finding_is_a_change() -> None:
+    found = run(make(IT), Context())
+    assert found.as_recorded
+    two = make(IT, ("also", PROVED, Weight.OURS))
+    assert not replace(found, claim=two).as_recorded
+    assert not replace(run(two, Context()), claim=make(IT)).as_recorded
 
 
 @pytest.mark.parametrize("body", ["raise ValueError('broken')", "import os; os._exit(3)"])
 def test_a_failing_check_is_reported_and_the_others_go_on(tmp_path: Path, body: str) -> None:
     write(tmp_path, "a-bad", body=body, seconds=9)
     write(tmp_path, "b-good")
-    checked = claims.check(where=tmp_path, workers=1)
+    checked = check(where=tmp_path, workers=1)
     bad, good = checked.results
     assert good.as_recorded and not bad.as_recorded and checked.exit_code == 1
     assert "broken" in bad.error or "code 3" in bad.error
@@ -145,28 +179,47 @@ def test_a_failing_check_is_reported_and_the_others_go_on(tmp_path: Path, body: 
 def test_an_unknown_id_is_refused_with_the_valid_ones(tmp_path: Path) -> None:
     write(tmp_path, "known")
     with pytest.raises(InputError, match=r"unknown claim 'unknwon'; valid are: known"):
-        claims.check(["unknwon"], where=tmp_path)
+        check(["unknwon"], where=tmp_path)
 
 
 def test_another_seed_is_used_and_named(tmp_path: Path) -> None:
     write(tmp_path, "one")
-    (result,) = claims.check(where=tmp_path, workers=1, seed=4).results
+    (result,) = check(where=tmp_path, workers=1, seed=4).results
     assert result.findings[0].evidence["seed"] == 4
     assert result.command == "deepnet-theory check one --seed 4 --format json"
     with pytest.raises(InputError, match="seed -1"):
-        claims.check(where=tmp_path, seed=-1)
+        check(where=tmp_path, seed=-1)
 
 
-def test_a_file_under_a_wrong_name_does_not_load(tmp_path: Path) -> None:
-    write(tmp_path, "right")
-    (tmp_path / "right.py").rename(tmp_path / "wrong.py")
-    with pytest.raises(TypeError, match="wrong"):
-        claims.claims(tmp_path)
+@pytest.mark.parametrize("place", ["a/a_wrong.py", "b/a_right.py", "a_right.py", "a/b/a_right.py"])
+def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(
+    tmp_path: Path, place: str
+) -> None:
+    right = write(tmp_path, "a-right")
+    assert set(claims(tmp_path)) == {"a-right"}
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    right.rename(tmp_path / place)
+    with pytest.raises(TypeError, match=r"a_right\.py|a_wrong\.py"):
+        claims(tmp_path)
+
+
+@pytest.mark.parametrize("rest", ["OTHER = Claim('x', 's', 'a', 'b', 'f')", "del CLAIM"])
+def test_a_file_holds_one_claim(tmp_path: Path, rest: str) -> None:
+    write(tmp_path, "a-one", rest=rest)
+    with pytest.raises(TypeError, match="exactly one Claim"):
+        claims(tmp_path)
+
+
+def test_a_claim_without_a_part_of_its_source_does_not_load(tmp_path: Path) -> None:
+    path = write(tmp_path, "a-one")
+    path.write_text(path.read_text().replace("CLAIM.stated", "CLAIM.ours"))
+    with pytest.raises(TypeError, match="no part is stated by the source"):
+        claims(tmp_path)
 
 
 def test_the_json_has_the_public_keys(tmp_path: Path) -> None:
     write(tmp_path, "one")
-    data = json.loads(claims.to_json(claims.check(where=tmp_path, workers=0)))
+    data = json.loads(check(where=tmp_path, workers=0).to_json())
     assert data["schema"] == "deepnet-theory/claims/1"
     (row,) = data["claims"]
     assert {"id", "source", "statement", "verdict", "recorded", "conditions", "evidence"} <= set(
@@ -177,35 +230,56 @@ def test_the_json_has_the_public_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("parts", "changes", "why"),
     [
-        ({"recorded": ()}, "no verdict"),
-        ({"recorded": (Ruling("it", Verdict.UNDECIDED),)}, "UNDECIDED"),
-        ({"recorded": (Ruling("it", Verdict.ASSUMED),)}, "ASSUMED"),
-        ({"untestable": "why"}, "ASSUMED"),
-        ({"recorded": (Ruling("it", REFUTED),)}, "counterexample"),
-        (
-            {"recorded": (Ruling("it", REFUTED),), "counterexample": "x", "corrected": "y"},
-            "corrected",
-        ),
-        ({"recorded": (Ruling("it", PROVED), Ruling("it", PROVED))}, "same part"),
-        ({"recorded": (Ruling("it", PROVED), Ruling("x", REFUTED, corrected=True))}, "must hold"),
-        ({"finding": " "}, "finding is empty"),
+        ((), {}, "parts or a check"),
+        ((LAW,), {}, "no part is stated"),
+        ((("it", UNDECIDED, Weight.STATED),), {}, "UNDECIDED"),
+        ((IT,), {"would_decide": "how"}, "UNDECIDED"),
+        ((("it", ASSUMED, Weight.STATED),), {}, "ASSUMED"),
+        ((IT,), {"untestable": "why"}, "ASSUMED"),
+        ((WRONG, LAW), {}, "counterexample"),
+        ((WRONG,), MENDED, "corrected"),
+        ((IT, IT), {}, "same part"),
+        ((IT, ("x", REFUTED, Weight.CORRECTION)), MENDED, "must hold"),
+        ((IT,), {"finding": " "}, "finding is empty"),
     ],
 )
-def test_an_irregular_claim_cannot_be_made(changes: dict[str, object], why: str) -> None:
+def test_an_irregular_claim_cannot_be_made(
+    parts: tuple[tuple[str, Verdict, Weight], ...], changes: dict[str, str], why: str
+) -> None:
     with pytest.raises(TypeError, match=why):
-        make(**changes)
+        make(*parts, **changes)
 
 
-def test_standing_and_headline_leave_out_the_correction() -> None:
-    mended = {"counterexample": "x", "corrected": "y"}
-    law = Ruling("law", SUPPORTED, corrected=True)
-    wrong = make(recorded=(Ruling("it", REFUTED), law), **mended)
-    half = make(recorded=(Ruling("bound", PROVED), Ruling("it", REFUTED), law), **mended)
-    right = make()
-    assert [c.standing for c in (wrong, half, right)] == ["refuted", "half right", "holds"]
-    assert [c.verdict() for c in (wrong, half, right)] == [REFUTED, REFUTED, PROVED]
+def test_what_the_source_states_decides_and_nothing_else() -> None:
+    bound = ("bound", PROVED, Weight.STATED)
+    ours = ("more", REFUTED, Weight.OURS)
+    told = {
+        "refuted": make(WRONG, LAW, **MENDED),
+        "half right": make(bound, WRONG, LAW, **MENDED),
+        "undecided": make(bound, ("it", UNDECIDED, Weight.STATED), would_decide="longer runs"),
+        "holds": make(IT, ours, LAW, **MENDED),
+    }
+    assert {name: claim.standing for name, claim in told.items()} == {name: name for name in told}
+    assert [c.verdict() for c in told.values()] == [REFUTED, REFUTED, UNDECIDED, PROVED]
+    rows = run(told["holds"], Context()).to_dict()["verdicts"]
+    assert [row["weight"] for row in rows] == ["stated", "ours", "correction"]
+    assert [row["corrected"] for row in rows] == [False, False, True]
+
+
+def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there() -> None:
+    claim = Claim("c", "s", "a", "b", "f", would_decide="the full run")
+    tell = lambda lab: Finding("", SUPPORTED, "because")  # noqa: E731
+    claim.stated("both", SUPPORTED)(tell)
+    claim.stated("full alone", None, full=SUPPORTED)(tell)
+    claim.ours("otherwise", UNDECIDED, full=SUPPORTED)(tell)
+    claim.require_whole()
+    assert [r.about for r in claim.rulings()] == ["both", "otherwise"]
+    assert [r.verdict for r in claim.rulings(full=True)] == [SUPPORTED] * 3
+    assert run(claim, Context(full=True)).as_recorded and not run(claim, Context()).as_recorded
+    with pytest.raises(TypeError, match="no verdict is recorded on 'nothing'"):
+        claim.stated("nothing", None)
 
 
 def test_evidence_becomes_plain_data() -> None:
@@ -216,23 +290,24 @@ def test_evidence_becomes_plain_data() -> None:
 
 
 def test_the_page_puts_the_refuted_first_and_knows_when_it_is_stale(tmp_path: Path) -> None:
-    law = 'Ruling("it", Verdict.REFUTED), Ruling("law", Verdict.PROVED, corrected=True)'
     more = ', counterexample="an example", corrected="the law"'
-    write(tmp_path, "a-right")
-    write(tmp_path, "z-wrong", found="REFUTED", recorded=law, more=more)
-    page = claims.page(tmp_path)
-    assert page.index("### z-wrong") < page.index("### a-right")
-    assert "an example" in page and "deepnet-theory check z-wrong --full" in page
-    assert not claims.page_is_current(tmp_path)
-    (tmp_path / claims.PAGE).write_text(page, encoding="utf-8")
-    assert claims.page_is_current(tmp_path)
+    law = OTHER_PART.format(weight="correction", about="law", verdict="PROVED")
+    write(tmp_path, "a-right", rest=OTHER_PART.format(weight="ours", about="z", verdict="PROVED"))
+    write(tmp_path, "z-wrong", found="REFUTED", rest=law, more=more)
+    text = page.markdown(tmp_path)
+    assert text.index("### z-wrong") < text.index("### a-right")
+    assert "an example" in text and "deepnet-theory check z-wrong --full" in text
+    assert "PROVED (law, corrected)" in text and "PROVED (z, ours)" in text
+    assert not page.is_current(tmp_path)
+    (tmp_path / page.PAGE).write_text(text, encoding="utf-8")
+    assert page.is_current(tmp_path)
     write(tmp_path, "a-right", more=', counterexample="new"')
-    assert not claims.page_is_current(tmp_path)
+    assert not page.is_current(tmp_path)
 
 
 def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
     code = (
-        "import sys; from deepnet_theory import claims; assert len(claims.claims()) > 30; "
+        "import sys; from deepnet_theory.claims.folder import claims; assert len(claims()) > 30; "
         "print([m for m in ('torch', 'sympy', 'scipy', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -240,15 +315,4 @@ def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
 
 
 def test_the_page_of_the_repository_is_current() -> None:
-    assert claims.page_is_current(), "run: python -m deepnet_theory.claims page"
-
-
-def test_run_passes_the_context_on() -> None:
-    seen: list[Context] = []
-
-    def check(context: Context) -> tuple[Finding, ...]:
-        seen.append(context)
-        return (Finding("it", PROVED, "because"),)
-
-    assert claims.run(make(check=check), Context(full=True, seed=3)).as_recorded
-    assert seen == [Context(full=True, seed=3)]
+    assert page.is_current(), "run: python -m deepnet_theory.claims page"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from deepnet_theory import claims
+from deepnet_theory.claims.folder import claims
+from deepnet_theory.claims.run import run
 from deepnet_theory.spec.claim import Claim, Context
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.verdict import Verdict
@@ -20,27 +21,36 @@ PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
 @pytest.fixture(scope="module")
 def known() -> dict[str, Claim]:
     torch.set_num_threads(1)
-    return claims.claims()
+    return claims()
 
 
 def found(claim: Claim) -> dict[str, Verdict]:
-    return {f.about: f.verdict for f in claim.check(Context())}
+    result = run(claim, Context())
+    assert not result.error, result.error
+    return {f.about: f.verdict for f in result.findings}
+
+
+def own_names(claim: Claim) -> dict[str, Any]:
+    """The module-level names of the claim's own file."""
+    check = claim.check or claim.parts[0].check
+    names: dict[str, Any] = check.__globals__  # type: ignore[attr-defined]
+    return names
 
 
 def planted(claim: Claim, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
-    """Replace a function of the claim's own file."""
-    monkeypatch.setitem(claim.check.__globals__, name, value)
+    """Replace a name in the claim's own file."""
+    monkeypatch.setitem(own_names(claim), name, value)
 
 
 def shared(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
     """Replace a name of the measuring code, which the claims import when they run."""
-    import paper_checks._cake_measure as measure
+    import paper_checks.shared.streams as measure
 
     monkeypatch.setattr(measure, name, value)
 
 
 def about(claim: Claim, words: str) -> str:
-    (one,) = (r.about for r in claim.recorded if words in r.about)
+    (one,) = (r.about for r in claim.rulings() if words in r.about)
     return one
 
 
@@ -166,11 +176,12 @@ def test_aligned_branches_would_make_the_stream_grow_linearly(
 ) -> None:
     claim = known["norms-growth"]
 
-    def stream(trial: Any) -> list[torch.Tensor]:
+    def sums(trial: Any) -> list[tuple[Any, torch.Tensor, torch.Tensor]]:
         x = trial.inputs[0].double()
-        return [(t + 1) * x for t in range(2 * trial.depth["N"])]
+        sites = [r.site for r in trial.model.residuals()]
+        return [(site, (t + 1) * x, x) for t, site in enumerate(sites)]
 
-    shared(monkeypatch, "stream", stream)
+    planted(claim, monkeypatch, "residual_sums", sums)
     verdicts = found(claim)
     assert verdicts[about(claim, "grows as √t")] is REFUTED
     assert verdicts[about(claim, "goes as t^{−1/2}")] is REFUTED
@@ -192,7 +203,7 @@ def test_one_learning_rate_for_all_parameters_is_not_balanced(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = known["deepnet-vector-parameters"]
-    own = claim.check.__globals__["_mended"]
+    own = own_names(claim)["_mended"]
 
     class OneRate:
         def __init__(self, derivation: Any) -> None:
@@ -211,7 +222,7 @@ def test_one_learning_rate_for_all_parameters_is_not_balanced(
 def test_a_deepnorm_that_is_plain_post_ln_does_not_train(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import paper_checks._cake_train as training
+    import paper_checks.shared.training as training
 
     monkeypatch.setattr(
         training,
@@ -228,7 +239,7 @@ def test_a_deepnorm_that_is_plain_post_ln_does_not_train(
 def test_a_stuck_pre_ln_is_not_called_easier(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import paper_checks._cake_train as training
+    import paper_checks.shared.training as training
 
     own = training.model_constants
     monkeypatch.setattr(
@@ -241,7 +252,7 @@ def test_a_stuck_pre_ln_is_not_called_easier(
 
 
 def test_exchanged_index_ranges_disagree_with_the_derivative(known: dict[str, Claim]) -> None:
-    agrees = known["cake-index-ranges"].check.__globals__["_agrees"]
+    agrees = own_names(known["cake-index-ranges"])["_agrees"]
     assert agrees(2, 3, swapped=False) and not agrees(2, 3, swapped=True)
     assert agrees(3, 3, swapped=True)
 
@@ -249,7 +260,7 @@ def test_exchanged_index_ranges_disagree_with_the_derivative(known: dict[str, Cl
 def test_a_planted_derivative_is_caught(known: dict[str, Claim]) -> None:
     import sympy as sp
 
-    distance = known["cake-scalar-derivatives"].check.__globals__["_distance"]
+    distance = own_names(known["cake-scalar-derivatives"])["_distance"]
     x, v, w, a = sp.symbols("x v w alpha", positive=True)
     f = (a + v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
     right = sp.diff(f, v)
@@ -263,4 +274,4 @@ def test_a_planted_derivative_is_caught(known: dict[str, Claim]) -> None:
     ["cake-constants", "cake-ffn-jacobian", "cake-norm-sqrt-d", "norms-direct-sum", "norms-unroll"],
 )
 def test_the_quick_ones_are_as_recorded(known: dict[str, Claim], name: str) -> None:
-    assert claims.run(known[name], Context()).as_recorded
+    assert run(known[name], Context()).as_recorded

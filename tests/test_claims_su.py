@@ -8,29 +8,33 @@ from typing import Any
 
 import pytest
 
-from deepnet_theory import claims
+from deepnet_theory.claims.folder import claims
+from deepnet_theory.claims.run import run
 from deepnet_theory.spec.claim import Claim, Context
 from deepnet_theory.spec.verdict import Verdict
 
 REFUTED, SUPPORTED, PROVED = Verdict.REFUTED, Verdict.SUPPORTED, Verdict.PROVED
-CLAIMS = claims.claims()
+CLAIMS = claims()
 CONTEXT = Context()
 
 
 @pytest.fixture(autouse=True)
 def shared_code_is_the_repositorys() -> None:
     """Other tests read folders of their own, and with them another ``paper_checks``."""
-    claims.claims()
+    claims()
 
 
 def verdicts(name: str) -> dict[str, Verdict]:
     """What the check finds now, with whatever was planted."""
-    return {f.about: f.verdict for f in CLAIMS[name].check(CONTEXT)}
+    found = run(CLAIMS[name], CONTEXT)
+    assert not found.error, found.error
+    return {f.about: f.verdict for f in found.findings}
 
 
 def names_of(claim: Claim) -> dict[str, Any]:
     """The module-level names that the check of a claim reads."""
-    found: dict[str, Any] = claim.check.__globals__  # type: ignore[attr-defined]
+    check = claim.check or claim.parts[0].check
+    found: dict[str, Any] = check.__globals__  # type: ignore[attr-defined]
     return found
 
 
@@ -100,13 +104,10 @@ def test_a_step_of_twice_the_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 def test_a_probe_that_forgets_a_factor_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paper_checks._stack import Gradient
+    from paper_checks.shared.stacks import Gradient
 
     monkeypatch.setattr(Gradient, "probe", lambda self: (self.g * self.theta).flatten(1).sum(1) * 2)
-    found = {}
-    for f in CLAIMS["su-probe"].check(CONTEXT):
-        found[f.about] = f.verdict
-    assert found["the identity ∂L/∂λ = ⟨∂L/∂W, U⟩"] is REFUTED
+    assert verdicts("su-probe")["the identity ∂L/∂λ = ⟨∂L/∂W, U⟩"] is REFUTED
 
 
 def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,16 +137,16 @@ def test_lambs_missing_factor_is_what_refutes_it(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_post_ln_does_not_forget_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paper_checks import _stack
+    from paper_checks.shared import stacks
 
-    net = _stack.Net
+    net = stacks.Net
 
     class PostLN(net):  # type: ignore[misc, valid-type]
         @property
         def selection(self) -> Any:
             return net(self.alpha, self.beta, self.optimizer, "post-ln").selection
 
-    monkeypatch.setattr(_stack, "Net", PostLN)
+    monkeypatch.setattr(stacks, "Net", PostLN)
     found = verdicts("su-res-post-norm")
     assert found["λ does not change the branch"] is REFUTED
     # λ/α = 1/(2N) balances Adam in post-LN too, so that row rightly stands
@@ -156,21 +157,21 @@ def test_post_ln_does_not_forget_lambda(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_choice_off_the_balanced_curve_does_learn_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from paper_checks import _stack
+    from paper_checks.shared import stacks
 
-    net = _stack.Net
+    net = stacks.Net
 
-    def unbalanced(alpha: str, beta: str) -> _stack.Net:
+    def unbalanced(alpha: str, beta: str) -> stacks.Net:
         return net("2*N" if beta == "1" else alpha, beta)  # λ/α = 1/(2N), Adam's balance
 
-    monkeypatch.setattr(_stack, "Net", unbalanced)
+    monkeypatch.setattr(stacks, "Net", unbalanced)
     found = verdicts("su-implicit-warmup")
     assert next(v for about, v in found.items() if "falls with depth" in about) is SUPPORTED
 
 
 def test_a_multiplied_step_that_rounding_would_lose_is_refused() -> None:
-    from paper_checks._multipliers import scaled_updates
-    from paper_checks._stack import Net, settings
+    from paper_checks.shared.multipliers import scaled_updates
+    from paper_checks.shared.stacks import Net, settings
 
     with pytest.raises(ValueError, match="float64"):
         scaled_updates(Net(), (4,), settings(CONTEXT, step="all"))
@@ -178,11 +179,11 @@ def test_a_multiplied_step_that_rounding_would_lose_is_refused() -> None:
 
 @pytest.mark.slow
 def test_swapped_rules_fail_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paper_checks import _rules
+    from paper_checks.shared import rules
 
-    sgd, adam = _rules.PUBLISHED["sgd"], _rules.PUBLISHED["adam"]
-    monkeypatch.setitem(_rules.PUBLISHED, "sgd", adam)
-    monkeypatch.setitem(_rules.PUBLISHED, "adam", sgd)
+    sgd, adam = rules.PUBLISHED["sgd"], rules.PUBLISHED["adam"]
+    monkeypatch.setitem(rules.PUBLISHED, "sgd", adam)
+    monkeypatch.setitem(rules.PUBLISHED, "adam", sgd)
     found = verdicts("su-table")
     assert found["the six constants follow from balance and closure"] is REFUTED
     assert found["each optimizer's update is constant in depth under its own rule"] is REFUTED
@@ -190,9 +191,9 @@ def test_swapped_rules_fail_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_stack_without_a_rule_is_not_near_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paper_checks import _rules
+    from paper_checks.shared import rules
 
-    monkeypatch.setitem(_rules.PUBLISHED, "lamb", ("1", "1"))
+    monkeypatch.setitem(rules.PUBLISHED, "lamb", ("1", "1"))
     found = verdicts("su-identity")
     weight = next(about for about in found if about.startswith("the branch weight"))
     assert found[weight] is REFUTED
@@ -200,9 +201,11 @@ def test_a_stack_without_a_rule_is_not_near_the_identity(monkeypatch: pytest.Mon
 
 def test_the_exponent_of_a_wrong_rule_is_refuted() -> None:
     """SGD's rule under Adam grows as N^{1/2}: neither 0 nor 1 may be SUPPORTED."""
-    from paper_checks._stack import Net, exponent, model_updates, on_the_exponent, settings
+    from paper_checks.shared.bench import Lab
+    from paper_checks.shared.fitting import settled
+    from paper_checks.shared.stacks import Net, model_updates
 
     net, at = Net("(2*N)**(1/4)", "(2*N)**(-1/4)", "adam"), (8, 24, 72)
-    found = [exponent("text", at, model_updates(net, at, settings(CONTEXT)))]
-    judged = [on_the_exponent("it", found, e).verdict for e in (0.0, 0.5, 1.0)]
+    found = settled(at, model_updates(net, at, Lab().settings()))
+    judged = [Lab.exponent(found, e).verdict for e in (0.0, 0.5, 1.0)]
     assert judged[0] is REFUTED and judged[2] is REFUTED and judged[1] is not REFUTED

@@ -144,22 +144,27 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     )  # fmt: skip
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    checks = {p.name for p in (ROOT / "paper_checks").glob("*.py")}
-    assert {f"deepnet_theory/_paper_checks/{name}" for name in checks} <= names
+    folder = ROOT / "paper_checks"
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.py")}
+    assert {f"deepnet_theory/_paper_checks/{name}" for name in files} <= names
     assert {"deepnet_theory/py.typed", "deepnet_theory/report/page.css"} <= names
     assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)
     # from the wheel alone, in a folder without the checkout
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "deepnet_theory", "list", "claims", "--format", "json"],
-        cwd=tmp_path / "empty", capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count('"name"') == sum(not n.startswith("_") for n in checks) - sum(
-        n == "conftest.py" for n in checks
-    )
+
+    def theory(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "deepnet_theory", *words, "--format", "json"],
+            cwd=tmp_path / "empty", capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    claims = [n for n in files if "/" in n and not n.startswith("shared/")]
+    assert theory("list", "claims").count('"name"') == len(claims) > 80
+    assert '"as_recorded": true' in theory("check", "su-ln-scale")  # with the wheel's own bench
 
 
 def read(name: str) -> str:

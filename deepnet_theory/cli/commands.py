@@ -164,11 +164,11 @@ def check(
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
     chosen("format", format, DEFAULT_TEXT_JSON)
-    from deepnet_theory import claims
+    from deepnet_theory.claims.check import check
     from deepnet_theory.report.live import live
 
     with live("check", talk.quiet) as progress:
-        results = claims.check(tuple(ids or ()), full=full, seed=seed or 0, progress=progress)
+        results = check(tuple(ids or ()), full=full, seed=seed or 0, progress=progress)
     print(results.to_json() if format == "json" else results.table())
     return results.exit_code
 

@@ -89,7 +89,7 @@ def _assumptions() -> list[Row]:
 
 
 def _claims() -> list[Row]:
-    from deepnet_theory.claims import claims
+    from deepnet_theory.claims.folder import claims
 
     return [
         {"name": c.name, "statement": c.statement, "recorded": c.standing, "source": c.source}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from deepnet_theory.spec.verdict import Verdict
 
@@ -34,9 +35,21 @@ class Context:
         return full if self.full else quick
 
 
+class Weight(StrEnum):
+    """Whose statement a part of a claim is.
+
+    Only what the source states makes it right, half right or wrong. What the ledger adds (a wider
+    condition, an example of its own) and the correction of a refuted statement do not.
+    """
+
+    STATED = "stated"
+    OURS = "ours"
+    CORRECTION = "correction"
+
+
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict and what it is about: a part of the claim, or a condition on it.
+    """A recorded verdict and what it is about: a part of the claim, or a condition on it.
 
     ``corrected`` marks the check of the statement that replaces a refuted one.
     """
@@ -44,6 +57,14 @@ class Ruling:
     about: str
     verdict: Verdict
     corrected: bool = False
+    ours: bool = False
+
+    @property
+    def weight(self) -> Weight:
+        """Whose statement it is."""
+        if self.corrected:
+            return Weight.CORRECTION
+        return Weight.OURS if self.ours else Weight.STATED
 
 
 @dataclass(frozen=True)
@@ -57,40 +78,106 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a claim, its recorded verdicts and the function that judges it at the bench.
+
+    ``quick`` is None where only a full run can decide the part, and leaves it out of the other.
+    """
+
+    about: str
+    weight: Weight
+    quick: Verdict | None
+    full: Verdict
+    check: Callable[[Any], Finding]
+
+    def recorded(self, full: bool) -> Verdict | None:
+        """The recorded verdict of the quick or of the full run."""
+        return self.full if full else self.quick
+
+
+Check = TypeVar("Check", bound=Callable[[Any], Finding])
+
+
+@dataclass(frozen=True, eq=False)
 class Claim:
     """One sentence or equation of the literature on trial.
 
-    ``recorded`` are the verdicts of the quick run, ``recorded_full`` those of the full run
-    (the same unless given). ``finding`` is plain English that can be quoted and rests on the
-    full run. A refuted part needs its smallest ``counterexample``, the ``corrected`` statement,
-    and a ruling on that statement. ASSUMED needs ``untestable``: the reason why nothing is
-    measured. ``seconds`` is the cost of the quick run on one thread, ``full_seconds`` that of the
-    full one (the same unless given). Anything irregular raises ``TypeError``.
+    ``finding`` is plain English that can be quoted and rests on the full run. The parts follow
+    the claim in its file, each a short function below its label and its recorded verdict:
+    :meth:`stated` by the source, :meth:`ours`, or the :meth:`correction` of a refuted one. A
+    refuted part needs its smallest ``counterexample``, the ``corrected`` statement, and a
+    correction that checks it. ASSUMED needs ``untestable``, the reason why nothing is measured;
+    UNDECIDED needs ``would_decide``, what would decide it. ``seconds`` is the cost of the quick
+    run on one thread, ``full_seconds`` that of the full one (the same unless given).
     """
 
     name: str
     source: str
     statement: str
     conditions: str
-    recorded: tuple[Ruling, ...]
     finding: str
-    check: Callable[[Context], tuple[Finding, ...]]
+    recorded: tuple[Ruling, ...] = ()
+    check: Callable[[Context], tuple[Finding, ...]] | None = None
     counterexample: str = ""
     corrected: str = ""
     untestable: str = ""
+    would_decide: str = ""
     recorded_full: tuple[Ruling, ...] = ()
     seconds: float = 1.0
     full_seconds: float = 0.0
+    parts: list[Part] = field(default_factory=list, init=False)
 
-    def __post_init__(self) -> None:
+    def stated(
+        self, about: str, quick: Verdict | None, *, full: Verdict | None = None
+    ) -> Callable[[Check], Check]:
+        """A part that the source states; ``full`` is the full run's verdict where it differs."""
+        return self._part(about, Weight.STATED, quick, full)
+
+    def ours(
+        self, about: str, quick: Verdict | None, *, full: Verdict | None = None
+    ) -> Callable[[Check], Check]:
+        """A part that the ledger adds: a wider condition, an example, a bound of its own."""
+        return self._part(about, Weight.OURS, quick, full)
+
+    def correction(
+        self, about: str, quick: Verdict | None, *, full: Verdict | None = None
+    ) -> Callable[[Check], Check]:
+        """The statement that replaces a refuted one."""
+        return self._part(about, Weight.CORRECTION, quick, full)
+
+    def _part(
+        self, about: str, weight: Weight, quick: Verdict | None, full: Verdict | None
+    ) -> Callable[[Check], Check]:
+        recorded = full or quick
+        if recorded is None:
+            raise TypeError(f"claim {self.name!r}: no verdict is recorded on {about!r}")
+
+        def keep(check: Check) -> Check:
+            self.parts.append(Part(about, weight, quick, recorded, check))
+            return check
+
+        return keep
+
+    def findings(self, bench: Any) -> tuple[Finding, ...]:
+        """What the parts find now, each under its label; ``bench`` is what they measure with."""
+        if self.check is not None:
+            return self.check(bench)
+        chosen = [part for part in self.parts if part.recorded(bench.full) is not None]
+        return tuple(replace(part.check(bench), about=part.about) for part in chosen)
+
+    def require_whole(self) -> None:
+        """Raise ``TypeError`` where anything is missing or irregular."""
         for label in ("name", "source", "statement", "conditions", "finding"):
             self._need(bool(getattr(self, label).strip()), f"{label} is empty")
-        for rulings in (self.recorded, self.rulings(full=True)):
+        self._need(bool(self.parts) != (self.check is not None), "parts or a check, not both")
+        for rulings in (self.rulings(), self.rulings(full=True)):
             self._need(bool(rulings), "no verdict is recorded")
             parts = [r.about for r in rulings]
             self._need(len(set(parts)) == len(parts), "two verdicts are about the same part")
             found = {r.verdict for r in rulings}
-            self._need(Verdict.UNDECIDED not in found, "UNDECIDED cannot be recorded")
+            self._need(
+                any(r.weight is Weight.STATED for r in rulings), "no part is stated by the source"
+            )
             self._need(
                 (Verdict.ASSUMED in found) == bool(self.untestable),
                 "ASSUMED and a reason why nothing is measured go together",
@@ -107,6 +194,11 @@ class Claim:
                 not refuted or (mended and bool(self.counterexample)),
                 "a refuted part needs its counterexample, the corrected statement and its check",
             )
+        either = {r.verdict for full in (False, True) for r in self.rulings(full)}
+        self._need(
+            (Verdict.UNDECIDED in either) == bool(self.would_decide),
+            "UNDECIDED and what would decide it go together",
+        )
 
     def _need(self, condition: bool, otherwise: str) -> None:
         if not condition:
@@ -114,6 +206,12 @@ class Claim:
 
     def rulings(self, full: bool = False) -> tuple[Ruling, ...]:
         """The recorded verdicts of the quick or of the full run."""
+        if self.parts:
+            return tuple(
+                Ruling(p.about, verdict, p.weight is Weight.CORRECTION, p.weight is Weight.OURS)
+                for p in self.parts
+                if (verdict := p.recorded(full)) is not None
+            )
         return (self.recorded_full or self.recorded) if full else self.recorded
 
     def cost(self, full: bool = False) -> float:
@@ -126,20 +224,22 @@ class Claim:
 
     @property
     def standing(self) -> str:
-        """``refuted``, ``half right``, ``assumed`` or ``holds``, by the full run's record."""
-        own = {r.verdict for r in self.rulings(full=True) if not r.corrected}
+        """One of ``STANDINGS``, by the full run's record of what the source states."""
+        own = {r.verdict for r in self.rulings(full=True) if r.weight is Weight.STATED}
         if Verdict.REFUTED in own:
             return "refuted" if len(own) == 1 else "half right"
+        if Verdict.UNDECIDED in own:
+            return "undecided"
         return "assumed" if Verdict.ASSUMED in own else "holds"
 
 
-STANDINGS = ("refuted", "half right", "assumed", "holds")
+STANDINGS = ("refuted", "half right", "undecided", "assumed", "holds")
 
 
 def headline(found: Mapping[str, Verdict], rulings: tuple[Ruling, ...]) -> Verdict:
-    """The worst verdict on a claim's own parts; checks of its correction are left out."""
-    corrections = {r.about for r in rulings if r.corrected}
-    own = [v for about, v in found.items() if about not in corrections]
+    """The worst verdict on what the source states; a part without a record counts."""
+    other = {r.about for r in rulings if r.weight is not Weight.STATED}
+    own = [v for about, v in found.items() if about not in other]
     return min(own, key=WORST_FIRST.index, default=Verdict.UNDECIDED)
 
 
@@ -173,7 +273,7 @@ class CheckedClaim:
         """Plain data in the shape of the public JSON."""
         claim = self.claim
         rulings = claim.rulings(self.full)
-        corrections = {r.about for r in rulings if r.corrected}
+        weights = {r.about: r.weight for r in rulings}
         return {
             "id": claim.name,
             "source": claim.source,
@@ -188,18 +288,25 @@ class CheckedClaim:
                     "about": f.about,
                     "verdict": f.verdict.value,
                     "because": f.because,
-                    "corrected": f.about in corrections,
+                    "corrected": weights.get(f.about) is Weight.CORRECTION,
+                    "weight": str(weights.get(f.about, Weight.STATED)),
                 }
                 for f in self.findings
             ],
             "recorded_verdicts": [
-                {"about": r.about, "verdict": r.verdict.value, "corrected": r.corrected}
+                {
+                    "about": r.about,
+                    "verdict": r.verdict.value,
+                    "corrected": r.corrected,
+                    "weight": str(r.weight),
+                }
                 for r in rulings
             ],
             "finding": claim.finding,
             "counterexample": claim.counterexample,
             "corrected": claim.corrected,
             "untestable": claim.untestable,
+            "would_decide": claim.would_decide,
             "error": self.error,
             "evidence": {
                 "command": self.command,

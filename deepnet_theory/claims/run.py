@@ -1,0 +1,73 @@
+"""One claim checked here: its parts run at the bench, beside their record."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from deepnet_theory.claims.folder import PACKAGE, SHARED, importable, location
+from deepnet_theory.spec.claim import CheckedClaim, Claim, Context, Finding
+
+
+def command_for(name: str, full: bool, seed: int = 0) -> str:
+    """The one command that reproduces a claim's numbers."""
+    options = (" --full" if full else "") + (f" --seed {seed}" if seed else "")
+    return f"deepnet-theory check {name}{options} --format json"
+
+
+def run(claim: Claim, context: Context, where: Path | None = None) -> CheckedClaim:
+    """Run one check here, at the bench of the folder of claims ``where``.
+
+    An exception becomes the result's ``error``, never a verdict.
+    """
+    began = time.perf_counter()
+    findings: tuple[Finding, ...] = ()
+    error = ""
+    try:
+        lab = _bench(location() if where is None else where)
+        findings = claim.findings(lab(context.full, context.seed, context.threads))
+    except Exception:
+        error = traceback.format_exc(limit=-3)
+    return result_of(claim, context, findings, error, time.perf_counter() - began)
+
+
+def result_of(
+    claim: Claim, context: Context, findings: tuple[Finding, ...], error: str, seconds: float
+) -> CheckedClaim:
+    """What was found, with the command that finds it again."""
+    return CheckedClaim(
+        claim=claim,
+        findings=findings,
+        full=context.full,
+        command=command_for(claim.name, context.full, context.seed),
+        seconds=seconds,
+        error=error,
+        seed=context.seed,
+    )
+
+
+def _bench(where: Path) -> type[Context]:
+    """The ``Lab`` of the bench in the folder ``where``."""
+    importable(where)
+    bench: type[Context] = import_module(f"{PACKAGE}.{SHARED}.bench").Lab
+    return bench
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within this context torch, where it is loaded, computes with one thread."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

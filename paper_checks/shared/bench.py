@@ -1,0 +1,76 @@
+"""The bench: what a part of a claim is judged with.
+
+A claim imports :class:`Claim`, NumPy, SymPy and torch from here; each of its parts is a function
+of a :class:`Lab`. The folder's README tells how a claim is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from deepnet_theory.spec.claim import Claim, Context, Finding
+from paper_checks.shared import judging, stacks
+from paper_checks.shared.later import Array, laboratory, no_grad, np, sp, torch
+
+if TYPE_CHECKING:
+    from torch import Generator
+
+__all__ = [
+    "Array",
+    "Claim",
+    "Finding",
+    "Lab",
+    "laboratory",
+    "no_grad",
+    "np",
+    "once",
+    "sp",
+    "torch",
+]
+
+
+@dataclass(frozen=True)
+class Lab(Context):
+    """One run of one claim: quick or full, its seed, and how its parts measure and judge."""
+
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    # one helper judges each kind of evidence, whatever the source
+    proved = staticmethod(judging.proved)
+    seen = staticmethod(judging.seen)
+    within = staticmethod(judging.within)
+    exponent = staticmethod(judging.exponent)
+    at_most = staticmethod(judging.at_most)
+    undecided = staticmethod(judging.undecided)
+    assumed = staticmethod(judging.assumed)
+    worst = staticmethod(judging.worst)
+
+    # the sizes that are measured
+    settings = stacks.settings
+    small = stacks.small
+    variations = stacks.variations
+    varied = stacks.varied
+    depths = stacks.depths
+    deep = stacks.deep
+
+    def generator(self, purpose: int = 0) -> Generator:
+        """A generator of this run's seed, one for each purpose."""
+        return torch.Generator().manual_seed(1000 * self.seed + purpose)
+
+
+Measured = TypeVar("Measured")
+
+
+def once(measure: Callable[[Lab], Measured]) -> Callable[[Lab], Measured]:
+    """A measurement that several parts of a claim judge: made once a run, for the first of them."""
+
+    @wraps(measure)
+    def kept(lab: Lab) -> Measured:
+        if measure not in lab.kept:
+            lab.kept[measure] = measure(lab)
+        return cast(Measured, lab.kept[measure])
+
+    return kept

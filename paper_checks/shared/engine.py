@@ -1,0 +1,33 @@
+"""What the package derives, as SymPy expressions in positive N and M."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deepnet_theory.spec.selection import Selection
+from paper_checks.shared.later import sp
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.derivation import Derivation
+
+
+def derive(**chosen: Any) -> Derivation:
+    """The derivation of ``Selection(**chosen)``."""
+    return derive_selection(Selection(**chosen))
+
+
+def derive_selection(selection: Selection) -> Derivation:
+    """The derivation of a selection."""
+    from deepnet_theory.symbolic.derive import derive as derived
+
+    return derived(selection)
+
+
+def formula(text: str) -> sp.Expr:
+    """A text in N and M as an expression of positive depths."""
+    return sp.sympify(text, locals={name: sp.Symbol(name, positive=True) for name in "NM"})
+
+
+def equal(one: sp.Expr, other: sp.Expr) -> bool:
+    """Whether two positive expressions are one: their quotient simplifies to 1."""
+    return bool(sp.simplify(one / other) == 1)

@@ -1,0 +1,51 @@
+"""NumPy, SymPy, torch and the laboratory, imported when a name of them is first used.
+
+Claims and what they share name them at the top, and listing the claims still imports none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+
+__all__ = ["Array", "laboratory", "no_grad", "np", "sp", "torch"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    import sympy as sp
+    import torch
+    from numpy.typing import NDArray
+
+    from paper_checks.shared import laboratory
+
+    Array: TypeAlias = NDArray[Any]
+else:
+    Array = Any
+
+    class Later:
+        """The module called ``name``, from the first use of one of its names on."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module(self._name), name)
+
+    np, sp, torch = Later("numpy"), Later("sympy"), Later("torch")
+    laboratory = Later("paper_checks.shared.laboratory")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def no_grad(measure: Callable[P, R]) -> Callable[P, R]:
+    """``torch.no_grad`` around a function, without torch before it is called."""
+
+    @wraps(measure)
+    def without(*given: P.args, **named: P.kwargs) -> R:
+        with torch.no_grad():
+            return measure(*given, **named)
+
+    return without

@@ -1,0 +1,352 @@
+"""What the claims measure on the runtime's own stacks: one step, or one backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from deepnet_theory.spec.claim import Context, Finding
+from deepnet_theory.spec.rule import Rule, own_rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+from paper_checks.shared.judging import MARGIN
+from paper_checks.shared.later import laboratory, np, torch
+from paper_checks.shared.verdicts import at_most, worst
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from deepnet_theory.runtime import Description
+    from paper_checks.shared.laboratory import Interval, Settings, Trial
+
+    Chosen = Callable[[Description], bool]
+    Scale = Callable[[Description], float]
+
+
+@dataclass(frozen=True)
+class Net:
+    """A network with a rule: α, β and the learning rate's factor as texts in N (decoder: M)."""
+
+    alpha: str = "1"
+    beta: str = "1"
+    optimizer: str = "sgd"
+    placement: str = "post-ln"
+    eta: str = "1"
+    layer: str | None = None
+    update: str | None = None
+    stack: str = "encoder"
+
+    @property
+    def selection(self) -> Selection:
+        """The selection of the package."""
+        return Selection(
+            optimizer=None if self.update else self.optimizer,
+            update=self.update,
+            placement=self.placement,
+            layer=self.layer,
+            stack=self.stack,
+        )
+
+    @property
+    def rule(self) -> Rule:
+        """α, β and η as a rule of the package."""
+        return replace(own_rule((self.stack,), self.alpha, self.beta), eta=self.eta)
+
+    def depth(self, layers: int) -> dict[str, int]:
+        """So many layers, under the stack's own symbol."""
+        return {self.selection.the_stack.depths[0]: layers}
+
+    def trial(self, layers: int, settings: Settings, scale: Scale | None = None) -> Trial:
+        """The stacks of all seeds; ``scale`` multiplies each matrix after it was drawn."""
+        trial = laboratory.Trial(self.selection, self.rule, self.depth(layers), settings)
+        if scale is not None:
+            with torch.no_grad():
+                for parameter, description in trial.parameters():
+                    parameter.mul_(scale(description))
+        return trial
+
+
+PLAIN = Net()
+DEEPNORM = Net("(2*N)**(1/4)", "(8*N)**(-1/4)")  # as published
+
+
+def settings(context: Context, **other: Any) -> Settings:
+    """Small stacks in a quick run, the laboratory's default ones in a full run."""
+    base: dict[str, Any] = {
+        "width": context.pick(32, 64),
+        "tokens": context.pick(16, 32),
+        "batch": 2,
+        "seeds": 8,
+        "seed": context.seed,
+        "device": "cpu",
+    }
+    return laboratory.Settings(**{**base, **other})
+
+
+def small(context: Context, **other: Any) -> Settings:
+    """Small stacks of one sequence, the same in a quick run and in a full one."""
+    base = {"width": 32, "tokens": 16, "seeds": 8, "seed": context.seed, "device": "cpu"}
+    return laboratory.Settings(**{**base, **other})
+
+
+VARIATIONS: dict[str, dict[str, Any]] = {
+    "width 64": {"width": 64},
+    "width 128": {"width": 128},
+    "64 tokens": {"tokens": 64},
+    "independent tokens": {"data": "gaussian:0"},
+    "correlated tokens": {"data": "gaussian:0.9"},
+    "one head": {"heads": 1},
+    "GELU": {"activation": "gelu"},
+}
+
+
+def variations(context: Context, only: tuple[str, ...] = (), **other: Any) -> dict[str, Settings]:
+    """One setting in a quick run; in a full run width, length, data, heads and activation vary.
+
+    The variations are of the quick run's sizes, each changed in one respect, beside a base of
+    the full run's; ``only`` names those that a costly claim takes.
+    """
+    base = settings(context, **other)
+    return {**varied(context, only, **other), "text": base}
+
+
+def varied(context: Context, only: tuple[str, ...] = (), **other: Any) -> dict[str, Settings]:
+    """The same with a base of the quick run's sizes, for what needs depth or many seeds."""
+    small = settings(replace(context, full=False), **other)
+    if not context.full:
+        return {"text": small}
+    wanted = only or tuple(n for n in VARIATIONS if n != "width 64")
+    return {"text": small, **{n: replace(small, **VARIATIONS[n]) for n in wanted}}
+
+
+def lots(s: Settings, count: int) -> list[Settings]:
+    """The seeds in ``count`` lots, to be measured one after another in a part of the memory."""
+    return [replace(s, seed=s.seed + n, seeds=s.seeds // count) for n in range(count)]
+
+
+def depths(context: Context) -> tuple[int, ...]:
+    """Layers measured."""
+    chosen: tuple[int, ...] = context.pick((12, 36, 108), (16, 48, 144))
+    return chosen
+
+
+def deep(context: Context) -> tuple[int, ...]:
+    """Deeper ones, for SGD's rule: its S·r² falls only as (2N)^(−1/2), and bends the line."""
+    chosen: tuple[int, ...] = context.pick((32, 96, 288), (32, 128, 512))
+    return chosen
+
+
+# ---- one step ------------------------------------------------------------------------------
+
+
+def model_updates(
+    net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None
+) -> NDArray[Any]:
+    """‖ΔF‖/η per token of every seed and depth: (seeds, depths)."""
+    # near a linear step from the start: the laboratory mends it where it is not
+    columns, eta = [], {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
+    for depth in at:
+        found = laboratory.measure_model_update(
+            net.selection, net.rule, net.depth(depth), s, eta=eta, chosen=chosen
+        )
+        eta = found.eta
+        columns.append(found.values)
+    return np.array(columns).T
+
+
+# ---- one backward pass ---------------------------------------------------------------------
+
+
+def norms(x: Tensor) -> Tensor:
+    """The Frobenius norm of each seed: (k, …) → (k,)."""
+    found: Tensor = x.flatten(1).norm(dim=1)
+    return found
+
+
+def loss_gradients(trial: Trial, parameters: Sequence[nn.Parameter]) -> dict[int, Tensor]:
+    """∂L/∂θ of every one of ``parameters``, by its ``id``."""
+    with laboratory.only(trial.model, parameters):
+        found = torch.autograd.grad(trial.loss(trial.output()).sum(), parameters)
+    return {id(p): g for p, g in zip(parameters, found, strict=True)}
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """One parameter of all seeds with its gradient: (k, …) each."""
+
+    description: Description
+    theta: Tensor
+    g: Tensor
+
+    @property
+    def sublayer(self) -> int:
+        """The index of its residual sublayer in the stack, from the bottom."""
+        d = self.description
+        return (d.layer or 0) * 2 + (d.sublayer or 0)
+
+    def norm(self) -> Tensor:
+        """‖∂L/∂W‖ of every seed."""
+        return norms(self.g)
+
+    def probe(self) -> Tensor:
+        """⟨∂L/∂W, W⟩ of every seed: λ times the scalar probe."""
+        return (self.g * self.theta).flatten(1).sum(1)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward and a backward pass of all seeds."""
+
+    gradients: tuple[Gradient, ...]
+    loss: Tensor  # (k,)
+    states: tuple[Tensor, ...]  # x_0 … x_S, (k, batch, tokens, d) each
+    signals: tuple[Tensor, ...]  # ∂L/∂x_1 … ∂L/∂x_S
+    branches: tuple[Tensor, ...]  # G(x) of every sublayer
+
+    def of(self, *names: str) -> tuple[Gradient, ...]:
+        """The gradients of the matrices called so, from the bottom up."""
+        return tuple(g for g in self.gradients if g.description.name in names)
+
+
+def backward(trial: Trial, roles: Iterable[Role] | None = None) -> Pass:
+    """Loss, gradients of ``roles`` (the matrices), hidden states and their signals."""
+    chosen = trial.parameters(roles or laboratory.MATRICES)
+    states: list[Tensor] = []
+    branches: list[Tensor] = []
+    handles = []
+    for residual in trial.model.residuals():
+        handles.append(residual.register_forward_hook(lambda m, a, out: states.append(out)))
+        handles.append(residual.branch.register_forward_hook(lambda m, a, o: branches.append(o)))
+    try:
+        with laboratory.only(trial.model, [p for p, _ in chosen]):
+            output = trial.output()
+            losses = trial.loss(output)
+            wanted = [p for p, _ in chosen]
+            found = torch.autograd.grad(losses.sum(), [*wanted, *states])
+    finally:
+        for handle in handles:
+            handle.remove()
+    return Pass(
+        gradients=tuple(
+            Gradient(d, p.detach(), g)
+            for (p, d), g in zip(chosen, found[: len(chosen)], strict=True)
+        ),
+        loss=losses.detach(),
+        states=(trial.inputs[-1], *(x.detach() for x in states)),
+        signals=found[len(chosen) :],
+        branches=tuple(b.detach() for b in branches),
+    )
+
+
+def per_depth(
+    net: Net,
+    at: Sequence[int],
+    s: Settings,
+    quantity: Callable[[Pass], Tensor],
+    scale: Scale | None = None,
+    roles: Iterable[Role] | None = None,
+) -> NDArray[Any]:
+    """A quantity of the backward pass of every seed and depth: (seeds, depths)."""
+    columns = [quantity(backward(net.trial(depth, s, scale), roles)) for depth in at]
+    return torch.stack(columns, dim=1).double().numpy()
+
+
+def many_per_depth(
+    net: Net, at: Sequence[int], s: Settings, quantities: Mapping[str, Callable[[Pass], Tensor]]
+) -> dict[str, NDArray[Any]]:
+    """Several quantities of the same backward passes: (seeds, depths) each."""
+    passes: dict[str, list[Tensor]] = {name: [] for name in quantities}
+    for depth in at:
+        p = backward(net.trial(depth, s))
+        for name, quantity in quantities.items():
+            passes[name].append(quantity(p))
+        del p  # its memory is free for the next depth
+    return {n: torch.stack(c, dim=1).double().numpy() for n, c in passes.items()}
+
+
+def squared_gradient(p: Pass) -> Tensor:
+    """‖∇L‖² over all the matrices."""
+    return sum((g.norm().double() ** 2 for g in p.gradients), torch.zeros(len(p.loss)))
+
+
+def absolute_gradient(p: Pass) -> Tensor:
+    """‖∇L‖₁ over all the matrices."""
+    return sum(
+        (g.g.double().abs().flatten(1).sum(1) for g in p.gradients), torch.zeros(len(p.loss))
+    )
+
+
+# ---- exponents -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """A measured exponent under one condition."""
+
+    label: str
+    interval: Interval
+    fitted_from: float
+    points: tuple[float, ...]
+    at: tuple[float, ...] = ()
+    seeds: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for evidence."""
+        i = self.interval
+        return {
+            "condition": self.label,
+            "exponent": round(i.estimate, 4),
+            "low": round(i.low, 4),
+            "high": round(i.high, 4),
+            "fitted_from": self.fitted_from,
+            "at": self.at,
+            "seeds": self.seeds,
+            "means": self.points,
+        }
+
+    def __str__(self) -> str:
+        i = self.interval
+        return f"{i.estimate:+.3f} [{i.low:+.3f}, {i.high:+.3f}]"
+
+
+def exponent(label: str, at: Sequence[int], values: NDArray[Any]) -> Exponent:
+    """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
+    fit = laboratory.fit_exponent(at, values)
+    means = np.exp(np.log(np.abs(values)).mean(axis=0))
+    return Exponent(
+        label, fit.interval, fit.fitted_from, tuple(means.tolist()), tuple(at), len(values)
+    )
+
+
+def on_the_exponent(
+    about: str,
+    found: Sequence[Exponent],
+    predicted: float,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = MARGIN,
+    **evidence: Any,
+) -> Finding:
+    """The verdict on one predicted exponent under all conditions: the worst of them."""
+    evidence = {"predicted": predicted, "measured": [e.to_dict() for e in found], **evidence}
+    judged = []
+    for e in found:
+        verdict, because = laboratory.judge(e.interval, predicted, rivals, tolerance)
+        judged.append(Finding(about, verdict, f"{e.label}: the exponent {because}", evidence))
+    return worst(judged)
+
+
+def no_more_than(
+    about: str,
+    found: Sequence[Exponent],
+    bound: float,
+    tolerance: float = MARGIN,
+    **evidence: Any,
+) -> Finding:
+    """The verdict on an upper bound of an exponent, O and not Θ, under all conditions."""
+    evidence = {"measured": [e.to_dict() for e in found], **evidence}
+    return worst(
+        at_most(about, e.interval, bound, f"{e.label}: the exponent", tolerance, **evidence)
+        for e in found
+    )

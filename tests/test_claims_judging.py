@@ -1,0 +1,100 @@
+import math
+
+import pytest
+
+from deepnet_theory.claims.folder import importable, location
+from deepnet_theory.spec.verdict import Verdict
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    importable(location())
+    from paper_checks.shared import judging
+
+    return judging
+
+
+def interval(low, high):
+    from deepnet_theory.numeric.judging.statistics import Interval
+
+    return Interval((low + high) / 2, low, high)
+
+
+def test_of_several_conditions_the_worst_counts_and_the_tightest_is_told(verdicts):
+    wide, tight = interval(0.98, 1.02), interval(1.03, 1.04)
+    found = verdicts.within({"wide": wide, "tight": tight}, 0.95, 1.05, "ratio")
+    assert found.verdict is Verdict.SUPPORTED
+    assert found.because.startswith("ratio, tight: ")
+    both = {"wide": verdicts.numbers(wide), "tight": verdicts.numbers(tight)}
+    assert found.evidence["by condition"] == both
+    found = verdicts.at_most({"good": wide, "bad": interval(1.2, 1.3)}, 1.0, "ratio")
+    assert found.verdict is Verdict.REFUTED
+    assert "bad" in found.because
+
+
+def test_a_condition_without_a_value_is_no_pass(verdicts):
+    nothing = interval(math.nan, math.nan)
+    found = verdicts.within({"good": interval(0.99, 1.01), "none": nothing}, 0.9, 1.1, "r")
+    assert found.verdict is not Verdict.SUPPORTED
+
+
+def test_each_condition_is_held_against_its_own_prediction(verdicts):
+    measured = {"half": interval(0.49, 0.51), "one": interval(0.99, 1.01)}
+    own = verdicts.exponent(measured, {"half": 0.5, "one": 1.0})
+    assert own.verdict is Verdict.SUPPORTED
+    swapped = verdicts.exponent(measured, {"half": 1.0, "one": 0.5})
+    assert swapped.verdict is Verdict.REFUTED
+    assert verdicts.exponent(measured, 0.5).verdict is Verdict.REFUTED
+
+
+def test_a_measurement_is_made_once_a_run_and_anew_for_the_next(verdicts):
+    from paper_checks.shared.bench import Lab, once
+
+    asked = []
+
+    @once
+    def measured(lab):
+        asked.append(lab.seed)
+        return len(asked)
+
+    first, second = Lab(), Lab()
+    assert [measured(first), measured(first), measured(second)] == [1, 1, 2]
+
+
+def test_a_fit_shows_its_points_as_evidence(verdicts):
+    import numpy as np
+
+    from paper_checks.shared.bench import Lab
+    from paper_checks.shared.fitting import powers, settled
+
+    at = (4, 8, 16, 32)
+    noise = np.exp(0.001 * np.random.default_rng(0).standard_normal((8, 4)))
+    found = Lab.exponent({"text": settled(at, np.sqrt(at) * noise)}, 0.5, (("none", 0.0),))
+    assert found.verdict is Verdict.SUPPORTED
+    assert found.evidence["by condition"]["text"]["at"] == at
+    knobs = [(a, b) for a in (1.0, 2.0, 4.0) for b in (1.0, 3.0)]
+    values = np.array([[a**2 / b for a, b in knobs]] * 2) * noise[:2, :1]
+    assert np.allclose([i.estimate for i in powers(knobs, values)], [2, -1])
+
+
+def test_nothing_measured_is_no_verdict(verdicts):
+    with pytest.raises(ValueError, match="nothing was measured"):
+        verdicts.at_most({}, 1.0, "ratio")
+
+
+def test_both_trainings_take_the_same_steps(verdicts):
+    """Plain SGD by hand beside the loop that the claims share."""
+    import torch
+
+    from paper_checks.shared.training import descend
+
+    batches = [torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [1.0]])]
+    weight = torch.nn.Parameter(torch.ones(2, 1))
+    seen = []
+    losses = descend(
+        "sgd", [weight], 0.1, batches, lambda x: (x * weight).square().sum(1), seen.append
+    )
+    first = torch.tensor([1.0, 4.0])
+    after = 1 - 0.2 * first
+    assert torch.allclose(losses, torch.stack([first, torch.tensor([9.0, 1.0]) * after**2]))
+    assert seen == [0, 1]
