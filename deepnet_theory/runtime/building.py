@@ -13,6 +13,7 @@ from torch import nn
 from deepnet_theory.runtime.description import described
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.model import Model
+from deepnet_theory.runtime.places import device_of, require_dtype
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.sublayer import Role
@@ -74,8 +75,10 @@ def build(
     """
     constants = checked(constants)
     if seeds is not None and (type(seeds) is not int or seeds < 1):
-        raise InputError(f"seeds must be a positive integer or None, not {seeds!r}")
-    where = None if device is None else torch.device(device)
+        raise InputError(f"seeds must be a positive integer or None, not {shown(seeds)}")
+    where = None if device is None else device_of(device)
+    if dtype is not None:
+        require_dtype(dtype)
     make = Make(seeds, where, dtype, trainable_vectors, constants.architecture.bias)
     model = Model(constants, make)
     if where is None or where.type != "meta":

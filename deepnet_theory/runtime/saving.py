@@ -10,8 +10,9 @@ from torch import Tensor
 from deepnet_theory.runtime.building import check
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.model import Model
+from deepnet_theory.runtime.places import DTYPES, device_of, require_dtype
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, MissingExtraError
+from deepnet_theory.spec.errors import InputError, MissingExtraError, shown
 from deepnet_theory.spec.files import write_bytes
 
 
@@ -45,7 +46,11 @@ def load(
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise MissingExtraError("safetensors", "runtime") from None
-    where = torch.device(device)
+    where = device_of(device)
+    if dtype is not None:
+        require_dtype(dtype)
+    if not Path(path).is_file():  # a pipe would be waited for
+        raise InputError(f"cannot read {str(path)!r}: there is no such regular file")
     try:
         with safe_open(str(path), framework="pt", device=str(where)) as file:
             metadata = file.metadata() or {}
@@ -58,8 +63,11 @@ def load(
     constants = Constants.from_json(metadata["constants"])
     check(constants)
     seeds = metadata.get("seeds")
-    if seeds is not None and not (seeds.isdecimal() and 0 < int(seeds) < 10**6):
-        raise InputError(f"{str(path)!r} names {seeds[:20]!r} as its number of seeds")
+    if seeds is not None and not (seeds.isdecimal() and len(seeds) < 7 and int(seeds) > 0):
+        raise InputError(f"{str(path)!r} names {shown(seeds)} as its number of seeds")
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES:
+            raise InputError(f"{str(path)!r}: the tensor {name!r} is of {tensor.dtype}")
     # the largest sizes a hostile file could claim cost nothing before they are compared
     vectors = any(name.endswith((".gain", ".bias")) for name in tensors)
     make = Make(

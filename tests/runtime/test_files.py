@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 from dataclasses import asdict
@@ -34,6 +35,30 @@ def test_a_model_comes_back(constants, stack, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
 
 
+NO_WEIGHTS = (torch.int64, torch.bool, torch.complex64)
+
+
+NO_PLACES = [{"device": d} for d in ("nowhere", 5.0, "xpu:9")]
+NO_TYPES = [{"dtype": t} for t in (*NO_WEIGHTS, "float32", 32)]
+
+
+@pytest.mark.parametrize("wanted", NO_PLACES + NO_TYPES)
+def test_a_device_or_type_that_is_none_is_one_sentence(constants, wanted, tmp_path):
+    save(build(constants()), tmp_path / "m")
+    (what,) = wanted
+    for attempt in (lambda: build(constants(), **wanted), lambda: load(tmp_path / "m", **wanted)):
+        with pytest.raises(InputError, match=f"unknown {what} .*valid are: "):
+            attempt()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "m")
+    for attempt in (load, load_constants):
+        with pytest.raises(InputError):
+            attempt(tmp_path / "m")
+
+
 def test_a_damaged_or_foreign_model_file_is_one_sentence(constants, tmp_path):
     from safetensors.torch import save_file
 
@@ -60,6 +85,8 @@ def test_a_damaged_or_foreign_model_file_is_one_sentence(constants, tmp_path):
         ({k: v for k, v in tensors.items() if k != "head.weight"}, metadata),
         ({**tensors, "head.weight": torch.zeros(3, 3)}, metadata),
         ({}, metadata),
+        (tensors, {**metadata, "seeds": "9" * 5000}),
+        *(({**tensors, "head.weight": tensors["head.weight"].to(t)}, metadata) for t in NO_WEIGHTS),
     ]
     for contents, told in hostile:
         save_file(contents, path, told)
