@@ -39,8 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if {"-v", "--verbose"} & set(words):
             raise
+        if _is_lack_of_memory(error):
+            return _fail("there is not enough memory for sizes such as these; ask for smaller", 2)
         kind = type(error).__name__
         return _fail(f"internal error, {kind}: {error} (-v shows where)", INTERNAL_ERROR)
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    # torch says so on a GPU by a type of its own, on a CPU by the words of a RuntimeError
+    kind = type(error).__name__
+    return kind in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(error)
 
 
 def run() -> NoReturn:

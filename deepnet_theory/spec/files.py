@@ -10,6 +10,8 @@ from pathlib import Path
 
 from deepnet_theory.spec.errors import InputError
 
+PIECE = 2**20  # read at once: the memory for a whole limit would be asked for before a byte is read
+
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
     """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise.
@@ -17,13 +19,15 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     A pipe is read to its end; one that nobody writes to is empty, not waited for.
     """
     try:
+        raw = bytearray()
         with open(path, "rb", opener=_open_at_once) as file:
-            raw = file.read(limit + 1)
+            while len(raw) <= limit and (piece := file.read(PIECE)):
+                raw += piece
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
     if len(raw) > limit:
         raise InputError(f"{str(path)!r} is larger than {limit} bytes")
-    return raw
+    return bytes(raw)
 
 
 def _open_at_once(path: str, flags: int) -> int:

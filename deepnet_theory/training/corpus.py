@@ -18,6 +18,7 @@ from torch import Tensor
 
 from deepnet_theory.numeric.stacks.data import text_bytes
 from deepnet_theory.spec.errors import InputError, MissingExtraError
+from deepnet_theory.spec.files import read_bytes
 
 IGNORED = -100  # the target of a padded place
 BYTES = 256
@@ -157,11 +158,7 @@ def entropy(symbols: Tensor) -> float:
 
 
 def _read(path: Path) -> Tensor:
-    try:
-        with path.open("rb") as file:
-            raw = bytearray(file.read(MAX_BYTES))
-    except OSError as error:
-        raise InputError(f"cannot read the text {str(path)!r}: {error.strerror or error}") from None
+    raw = bytearray(read_bytes(path, MAX_BYTES))
     return torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
 
 

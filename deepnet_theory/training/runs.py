@@ -21,16 +21,19 @@ from deepnet_theory.numeric.stacks.threads import LARGE
 from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.files import write_bytes
+from deepnet_theory.spec.constants import LARGEST, Constants
+from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
+from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
+from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.corpus import BYTES, IGNORED, Batch, Corpus, Text, Translation
 from deepnet_theory.training.result import Run, Training, compare, judge, mean_run
 
 Progress = Callable[[float, float, str], None]
 HELD_OUT_BATCHES = 8
+MOST = 2**20  # steps, windows and bytes: far more than a short run has
+MOST_BYTES = 2**36  # of a state
 
 
 @dataclass
@@ -132,16 +135,17 @@ def train(
     """
     counts = {"steps": steps, "batch": batch, "tokens": tokens, "seeds": seeds}
     for name, number in counts.items():
-        if type(number) is not int or number < 1:
-            raise InputError(f"{name} must be a positive integer, not {number!r}")
-    if not (math.isfinite(lr) and lr > 0):
-        raise InputError(f"lr must be positive, not {lr!r}")
+        if type(number) is not int or not 1 <= number <= MOST:
+            raise InputError(f"{name} must be a whole number from 1 to {MOST}, not {shown(number)}")
+    if type(lr) not in (int, float) or not 0 < lr <= LARGEST:
+        raise InputError(f"lr must be positive, not {shown(lr)}")
+    require_seed(seed)
+    constants = checked(constants)
     if constants.architecture.vocab < BYTES:
         raise InputError(
             f"the constants have a vocabulary of {constants.architecture.vocab}; "
             f"text is trained on by bytes and needs at least {BYTES}"
         )
-    constants = checked(constants)
     reference = _reference(constants)
     optimizer = library_optimizer(reference)
     where = _device(device)
@@ -320,7 +324,7 @@ def _generator(seed: int, index: int) -> torch.Generator:
 def _device(name: str) -> torch.device:
     valid = ("auto", "cpu", "cuda")
     if name not in valid:
-        raise InputError(f"unknown device {name!r}; valid are: {', '.join(valid)}")
+        raise unknown("device", name, valid)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' is not there; valid are: auto, cpu")
     auto = "cuda" if torch.cuda.is_available() else "cpu"
@@ -333,10 +337,12 @@ class _State:
     def __init__(self, file: Path, conditions: dict[str, Any]) -> None:
         self.file, self.conditions = file, conditions
         self.seeds: dict[int, dict[str, Any]] = {}
+        require_writable(file)  # before the work that it is to hold
         if not file.exists():
             return
+        content = io.BytesIO(read_bytes(file, MOST_BYTES))
         try:
-            saved = torch.load(file, map_location="cpu", weights_only=True)
+            saved = torch.load(content, map_location="cpu", weights_only=True)
             before, seeds = dict(saved["conditions"]), dict(saved["seeds"])
         except Exception:  # a damaged file fails in as many ways as it can be damaged
             raise self._damaged() from None

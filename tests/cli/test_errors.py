@@ -53,6 +53,7 @@ BAD = [
     (("verify", "--optimizer", "sgd", "--data", "gaussian:nan"), "unknown data 'gaussian:nan'"),
     (("verify", "--optimizer", "sgd", "--device", "tpu"), "valid are: auto, cpu, cuda"),
     (("report", "--optimizer", "sgd"), "Missing option"),
+    (("verify", "--optimizer", "sgd", "--depths", "1,2", "--tokens", "1048576"), "fewer than a"),
     (("export", "--optimizer", "sgd", "--depth", "8", "--activation", "zzz"), "relu, gelu, silu"),
     (
         ("export", "--optimizer", "sgd", "--depth", "8", "--alpha", "10**200", "--beta", "1"),
@@ -159,6 +160,20 @@ def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.Monk
     assert "planted" in outcome.err and "Traceback" not in outcome.err
     with pytest.raises(ZeroDivisionError):
         cli("derive", "--optimizer", "sgd", "-v")
+
+
+def test_too_little_memory_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = ("verify", "--optimizer", "sgd", "--depths", "1,2", "--width", "1048576")
+    outcome = cli(*huge)
+    assert outcome.code == 2 and "no memory for a parameter of" in outcome.err
+    torch = pytest.importorskip("torch")
+
+    def allocate(*_: object, **__: object) -> None:
+        torch.empty(2**60)
+
+    monkeypatch.setattr("deepnet_theory.workflow.derive", allocate)
+    outcome = cli("derive", "--optimizer", "sgd")
+    assert outcome.code == 2 and "not enough memory" in outcome.err
 
 
 @given(st.lists(st.text(max_size=12), max_size=4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from dataclasses import replace
 
@@ -210,6 +211,39 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path, damage):
     torch.save(saved, state)
     with pytest.raises(InputError, match="not the state of a training run"):
         train(c, **SMALL, state=state, seeds=1)
+
+
+BAD = [
+    *(
+        {name: value}
+        for name in ("steps", "batch", "tokens", "seeds")
+        for value in (0, True, 10**23, "8")
+    ),
+    *({"lr": value} for value in (0.0, float("nan"), float("inf"), "1", 10**5000)),
+    *({"seed": value} for value in (-1, 10**5000, 0.5)),
+    *({"device": value} for value in ("tpu", 5)),
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: next(iter(bad)))
+def test_settings_that_cannot_be_run_are_one_sentence(bad):
+    with pytest.raises(InputError) as caught:
+        train(constants(), **{**SMALL, **bad})
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="has 0 bytes"):
+        train(constants(), **SMALL, text=tmp_path / "pipe")
+    with pytest.raises(InputError, match="not the state"):
+        train(constants(), **SMALL, state=tmp_path / "pipe")
+
+
+def test_a_state_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    with pytest.raises(InputError, match="the folder does not exist"):
+        train(constants(), **SMALL, state=tmp_path / "none" / "state", progress=pytest.fail)
 
 
 def test_an_interrupted_run_is_a_partial_result():

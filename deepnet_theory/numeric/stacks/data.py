@@ -8,6 +8,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from deepnet_theory.spec.errors import InputError
+
 
 @cache
 def text_bytes() -> Tensor:
@@ -24,6 +26,8 @@ def text_bytes() -> Tensor:
 def text_windows(count: int, length: int, generator: torch.Generator) -> Tensor:
     """``count`` windows of ``length`` consecutive bytes at random places: (count, length)."""
     text = text_bytes()
+    if length > len(text):
+        raise InputError(f"the text has {len(text)} bytes, fewer than a window of {length} tokens")
     starts = torch.randint(len(text) - length + 1, (count, 1), generator=generator)
     return text[starts + torch.arange(length)]
 
