@@ -45,8 +45,9 @@ derivation = derive(selection)
 lap("derive")
 derivation.verdict
 lap("check every step")
-from deepnet_theory.report.text import text
-text(derivation)
+from deepnet_theory.report.of_derivation import document
+from deepnet_theory.report.printing.text import text
+text(document(derivation))
 lap("render")
 """
 

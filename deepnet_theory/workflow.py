@@ -374,7 +374,8 @@ def make_report(
     fewer draws; the verdict is that of the rule alone. ``measure`` and the rest are those of
     :func:`verify`. Raises what ``verify`` and ``export`` raise.
     """
-    from deepnet_theory.report.page import page
+    from deepnet_theory.report import of_report
+    from deepnet_theory.report.printing.html import page
 
     derivation = _derived(derivation)
     stack = derivation.selection.the_stack
@@ -399,7 +400,8 @@ def make_report(
         beside = verify_rivals(derivation, depths, progress=second, processes=processes, **measure)
     wanted = wanted or [dict(verification.points[-1].depth)]
     constants = tuple(export(derivation, at) for at in wanted)
-    html = page(derivation, verification, constants, beside, command)
+    told = of_report.document(derivation.at(**wanted[0]), verification, constants, beside, command)
+    html = page(told)
     return Report(html, derivation, verification, constants, beside)
 
 

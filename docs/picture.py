@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import deepnet_theory as dt
-from deepnet_theory.report.svg import Mark, Series, Slope, loglog
+from deepnet_theory.report.document import Figure, Mark, Series, Slope
+from deepnet_theory.report.figures.svg import drawn
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.workflow import predict
 
@@ -41,8 +42,8 @@ def main() -> None:
             words = f"plain post-LN,\nmeasured N^{slope:.2f}"
             slopes.append(Slope(words, slope, points[2].x, points[2].mean))
     title = "One step of Adam on a post-LN encoder"
-    drawn = loglog(series, slopes, "N, layers", "‖ΔF‖/η per token", title)
-    write_text(Path(__file__).parent / "update.svg", drawn.svg + "\n")
+    figure = Figure(tuple(series), tuple(slopes), "N, layers", "‖ΔF‖/η per token", title)
+    write_text(Path(__file__).parent / "update.svg", drawn(figure).svg + "\n")
 
 
 if __name__ == "__main__":

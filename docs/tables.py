@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import deepnet_theory as dt
-from deepnet_theory.report.notation import formula_latex
+from deepnet_theory.report.printing.notation import formula_latex
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")

@@ -147,7 +147,9 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     folder = ROOT / "paper_checks"
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.py")}
     assert {f"deepnet_theory/_paper_checks/{name}" for name in files} <= names
-    assert {"deepnet_theory/py.typed", "deepnet_theory/report/page.css"} <= names
+    styles = {"printing/page.css", "figures/plot.css"}
+    data = {"deepnet_theory/py.typed", *(f"deepnet_theory/report/{name}" for name in styles)}
+    assert data <= names
     assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)
     # from the wheel alone, in a folder without the checkout
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")

@@ -28,6 +28,7 @@ from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError
 
 if TYPE_CHECKING:
+    from deepnet_theory.report.document import Document
     from deepnet_theory.spec.selection import Selection
 
 DEFAULT_TEXT_JSON = ("text", "json")
@@ -67,38 +68,37 @@ def derive(
         if background:
             raise InputError("--background was given with --compare-closures, which has no steps")
         return _compare(select.selection(), depth, format)
-    from deepnet_theory.report.outline import conclusion
+    from deepnet_theory.report import of_derivation
     from deepnet_theory.workflow import derive
 
     derivation = derive(select.selection(), depth=depth, background=background)
-    talk.note(conclusion(derivation))
+    talk.note("".join(of_derivation.conclusion(derivation)))
     if format == "json":
         print(derivation.to_json())
-    elif format == "markdown":
-        from deepnet_theory.report.markdown import markdown
-
-        print(markdown(derivation))
-    elif format == "latex":
-        from deepnet_theory.report.latex import latex
-
-        print(latex(derivation))
     else:
-        from deepnet_theory.report.text import text
-
-        print(text(derivation))
+        print(_printed(of_derivation.document(derivation), format))
     return derivation.verdict.exit_code
 
 
+def _printed(document: Document, format: str) -> str:
+    from deepnet_theory.report.printing.latex import latex
+    from deepnet_theory.report.printing.markdown import markdown
+    from deepnet_theory.report.printing.text import text
+
+    if format == "text":  # a small plot is for a terminal alone
+        return text(document, plots=sys.stdout.isatty())
+    return {"markdown": markdown, "latex": latex}[format](document)
+
+
 def _compare(selection: Selection, depth: str | None, format: str) -> int:
-    from deepnet_theory.report import closures
+    from deepnet_theory.report import of_closures
     from deepnet_theory.workflow import compare_closures
 
     found = compare_closures(selection, depth=depth)
     if format == "json":
         print(found.to_json())
     else:
-        shown = {"markdown": closures.markdown, "latex": closures.latex, "text": closures.text}
-        print(shown[format](found))
+        print(_printed(of_closures.document(found), format))
     return 0
 
 
@@ -122,10 +122,10 @@ def verify(
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
-    from deepnet_theory.report.figure import Y_LABEL
+    from deepnet_theory.report import of_verification
     from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.outline import title
-    from deepnet_theory.report.terminal import verification_text
+    from deepnet_theory.report.of_derivation import title
+    from deepnet_theory.report.update import Y_LABEL
 
     derivation = workflow.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
@@ -142,7 +142,10 @@ def verify(
             **measure.settings(),
         )
     _save(path, result.to_json() + "\n", talk)
-    print(result.to_json() if format == "json" else verification_text(result))
+    if format == "json":
+        print(result.to_json())
+    else:
+        print(_printed(of_verification.document(result), "text"))
     return result.verdict.exit_code
 
 
@@ -239,8 +242,8 @@ def train(
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
     chosen("format", format, DEFAULT_TEXT_JSON)
+    from deepnet_theory.report import of_training
     from deepnet_theory.report.live import live
-    from deepnet_theory.report.training import training_text
     from deepnet_theory.spec.constants import Constants
 
     path = output_path(output)
@@ -261,7 +264,7 @@ def train(
     with live("train", talk.quiet) as progress:
         result = training.train(loaded, text=text, progress=progress, **settings)
     _save(path, result.to_json() + "\n", talk)
-    print(result.to_json() if format == "json" else training_text(result))
+    print(result.to_json() if format == "json" else _printed(of_training.document(result), "text"))
     return 0
 
 
@@ -283,10 +286,10 @@ def report(
     path = output_path(output)
     selection = select.selection()
     from deepnet_theory import workflow
-    from deepnet_theory.report.figure import Y_LABEL
+    from deepnet_theory.report import of_verification
     from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.outline import title
-    from deepnet_theory.report.terminal import verification_text
+    from deepnet_theory.report.of_derivation import title
+    from deepnet_theory.report.update import Y_LABEL
 
     derivation = workflow.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
@@ -304,7 +307,7 @@ def report(
             **measure.settings(),
         )
     _save(path, result.html, talk)
-    print(verification_text(result.verification, rivals=result.rivals))
+    print(_printed(of_verification.document(result.verification, result.rivals), "text"))
     return result.verification.verdict.exit_code
 
 

@@ -6,11 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deepnet_theory.report.outline import depth_words
+from deepnet_theory.report.of_verification import points as points_table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
     from deepnet_theory.spec.verification import Point
 
 Report = Callable[[float, float, str], None]
@@ -52,7 +56,7 @@ def live_table(title: str, quiet: bool) -> Iterator[tuple[Report | None, Watch |
     points: list[Point] = []
     bar = _bar("", console, transient=False)
 
-    def drawn() -> Any:
+    def drawn() -> Group:
         room = max(1, console.height - AROUND)
         heading = title
         if len(points) > room:
@@ -69,7 +73,7 @@ def live_table(title: str, quiet: bool) -> Iterator[tuple[Report | None, Watch |
         yield _reporter(bar, screen.refresh), watch
 
 
-def _console() -> Any:
+def _console() -> Console:
     from rich.console import Console
 
     if os.environ.get("NO_COLOR"):  # the cursor moves, nothing is coloured or bold
@@ -77,7 +81,7 @@ def _console() -> Any:
     return Console(stderr=True)
 
 
-def _bar(title: str, console: Any, transient: bool) -> Any:
+def _bar(title: str, console: Console, transient: bool) -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -90,7 +94,7 @@ def _bar(title: str, console: Any, transient: bool) -> Any:
     return Progress(*columns, console=console, transient=transient)
 
 
-def _reporter(bar: Any, refresh: Callable[[], None] | None = None) -> Report:
+def _reporter(bar: Progress, refresh: Callable[[], None] | None = None) -> Report:
     task = bar.add_task("", total=None)
     shown = [""]
 
@@ -103,19 +107,17 @@ def _reporter(bar: Any, refresh: Callable[[], None] | None = None) -> Report:
     return report
 
 
-def _table(points: list[Point]) -> Any:
+def _table(measured: list[Point]) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
+    ordered = sorted(measured, key=lambda p: tuple(p.depth.values()))  # deep ones may come first
+    told = points_table(ordered)
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("depth")
-    for head in ("mean", "95% interval", "seeds"):
-        table.add_column(head, justify="right", no_wrap=True)
-    if any(p.finding for p in points):
-        table.add_column("finding", overflow="fold")
-    for p in sorted(points, key=lambda p: tuple(p.depth.values())):  # deep ones may come first
-        cells = [depth_words(p.depth), f"{p.mean:.4g}", f"{p.low:.4g} to {p.high:.4g}"]
-        row = [Text(cell) for cell in (*cells, str(p.seeds), p.finding)]
-        table.add_row(*row[: len(table.columns)])
+    for index, head in enumerate(told.head):
+        number = index in told.numbers
+        table.add_column(head, justify="right" if number else "left", no_wrap=number)
+    for row in told.rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
     return table

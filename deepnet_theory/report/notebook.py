@@ -1,35 +1,61 @@
-"""Pieces of results for a notebook: one section of a derivation, one table."""
+"""Results as a notebook shows them, and the pieces of them that one may ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deepnet_theory.report.figure import power
-from deepnet_theory.report.html import section_html, table
-from deepnet_theory.report.latex import equation
-from deepnet_theory.report.notation import formula_mathml, math
-from deepnet_theory.report.outline import sections
-from deepnet_theory.report.svg import Mark, Plot, Series, loglog
+from deepnet_theory.report import document as doc
+from deepnet_theory.report import of_derivation, of_verification
+from deepnet_theory.report.figures.svg import Plot, drawn
+from deepnet_theory.report.numbers import power
+from deepnet_theory.report.of_derivation import owner
+from deepnet_theory.report.printing.html import fragment
+from deepnet_theory.report.printing.latex import block_latex
+from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
+    from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.rule.cross_table import CrossTable
+    from deepnet_theory.training.result import Run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shown:
-    """Something that a notebook shows as HTML, and elsewhere as text."""
+    """A document that a notebook shows as HTML, and elsewhere as text."""
 
-    html: str
-    text: str
+    document: doc.Document
 
     def _repr_html_(self) -> str:
-        return self.html
+        return fragment(self.document)
 
     def __repr__(self) -> str:
-        return self.text
+        return text(self.document)
+
+
+def derivation_html(derivation: Derivation) -> str:
+    """A derivation as a notebook shows it: the rule, and the steps folded under it."""
+    return fragment(of_derivation.document(derivation))
+
+
+def rule_latex(derivation: Derivation) -> str:
+    """The rule alone, as a display: one line for each entry and knob."""
+    return block_latex(of_derivation.rule(derivation))
+
+
+def verification_html(verification: Verification) -> str:
+    """A verification as a notebook shows it: the verdict, figures and tables."""
+    return fragment(of_verification.document(verification))
+
+
+def update_plot(
+    verification: Verification, variable: str | None = None, rivals: Sequence[Verification] = ()
+) -> Plot:
+    """The figure of a verification, drawn."""
+    return drawn(update_figure(verification, variable, rivals))
 
 
 def section(derivation: Derivation, title: str) -> Shown:
@@ -37,51 +63,40 @@ def section(derivation: Derivation, title: str) -> Shown:
 
     Raises ``ValueError`` that lists the titles where there is no such section.
     """
-    found = {s.title: s for s in sections(derivation)}
+    found = {s.title: s for s in of_derivation.steps(derivation)}
     if title not in found:
         raise ValueError(f"no section {title!r}; there are: {', '.join(found)}")
-    chosen = found[title]
-    lines = [f"({number}) {equation(step)}" for number, step in chosen.steps]
-    return Shown(section_html(derivation, chosen), "\n".join(lines))
+    return Shown(doc.Document("", (), (doc.Section(title, found[title].body),)))
 
 
 def rules(derivations: Mapping[str, Derivation]) -> Shown:
     """The rules of several derivations, one a row."""
-    rows, lines = [], []
-    for name, derivation in derivations.items():
-        for e in derivation.rule.entries:
-            whose = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
-            shown = [math(formula_mathml(f)) for f in (e.alpha, e.beta, derivation.rule.eta)]
-            rows.append([escape(name), escape(whose), *shown])
-            lines.append(f"{name} ({whose}): alpha = {e.alpha}, beta = {e.beta}")
-    head = ["", "of", "α", "β", "factor on η"]
-    return Shown(table(head, rows), "\n".join(lines))
+    rows = tuple(
+        doc.cells(name, owner(e.part, e.sublayer), *map(doc.Formula, (e.alpha, e.beta, d.rule.eta)))
+        for name, d in derivations.items()
+        for e in d.rule.entries
+    )
+    return Shown(doc.Document("", (doc.Table(("", "of", "α", "β", "factor on η"), rows),)))
 
 
-def cross(found: Any) -> Shown:
+def cross(found: CrossTable) -> Shown:
     """A cross table: the rule of each row, stepped by the optimizer of each column."""
-    names = list(found.rules)
-    rows = [
-        [
-            escape(rule),
-            *(
-                escape("; ".join(power(float(e)) for e in found.cell(rule, o).exponents.values()))
-                for o in names
-            ),
-        ]
+    names = tuple(found.rules)
+    rows = tuple(
+        (rule, *("; ".join(map(power, found.cell(rule, o).exponents.values())) for o in names))
         for rule in names
-    ]
-    lines = ["\t".join(["rule of", *names]), *("\t".join(row) for row in rows)]
-    return Shown(table(["rule of ↓, stepped by →", *names], rows), "\n".join(lines))
+    )
+    return Shown(doc.Document("", (doc.Table(("rule of ↓, stepped by →", *names), rows),)))
 
 
-def losses(runs: Sequence[Any]) -> Plot:
+def losses(runs: Sequence[Run]) -> Plot:
     """Loss against step of several training runs, the first one as the own."""
     series = []
     for index, run in enumerate(runs):
         steps = [s for s in (2**k for k in range(20)) if s <= len(run.losses)]
-        marks = tuple(Mark(s, *(run.losses[s - 1],) * 3) for s in steps)
+        marks = tuple(doc.Mark(s, *(run.losses[s - 1],) * 3) for s in steps)
         # the last word of a long name tells it: "the constants' rule", "plain pre-LN"
         name = run.rule.split(", ")[-1]
-        series.append(Series(name, marks, own=index == 0, colour=2 if index == 2 else 1))
-    return loglog(series, [], "step", "cross-entropy, nats per byte", "Training loss by rule")
+        series.append(doc.Series(name, marks, own=index == 0, colour=2 if index == 2 else 1))
+    label, title = "cross-entropy, nats per byte", "Training loss by rule"
+    return drawn(doc.Figure(tuple(series), (), "step", label, title))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.report.svg import Plot
+    from deepnet_theory.report.figures.svg import Plot
 
 SCHEMA = "deepnet-theory/verification/1"
 
@@ -109,14 +109,19 @@ class Verification:
 
         ``rivals`` are measurements of other rules, drawn beside this one.
         """
-        from deepnet_theory.report.figure import plot
+        from deepnet_theory.report.notebook import update_plot
 
-        return plot(self, variable, rivals)
+        return update_plot(self, variable, rivals)
 
     def _repr_html_(self) -> str:
-        from deepnet_theory.report.page import measurement_html
+        from deepnet_theory.report.notebook import verification_html
 
-        return measurement_html(self)
+        return verification_html(self)
+
+    def __repr__(self) -> str:
+        from deepnet_theory.report.of_verification import three_lines
+
+        return three_lines(self)
 
     def to_json(self) -> str:
         """The JSON text; NaN and infinity, which JSON lacks, are written as null."""

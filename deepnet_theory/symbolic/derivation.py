@@ -191,14 +191,19 @@ class Derivation:
         return result
 
     def _repr_html_(self) -> str:
-        from deepnet_theory.report.html import derivation_html
+        from deepnet_theory.report.notebook import derivation_html
 
         return derivation_html(self)
 
     def _repr_latex_(self) -> str:
-        from deepnet_theory.report.latex import rule_latex
+        from deepnet_theory.report.notebook import rule_latex
 
         return rule_latex(self)
+
+    def __repr__(self) -> str:
+        from deepnet_theory.report.of_derivation import one_line
+
+        return one_line(self)
 
     def _consequences(self) -> dict[str, Any]:
         """The consequences by part, kind of sublayer and name."""

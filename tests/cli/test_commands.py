@@ -282,7 +282,7 @@ def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
     with_rivals = cli(*words, str(tmp_path / "a.html"))
     alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")
     assert with_rivals.code == alone.code  # the verdict is that of the rule itself
-    rows = re.findall(r"^ *rule of (\w+) +N +([+-][\d.]+)", with_rivals.out, re.M)
+    rows = re.findall(r"^ *rule of (\w+), in N +\w+ +([+-][\d.]+)", with_rivals.out, re.M)
     assert [name for name, _ in rows] == ["sgd", "lamb"]
     assert all(float(estimate) > 0.25 for _, estimate in rows)  # predicted +1/2: seen to grow
     assert "rule of" not in alone.out

@@ -7,22 +7,39 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from deepnet_theory.report.figure import along, plot, power
+from deepnet_theory.report import of_report, of_verification
+from deepnet_theory.report.document import Figure, Mark, Series, Slope
+from deepnet_theory.report.figures.svg import drawn
 from deepnet_theory.report.live import live
-from deepnet_theory.report.page import page
-from deepnet_theory.report.svg import Mark, Series, Slope, loglog
-from deepnet_theory.report.terminal import verification_text
+from deepnet_theory.report.numbers import (
+    number,
+    power,
+    predicted,
+    signed,
+    signed_interval,
+    true_signs,
+)
+from deepnet_theory.report.printing.html import fragment, page
+from deepnet_theory.report.printing.latex import latex
+from deepnet_theory.report.printing.markdown import markdown
+from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.update import along
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
 from deepnet_theory.symbolic.derivation import Derivation
 
 from .test_pages import balanced
+
+
+def loglog(marks: tuple[Mark, ...], slopes: tuple[Slope, ...] = ()) -> str:
+    return drawn(Figure((Series("s", marks),), slopes, "N", "y")).svg
 
 
 @pytest.fixture
@@ -48,7 +65,10 @@ def html(derivation: Derivation, verification: Verification) -> str:
         "encoder", 50, False, (SublayerConstants("ffn", 1.0, 0.125),), {"norm-gain": 0.5}
     )
     constants = Constants("encoder", "post-ln", "layer", (part,))
-    return page(derivation.at(N=50), verification, [constants], command="deepnet-theory <x>")
+    told = of_report.document(
+        derivation.at(N=50), verification, [constants], command="deepnet-theory <x>"
+    )
+    return page(told)
 
 
 def test_the_page_is_whole_and_alone(html: str) -> None:
@@ -77,7 +97,7 @@ def test_an_assumption_that_failed_is_seen(html: str) -> None:
 
 
 def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification) -> None:
-    svg = plot(verification).svg
+    svg = verification.plot().svg
     root = ElementTree.fromstring(svg)
     space = "{http://www.w3.org/2000/svg}"
     circles = root.findall(f"{space}circle")
@@ -93,8 +113,8 @@ def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification
 
 def test_the_lines_have_the_slopes_that_they_claim() -> None:
     marks = tuple(Mark(n, n**0.5, n**0.5 * 0.9, n**0.5 * 1.1) for n in (4, 16, 64))
-    slopes = [Slope("half", 0.5, 4, 2.0, own=True), Slope("one", 1.0, 4, 2.0)]
-    svg = loglog([Series("s", marks)], slopes, "N", "y").svg
+    slopes = (Slope("half", 0.5, 4, 2.0, own=True), Slope("one", 1.0, 4, 2.0))
+    svg = loglog(marks, slopes)
     ends = [
         [float(v) for v in re.findall(r"[\d.]+", d)]
         for d in re.findall(r'class="(?:own|rival)" d="([^"]+)"', svg)
@@ -110,11 +130,11 @@ def test_the_lines_have_the_slopes_that_they_claim() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
 def test_points_that_cannot_be_drawn_are_left_out(value: float) -> None:
     marks = (Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value))
-    svg = loglog([Series("s", marks)], [], "N", "y").svg
+    svg = loglog(marks)
     assert svg.count("<circle") == 1 and not re.search(r"\b(nan|inf)\b", svg)
-    below_zero = loglog([Series("s", (Mark(4, 1, -0.5, 1.1),))], [], "N", "y").svg
+    below_zero = loglog((Mark(4, 1, -0.5, 1.1),))
     assert below_zero.count("<circle") == 1
-    assert "no finite point" in loglog([Series("s", marks[1:])], [], "N", "y").svg
+    assert "no finite point" in loglog(marks[1:])
 
 
 def test_of_two_depths_one_is_held(verification: Verification) -> None:
@@ -133,8 +153,6 @@ def test_depths_that_grow_together_are_all_shown() -> None:
 
 
 def test_rivals_have_their_own_points_and_lines(verification: Verification) -> None:
-    from dataclasses import replace
-
     rivals = []
     for name, power_ in (("sgd", 0.5), ("adam", -0.5)):
         points = tuple(
@@ -145,7 +163,7 @@ def test_rivals_have_their_own_points_and_lines(verification: Verification) -> N
         rivals.append(
             replace(verification, rule={"name": name}, points=points, exponents=(exponent,))
         )
-    svg = plot(verification, rivals=tuple(rivals)).svg
+    svg = verification.plot(rivals=tuple(rivals)).svg
     root = ElementTree.fromstring(svg)
     space = "{http://www.w3.org/2000/svg}"
     assert len(root.findall(f"{space}circle")) == 5 and len(root.findall(f"{space}rect")) == 10
@@ -161,8 +179,11 @@ def test_rivals_have_their_own_points_and_lines(verification: Verification) -> N
         (path,) = [p for p in root.findall(f"{space}path") if p.get("class") == line]
         x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", path.get("d", "")))
         assert at[1] == pytest.approx(y1 + (y2 - y1) * (at[0] - x1) / (x2 - x1), abs=0.3)
-    told = verification_text(verification, plot=False, rivals=rivals)
-    assert "rule of sgd    N    +0.500" in told and max(map(len, told.splitlines())) <= 80
+    told = text(of_verification.document(verification, rivals))
+    assert (
+        re.search(r"rule of sgd, in N +SUPPORTED +\+0.5000", told)
+        and max(map(len, told.splitlines())) <= 80
+    )
     assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
 
 
@@ -175,13 +196,43 @@ def test_slopes_in_words() -> None:
     ]
 
 
+def test_numbers_have_true_signs_and_zero_has_none() -> None:
+    shown = [signed(value) for value in (0.25, -0.25, 0.0, -0.00001)]
+    assert shown == ["+0.2500", "−0.2500", "0.0000", "0.0000"]
+    assert [number(v) for v in (-3.5, 1e-7, 0.0, -0.0)] == ["−3.5", "1e−07", "0", "0"]
+    assert signed_interval(-0.5, -0.00001, ".3f") == "−0.500 to 0.000"
+    assert [predicted(e, "none") for e in (None, 0.0, -0.5)] == ["none", "0", "−0.5"]
+
+
+def test_a_verification_by_every_printer(verification: Verification) -> None:
+    told = of_verification.document(verification)
+    pages = [text(told), markdown(told), latex(told), fragment(told)]
+    balanced(pages[-1])
+    for shown in pages:
+        for said in ("near-identity", "REFUTED", "0.0100", "inside", "cpu, 1.5 s", "−1/4"):
+            assert said in shown.replace("$-$", "−"), (said, shown)
+    assert "−0.0100" in pages[0] and "-0.0100" not in pages[0]
+
+
+def test_a_verification_repeats_itself_in_three_lines(verification: Verification) -> None:
+    lines = repr(verification).splitlines()
+    assert len(lines) == 3 and max(map(len, lines)) < 100
+    assert "SUPPORTED" in lines[1] and "+0.010 (−0.010 to +0.030), predicted 0" in lines[1]
+    assert len(repr(replace(verification, points=(), exponents=())).splitlines()) == 3
+
+
+def test_a_sentence_of_measurement_has_the_same_signs() -> None:
+    told = true_signs("[-0.000, +0.041] inside +0 ± 0.05, lamb (-0.5), in 1e-05 of arXiv 14-60")
+    assert told == "[0.000, +0.041] inside 0 ± 0.05, lamb (−0.5), in 1e-05 of arXiv 14-60"
+
+
 def test_the_table_of_a_terminal(verification: Verification) -> None:
-    told = verification_text(verification, plot=False)
+    told = text(of_verification.document(verification))
     assert max(map(len, told.splitlines())) <= 80
-    assert told.splitlines()[-1] == "SUPPORTED  (cpu, 1.5 s)"
+    assert told.splitlines()[-1] == "SUPPORTED (cpu, 1.5 s)"
     assert "REFUTED" in told and "N = 64" in told and "\x1b" not in told
     pytest.importorskip("plotext")
-    drawn = verification_text(verification, plot=True)
+    drawn = text(of_verification.document(verification), plots=True)
     assert len(drawn.splitlines()) > len(told.splitlines()) + 8
     assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
 
@@ -267,7 +318,7 @@ def test_long_derivations_fit(
 
     made = derive(**select)
     depth = [12] * len(made.selection.the_stack.parts)
-    html = page(made, verification, [export(made, depth)])
+    html = page(of_report.document(made, verification, [export(made, depth)]))
     assert faults(html, tmp_path, width) == "[]"
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from deepnet_theory.report.training import training_text
+from deepnet_theory.report.of_training import document
+from deepnet_theory.report.printing.text import text
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.result import Run, Training
 
@@ -11,16 +12,16 @@ TRAINING = Training((OWN, Run("plain", "post-ln", ())), 3.5, Verdict.SUPPORTED, 
 
 
 def test_a_language_models_losses_stand_beside_the_entropy():
-    text = training_text(TRAINING)
-    assert "5.500" in text and "3.250" in text and "3.125" in text
-    assert "unigram entropy 3.500" in text
-    assert "source" not in text
-    plain = next(line for line in text.splitlines() if "plain" in line)
+    shown = text(document(TRAINING))
+    assert "5.500" in shown and "3.250" in shown and "3.125" in shown
+    assert "unigram entropy 3.500" in shown
+    assert "source" not in shown
+    plain = next(line for line in shown.splitlines() if "plain" in line)
     assert plain.split() == ["plain", "0", "-", "-", "-"]
 
 
 def test_a_translators_loss_with_anothers_source_is_a_column_of_its_own():
     runs = (replace(OWN, shuffled=3.75, reads_source=True), *TRAINING.runs[1:])
-    text = training_text(replace(TRAINING, runs=runs))
-    assert "another's source" in text
-    assert "3.750" in text
+    shown = text(document(replace(TRAINING, runs=runs)))
+    assert "another's source" in shown
+    assert "3.750" in shown

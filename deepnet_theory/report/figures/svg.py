@@ -8,76 +8,19 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.figures.axis import drawable, height, roomy, tick_label, ticks
+
 WIDTH, HEIGHT = 460, 346
 LEFT, RIGHT, TOP, BOTTOM = 58, 122, 30, 44  # margins; the lines are labelled at the right
 LINE_HEIGHT = 13
 
-_STYLE = """
-.dnt-plot { font: 11.5px system-ui, sans-serif; }
-.dnt-plot text { fill: #57606a; }
-.dnt-plot .title { font-weight: 600; }
-.dnt-plot .axis { stroke: #8c959f; fill: none; }
-.dnt-plot .grid { stroke: #8c959f; opacity: .22; }
-.dnt-plot .own { stroke: #0969da; fill: none; stroke-width: 1.6; }
-.dnt-plot .rival { stroke: #bc4c00; fill: none; stroke-dasharray: 5 4; opacity: .8; }
-.dnt-plot .rival-2 { stroke: #8250df; }
-.dnt-plot .own-label { fill: #0969da; }
-.dnt-plot .rival-label { fill: #bc4c00; }
-.dnt-plot .rival-2-label { fill: #8250df; }
-.dnt-plot .point { fill: #0969da; stroke: none; }
-.dnt-plot .interval { stroke: #0969da; stroke-width: 1.4; }
-.dnt-plot .other { fill: #bc4c00; stroke: none; }
-.dnt-plot .other-2 { fill: #8250df; }
-.dnt-plot .other-interval { stroke: #bc4c00; stroke-width: 1.4; }
-.dnt-plot .other-2-interval { stroke: #8250df; }
-@media (max-width: 34rem) { .dnt-plot { font-size: 13px; } }
-@media (prefers-color-scheme: dark) {
-  .dnt-plot text { fill: #9da7b1; }
-  .dnt-plot .own { stroke: #58a6ff; } .dnt-plot .own-label { fill: #58a6ff; }
-  .dnt-plot .point { fill: #58a6ff; } .dnt-plot .interval { stroke: #58a6ff; }
-  .dnt-plot .rival { stroke: #f0883e; } .dnt-plot .rival-label { fill: #f0883e; }
-  .dnt-plot .other { fill: #f0883e; } .dnt-plot .other-interval { stroke: #f0883e; }
-  .dnt-plot .rival-2 { stroke: #bc8cff; } .dnt-plot .rival-2-label { fill: #bc8cff; }
-  .dnt-plot .other-2 { fill: #bc8cff; } .dnt-plot .other-2-interval { stroke: #bc8cff; }
-}
-"""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A measured point: depth, mean, and the ends of its interval."""
-
-    x: float
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Series:
-    """Measured points of one rule; ``colour`` 1 or 2 tells rivals apart."""
-
-    label: str
-    marks: tuple[Mark, ...]
-    own: bool = True
-    colour: int = 1
-
-
-@dataclass(frozen=True)
-class Slope:
-    """A line of slope ``exponent`` through the point ``(x, y)``, in the colour of its points."""
-
-    label: str
-    exponent: float
-    x: float
-    y: float
-    own: bool = False
-    colour: int = 1
+_STYLE = Path(__file__).parent / "plot.css"
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure; a notebook shows it, :meth:`save` writes it."""
+    """A drawn figure; a notebook shows it, :meth:`save` writes it."""
 
     svg: str
 
@@ -105,71 +48,54 @@ class _Scale:
         return self.start + share * (self.end - self.start)
 
 
-def loglog(
-    series: Sequence[Series], slopes: Sequence[Slope], x_label: str, y_label: str, title: str = ""
-) -> Plot:
+def drawn(figure: doc.Figure) -> Plot:
     """The plot; points that are not positive and finite are left out.
 
     A line is labelled at its right end, a series without a line at its last point.
     """
-    series = [replace(s, marks=tuple(filter(_drawable, s.marks))) for s in series]
+    series = [replace(s, marks=tuple(filter(drawable, s.marks))) for s in figure.series]
+    slopes = figure.slopes
     marks = [m for s in series for m in s.marks]
+    label = f"{figure.y_label} against {figure.x_label}"
     if not marks:
-        return Plot(_document(['<text x="20" y="40">no finite point was measured</text>'], y_label))
+        return Plot(_document(['<text x="20" y="40">no finite point was measured</text>'], label))
     xs = sorted({m.x for m in marks})
     first, last = xs[0], xs[-1] if len(xs) > 1 else xs[0] * 2
     x = _Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
-    ends = [s.y * (at / s.x) ** s.exponent for s in slopes for at in (first, last)]
+    ends = [height(s, at) for s in slopes for at in (first, last)]
     values = [v for m in marks for v in (m.low, m.mean, m.high) if v > 0] + ends
-    low, high = min(values) / 1.25, max(values) * 1.25
-    low, high = roomy(low, high)
-    y = _Scale(low, high, HEIGHT - BOTTOM, TOP)
-    body = [*_axes(x, y, xs, x_label, y_label)]
+    y = _Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
+    body = [*_axes(x, y, xs, figure.x_label, figure.y_label)]
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
         body += [_point(m, x, y, s) for m in s.marks]
     lined = {(s.own, s.own or s.colour) for s in slopes}
     bare = [
-        Slope(f"{s.label},\nmeasured", 0.0, s.marks[-1].x, s.marks[-1].mean, s.own, s.colour)
+        doc.Slope(f"{s.label},\nmeasured", 0.0, s.marks[-1].x, s.marks[-1].mean, s.own, s.colour)
         for s in series
         if s.marks and (s.own, s.own or s.colour) not in lined
     ]
     body += _labels([*slopes, *bare], y, last)
-    if title:
-        body.append(f'<text class="title" x="{LEFT}" y="16">{escape(title)}</text>')
-    return Plot(_document(body, f"{y_label} against {x_label}"))
-
-
-def roomy(low: float, high: float) -> tuple[float, float]:
-    """Ends at least a factor of 7 apart: a flat line should look flat, not like enlarged noise.
-
-    So far apart they have two round numbers between them.
-    """
-    centre = math.sqrt(low * high)
-    return min(low, centre / math.sqrt(7)), max(high, centre * math.sqrt(7))
-
-
-def _drawable(mark: Mark) -> bool:
-    # an interval may reach below 0, where a logarithmic axis ends; its point is drawn even so
-    finite = all(map(math.isfinite, (mark.x, mark.mean, mark.low, mark.high)))
-    return finite and mark.x > 0 and mark.mean > 0
+    if figure.title:
+        body.append(f'<text class="title" x="{LEFT}" y="16">{escape(figure.title)}</text>')
+    return Plot(_document(body, label))
 
 
 def _document(body: Sequence[str], label: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
         f'aria-label="{escape(label)}" width="560" viewBox="0 0 {WIDTH} {HEIGHT}">'
-        f"<style>{_STYLE}</style>\n" + "\n".join(body) + "\n</svg>"
+        f"<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n" + "\n".join(body) + "\n</svg>"
     )
 
 
-def _line(slope: Slope, x: _Scale, y: _Scale, first: float, last: float) -> str:
-    (y1, y2) = (y(slope.y * (at / slope.x) ** slope.exponent) for at in (first, last))
+def _line(slope: doc.Slope, x: _Scale, y: _Scale, first: float, last: float) -> str:
+    (y1, y2) = (y(height(slope, at)) for at in (first, last))
     kind = "own" if slope.own else _coloured("rival", slope.colour)
     return f'<path class="{kind}" d="M{x(first):.1f} {y1:.1f}L{x(last):.1f} {y2:.1f}"/>'
 
 
-def _point(mark: Mark, x: _Scale, y: _Scale, series: Series) -> str:
+def _point(mark: doc.Mark, x: _Scale, y: _Scale, series: doc.Series) -> str:
     at = x(mark.x)
     low = max(mark.low, y.low)
     middle = y(mark.mean)
@@ -195,9 +121,9 @@ def _coloured(kind: str, colour: int, end: str = "") -> str:
     return f"{kind}{end}" if colour == 1 else f"{kind}{end} {kind}-2{end}"
 
 
-def _labels(slopes: Sequence[Slope], y: _Scale, last: float) -> list[str]:
+def _labels(slopes: Sequence[doc.Slope], y: _Scale, last: float) -> list[str]:
     """Labels at the right ends of the lines, pushed apart where they would overlap."""
-    blocks = [(y(s.y * (last / s.x) ** s.exponent), s, s.label.split("\n")) for s in slopes]
+    blocks = [(y(height(s, last)), s, s.label.split("\n")) for s in slopes]
     blocks.sort(key=lambda block: (block[0], -block[1].exponent))  # from the top down
     lines = []
     free = float(TOP)
@@ -231,7 +157,7 @@ def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str)
         at = y(value)
         lines.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
         lines.append(
-            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>'
+            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tick_label(value)}</text>'
         )
     middle = (TOP + bottom) / 2
     lines.append(
@@ -243,21 +169,3 @@ def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str)
         f"{escape(y_label)}</text>"
     )
     return lines
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers, ones, twos and fives, between two ends of a logarithmic axis."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if high / low < 300 else (1,)
-    values = [step * 10.0**decade for decade in decades for step in steps]
-    inside = [v for v in values if low <= v <= high]
-    every = -(-len(inside) // 9)
-    return inside[::every]
-
-
-def number(value: float) -> str:
-    """The label of a tick."""
-    if 1e-3 <= value < 1e4:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from deepnet_theory.report.svg import Mark, Plot, Series, Slope, loglog
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import power
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Point, Verification
@@ -15,28 +15,37 @@ if TYPE_CHECKING:
 Y_LABEL = "‖ΔF‖/η per token"
 
 
-def plot(
+def update_figure(
     verification: Verification,
     variable: str | None = None,
     rivals: Sequence[Verification] = (),
-) -> Plot:
+) -> doc.Figure:
     """``‖ΔF‖/η`` against a depth, log–log, with lines of the predicted slopes.
 
     ``variable`` is the depth that varies, by default the first exponent's; of two depths the
     other one is held at its least value. ``rivals`` are measurements of other rules.
     """
-    first = verification.exponents[0].variable if verification.exponents else "N"
+    exponents = verification.exponents
+    first = exponents[0].variable if exponents else "N"
     variable = variable or first
     points = along(verification.points, variable)
-    series = [Series(rule_words(verification), _marks(points, variable))]
+    series = [doc.Series(rule_words(verification), _marks(points, variable))]
     lines = slopes(verification, variable, with_rivals=not rivals)
     for index, rival in enumerate(rivals):
         colour = 1 + index % 2
         marks = _marks(along(rival.points, variable), variable)
-        series.append(Series(rule_words(rival), marks, own=False, colour=colour))
+        series.append(doc.Series(rule_words(rival), marks, own=False, colour=colour))
         own_line = slopes(rival, variable, with_rivals=False)
         lines += [replace(line, own=False, colour=colour) for line in own_line]
-    return loglog(series, lines, f"{variable}, layers", Y_LABEL, _title(verification))
+    held = "; the other depth at its least" if points and len(points[0].depth) > 1 else ""
+    measured = " (squares and diamonds, measured too)" if rivals else ""
+    caption = (
+        "How far one step moves the output, per token and in units of the learning rate, against "
+        f"{variable}{held}. Bars are 95% intervals over seeds; lines have the predicted slopes, "
+        f"solid for this rule, dashed for other optimizers’ rules on the same network{measured}."
+    )
+    network = measured_network(verification)
+    return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:
@@ -53,11 +62,12 @@ def along(points: Sequence[Point], variable: str) -> list[Point]:
     return sorted(chosen, key=lambda p: p.depth[variable])
 
 
-def _marks(points: Sequence[Point], variable: str) -> tuple[Mark, ...]:
-    return tuple(Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
+def _marks(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+    return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
-def _title(verification: Verification) -> str:
+def measured_network(verification: Verification) -> str:
+    """Which network was measured, stepped by what."""
     select = verification.select
     stepped = select.get("optimizer") or select.get("update")
     words = (select.get("placement"), select.get("stack"), f"stepped by {stepped}")
@@ -79,7 +89,7 @@ def rule_words(verification: Verification) -> str:
     return "own rule"
 
 
-def slopes(verification: Verification, variable: str, with_rivals: bool = True) -> list[Slope]:
+def slopes(verification: Verification, variable: str, with_rivals: bool = True) -> list[doc.Slope]:
     """Lines of predicted slope, all through the first point of the region that was fitted.
 
     ``with_rivals`` adds the slopes that rules which were not measured would have.
@@ -95,27 +105,12 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
         return []
     at = (float(start.depth[variable]), start.mean)
     own = f"{rule_words(verification)}:\n{power(exponent.predicted)}"
-    lines = [Slope(own, exponent.predicted, *at, own=True)]
+    lines = [doc.Slope(own, exponent.predicted, *at, own=True)]
     groups: dict[float, list[str]] = {}
     for name, value in exponent.rivals if with_rivals else ():
         if value != exponent.predicted:
             groups.setdefault(value, []).append(name)
     for value, names in sorted(groups.items()):
         shown = ", ".join(names) if len(names) < 3 else f"{names[0]}, {len(names) - 1} more"
-        lines.append(Slope(f"rule of {shown}:\n{power(value)}", value, *at))
+        lines.append(doc.Slope(f"rule of {shown}:\n{power(value)}", value, *at))
     return lines
-
-
-def predicted_words(exponent: float | None, missing: str) -> str:
-    """A predicted exponent with its sign, which 0 has none of."""
-    if exponent is None:
-        return missing
-    return f"{exponent:+.4g}" if exponent else "0"
-
-
-def power(exponent: float) -> str:
-    """A slope in words: 0 is "flat", 0.5 is "slope +1/2"."""
-    if exponent == 0:
-        return "flat"
-    fraction = Fraction(exponent).limit_denominator(64)
-    return f"slope {'+' if exponent > 0 else '−'}{abs(fraction)}"

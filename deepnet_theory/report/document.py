@@ -1,0 +1,191 @@
+"""What a page says, before it is text, Markdown, LaTeX or HTML: frozen data without a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Mathematics among words: a SymPy expression, or a formula in N and M as a rule writes it."""
+
+    expression: Expr | str
+
+
+@dataclass(frozen=True)
+class Code:
+    """A command, a setting or an expression to be typed."""
+
+    text: str
+
+
+Inline = str | Formula | Code | Verdict
+Words = Inline | tuple[Inline, ...]
+
+
+def pieces(words: Words) -> tuple[Inline, ...]:
+    """The pieces of a line, also where it is a single one."""
+    return words if isinstance(words, tuple) else (words,)
+
+
+def cells(*row: Words) -> tuple[Words, ...]:
+    """A row of a table, whose cells may be of several kinds."""
+    return row
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A sentence or several; ``aside`` where it is less than what stands around it."""
+
+    words: Words
+    aside: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Labels, and what each of them means."""
+
+    rows: tuple[tuple[str, Words], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells under heads; ``numbers`` and ``sentences`` are the columns that hold such."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[Words, ...], ...]
+    numbers: tuple[int, ...] = ()
+    sentences: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Knob:
+    """``symbol = formula``, with its value where a depth is given; of eta a factor."""
+
+    symbol: str
+    formula: Formula
+    value: str = ""  # not where the formula is a number already
+
+
+@dataclass(frozen=True)
+class RuleBox:
+    """What a rule sets the knobs of each owner to, with values at ``depth``."""
+
+    rows: tuple[tuple[str, tuple[Knob, ...]], ...]
+    depth: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A numbered formula ``lhs relation rhs``, and why it holds: its reason and its verdict."""
+
+    number: int
+    lhs: Expr
+    relation: str  # EQUAL, ASYMPTOTIC, AT_MOST, ORDER or BOUND
+    rhs: Expr
+    because: Words
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lines of a program or of data, kept as they are."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A measured point: depth, mean, and the ends of its interval."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measured points of one rule; ``colour`` 1 or 2 tells rivals apart."""
+
+    label: str
+    marks: tuple[Mark, ...]
+    own: bool = True
+    colour: int = 1
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A line of slope ``exponent`` through the point ``(x, y)``, in the colour of its points."""
+
+    label: str
+    exponent: float
+    x: float
+    y: float
+    own: bool = False
+    colour: int = 1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A log–log plot: measured points with intervals, and lines of a predicted slope."""
+
+    series: tuple[Series, ...]
+    slopes: tuple[Slope, ...]
+    x_label: str
+    y_label: str
+    title: str = ""
+    caption: str = ""
+
+
+Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it; ``folded`` where a screen shows it only when asked."""
+
+    title: str
+    body: tuple[Block | Section, ...]
+    folded: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title, the answer, and then the sections that lead to it."""
+
+    title: str
+    answer: tuple[Block, ...]
+    sections: tuple[Section, ...] = ()
+    closing: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of a document (level 0) or of a section, where it is not folded."""
+
+    title: str
+    level: int
+
+
+def in_order(document: Document) -> Iterator[Heading | Block]:
+    """All that a document says from first to last; a section that says nothing is left out."""
+    if document.title:
+        yield Heading(document.title, 0)
+    yield from _in_order((*document.answer, *document.sections, *document.closing), 1)
+
+
+def _in_order(body: tuple[Block | Section, ...], level: int) -> Iterator[Heading | Block]:
+    for item in body:
+        if not isinstance(item, Section):
+            yield item
+        elif item.body:
+            yield Heading(item.title, level)
+            yield from _in_order(item.body, level + 1)

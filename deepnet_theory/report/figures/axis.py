@@ -1,0 +1,46 @@
+"""Logarithmic axes: what can stand on them, how far they reach, and their round numbers."""
+
+from __future__ import annotations
+
+import math
+
+from deepnet_theory.report.document import Mark, Slope
+
+
+def drawable(mark: Mark) -> bool:
+    """Whether a logarithmic plot can show the point."""
+    # an interval may reach below 0, where a logarithmic axis ends; its point is drawn even so
+    finite = all(map(math.isfinite, (mark.x, mark.mean, mark.low, mark.high)))
+    return finite and mark.x > 0 and mark.mean > 0
+
+
+def height(slope: Slope, x: float) -> float:
+    """Where a line of predicted slope stands at ``x``."""
+    return slope.y * math.pow(x / slope.x, slope.exponent)
+
+
+def roomy(low: float, high: float) -> tuple[float, float]:
+    """Ends at least a factor of 7 apart: a flat line should look flat, not like enlarged noise.
+
+    So far apart they have two round numbers between them.
+    """
+    centre = math.sqrt(low * high)
+    return min(low, centre / math.sqrt(7)), max(high, centre * math.sqrt(7))
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers, ones, twos and fives, between two ends of a logarithmic axis."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 300 else (1,)
+    values = [step * 10.0**decade for decade in decades for step in steps]
+    inside = [v for v in values if low <= v <= high]
+    every = -(-len(inside) // 9)
+    return inside[::every]
+
+
+def tick_label(value: float) -> str:
+    """The label of a tick."""
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"

@@ -1,0 +1,216 @@
+"""A derivation as a document: the rule and what follows from it, then every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import depth_words
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic import derivation as made
+    from deepnet_theory.symbolic.proof import step as proof
+
+RELATION_MEANING = {
+    "EQUAL": "exactly",
+    "ASYMPTOTIC": "the ratio tends to 1",
+    "AT_MOST": "an upper bound",
+    "ORDER": "up to a constant factor",
+    "BOUND": "an upper bound up to a constant factor",
+}
+
+
+def document(derivation: made.Derivation) -> doc.Document:
+    """The whole derivation, its answer first."""
+    sections = (
+        *consequences(derivation),
+        doc.Section("Predicted exponents of the model update", _predictions(derivation)),
+        doc.Section("Remarks", remarks(derivation)),
+        doc.Section("Setting", (setting(derivation.selection),)),
+        doc.Section("Assumptions", _assumptions(derivation)),
+        doc.Section("Derivation", steps(derivation)),
+    )
+    closing = (doc.Paragraph(conclusion(derivation)),)  # what a terminal shows last
+    return doc.Document(title(derivation.selection), answer(derivation), sections, closing)
+
+
+def one_line(derivation: made.Derivation) -> str:
+    """The derivation as an interpreter shows it."""
+    told = (
+        f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
+        for e in derivation.rule.entries
+    )
+    eta = "" if derivation.rule.eta == "1" else f"; eta is multiplied by {derivation.rule.eta}"
+    named = title(derivation.selection)
+    return f"<Derivation of {named}: {'; '.join(told)}{eta}; {derivation.verdict}>"
+
+
+def title(selection: Selection) -> str:
+    """What the derivation is for, in words."""
+    optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
+    return f"{selection.placement} {selection.stack} under {optimizer}"
+
+
+def answer(derivation: made.Derivation) -> tuple[doc.Block, ...]:
+    """The rule, what it means, what β multiplies, and how much has been shown."""
+    number = _numbers(derivation)
+    concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
+    meaning = derivation.rule.meaning.rstrip(".")
+    return (
+        rule(derivation),
+        doc.Paragraph(f"From {concluded}: {meaning}." if meaning else f"From {concluded}."),
+        doc.Paragraph(_reach(derivation.selection)),
+        doc.Paragraph(conclusion(derivation)),
+    )
+
+
+def rule(derivation: made.Derivation) -> doc.RuleBox:
+    """The rule; with values where the derivation was given a depth."""
+    depth, made = dict(derivation.values), derivation.rule
+    rows = []
+    for e in made.entries:
+        values = (*e.at(**depth), made.eta_at(**depth)) if depth else (None, None, None)
+        formulas = (("alpha", e.alpha), ("beta", e.beta), ("eta", made.eta))
+        knobs = tuple(
+            doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
+            for (symbol, formula), value in zip(formulas, values, strict=True)
+            if symbol != "eta" or formula != "1"
+        )
+        rows.append((owner(e.part, e.sublayer), knobs))
+    return doc.RuleBox(tuple(rows), depth_words(depth))
+
+
+def _value(formula: str, value: float | None) -> str:
+    return "" if value is None or formula == "1" else f"{value:.6g}"
+
+
+def owner(part: str, sublayer: str) -> str:
+    """Whose entry it is: the part, and the sublayer where kinds differ."""
+    return part if sublayer == "*" else f"{part}, {sublayer}"
+
+
+def _reach(selection: Selection) -> str:
+    """Which matrices start with the gain β."""
+    kinds = {s.name: s for part in selection.the_stack.parts for s in part.layer}
+    reached = (f"{', '.join(m.name for m in s.scaled)} of {name}" for name, s in kinds.items())
+    return f"beta multiplies the initialisation of {'; '.join(reached)}."
+
+
+def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:
+    """How much has been shown, in one sentence."""
+    count = Counter(verdict.value for verdict in derivation.verdicts.values())
+    imposed, given = count["IMPOSED"], len(derivation.assumptions)
+    relation = derivation.relation.name
+    told = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
+    told += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
+    told += f", given {given} assumption{'s' * (given != 1)}" if given else ""
+    return (
+        derivation.verdict,
+        f"{told}; the rule holds as {relation} ({RELATION_MEANING[relation]}).",
+    )
+
+
+def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
+    """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
+    beside = {f"share-{share.parameter}" for share in derivation.shares}
+    rest = [c for c in derivation.consequences if c.name in beside]
+    own = [c for c in derivation.consequences if c.name not in beside]
+    folds = (("Consequences", own), ("Parameters that beta does not reach", rest))
+    note = "as powers of the depth"
+    return tuple(
+        doc.Section(name, (_orders(found),), folded=True, note=note)
+        for name, found in folds
+        if found
+    )
+
+
+def _orders(found: Iterable[made.Consequence]) -> doc.Table:
+    rows = tuple(
+        (
+            c.name,
+            owner(c.part, c.sublayer),
+            doc.Formula(c.value),
+            ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words),
+        )
+        for c in found
+    )
+    return doc.Table(("quantity", "of", "order", "meaning"), rows, sentences=(3,))
+
+
+def _predictions(derivation: made.Derivation) -> tuple[doc.Block, ...]:
+    rows = []
+    for p in derivation.predictions.exponents:
+        shown = "no prediction" if p.exponent is None else str(p.exponent)
+        rivals = ", ".join(f"{name} {e}" for name, e in p.rivals)
+        rows.append((f"in {p.variable}, {p.share}", shown, rivals))
+    head = ("exponent", "predicted", "under the rules of others")
+    return (doc.Table(head, tuple(rows), sentences=(2,)),) if rows else ()
+
+
+def remarks(derivation: made.Derivation) -> tuple[doc.Block, ...]:
+    """What else a reader of the rule should know."""
+    return tuple(doc.Paragraph(remark, aside=True) for remark in derivation.remarks)
+
+
+def setting(selection: Selection) -> doc.Terms:
+    """The setting, as label and value."""
+    layers = "; ".join(
+        f"{part.depth} layers of {', '.join(s.name for s in part.layer)}"
+        for part in selection.the_stack.parts
+    )
+    rows = {
+        "update": selection.the_optimizer.update,
+        "sublayer": selection.the_placement.equation,
+        "stack": layers,
+        "norm": selection.norm,
+        "method": selection.method or "-",
+    }
+    return doc.Terms(tuple((label, doc.Code(value)) for label, value in rows.items()))
+
+
+def _assumptions(derivation: made.Derivation) -> tuple[doc.Block, ...]:
+    rows = tuple((a.name, a.statement) for a in derivation.assumptions)
+    return (doc.Terms(rows),) if rows else ()
+
+
+def steps(derivation: made.Derivation) -> tuple[doc.Section, ...]:
+    """The steps by section, in order of first appearance; their numbers run through."""
+    number = _numbers(derivation)
+    found: dict[str, list[doc.Step]] = {}
+    for step in derivation.steps:
+        because = f"{step.because} [{_rests(step, number)}]"
+        reason = (because, *_doubt(step, derivation.verdicts[step.name]))
+        told = doc.Step(number[step.name], step.lhs, step.relation.name, step.rhs, reason)
+        found.setdefault(step.section or "Derivation", []).append(told)
+    return tuple(
+        doc.Section(name, tuple(own), folded=True, note=f"{len(own)} step{'s' * (len(own) != 1)}")
+        for name, own in found.items()
+    )
+
+
+def _numbers(derivation: made.Derivation) -> dict[str, int]:
+    return {step.name: n for n, step in enumerate(derivation.steps, start=1)}
+
+
+def _rests(step: proof.Step, number: dict[str, int]) -> str:
+    """What a step rests on: equation numbers, assumptions, its regime and its source."""
+    parts = []
+    if step.uses:
+        parts.append("from " + ", ".join(f"({number[name]})" for name in step.uses))
+    if step.assumptions:
+        parts.append("assuming " + ", ".join(step.assumptions))
+    if step.regime is not None:
+        parts.append(f"as {step.regime}")
+    return "; ".join((*parts, step.source))
+
+
+def _doubt(step: proof.Step, verdict: Verdict) -> tuple[doc.Inline, ...]:
+    """The verdict of a step, said where it is not PROVED; which checks a refuted one fails."""
+    if verdict is Verdict.PROVED:
+        return ()
+    fails = f": fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else ""
+    return " ", verdict, fails

@@ -1,0 +1,185 @@
+"""A measurement as a document: the verdict, the points and exponents, what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import (
+    depth_words,
+    number,
+    power,
+    predicted,
+    signed,
+    signed_interval,
+    true_signs,
+)
+from deepnet_theory.report.update import measured_network, rule_words, update_figure
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
+
+
+def document(verification: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:
+    """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
+    v = verification
+    ran = f" ({v.device}, {v.seconds:.1f} s)"
+    sections = (
+        *measurement(v, rivals),
+        doc.Section("Assumptions", (assumptions(v.assumptions),) if v.assumptions else ()),
+        doc.Section("Warnings", tuple(doc.Paragraph(warning) for warning in v.warnings)),
+    )
+    return doc.Document(
+        f"‖ΔF‖/η per token, {measured_network(v) or rule_words(v)}",
+        (doc.Paragraph(answer(v)), doc.Paragraph(_measured_on(v), aside=True)),
+        sections,
+        (doc.Paragraph((v.verdict, ran)),),
+    )
+
+
+def three_lines(verification: Verification) -> str:
+    """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
+    v = verification
+    verdict, told = answer(v)
+    depths = "; ".join(depth_words(p.depth) for p in (*v.points[:1], *v.points[1:][-1:]))
+    lines = (
+        f"<Verification of {measured_network(v)}, {rule_words(v)}",
+        f" {verdict}{told}",
+        f" {len(v.points)} depths, {depths or 'none'}; {v.device}, {v.seconds:.1f} s>",
+    )
+    return "\n".join(lines)
+
+
+def answer(verification: Verification) -> tuple[doc.Inline, ...]:
+    """The verdict, and the exponent that it judges."""
+    if not verification.exponents:
+        return (verification.verdict, ": no exponent was measured.")
+    e = verification.exponents[0]
+    told = (
+        f": the model update changes with {e.variable} with exponent {signed(e.estimate, '.3f')} "
+        f"({signed_interval(e.low, e.high, '.3f')})"
+    )
+    told += "" if e.predicted is None else f", predicted {predicted(e.predicted, '')}"
+    return verification.verdict, f"{told}."
+
+
+def measurement(
+    verification: Verification, rivals: Sequence[Verification] = ()
+) -> tuple[doc.Section, ...]:
+    """The figures, the exponents with their verdicts, other rules, and the points."""
+    exponents = verification.exponents
+    reasons = doc.Terms(tuple((_where(e), _because(e)) for e in exponents))
+    many = len(exponents) > 2
+    folded = doc.Section("Why these verdicts", (reasons,), folded=True)
+    variables = dict.fromkeys(e.variable for e in exponents)
+    figures = (update_figure(verification, variable, rivals) for variable in variables)
+    judged = (*figures, _exponents(exponents), folded if many else reasons)
+    return (
+        doc.Section("Exponents", judged if exponents else ()),
+        doc.Section("Other optimizers' rules", _rivals(rivals)),
+        doc.Section("Points", (points(verification.points),), folded=True),
+    )
+
+
+def points(measured: Sequence[Point]) -> doc.Table:
+    """‖ΔF‖/η at every depth; a column of findings where there is one."""
+    head = ("depth", "mean", "95% interval", "seeds")
+    rows: list[tuple[doc.Words, ...]] = [
+        (
+            depth_words(p.depth),
+            number(p.mean),
+            f"{number(p.low)} to {number(p.high)}",
+            str(p.seeds),
+            p.finding,
+        )
+        for p in measured
+    ]
+    if any(p.finding for p in measured):
+        return doc.Table((*head, "finding"), tuple(rows), numbers=(1, 2, 3), sentences=(4,))
+    return doc.Table(head, tuple(row[:4] for row in rows), numbers=(1, 2, 3))
+
+
+def _where(exponent: Exponent) -> str:
+    return f"in {exponent.variable}, {exponent.share}"
+
+
+def _exponents(exponents: Sequence[Exponent]) -> doc.Table:
+    rows = tuple(_exponent(_where(e), e) for e in exponents)
+    head = ("exponent", "verdict", "measured", "95% interval", "predicted")
+    return doc.Table(head, rows, numbers=(2, 3, 4))
+
+
+def _exponent(name: str, e: Exponent) -> tuple[doc.Words, ...]:
+    measured = (signed(e.estimate), signed_interval(e.low, e.high), predicted(e.predicted, "none"))
+    return name, e.verdict, *measured
+
+
+def _because(exponent: Exponent) -> str:
+    parts = (
+        []
+        if exponent.fitted_from is None
+        else [f"fitted from {exponent.variable} = {exponent.fitted_from}"]
+    )
+    rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
+    parts += [true_signs(exponent.because)] if exponent.because else []
+    parts += [f"other optimizers' rules here: {rivals}"] if rivals else []
+    return "; ".join(parts)
+
+
+def _rivals(rivals: Sequence[Verification]) -> tuple[doc.Block, ...]:
+    if not rivals:
+        return ()
+    seeds, draws = (rivals[0].measure.get(key) for key in ("seeds", "draws"))
+    rows = tuple(
+        _exponent(f"{rule_words(r)}, in {e.variable}", e)
+        for r in rivals
+        for e in r.exponents
+        if e.share == "all"
+    )
+    told = (
+        "The rules of other optimizers, stepped by this one, are no part of the verdict on this "
+        f"rule; they were measured with {seeds} seeds of {draws} draws."
+    )
+    head = ("rival", "its prediction", "measured", "95% interval", "predicted")
+    table = doc.Table(head, rows, numbers=(2, 3, 4))
+    if len(rivals[0].points[0].depth) == 1:
+        return doc.Paragraph(told), table
+    mixed = (
+        "The output sums the shares of two parts: the larger power, which is predicted, shows "
+        "only at depths at which its part dominates."
+    )
+    return doc.Paragraph(told), table, doc.Paragraph(mixed, aside=True)
+
+
+def assumptions(
+    measured: Sequence[AssumptionResult], stated: Mapping[str, str] | None = None
+) -> doc.Table:
+    """Every assumption with what its measurement says; ``stated`` ones may be unmeasured."""
+    found = {a.name: a for a in measured}
+    statements = dict(stated or {}) | {a.name: a.statement for a in measured if a.statement}
+    rows: list[tuple[doc.Words, ...]] = []
+    for name in dict.fromkeys((*statements, *found)):
+        a = found.get(name)
+        verdict, told = (a.verdict, _told(a)) if a else (Verdict.ASSUMED, "not measured")
+        rows.append((name, verdict, statements.get(name, ""), told))
+    head = ("assumption", "verdict", "statement", "measured")
+    return doc.Table(head, tuple(rows), sentences=(2, 3))
+
+
+def _told(a: AssumptionResult) -> str:
+    """The estimate with its interval, and what follows from it."""
+    if a.estimate is None:
+        return true_signs(a.because)
+    interval = ""
+    if a.low is not None and a.high is not None:
+        interval = f" ({number(a.low)} to {number(a.high)})"
+    return f"{number(a.estimate)}{interval}: {true_signs(a.because)}"
+
+
+def _measured_on(v: Verification) -> str:
+    known = [
+        f"{key} {v.measure[key]}" for key in ("data", "width", "tokens", "step") if key in v.measure
+    ]
+    return f"Measured after one step: {', '.join(known)}."

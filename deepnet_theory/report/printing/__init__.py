@@ -1,0 +1,1 @@
+"""A document as text, Markdown, LaTeX or HTML."""

@@ -1,0 +1,147 @@
+"""A document as HTML: a page of its own, or a fragment that a notebook shows."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.figures.svg import drawn
+from deepnet_theory.report.printing.mathml import equation_mathml, inline_mathml, knob_mathml, math
+from deepnet_theory.report.printing.width import width
+from deepnet_theory.spec.verdict import Verdict
+
+# Printing shows what is folded; browsers that know ::details-content do so from the style alone.
+_UNFOLD = (
+    "addEventListener('beforeprint',()=>document.querySelectorAll('details')"
+    ".forEach(d=>d.open=true))"
+)
+
+
+def page(document: doc.Document) -> str:
+    """A self-contained page; it needs no network, reads on a phone, in the dark and on paper."""
+    style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    title = escape(document.title)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n"
+        f"<script>{_UNFOLD}</script></head>\n<body>\n"
+        f"<header><h1>{title}</h1>\n{_blocks(document.answer)}</header>\n"
+        f"{_blocks(document.sections, 2)}\n{_blocks(document.closing)}\n</body></html>\n"
+    )
+
+
+def fragment(document: doc.Document) -> str:
+    """The document without a page around it."""
+    heading = f"<p><b>{_prose(document.title)}</b></p>\n" if document.title else ""
+    body = (*document.answer, *document.sections, *document.closing)
+    return f"<div>{heading}{_blocks(body, 4)}</div>"
+
+
+def _blocks(body: tuple[doc.Block | doc.Section, ...], level: int = 0) -> str:
+    return "\n".join(
+        _section(item, level) if isinstance(item, doc.Section) else _block(item) for item in body
+    )
+
+
+def _section(section: doc.Section, level: int) -> str:
+    title = escape(section.title)
+    body = _blocks(section.body, min(level + 1, 6))
+    if not section.folded:
+        return f"<section><h{level}>{title}</h{level}>\n{body}</section>"
+    note = f' <span class="soft">{escape(section.note)}</span>' if section.note else ""
+    return f"<details><summary>{title}{note}</summary>\n{body}</details>"
+
+
+def _block(block: doc.Block) -> str:
+    match block:
+        case doc.Paragraph():
+            kind = ' class="aside"' if block.aside else ""
+            return f"<p{kind}>{_words(block.words)}</p>"
+        case doc.Terms():
+            rows = (f"<dt>{escape(k)}</dt><dd>{_words(words)}</dd>" for k, words in block.rows)
+            return f"<dl>{''.join(rows)}</dl>"
+        case doc.Table():
+            return _table(block)
+        case doc.RuleBox():
+            return _rule(block)
+        case doc.Step():
+            return _step(block)
+        case doc.Listing():
+            return f"<pre><code>{escape(block.text)}</code></pre>"
+        case doc.Figure():
+            caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
+            return f"<figure>{drawn(block).svg}{caption}</figure>"
+
+
+def _rule(rule: doc.RuleBox) -> str:
+    rows = []
+    for owner, knobs in rule.rows:
+        shown = " ".join(math(knob_mathml(knob)) for knob in knobs)
+        rows.append(f"<dt>{escape(owner)}</dt><dd>{shown}</dd>")
+    depth = f'<p class="aside">Values at {escape(rule.depth)}.</p>' if rule.depth else ""
+    return f'<dl class="rule">{"".join(rows)}</dl>{depth}'
+
+
+def _step(step: doc.Step) -> str:
+    # the widest piece's width is told to the style, which draws all smaller where it cannot fit
+    sides = equation_mathml(step)
+    wide = 1.05 * max(map(width, sides))
+    return (
+        '<div class="step"><div class="equation" style="display:flex;align-items:center;gap:1em">'
+        f'<div class="formula" style="--wide:{wide:.1f}">{"".join(map(math, sides))}</div>'
+        f'<div class="number">({step.number})</div></div>'
+        f'<p class="aside">{_words(step.because)}</p></div>'
+    )
+
+
+def _table(table: doc.Table) -> str:
+    """On a narrow page the rows of sentences or of many columns are stacked, others scroll."""
+    kinds = dict.fromkeys(table.numbers, "number") | dict.fromkeys(table.sentences, "words")
+
+    def attribute(column: int) -> str:
+        return f' class="{kinds[column]}"' if column in kinds else ""
+
+    def cell(column: int, words: doc.Words) -> str:
+        # a row that becomes a block needs the head of a number beside it
+        number = column in table.numbers
+        label = f' data-label="{escape(table.head[column])}"' if number else ""
+        return f"<td{attribute(column)}{label}>{_words(words)}</td>"
+
+    heads = "".join(f"<th{attribute(i)}>{escape(h)}</th>" for i, h in enumerate(table.head))
+    rows = (f"<tr>{''.join(cell(i, c) for i, c in enumerate(row))}</tr>\n" for row in table.rows)
+    kind = ' class="stack"' if table.sentences or len(table.head) > 4 else ""
+    return f'<div class="wide"><table{kind}><tr>{heads}</tr>\n{"".join(rows)}</table></div>'
+
+
+def _words(words: doc.Words) -> str:
+    return "".join(map(_piece, doc.pieces(words)))
+
+
+def _piece(piece: str | doc.Formula | doc.Code | Verdict) -> str:
+    match piece:
+        case doc.Formula():
+            return math(inline_mathml(piece))
+        case doc.Code():
+            return f"<code>{_code(piece.text)}</code>"
+        case Verdict():
+            return _badge(piece)
+    return _prose(piece)
+
+
+def _badge(verdict: Verdict) -> str:
+    return f'<span class="verdict {verdict}">{verdict}</span>'
+
+
+def _code(text: str) -> str:
+    """What a narrow page breaks after ``*``, ``/`` and spaces alone."""
+    found = re.findall(r"[^\s*/,]*(?:[*/,]+|\s+|$)", text)
+    return "<wbr>".join(f'<span class="whole">{escape(piece)}</span>' for piece in found if piece)
+
+
+def _prose(text: str) -> str:
+    """A sentence, in which a formula's leading minus stays with what it belongs to."""
+    return re.sub(r"(?<![^\s(])-\w\S*", lambda found: _code(found[0]), escape(text))

@@ -1,0 +1,117 @@
+"""Formulas as presentation MathML, in pieces between which a narrow page may break the line."""
+
+from __future__ import annotations
+
+import re
+from xml.dom.minidom import Element
+
+import sympy as sp
+from sympy.printing.mathml import MathMLPresentationPrinter
+from sympy.printing.precedence import PRECEDENCE
+
+from deepnet_theory.report.document import Formula, Knob, Step
+from deepnet_theory.report.printing.notation import as_written
+from deepnet_theory.report.printing.width import width
+
+_SIGN = {"ASYMPTOTIC": "∼", "AT_MOST": "≤"}
+_FUNCTION = {"ORDER": "Θ", "BOUND": "O"}
+LINE = 30  # em: a sum wider than this is broken between its terms
+
+
+def math(content: str) -> str:
+    """MathML content as an element that a browser shows, at the size of a display."""
+    return f'<math displaystyle="true"><mrow>{content}</mrow></math>'
+
+
+def inline_mathml(formula: Formula) -> str:
+    """The content of a formula among words."""
+    shown = formula.expression
+    if isinstance(shown, str):
+        return _printed(as_written(shown), root_notation=False)
+    return _printed(shown)
+
+
+def knob_mathml(knob: Knob) -> str:
+    """The content of ``symbol = formula = value``."""
+    sign = "∝" if knob.symbol == "eta" else "="
+    letter = {"alpha": "α", "beta": "β", "eta": "η"}[knob.symbol]
+    value = f"<mo>=</mo><mn>{knob.value}</mn>" if knob.value else ""
+    return f"<mi>{letter}</mi><mo>{sign}</mo>{inline_mathml(knob.formula)}{value}"
+
+
+def equation_mathml(step: Step) -> list[str]:
+    """The content of ``lhs relation rhs`` in pieces."""
+    left, right = _broken(step.lhs), _broken(step.rhs)
+    function = _FUNCTION.get(step.relation)
+    if function:
+        inner = f"<mo>(</mo>{_printed(step.rhs)}<mo>)</mo>"
+        right = [f"<mi>{function}</mi><mrow>{inner}</mrow>"]
+    right[0] = f"<mo>{_SIGN.get(step.relation, '=')}</mo>{right[0]}"
+    return [*left, *right]
+
+
+def _broken(expression: sp.Expr) -> list[str]:
+    """A wide sum's terms, each with the sign before it; anything else whole."""
+    whole = _printed(expression)
+    if not expression.is_Add or width(whole) <= LINE:
+        return [whole]
+    pieces: list[str] = []
+    for term in _Presentation({})._as_ordered_terms(expression):
+        signed = term.could_extract_minus_sign() or not pieces
+        pieces.append(_printed(term) if signed else f"<mo>+</mo>{_printed(term)}")
+    return pieces
+
+
+def _printed(expression: sp.Expr, **settings: bool) -> str:
+    printed = str(_Presentation(settings).doprint(expression)).replace("<mo>-</mo>", "<mo>−</mo>")
+    # a bracket inside a name, as in "norm(", would not grow with what it encloses
+    return re.sub(r"<mi>(\w+|\))([(\[])</mi>", _apart, printed)
+
+
+def _apart(found: re.Match[str]) -> str:
+    tag = "mo" if found[1] == ")" else "mi"
+    return f"<{tag}>{found[1]}</{tag}><mo>{found[2]}</mo>"
+
+
+class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
+    """SymPy's printer, with 1/4 in an exponent on one line where roots are not asked for, with
+    products and Kronecker's delta, and with parentheses around a differentiated sum.
+    """
+
+    def _print_Pow(self, expression: sp.Pow) -> Element:
+        exponent = expression.exp
+        if self._settings["root_notation"] or not exponent.is_Rational or exponent.is_Integer:
+            found: Element = super()._print_Pow(expression)
+            return found
+        sign = [self._element("mo", "−")] if exponent.is_negative else []
+        above, below = self._print(abs(exponent.p)), self._print(exponent.q)
+        row = self._element("mrow", *sign, above, self._element("mo", "/"), below)
+        return self._element("msup", self.parenthesize(expression.base, PRECEDENCE["Pow"]), row)
+
+    def _print_Product(self, expression: sp.Product) -> Element:
+        ((index, first, last),) = expression.limits
+        below = (self._print(index), self._element("mo", "="), self._print(first))
+        ends = (self._element("mrow", *below), self._print(last))
+        sign = self._element("munderover", self._element("mo", "∏"), *ends)
+        factor = self.parenthesize(expression.function, PRECEDENCE["Mul"])
+        return self._element("mrow", sign, factor)
+
+    def _print_KroneckerDelta(self, expression: sp.KroneckerDelta) -> Element:
+        indices = self._element("mrow", *map(self._print, expression.args))
+        return self._element("msub", self._element("mi", "δ"), indices)
+
+    def _print_Derivative(self, expression: sp.Derivative) -> Element:
+        # SymPy leaves out the parentheses around a sum, which it prints last
+        row: Element = super()._print_Derivative(expression)
+        body = row.lastChild
+        if expression.expr.is_Add and isinstance(body, Element):
+            brackets = self._element("mo", "("), self._element("mo", ")")
+            row.appendChild(self._element("mrow", brackets[0], body, brackets[1]))
+        return row
+
+    def _element(self, tag: str, *content: Element | str) -> Element:
+        element: Element = self.dom.createElement(tag)
+        for item in content:
+            text = self.dom.createTextNode(item) if isinstance(item, str) else item
+            element.appendChild(text)
+        return element

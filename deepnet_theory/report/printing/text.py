@@ -1,0 +1,130 @@
+"""A document as plain text: a page of a paper in at most 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.figures.terminal import characters
+from deepnet_theory.report.printing.pretty import equation, inline
+from deepnet_theory.spec.verdict import Verdict
+
+WIDTH = 80
+INDENT = 6  # of what stands under an equation's number
+GAP = 2  # between columns
+ROOM = 28  # for a column of sentences; where there is less they stand under their row
+
+
+def text(document: doc.Document, plots: bool = False) -> str:
+    """The whole document; ``plots`` draws its figures where plotext is installed."""
+    told = (_block(block, plots) for block in doc.in_order(document))
+    return "\n\n".join("\n".join(lines) for lines in told if lines)
+
+
+def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
+    match block:
+        case doc.Heading():
+            lines = _folded(block.title, 0)
+            return [*lines, "=-~"[block.level] * max(map(len, lines))]
+        case doc.Paragraph():
+            return _folded(plain(block.words), 0)
+        case doc.Terms():
+            return list(_terms(block))
+        case doc.Table():
+            return list(_table(block))
+        case doc.RuleBox():
+            return list(_rule(block))
+        case doc.Step():
+            return list(_step(block))
+        case doc.Listing():
+            return [f"  {line}" for line in block.text.splitlines()]
+        case doc.Figure():
+            return characters(block) if plots else []
+
+
+def plain(words: doc.Words) -> str:
+    """A line without markup."""
+    return "".join(map(_piece, doc.pieces(words)))
+
+
+def _piece(piece: str | doc.Formula | doc.Code | Verdict) -> str:
+    match piece:
+        case doc.Formula():
+            return inline(piece)
+        case doc.Code():
+            return piece.text
+    return str(piece)
+
+
+def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
+    """Words folded to the page, ``indent`` deep; the first line begins with ``first``."""
+    space = " " * indent
+    return textwrap.wrap(
+        words,
+        WIDTH,
+        initial_indent=space if first is None else first,
+        subsequent_indent=space,
+        break_on_hyphens=False,
+    )
+
+
+def _terms(terms: doc.Terms) -> Iterator[str]:
+    column = max((len(label) for label, _ in terms.rows), default=0) + 4
+    for label, words in terms.rows:
+        yield from _folded(plain(words) or "-", column, first=f"  {label}".ljust(column))
+
+
+def _rule(rule: doc.RuleBox) -> Iterator[str]:
+    for owner, knobs in rule.rows:
+        yield f"  {owner}"
+        for knob in knobs:
+            name = "eta is multiplied by" if knob.symbol == "eta" else f"{knob.symbol:5} ="
+            value = f"  = {knob.value}" if knob.value else ""
+            yield f"    {name} {inline(knob.formula)}{value}"
+    if rule.depth:
+        yield f"  (values at {rule.depth})"
+
+
+def _step(step: doc.Step) -> Iterator[str]:
+    body = equation(step, WIDTH - INDENT)
+    for index, line in enumerate(body):
+        label = f"({step.number})" if index == len(body) // 2 else ""
+        yield label.ljust(INDENT) + line
+    yield from _folded(plain(step.because), INDENT)
+
+
+def _table(table: doc.Table) -> Iterator[str]:
+    """Aligned columns; those that do not fit come in further tables, with the first one again."""
+    rows = [table.head, *(tuple(map(plain, row)) for row in table.rows)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.head))]
+    aligned = [i for i in range(len(widths)) if i not in table.sentences]
+    for chosen in _fitting(aligned, widths):
+        if chosen[1:2] != aligned[1:2]:
+            yield ""
+        used = GAP + sum(widths[i] + GAP for i in chosen)
+        beside = len(table.sentences) == 1 and chosen == aligned and WIDTH - used >= ROOM
+        for number, row in enumerate(rows):
+            line = " " * GAP
+            for i in chosen:
+                cell = row[i].rjust(widths[i]) if i in table.numbers else row[i].ljust(widths[i])
+                line += cell + " " * GAP
+            if beside:
+                yield from _folded(row[table.sentences[0]] or "-", used, first=line)
+                continue
+            yield line.rstrip()
+            if number and chosen[-1] == aligned[-1]:
+                for i in table.sentences:
+                    yield from _folded(row[i], INDENT)
+
+
+def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
+    first, *others = columns
+    chosen, used = [first], GAP + widths[first]
+    for column in others:
+        if len(chosen) > 1 and used + GAP + widths[column] > WIDTH:
+            yield chosen
+            chosen, used = [first], GAP + widths[first]
+        chosen.append(column)
+        used += GAP + widths[column]
+    yield chosen
