@@ -88,7 +88,7 @@ PLANTS = {
         ("swiglu", "moved[len(s.scaled)]", "moved[counts[0]]"),
     ),
     "routes.lemma.cross": (
-        ("two parts", "(alpha * _y + P * _m)", "(alpha * _y + P**2 * _m)"),
+        ("two parts", "(still) * _y", "(still) * _m"),
         ("two parts", "rhs=sp.diff(output, _m)", "rhs=sp.diff(output, _y)"),
         ("two parts", "lhs=exact.rhs,\n        rhs=found.weight",
          "lhs=exact.rhs,\n        rhs=2 * found.weight"),

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import sympy as sp
 
@@ -46,7 +46,7 @@ def chain_steps() -> tuple[Step, ...]:
     return (_attention_step(), *_signed(), _chain(), _first_order())
 
 
-def given() -> tuple[Any, ...]:
+def given() -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     return (
         *(_t, _d_k, *_moves, _Q, _K, _V, _WQ, _WK, _WV, _WO, _attention),
@@ -162,7 +162,7 @@ def _whole(step: Step) -> bool:
             known[_J(k + 1)] = 2 + k + 2 * numbers[k] * inputs[k]
             known[_D(k + 1)] = inputs[k] ** 2 - 2 * numbers[k] / (3 + k)
         for one in range(size):
-            output: Any = sp.Poly(inputs[0], moving)
+            output: sp.Expr = sp.Poly(inputs[0], moving)
             for k in range(size):
                 theta = sp.Poly(moving if k == one else numbers[k], moving)
                 output = _sublayer(k, output, theta)
@@ -172,7 +172,7 @@ def _whole(step: Step) -> bool:
     return bool(step.lhs == _gradient(i))
 
 
-def _sublayer(k: int, signal: Any, theta: Any) -> Any:
+def _sublayer(k: int, signal: sp.Expr, theta: sp.Expr) -> sp.Expr:
     return (2 + k) * signal + theta * signal**2 - sp.Rational(1, 3 + k) * theta**2
 
 
@@ -221,7 +221,7 @@ def _either_sign(step: Step) -> bool:
     return True
 
 
-def _derivative_of(f: Any, variable: sp.Symbol) -> Any:
+def _derivative_of(f: sp.Expr, variable: sp.Symbol) -> Callable[[Step], bool]:
     """The left side is ∂f/∂variable: a central difference, for either sign."""
 
     def holds(step: Step) -> bool:

@@ -16,7 +16,7 @@ import sympy as sp
 
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, l
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS, l
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     DERIVATIVE,
@@ -26,7 +26,7 @@ from deepnet_theory.symbolic.proof.checks import (
 )
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.lemma.placement import Directions
+from deepnet_theory.symbolic.routes.lemma.placement import Directions, epsilon
 from deepnet_theory.symbolic.routes.two_parts import added_up, crossings, sublayers
 
 SECTION = "Encoder and decoder"
@@ -69,15 +69,18 @@ def _streaming(found: Directions) -> tuple[Step, ...]:
 
 
 def _normalised(found: Directions) -> tuple[Step, ...]:
-    output = (alpha * _y + P * _m) / sp.sqrt(alpha**2 + P**2)
+    still = {epsilon: sp.S.Zero}
+    output = found.output.path.xreplace(still) * _y + found.output.branch.xreplace(still) * _m
     exact = Step(
         name="cross-attention-derivative",
         section=SECTION,
         lhs=sp.Derivative(output, _m),
         rhs=sp.diff(output, _m),
         relation=Relation.EQUAL,
-        because="the decoder's stream y and the memory m are independent and of variance 1",
+        because="the decoder's stream y and the memory m are independent and of variance 1, as "
+        "the path and the branch of a sublayer are",
         source=SOURCE,
+        uses=("stream-growth",),
         assumptions=("attention-keeps-magnitude", "unit-activations"),
         checks=DERIVATIVE,
         establishes=(_y, _m, _c),
