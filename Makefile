@@ -8,9 +8,10 @@ STAMP := $(VENV)/installed
 RUN := OMP_NUM_THREADS=1 $(BIN)/python -m deepnet_theory
 OPTIMIZERS := sgd adam lamb
 OUT := out
+FUZZ := 50
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow lint format types contracts notebooks bench wheel readme check clean
+.PHONY: help run test slow fuzz lint format types contracts notebooks bench wheel readme check clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -35,6 +36,9 @@ test: $(STAMP)  ## the fast tests
 
 slow: $(STAMP)  ## the tests that take longer
 	$(BIN)/python -m pytest -n 2 -m "slow and not notebooks"
+
+fuzz: $(STAMP)  ## hostile input at large: FUZZ times the number that the tests try
+	OMP_NUM_THREADS=1 DEEPNET_THEORY_FUZZ=$(FUZZ) $(BIN)/python -m pytest -x tests/fuzz
 
 lint: $(STAMP)  ## style and formatting
 	$(BIN)/ruff check .

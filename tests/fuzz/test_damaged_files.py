@@ -1,0 +1,119 @@
+"""Damaged and hostile files: what is read ends in a model or in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deepnet_theory import workflow
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.selection import Selection
+
+pytest.importorskip("torch")
+from deepnet_theory.runtime import Model, build, load, load_constants, save
+
+ORDINARY = 600
+DEEP: Any = []
+for _ in range(500):
+    DEEP = [DEEP]
+VALUES = (
+    0, -1, 1, 2, 3, 2**63, 10**400, -(10**400), 0.5, -0.0, 1e308, 1e-308, 1e38, 1e-46, True, False,
+    None, "", "x", "8", "relu", "cross", "encoder", "pre-ln", "keys", "a.b", "\ud800", "é" * 5000,
+    "a\nb", [], {}, [[]], [None], {"": {}}, DEEP,
+)  # fmt: skip
+
+
+def good() -> list[dict[str, Any]]:
+    """Constants of every stack, as plain data, of small models."""
+    found = []
+    for stack, depth in (("encoder", 2), ("decoder", 2), ("encoder-decoder", "1,2")):
+        derivation = workflow.derive(Selection(optimizer="lamb", stack=stack))
+        constants = workflow.export(derivation, depth, width=8, heads=2, vocab=16)
+        found.append(json.loads(constants.to_json()))
+    return found
+
+
+def holders(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a tree with one of its keys."""
+    for key in list(node) if isinstance(node, dict) else range(len(node)):
+        yield node, key
+        if isinstance(node[key], dict | list):
+            yield from holders(node[key])
+
+
+def with_other_data(data: dict[str, Any], draw: random.Random) -> str:
+    """The text of the data with one to three of its values or keys changed."""
+    changed = copy.deepcopy(data)
+    for _ in range(draw.randint(1, 3)):
+        node, key = draw.choice(list(holders(changed)) or [(changed, "schema")])
+        match draw.randint(0, 3):
+            case 0 if isinstance(node, dict):
+                del node[key]
+            case 1 if isinstance(node, dict):
+                node[draw.choice(["x", "", "a\nb", "\ud800", "é" * 5000])] = draw.choice(VALUES)
+            case 2 if isinstance(node, list):
+                node.append(copy.deepcopy(draw.choice(node)))
+            case _:
+                node[key] = draw.choice(VALUES)
+    return json.dumps(changed)
+
+
+def with_other_bytes(content: bytes, draw: random.Random) -> bytes:
+    """The content with some bytes changed, or cut off, or repeated."""
+    raw = bytearray(content)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(raw) + 1)
+        match draw.randint(0, 3):
+            case 0:
+                raw = raw[:at]
+            case 1:
+                raw[at:at] = raw[at : at + draw.randint(1, 40)]
+            case 2:
+                del raw[at : at + draw.randint(1, 40)]
+            case _:
+                raw[at : at + 1] = bytes([draw.randrange(256)])
+    return bytes(raw)
+
+
+def read(path: Path, reader: Any) -> None:
+    """Ends in a model or one short sentence; anything else is raised."""
+    try:
+        assert isinstance(reader(path), Model)
+    except InputError as refused:
+        assert "\n" not in str(refused) and len(str(refused)) < 2000, refused
+
+
+def test_no_constants_file_breaks_the_builder(
+    times: int, draw: random.Random, tmp_path: Path
+) -> None:
+    path, kept = tmp_path / "constants.json", good()
+    for data in kept:
+        path.write_text(json.dumps(data), encoding="utf-8")
+        assert isinstance(build(load_constants(path)), Model)
+    for _ in range(ORDINARY * times):
+        data = draw.choice(kept)
+        if draw.random() < 0.7:
+            content = with_other_data(data, draw).encode()
+        else:
+            content = with_other_bytes(json.dumps(data).encode(), draw)
+        path.write_bytes(content)
+        read(path, lambda p: build(load_constants(p)))
+
+
+def test_no_model_file_breaks_the_reader(times: int, draw: random.Random, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    path = tmp_path / "m.safetensors"
+    derivation = workflow.derive(Selection(optimizer="lamb"))
+    save(build(workflow.export(derivation, 1, width=8, heads=2, vocab=8)), path)
+    whole = path.read_bytes()
+    read(path, load)
+    header = whole.rindex(b"}") + 1  # what lies behind it are numbers, all of which are good
+    for _ in range(ORDINARY * times):
+        path.write_bytes(with_other_bytes(whole[:header], draw) + whole[header:])
+        read(path, load)
