@@ -263,9 +263,10 @@ def train(
     settings = {name: value for name, value in given.items() if value is not None}
     with live("train", talk.quiet) as progress:
         result = training.train(loaded, text=text, progress=progress, **settings)
-    _save(path, result.to_json() + "\n", talk)
+    if result.complete or path is None or not path.exists():  # part of it replaces no whole one
+        _save(path, result.to_json() + "\n", talk)
     print(result.to_json() if format == "json" else _printed(of_training.document(result), "text"))
-    return 0
+    return result.exit_code
 
 
 def report(

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from deepnet_theory.numeric.judging.statistics import t_interval
+from deepnet_theory.spec.errors import INTERRUPTED
 from deepnet_theory.spec.verdict import Verdict
 
 SCHEMA = "deepnet-theory/training/1"
@@ -73,6 +74,12 @@ class Training:
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
+    complete: bool = True  # False where it was interrupted
+
+    @property
+    def exit_code(self) -> int:
+        """Done, or interrupted: a short run on one text is no verdict on the rule at large."""
+        return 0 if self.complete else INTERRUPTED
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
@@ -150,4 +157,4 @@ def judge(
     if len(beaten) == len(rivals):
         return Verdict.SUPPORTED, f"better than its rivals: {told}"
     close = " and ".join(r.rule for r in rivals if r.rule not in beaten)
-    return Verdict.UNDECIDED, f"no telling apart from {close}: {told}"
+    return Verdict.UNDECIDED, f"not told apart from {close}: {told}"

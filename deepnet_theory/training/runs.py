@@ -182,7 +182,7 @@ def train(
         because = f"stopped after {len(found[0].losses)} of {steps} steps of seed {seed + index}"
     return Training(
         runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
-        {"torch": torch.__version__, "python": platform.python_version()}, comparisons,
+        {"torch": torch.__version__, "python": platform.python_version()}, comparisons, whole,
     )  # fmt: skip
 
 
@@ -191,12 +191,10 @@ def _reference(constants: Constants) -> Reference:
     known = optimizers()
     found = known.get(constants.optimizer)
     if found is None or found.reference is None:
-        made = f"the optimizer {constants.optimizer!r}"
-        if constants.update:
-            made += f", whose first update is {constants.update},"
+        update = f" ({shown(constants.update)})" if constants.update else ""
         raise Refusal(
-            f"train steps with the optimizer of the constants, and they are for {made} "
-            "which no library here has; valid are: "
+            "train steps with the optimizer of the constants, and no library here has theirs, "
+            f"{shown(constants.optimizer)}{update}; valid are: "
             + ", ".join(name for name, o in known.items() if o.reference is not None)
         )
     return found.reference

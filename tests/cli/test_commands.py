@@ -353,3 +353,26 @@ def test_a_comparison_of_closures_is_refused_with_the_reason(
 ) -> None:
     outcome = cli("derive", "--compare-closures", *more)
     assert outcome.code == code and outcome.out == "" and outcome.err.count("\n") == 1
+
+
+def test_an_interrupted_training_replaces_no_whole_one(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants, output = str(tmp_path / "c.json"), tmp_path / "o.json"
+    cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",
+        constants)  # fmt: skip
+    words = ("train", constants, *QUICK["train"].split(), "--seeds", "1", "-o", str(output))
+    assert cli(*words).code == 0
+    whole = output.read_text("utf-8")
+    assert json.loads(whole)["complete"] is True
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deepnet_theory.training.runs.Runner.step", interrupted)
+    outcome = cli(*words)
+    assert outcome.code == 130 and "stopped after 0 of 2 steps" in outcome.out
+    assert output.read_text("utf-8") == whole
+    output.unlink()
+    assert cli(*words).code == 130  # where there is nothing yet, a part is worth keeping
+    assert json.loads(output.read_text("utf-8"))["complete"] is False

@@ -254,6 +254,7 @@ def test_an_interrupted_run_is_a_partial_result():
 
     result = train(constants(), **SMALL, progress=stop)
     assert [len(r.losses) for r in result.runs] == [3, 3, 3]
+    assert not result.complete and result.exit_code == 130
     assert result.verdict is Verdict.UNDECIDED and "stopped after 3 of 6" in result.because
 
     def stop_later(done, total, what):
