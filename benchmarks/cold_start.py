@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 
+from arguments import whole
+
 LIMIT = 1.7
 CASES = {
     "import sympy": ["-c", "import sympy"],
@@ -78,7 +80,7 @@ def medians(repeats: int) -> dict[str, float]:
 def main() -> int:
     """Print the table; 1 where ``derive`` is beyond the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=whole(), default=9)
     parser.add_argument("--profile", action="store_true")
     asked = parser.parse_args()
     if asked.profile:

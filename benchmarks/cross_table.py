@@ -12,9 +12,9 @@ import argparse
 import platform
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import torch
+from arguments import depths, output, whole
 
 from deepnet_theory.numeric.stacks.depths import parse_depths
 from deepnet_theory.numeric.stacks.settings import Settings
@@ -31,9 +31,9 @@ UNDER = ("sgd", "adam", "lamb", "lars", "adafactor", "muon")
 def main() -> None:
     """Measure all cells and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--depths", default="8,16,32,64,128,256,512")
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--depths", type=depths, default="8,16,32,64,128,256,512")
+    parser.add_argument("--seeds", type=whole(2), default=4)
+    parser.add_argument("-o", "--output", type=output)
     given = parser.parse_args()
     torch.set_num_threads(1)
     settings = Settings(seeds=given.seeds)
@@ -57,8 +57,8 @@ def main() -> None:
             selection = Selection(optimizer=under)
             rule = solve_rule(Selection(optimizer=name))
             expected = replace(predictions(selection, rule), assumptions=())
-            depths = parse_depths(given.depths, selection.the_stack)
-            result = verify(selection, rule, expected, depths, settings)
+            layers = parse_depths(given.depths, selection.the_stack)
+            result = verify(selection, rule, expected, layers, settings)
             e = result.exponents[0]
             cells.append(
                 f"{e.predicted:+.2f} → {e.estimate:+.3f} [{e.low:+.3f}, {e.high:+.3f}] "

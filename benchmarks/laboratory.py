@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from arguments import whole, wholes
 from torch import nn
 
 from deepnet_theory.numeric.measuring.model_update import LINEAR, measure_model_update
@@ -234,11 +235,13 @@ def report_memory(layers: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--layers", default="8,16,32,64,128,256")
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--sweeps", type=int, default=3, help="repeats of the whole sweep")
-    parser.add_argument("--deep", type=int, default=1000, help="depth of the single deep run")
+    parser.add_argument("--layers", type=wholes, default="8,16,32,64,128,256")
+    parser.add_argument("--times", type=whole(), default=5)
+    parser.add_argument("--sweeps", type=whole(), default=3, help="repeats of the whole sweep")
+    parser.add_argument("--deep", type=whole(), default=1000, help="depth of the single deep run")
     asked = parser.parse_args()
+    if asked.deep <= asked.layers[-1]:
+        parser.error(f"--deep {asked.deep} is not deeper than the last of --layers")
     torch.set_num_threads(1)
     works: dict[str, Callable[[int], None]] = {
         "laboratory": laboratory, "plain loop": plain_loop, "floor": floor
@@ -258,7 +261,7 @@ def main() -> None:
         "| layers | laboratory | plain loop | ratio | floor | laboratory / floor | mup | ratio |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    depths = [int(n) for n in asked.layers.split(",")]
+    depths = asked.layers
     for layers in depths:
         t = medians(works, layers, asked.times)
         lab = t["laboratory"]

@@ -15,10 +15,12 @@ import statistics
 from dataclasses import dataclass
 
 import torch
+from arguments import names, rates, whole, wholes
 from torch import Tensor
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import build, described, parameter_groups
+from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.training import Text
 from deepnet_theory.training.runs import cross_entropy
@@ -73,19 +75,19 @@ def run(closure: str, depth: int, rate: float, steps: int, corpus: Text) -> Outc
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--closures", default="symmetric,unit-init")
-    parser.add_argument("--depths", default="25,100")
-    parser.add_argument("--rates", default="3e-4,1e-3,3e-3")
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--closures", type=names(closures()), default="symmetric,unit-init")
+    parser.add_argument("--depths", type=wholes, default="25,100")
+    parser.add_argument("--rates", type=rates, default="3e-4,1e-3,3e-3")
+    parser.add_argument("--steps", type=whole(), default=100)
     options = parser.parse_args()
     torch.set_num_threads(1)
     corpus = Text(None, TOKENS)
     print(f"unigram entropy {corpus.baseline:.3f}\n")
     print("| closure | layers | lr | change in 1 step | in all | last 10 losses | held out |")
     print("|---|---|---|---|---|---|---|")
-    for closure in options.closures.split(","):
-        for depth in map(int, options.depths.split(",")):
-            for rate in map(float, options.rates.split(",")):
+    for closure in options.closures:
+        for depth in options.depths:
+            for rate in options.rates:
                 o = run(closure, depth, rate, options.steps, corpus)
                 print(
                     f"| {closure} | {depth} | {rate:g} | {o.first:.3f} | {o.change:.3f} "

@@ -14,6 +14,8 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+from arguments import whole
+
 from deepnet_theory.numeric.judging.power import Power, measure_power
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.spec.files import write_text
@@ -84,10 +86,13 @@ def rows(name: str, experiments: int, processes: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("optimizer", nargs="*", default=list(PLANS), help="adam, lamb, sgd")
-    parser.add_argument("--experiments", type=int, default=200)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("optimizer", nargs="*", default=list(PLANS), help=", ".join(PLANS))
+    parser.add_argument("--experiments", type=whole(), default=200)
+    parser.add_argument("--processes", type=whole(), default=2)
     asked = parser.parse_args()
+    for name in asked.optimizer:
+        if name not in PLANS:
+            parser.error(f"unknown optimizer {name[:40]!r}; valid are: {', '.join(PLANS)}")
     lines = [
         "# The laboratory's power", "",
         f"`python benchmarks/power.py {' '.join(asked.optimizer)} "

@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import torch
+from arguments import output, whole
 from torch import Tensor, nn
 
 from deepnet_theory.runtime import (
@@ -172,14 +172,14 @@ def markdown(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=whole(), default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--batch", type=int, default=None)
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--repeats", type=whole(), default=9)
+    parser.add_argument("--batch", type=whole(), default=None)
+    parser.add_argument("--tokens", type=whole(), default=128)
     parser.add_argument("--bf16", action="store_true", help="bf16 autocast")
     parser.add_argument("--compile", action="store_true", help="torch.compile every model")
-    parser.add_argument("-o", "--output", type=Path, default=None)
+    parser.add_argument("-o", "--output", type=output, default=None)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)

@@ -18,10 +18,10 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import sympy
+from arguments import output
 
 SHOWN, RUNS = 12, 3
 LAYERS = ("ffn", "attention", "ffn:swiglu")
@@ -162,7 +162,7 @@ def report() -> Iterator[str]:
 def main() -> None:
     """Print the page, and write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=output)
     given = parser.parse_args()
     lines = []
     for line in report():

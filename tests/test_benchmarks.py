@@ -1,0 +1,38 @@
+"""The benchmarks' options: a value that makes no sense is one sentence and exit 2."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BAD = [
+    *(f"laboratory --{name} {value}" for name in ("sweeps", "times", "layers", "deep")
+      for value in ("0", "-1", "x", "9" * 50)),
+    "laboratory --layers 8,,16", "laboratory --layers 8 --deep 8",
+    "cold_start --repeats 0",
+    "cross_table --seeds 1", "cross_table --depths 8,0", "cross_table -o none/page.md",
+    "learning_rate --steps 0", "learning_rate --rates 1,nan", "learning_rate --rates x",
+    "learning_rate --depths 0", "learning_rate --closures no-such",
+    "power --experiments 0", "power --processes 0", "power no-such",
+    "runtime --threads 0", "runtime --repeats 0", "runtime --batch 0", "runtime --tokens -3",
+    "runtime -o none/page.md", "symbolic -o none/page.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", BAD)
+def test_a_value_that_makes_no_sense_is_one_sentence(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *words = command.split()
+    script = str(BENCHMARKS / f"{name}.py")
+    monkeypatch.setattr(sys, "argv", [script, *words])
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "Traceback" not in said
+    assert said.count("error:") == 1 and len(said) < 1500
