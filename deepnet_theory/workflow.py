@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.depth import DepthLike, parse_depth
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import Selection
@@ -142,9 +143,10 @@ def _text(value: str | float | Expr) -> str:
     # bool is a number to Python and never meant as one; SymPy's expressions know what is free
     number = isinstance(value, Real) and not isinstance(value, bool)
     if number or hasattr(value, "free_symbols"):
-        return str(value)
+        with suppress(ValueError):  # more digits than Python writes
+            return str(value)
     raise InputError(
-        f"{value!r:.60} is no alpha or beta: give an expression in N and M, as a text such as "
+        f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
         '"N**(1/4)", or a number'
     )
 

@@ -1,14 +1,24 @@
-"""How many hostile inputs each fuzz tries: a few hundred by default, many by ``make fuzz``."""
+"""Hostile input: how much of it each fuzz tries, and the one thing that is asked of it, an end.
+
+A few hundred by default, many by ``make fuzz``. A case of :class:`Fuzz` is a seed, so that a
+failure names what to run again: ``DEEPNET_THEORY_FUZZ_CASE=1234 pytest tests/fuzz -k name``.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from deepnet_theory.spec.errors import DeepNetTheoryError
+
 TIMES = "DEEPNET_THEORY_FUZZ"  # how many times the ordinary number
 SEED = "DEEPNET_THEORY_FUZZ_SEED"
+CASE = "DEEPNET_THEORY_FUZZ_CASE"
 
 
 @pytest.fixture
@@ -21,3 +31,41 @@ def times() -> int:
 def draw() -> random.Random:
     """The source of all draws: the same inputs at every run, others with another seed."""
     return random.Random(int(os.environ.get(SEED, "0")))
+
+
+class Fuzz:
+    """``cases`` of a test, each with a generator of its own, and what becomes of one."""
+
+    def __init__(self, name: str, times: int) -> None:
+        self.name, self.times = name, times
+        self.seed, self.only = os.environ.get(SEED, "0"), os.environ.get(CASE)
+
+    def cases(self, count: int) -> Iterator[tuple[int, random.Random]]:
+        """``count`` cases, times the factor, each with its generator."""
+        for case in range(count * self.times) if self.only is None else [int(self.only)]:
+            yield case, random.Random(f"{self.name} {self.seed} {case}")
+
+    def ends(self, case: int, given: object, call: Callable[[], Any], seconds: float = 5) -> Any:
+        """What ``call`` returns, or the package's own error; fails for anything else."""
+
+        def late(*_: object) -> None:
+            raise TimeoutError(f"no end in {seconds} seconds")
+
+        before = signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return call()
+        except DeepNetTheoryError as told:
+            assert 0 < len(str(told)) < 5000 and "\n" not in str(told)
+            return told
+        except BaseException as error:
+            raise AssertionError(f"case {case}: {given!r} ends in {error!r}") from error
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def fuzz(request: pytest.FixtureRequest, times: int) -> Fuzz:
+    """The cases of the test that asks for it."""
+    return Fuzz(request.node.name, times)

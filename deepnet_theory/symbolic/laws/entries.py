@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -122,14 +123,17 @@ class Sample:
     value: Entries
 
 
-def samples(update: Node, scale_g: int = 1, scale_theta: int = 1) -> list[Sample]:
+@lru_cache(maxsize=64)
+def samples(
+    update: Node, scale_g: int = 1, scale_theta: int = 1, sizes: int = len(_SIZES)
+) -> tuple[Sample, ...]:
     """The update at entries of every sign and of several sizes, to ``DIGITS`` digits.
 
     What is below the digits of its terms is 0. Raises ``ArithmeticError`` where it is not finite,
     ``ValueError`` where it is not real.
     """
     found = []
-    for (size, magnitudes), signs in product(enumerate(_SIZES), _SIGNS):
+    for (size, magnitudes), signs in product(enumerate(_SIZES[:sizes]), _SIGNS):
         exact = [s * Fraction(m) for s, m in zip(signs, magnitudes, strict=True)]
         g, theta = [scale_g * e for e in exact[:2]], [scale_theta * e for e in exact[2:]]
         # rounding differs between two precisions, a value does not
@@ -140,7 +144,7 @@ def samples(update: Node, scale_g: int = 1, scale_theta: int = 1) -> list[Sample
                 for c, f in zip(coarse, fine, strict=True)
             )
             found.append(Sample(size, (_mpf(g[0]), _mpf(g[1])), (first, second)))
-    return found
+    return tuple(found)
 
 
 def _value(update: Node, g: list[Fraction], theta: list[Fraction], digits: int) -> Entries:

@@ -1,0 +1,129 @@
+"""Texts of every shape through the parser, the degrees of updates, and own rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from deepnet_theory.spec.closure import CLOSURE
+from deepnet_theory.spec.expression import DEPTH, UPDATE
+from deepnet_theory.spec.optimizer import custom_optimizer
+from deepnet_theory.spec.placement import PLACEMENT
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees, homogeneity_step
+from deepnet_theory.symbolic.rule.exponents import exponents_of
+from deepnet_theory.workflow import own_rule
+
+from .conftest import Fuzz
+from .texts import any_text, nested, text
+
+
+@pytest.mark.parametrize("grammar", [UPDATE, DEPTH, PLACEMENT, CLOSURE], ids=lambda g: g.purpose)
+def test_every_text_parses_or_is_refused(fuzz: Fuzz, grammar) -> None:
+    for case, rng in fuzz.cases(500):
+        given = any_text(rng, grammar)
+        fuzz.ends(case, given, lambda given=given: grammar.parse(given), seconds=1)
+
+
+def _update(rng) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """An update that often has a law: a direction times sizes, in sums with a regime each."""
+    shape = rng.random()
+    if shape < 0.3:
+        return f"-eta*{any_text(rng, UPDATE)}", ()
+    direction = rng.choice(["g", "sign(g)", "polar(g)", "g/norm(g)", "sign(g)*abs(g)**(1/3)"])
+    if shape < 0.5:
+        return f"-eta*{direction}*{text(rng, UPDATE, 3)}", ()
+    if shape < 0.7:
+        return f"-eta*{direction}*abs({nested(rng, UPDATE, rng.randint(1, 50))})", ()
+    written, regimes = direction, []
+    for _ in range(rng.randint(1, 26)):
+        other = rng.choice(["theta", "theta/7", "1/1000", "norm(theta)", "g*theta", "abs(g)**2"])
+        regimes.append((written, other) if rng.random() < 0.9 else (other, written))
+        joined = rng.choice(["({}+{})", "max({},{})", "({}-{})", "min({},{})"])
+        written = joined.format(written, other)
+    return f"-eta*{written}", tuple(regimes)
+
+
+def test_every_update_has_degrees_or_is_refused(fuzz: Fuzz) -> None:
+    for case, rng in fuzz.cases(60):
+        update, regime = _update(rng)
+
+        def counted(update=update, regime=regime):
+            optimizer = custom_optimizer(update, regime)
+            found = degrees(optimizer)
+            assert homogeneity_step(optimizer, found).check() is Verdict.PROVED
+            return found
+
+        fuzz.ends(case, (update, regime), counted)
+
+
+def test_every_update_is_derived_or_refused(fuzz: Fuzz) -> None:
+    for case, rng in fuzz.cases(25):
+        update, regime = _update(rng)
+        select = {
+            "placement": rng.choice(["post-ln", "pre-ln", "res-post-ln", "sandwich-ln"]),
+            "stack": rng.choice(["encoder", "decoder"]),
+            "closure": rng.choice(
+                [None, "symmetric", "unit-residual", "unit-init", "learning-rate"]
+            ),
+            "allow_ascent": rng.random() < 0.5,
+        }
+
+        def derived(update=update, regime=regime, select=select):
+            assert (
+                derive(Selection(update=update, regime=regime, **select)).verdict is Verdict.PROVED
+            )
+
+        fuzz.ends(case, (update, regime, select), derived, seconds=20)
+
+
+def test_every_own_rule_has_exponents_or_is_refused(fuzz: Fuzz) -> None:
+    selections = [
+        Selection(optimizer=optimizer, placement=placement, stack=stack)
+        for optimizer in ("sgd", "adam", "lamb")
+        for placement in ("post-ln", "pre-ln", "res-post-ln")
+        for stack in ("encoder", "encoder-decoder")
+    ]
+    for case, rng in fuzz.cases(150):
+        selection = rng.choice(selections)
+        alpha, beta = (_knob(rng) for _ in range(2))
+
+        def predicted(selection=selection, alpha=alpha, beta=beta):
+            rule = own_rule(selection, alpha, beta)
+            exponents_of(selection, rule, "all")
+            for entry in rule.entries:
+                entry.at(N=8, M=6)
+
+        fuzz.ends(case, (selection, alpha, beta), predicted)
+
+
+def _knob(rng) -> object:
+    odd = [
+        1,
+        2.5,
+        0,
+        -1,
+        10**400,
+        10**5000,
+        float("nan"),
+        float("inf"),
+        True,
+        None,
+        1e308,
+        [],
+        b"N",
+    ]
+    return rng.choice(odd) if rng.random() < 0.1 else any_text(rng, DEPTH)
+
+
+def test_a_case_that_does_not_end_or_breaks_is_caught(fuzz: Fuzz) -> None:
+    def late() -> None:
+        while True:
+            pass
+
+    with pytest.raises(AssertionError, match="case 3: 'x' ends in TimeoutError"):
+        fuzz.ends(3, "x", late, seconds=0.05)
+    with pytest.raises(AssertionError, match="ends in ZeroDivisionError"):
+        fuzz.ends(0, "x", lambda: 1 / 0)
+    assert isinstance(fuzz.ends(0, "g", lambda: degrees(custom_optimizer("-eta*g"))), Degrees)

@@ -1,0 +1,103 @@
+"""Random texts of a grammar, from its own names and functions, and what spoils them."""
+
+from __future__ import annotations
+
+import random
+import string
+
+from deepnet_theory.spec.expression import Grammar
+
+_NUMBERS = [
+    "0",
+    "1",
+    "2",
+    "-1",
+    "3",
+    "0.5",
+    "1e-3",
+    "7/3",
+    "1000",
+    "1e300",
+    "1e-300",
+    "10**99",
+    "9" * 40,
+]
+_EXPONENTS = [
+    "2",
+    "3",
+    "-1",
+    "0",
+    "(1/2)",
+    "0.5",
+    "(-1/3)",
+    "256",
+    "(255/256)",
+    "(2**3)",
+    "1.5",
+    "-2",
+]
+_ODD = ["", "eta", "__import__('os')", "g if g else 1", "1j", "nan", "inf", "None", "N N", "²", "π"]
+
+
+def text(rng: random.Random, grammar: Grammar, levels: int) -> str:
+    """A text of the grammar with at most so many levels."""
+    kind = rng.random()
+    if levels == 0 or kind < 0.2:
+        names = [*grammar.symbols] * 3
+        return rng.choice([*names, rng.choice(_NUMBERS)])
+
+    def inner() -> str:
+        return text(rng, grammar, levels - 1)
+
+    if kind < 0.55:
+        return f"({inner()}{rng.choice('+-**/')}{inner()})"
+    if kind < 0.7:
+        return f"({inner()})**{rng.choice(_EXPONENTS)}"
+    if kind < 0.75 or not grammar.functions:
+        return f"-{inner()}"
+    name = rng.choice([*grammar.functions])
+    least, most = grammar.functions[name]
+    return f"{name}({', '.join(inner() for _ in range(rng.randint(least, min(most, least + 2))))})"
+
+
+def nested(rng: random.Random, grammar: Grammar, levels: int) -> str:
+    """One operation or function again and again, as deep as is asked."""
+    leaf = rng.choice(grammar.symbols)
+    two = [f for f, (least, most) in grammar.functions.items() if least <= 2 <= most]
+    one = [f for f, (least, _) in grammar.functions.items() if least == 1]
+    around = rng.choice(
+        [f"{f}({{}})" for f in one]
+        + [f"{f}({leaf}, {{}})" for f in two]
+        + ["({})**2", "({})**(1/2)", f"({{}}+{leaf})", f"({leaf}/{{}})", f"({leaf}*{{}}+1)", "-{}"]
+    )
+    found = leaf
+    for _ in range(levels):
+        found = around.format(found)
+    return found
+
+
+def spoiled(rng: random.Random, written: str) -> str:
+    """A text with a few characters lost, doubled or put in."""
+    characters = list(written)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(characters) + 1)
+        match rng.randrange(3):
+            case 0:
+                del characters[at : at + rng.randint(1, 3)]
+            case 1:
+                characters[at:at] = characters[at : at + rng.randint(1, 5)]
+            case _:
+                characters[at:at] = rng.choice([*string.printable, *_ODD])
+    return "".join(characters)
+
+
+def any_text(rng: random.Random, grammar: Grammar) -> str:
+    """A text of some shape: of the grammar, deep, spoiled, or of something else."""
+    kind = rng.random()
+    if kind < 0.6:
+        return text(rng, grammar, rng.randint(0, 6))
+    if kind < 0.75:
+        return nested(rng, grammar, rng.randint(1, 70))
+    if kind < 0.95:
+        return spoiled(rng, text(rng, grammar, rng.randint(0, 4)))
+    return rng.choice(_ODD) * rng.randint(1, 300)
