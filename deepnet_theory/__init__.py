@@ -6,6 +6,7 @@ A tour::
 
     d = dt.derive(optimizer="lamb")                # every step checked; a page of mathematics
     d.rule.alpha, d.rule.beta                      # SymPy expressions in the depth N
+    d.rule.alpha_at(N=100), d.rule.beta_at(N=100)  # their numbers
     v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks
     v.verdict, v.plot()                            # SUPPORTED, UNDECIDED or REFUTED; a figure
     v.exponents[0].estimate, v.assumptions         # with intervals; every premise measured too

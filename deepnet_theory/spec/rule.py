@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, evaluate
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,32 @@ class Rule:
                 if entry.part == part and entry.sublayer == name:
                     return entry
         raise InputError(f"the rule {self.name!r} says nothing of {sublayer!r} in the {part}")
+
+    def alpha_at(self, **depth: int) -> float | dict[str, float]:
+        """α as a number at a depth: ``rule.alpha_at(N=100)``, or ``N=18, M=6``.
+
+        Where parts or kinds of sublayers differ, a dictionary with the keys of :meth:`keyed`.
+        Raises :class:`InputError` where a depth is missing, or α is not positive there.
+        """
+        return self.keyed([entry.at(**depth)[0] for entry in self.entries])
+
+    def beta_at(self, **depth: int) -> float | dict[str, float]:
+        """β as a number at a depth, as :meth:`alpha_at` gives α."""
+        return self.keyed([entry.at(**depth)[1] for entry in self.entries])
+
+    def keyed(self, values: Sequence[T]) -> T | dict[str, T]:
+        """One value an entry, by part and kind: ``"encoder"``, ``"ffn"``, ``"encoder/ffn"``.
+
+        A single entry's value stands alone.
+        """
+        if len(self.entries) == 1:
+            return values[0]
+        several = len({entry.part for entry in self.entries}) > 1
+        names = [
+            [entry.part] * several + [entry.sublayer] * (entry.sublayer != "*")
+            for entry in self.entries
+        ]
+        return dict(zip(map("/".join, names), values, strict=True))
 
     def eta_at(self, **depth: int) -> float:
         """The factor on the learning rate at a depth."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
@@ -301,6 +301,24 @@ def test_a_regime_that_the_rule_keeps_is_accepted():
     assert derive(small).verdict is Verdict.PROVED
     # the floor is reached at a known depth, which is said
     assert any("regime ends for" in remark for remark in derive(Selection("adafactor")).remarks)
+
+
+def test_a_rule_gives_its_numbers_at_a_depth():
+    rule = solve_rule(Selection(optimizer="adam"))
+    assert rule.alpha_at(N=50) == pytest.approx(10) and rule.beta_at(N=50) == pytest.approx(0.1)
+    both = solve_rule(
+        Selection(optimizer="adam", stack="encoder-decoder", layer="cross,ffn:swiglu")
+    )
+    at = {"N": 18, "M": 6}
+    symbols = dict(zip((N, M), at.values(), strict=True))
+    assert set(both.alpha_at(**at)) == {"encoder", "decoder/cross", "decoder/ffn-swiglu"}
+    for numbers, expressions in (
+        (both.alpha_at(**at), both.alpha),
+        (both.beta_at(**at), both.beta),
+    ):
+        assert numbers == pytest.approx({k: float(e.subs(symbols)) for k, e in expressions.items()})
+    with pytest.raises(InputError, match="needs a value for M"):
+        both.alpha_at(N=18)
 
 
 def test_one_alpha_changes_nothing_where_all_kinds_agree():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -20,8 +19,9 @@ from deepnet_theory.symbolic.rule.balance import Problem
 class SolvedRule(Rule):
     """A rule whose ``alpha`` and ``beta`` are SymPy expressions in N and M.
 
-    Where parts or kinds of sublayers differ they are mappings with keys such as
-    ``"encoder"``, ``"ffn"`` or ``"encoder/ffn"``.
+    Where parts or kinds of sublayers differ they are mappings, as :meth:`keyed` says. The symbols
+    are SymPy's positive ones, ``Symbol("N", positive=True)``, which ``subs("N", 100)`` does not
+    reach: :meth:`alpha_at` and :meth:`beta_at` give the numbers.
     """
 
     @cached_property
@@ -40,16 +40,7 @@ class SolvedRule(Rule):
         return depth_expression(self.eta)
 
     def _expressions(self, which: int) -> Any:
-        parts = {e.part for e in self.entries}
-        kinds = {e.sublayer for e in self.entries}
-        values: Mapping[str, Any] = {
-            "/".join(
-                ([e.part] if len(parts) > 1 else [])
-                + ([e.sublayer] if kinds != {"*"} and e.sublayer != "*" else [])
-            ): present(depth_expression(e.expressions[which]))
-            for e in self.entries
-        }
-        return next(iter(values.values())) if len(values) == 1 else values
+        return self.keyed([present(depth_expression(e.expressions[which])) for e in self.entries])
 
 
 def rule_of(problem: Problem) -> SolvedRule:
