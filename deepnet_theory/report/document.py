@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,26 @@ Inline = str | Formula | Code | Verdict
 Words = Inline | tuple[Inline, ...]
 
 
-def pieces(words: Words) -> tuple[Inline, ...]:
-    """The pieces of a line, also where it is a single one."""
-    return words if isinstance(words, tuple) else (words,)
+def spelled(
+    words: Words,
+    prose: Callable[[str], str],
+    formula: Callable[[Formula], str],
+    code: Callable[[str], str],
+    verdict: Callable[[Verdict], str],
+) -> str:
+    """A line, each of its pieces printed by what prints its kind."""
+    line = ""
+    for piece in words if isinstance(words, tuple) else (words,):
+        match piece:
+            case Formula():
+                line += formula(piece)
+            case Code():
+                line += code(piece.text)
+            case Verdict():
+                line += verdict(piece)
+            case _:
+                line += prose(piece)
+    return line
 
 
 def cells(*row: Words) -> tuple[Words, ...]:

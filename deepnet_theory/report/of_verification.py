@@ -85,20 +85,15 @@ def measurement(
 
 def points(measured: Sequence[Point]) -> doc.Table:
     """‖ΔF‖/η at every depth; a column of findings where there is one."""
-    head = ("depth", "mean", "95% interval", "seeds")
-    rows: list[tuple[doc.Words, ...]] = [
-        (
-            depth_words(p.depth),
-            number(p.mean),
-            f"{number(p.low)} to {number(p.high)}",
-            str(p.seeds),
-            p.finding,
-        )
+    found = any(p.finding for p in measured)
+    rows = (
+        (depth_words(p.depth), number(p.mean), f"{number(p.low)} to {number(p.high)}",
+         str(p.seeds), p.finding)
         for p in measured
-    ]
-    if any(p.finding for p in measured):
-        return doc.Table((*head, "finding"), tuple(rows), numbers=(1, 2, 3), sentences=(4,))
-    return doc.Table(head, tuple(row[:4] for row in rows), numbers=(1, 2, 3))
+    )  # fmt: skip
+    head = ("depth", "mean", "95% interval", "seeds", "finding")
+    shown = tuple(row if found else row[:4] for row in (head, *rows))
+    return doc.Table(shown[0], shown[1:], numbers=(1, 2, 3), sentences=(4,) if found else ())
 
 
 def _where(exponent: Exponent) -> str:
@@ -117,11 +112,8 @@ def _exponent(name: str, e: Exponent) -> tuple[doc.Words, ...]:
 
 
 def _because(exponent: Exponent) -> str:
-    parts = (
-        []
-        if exponent.fitted_from is None
-        else [f"fitted from {exponent.variable} = {exponent.fitted_from}"]
-    )
+    start = exponent.fitted_from
+    parts = [] if start is None else [f"fitted from {exponent.variable} = {start}"]
     rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
     parts += [true_signs(exponent.because)] if exponent.because else []
     parts += [f"other optimizers' rules here: {rivals}"] if rivals else []

@@ -60,11 +60,15 @@ def verification() -> Verification:
 
 
 @pytest.fixture
-def html(derivation: Derivation, verification: Verification) -> str:
+def constants() -> Constants:
     part = PartConstants(
         "encoder", 50, False, (SublayerConstants("ffn", 1.0, 0.125),), {"norm-gain": 0.5}
     )
-    constants = Constants("encoder", "post-ln", "layer", (part,))
+    return Constants("encoder", "post-ln", "layer", (part,))
+
+
+@pytest.fixture
+def html(derivation: Derivation, verification: Verification, constants: Constants) -> str:
     told = of_report.document(
         derivation.at(N=50), verification, [constants], command="deepnet-theory <x>"
     )
@@ -80,6 +84,15 @@ def test_the_page_is_whole_and_alone(html: str) -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     assert "0.125" in html and "norm-gain" in html and "&lt;x&gt;" in html
     assert "inside &lt;0.05&gt;" in html
+
+
+def test_the_whole_report_by_every_printer(
+    derivation: Derivation, verification: Verification, constants: Constants
+) -> None:
+    several = replace(verification, exponents=verification.exponents * 3)  # their reasons fold
+    told = of_report.document(derivation, several, [constants])
+    for printer in (text, markdown, latex, fragment):
+        assert "Why these verdicts" in printer(told)
 
 
 def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

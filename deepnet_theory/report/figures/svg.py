@@ -149,23 +149,20 @@ def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str)
         at = x(value)
         lines.append(f'<path class="grid" d="M{at:.1f} {TOP}V{bottom}"/>')
         if at - 11 >= free:
-            lines.append(
-                f'<text x="{at:.1f}" y="{bottom + 15}" text-anchor="middle">{value:g}</text>'
-            )
+            lines.append(_text(f"{value:g}", at, bottom + 15))
             free = at + 13
     for value in ticks(y.low, y.high):
         at = y(value)
         lines.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-        lines.append(
-            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tick_label(value)}</text>'
-        )
+        lines.append(_text(tick_label(value), LEFT - 6, at + 4, "end"))
     middle = (TOP + bottom) / 2
-    lines.append(
-        f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">'
-        f"{escape(x_label)}</text>"
-    )
-    lines.append(
-        f'<text x="13" y="{middle}" text-anchor="middle" transform="rotate(-90 13 {middle})">'
-        f"{escape(y_label)}</text>"
-    )
-    return lines
+    across = _text(y_label, 0, 0)
+    return [
+        *lines,
+        _text(x_label, (LEFT + right) / 2, HEIGHT - 8),
+        f'<g transform="translate(13 {middle}) rotate(-90)">{across}</g>',
+    ]
+
+
+def _text(words: str, x: float, y: float, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'

@@ -10,7 +10,6 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report.figures.svg import drawn
 from deepnet_theory.report.printing.mathml import equation_mathml, inline_mathml, knob_mathml, math
 from deepnet_theory.report.printing.width import width
-from deepnet_theory.spec.verdict import Verdict
 
 # Printing shows what is folded; browsers that know ::details-content do so from the style alone.
 _UNFOLD = (
@@ -118,22 +117,13 @@ def _table(table: doc.Table) -> str:
 
 
 def _words(words: doc.Words) -> str:
-    return "".join(map(_piece, doc.pieces(words)))
-
-
-def _piece(piece: str | doc.Formula | doc.Code | Verdict) -> str:
-    match piece:
-        case doc.Formula():
-            return math(inline_mathml(piece))
-        case doc.Code():
-            return f"<code>{_code(piece.text)}</code>"
-        case Verdict():
-            return _badge(piece)
-    return _prose(piece)
-
-
-def _badge(verdict: Verdict) -> str:
-    return f'<span class="verdict {verdict}">{verdict}</span>'
+    return doc.spelled(
+        words,
+        _prose,
+        lambda formula: math(inline_mathml(formula)),
+        lambda code: f"<code>{_code(code)}</code>",
+        '<span class="verdict {0}">{0}</span>'.format,
+    )
 
 
 def _code(text: str) -> str:

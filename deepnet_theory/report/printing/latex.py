@@ -6,7 +6,6 @@ import unicodedata
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.printing.notation import equation_latex, inline_latex, knob_latex
-from deepnet_theory.spec.verdict import Verdict
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath,amssymb}
@@ -111,15 +110,10 @@ def _rule(rule: doc.RuleBox) -> str:
 
 
 def _words(words: doc.Words) -> str:
-    return "".join(map(_piece, doc.pieces(words)))
-
-
-def _piece(piece: str | doc.Formula | doc.Code | Verdict) -> str:
-    match piece:
-        case doc.Formula():
-            return f"${inline_latex(piece)}$"
-        case doc.Code():
-            return rf"\texttt{{{escape(piece.text)}}}"
-        case Verdict():
-            return rf"\textbf{{{piece}}}"
-    return escape(piece)
+    return doc.spelled(
+        words,
+        escape,
+        lambda formula: f"${inline_latex(formula)}$",
+        lambda code: rf"\texttt{{{escape(code)}}}",
+        lambda verdict: rf"\textbf{{{verdict}}}",
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.printing.notation import equation_latex, inline_latex, knob_latex
-from deepnet_theory.spec.verdict import Verdict
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#$"})
 
@@ -50,18 +49,13 @@ def _table(table: doc.Table) -> str:
 
 
 def _words(words: doc.Words) -> str:
-    return "".join(map(_piece, doc.pieces(words)))
-
-
-def _piece(piece: str | doc.Formula | doc.Code | Verdict) -> str:
-    match piece:
-        case doc.Formula():
-            return f"${inline_latex(piece)}$"
-        case doc.Code():
-            return f"`{piece.text}`"
-        case Verdict():
-            return f"**{piece}**"
-    return _escape(piece)
+    return doc.spelled(
+        words,
+        _escape,
+        lambda formula: f"${inline_latex(formula)}$",
+        "`{}`".format,
+        "**{}**".format,
+    )
 
 
 def _escape(words: str) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.figures.terminal import characters
 from deepnet_theory.report.printing.pretty import equation, inline
-from deepnet_theory.spec.verdict import Verdict
 
 WIDTH = 80
 INDENT = 6  # of what stands under an equation's number
@@ -26,7 +25,7 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
     match block:
         case doc.Heading():
             lines = _folded(block.title, 0)
-            return [*lines, "=-~"[block.level] * max(map(len, lines))]
+            return [*lines, "=-~."[min(block.level, 3)] * max(map(len, lines))]
         case doc.Paragraph():
             return _folded(plain(block.words), 0)
         case doc.Terms():
@@ -45,16 +44,7 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
 
 def plain(words: doc.Words) -> str:
     """A line without markup."""
-    return "".join(map(_piece, doc.pieces(words)))
-
-
-def _piece(piece: str | doc.Formula | doc.Code | Verdict) -> str:
-    match piece:
-        case doc.Formula():
-            return inline(piece)
-        case doc.Code():
-            return piece.text
-    return str(piece)
+    return doc.spelled(words, str, inline, str, str)
 
 
 def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
