@@ -15,7 +15,8 @@ import sympy as sp
 
 from deepnet_theory import workflow
 from deepnet_theory.report import of_closures
-from deepnet_theory.report.document import Formula
+from deepnet_theory.report.document import Document, Formula
+from deepnet_theory.report.document import Step as Equation
 from deepnet_theory.report.of_derivation import document
 from deepnet_theory.report.printing.html import fragment
 from deepnet_theory.report.printing.latex import escape, latex
@@ -163,6 +164,25 @@ def test_a_wrong_step_is_seen_in_every_format(derivation: Derivation) -> None:
         plain = re.sub(r"<[^>]+>|\*\*|\\textbf|[{}]", "", shown)
         assert "REFUTED: 5 of 6 steps check" in plain
         assert "REFUTED: fails lhs - rhs simplifies to 0" in plain
+
+
+SIGNS = {  # in text, in LaTeX, in MathML without its tags
+    Relation.EQUAL: ("N = M", "N = M", "N=M"),
+    Relation.ASYMPTOTIC: ("N ~ M", r"N \sim M", "N∼M"),
+    Relation.AT_MOST: ("N ≤ M", r"N \le M", "N≤M"),
+    Relation.ORDER: ("N = Θ(M)", r"N = \Theta\left(M\right)", "N=Θ(M)"),
+    Relation.BOUND: ("N = O(M)", r"N = O\left(M\right)", "N=O(M)"),
+}
+
+
+def test_every_relation_has_its_sign_in_every_format() -> None:
+    assert set(SIGNS) == set(Relation)
+    n, m = sp.symbols("N M")
+    for relation, (typed, tex, drawn) in SIGNS.items():
+        told = Document("", (Equation(1, n, relation.name, m, "because"),))
+        assert typed in text(told)
+        assert tex in latex(told) and tex in markdown(told)
+        assert drawn in re.sub("<[^>]+>", "", fragment(told))
 
 
 def test_words_are_escaped(derivation: Derivation) -> None:
