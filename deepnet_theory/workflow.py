@@ -21,6 +21,8 @@ from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from sympy import Expr
 
     from deepnet_theory.numeric.stacks.settings import Settings
@@ -177,6 +179,7 @@ def verify(
     watch: Any = None,
     resume: Any = None,
     processes: int | None = 1,
+    executor: Executor | None = None,
     **measure: Any,
 ) -> Verification:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -190,7 +193,8 @@ def verify(
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``measure`` are the fields of
     :class:`~deepnet_theory.numeric.stacks.settings.Settings` (``width``, ``seeds``, ``data`` …).
     ``rule`` replaces the derived rule; ``watch`` receives each depth's point as it is
-    measured; ``processes`` share the work (None: one a core, where the work is long). Raises
+    measured; ``processes`` share the work (None: one a core, where the work is long), or any
+    ``executor`` of ``concurrent.futures`` does it, and the result is the same. Raises
     :class:`InputError` for bad settings.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
@@ -213,6 +217,7 @@ def verify(
         watch=watch,
         resume=resume,
         processes=processes,
+        executor=executor,
     )
 
 
@@ -242,6 +247,7 @@ def verify_rivals(
     *,
     progress: Any = None,
     processes: int | None = 1,
+    executor: Executor | None = None,
     **measure: Any,
 ) -> tuple[Verification, ...]:
     """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
@@ -271,8 +277,19 @@ def verify_rivals(
         predictions = replace(given, exponents=whole, assumptions=())
         stage = _stage(progress, index / len(rules), 1 / len(rules), f"rule of {rule.name}, ")
         found.append(
-            run(selection, rule, predictions, wanted, fewer, progress=stage, processes=processes)
+            run(
+                selection,
+                rule,
+                predictions,
+                wanted,
+                fewer,
+                progress=stage,
+                processes=processes,
+                executor=executor,
+            )
         )
+        if found[-1].stopped:
+            break
     return tuple(found)
 
 
@@ -348,6 +365,11 @@ class Report:
     constants: tuple[Constants, ...]
     rivals: tuple[Verification, ...] = ()
 
+    @property
+    def stopped(self) -> str:
+        """What ended the measuring before its end, in words."""
+        return next((v.stopped for v in (self.verification, *self.rivals) if v.stopped), "")
+
     def save(self, path: str | Path) -> None:
         """Write the page by atomic replacement."""
         from deepnet_theory.spec.files import write_text
@@ -366,6 +388,7 @@ def make_report(
     watch: Any = None,
     resume: Any = None,
     processes: int | None = 1,
+    executor: Executor | None = None,
     **measure: Any,
 ) -> Report:
     """Derive → verify → export in one HTML page, which needs no network.
@@ -392,14 +415,16 @@ def make_report(
         watch=watch,
         resume=resume,
         processes=processes,
+        executor=executor,
         **measure,
     )
     if not verification.points:
         raise KeyboardInterrupt  # nothing was measured: there is no page to make
-    whole = len(verification.points) == len(verification.measure["depths"])
     beside: tuple[Verification, ...] = ()
-    if rivals and whole:  # whoever has interrupted the measuring waits for no more of it
-        beside = verify_rivals(derivation, depths, progress=second, processes=processes, **measure)
+    if rivals and not verification.stopped:  # whoever has interrupted it waits for no more
+        beside = verify_rivals(
+            derivation, depths, progress=second, processes=processes, executor=executor, **measure
+        )
     wanted = wanted or [dict(verification.points[-1].depth)]
     constants = tuple(export(derivation, at) for at in wanted)
     told = of_report.document(derivation.at(**wanted[0]), verification, constants, beside, command)

@@ -146,7 +146,7 @@ def verify(
         print(result.to_json())
     else:
         print(_printed(of_verification.document(result), "text"))
-    return result.verdict.exit_code
+    return result.exit_code
 
 
 def check(

@@ -6,12 +6,14 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from deepnet_theory.spec.errors import INTERRUPTED
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.report.figures.svg import Plot
 
 SCHEMA = "deepnet-theory/verification/1"
+INTERRUPTION = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,25 @@ class Exponent:
     because: str = ""
     fitted_from: int | None = None  # the least depth that entered the fit
     rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
+    constant: bool = False  # shown: the interval lies within the tolerance of 0
+
+    @property
+    def trend(self) -> str:
+        """What the measured quantity does with depth, and whether that was predicted."""
+        if self.estimate != self.estimate:
+            return f"no exponent in {self.variable} was measured"
+        power = f"{self.variable}^{self.estimate:.2f} (95 %: {self.low:.3f} to {self.high:.3f})"
+        if self.constant:
+            words = f"CONSTANT in {self.variable}, {power}"
+        elif self.low > 0:
+            words = f"GROWS as {power}"
+        elif self.high < 0:
+            words = f"FALLS as {power}"
+        else:
+            words = f"not shown to be constant in {self.variable}, {power}"
+        if self.verdict is Verdict.REFUTED:
+            return f"{words}, where {self.variable}^{self.predicted:.2f} was predicted"
+        return f"{words}, as predicted" if self.verdict is Verdict.SUPPORTED else words
 
 
 @dataclass(frozen=True)
@@ -78,6 +99,27 @@ class Verification:
     versions: dict[str, str] = field(default_factory=dict)
     checks: dict[str, Any] = field(default_factory=dict)  # linearity, real-optimizer difference …
     warnings: tuple[str, ...] = ()
+    stopped: str = ""  # what ended the measuring before its end, in words
+
+    @property
+    def whole(self) -> tuple[Exponent, ...]:
+        """The exponents of the whole ‖ΔF‖, one a depth that varies."""
+        return tuple(e for e in self.exponents if e.share == "all")
+
+    @property
+    def constant(self) -> bool:
+        """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
+        return not self.stopped and bool(self.whole) and all(e.constant for e in self.whole)
+
+    @property
+    def trend(self) -> str:
+        """What ‖ΔF‖ does with depth, in words."""
+        return "; ".join(e.trend for e in self.whole)
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption."""
+        return INTERRUPTED if self.stopped == INTERRUPTION else self.verdict.exit_code
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
@@ -98,6 +140,8 @@ class Verification:
             "assumptions": [{**asdict(a), "verdict": a.verdict.value} for a in self.assumptions],
             "checks": self.checks,
             "warnings": list(self.warnings),
+            "constant": self.constant,
+            "complete": not self.stopped,
             "verdict": self.verdict.value,
             "device": self.device,
             "seconds": self.seconds,

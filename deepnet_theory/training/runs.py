@@ -7,8 +7,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.stacks.threads import LARGE
 from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
+from deepnet_theory.runtime.machine import device_called, fitting_threads, threads
 from deepnet_theory.spec.constants import LARGEST, Constants
-from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
+from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.seed import require_seed
@@ -148,7 +147,7 @@ def train(
         )
     reference = _reference(constants)
     optimizer = library_optimizer(reference)
-    where = _device(device)
+    where = device_called(device)
     started = time.perf_counter()
     parts = len(constants.parts)
     translates = parts == 2 and text is None
@@ -165,7 +164,7 @@ def train(
     }  # fmt: skip
     kept = None if state is None else _State(Path(state), conditions)
     finished: list[tuple[Run, ...]] = []
-    with _fitting_threads(batch * tokens * constants.architecture.width):
+    with threads(fitting_threads(batch * tokens * constants.architecture.width)):
         for index in range(seeds):
             # one seed's models at a time: the list is not kept
             runners = (_runner(r, c, optimizer, lr, seed + index, where) for r, c in rules.items())
@@ -234,18 +233,6 @@ def _run(
         for i in range(HELD_OUT_BATCHES)
     ]
     return tuple(_finish(r, held_out, whole) for r in runners), whole
-
-
-@contextmanager
-def _fitting_threads(activations: int) -> Iterator[None]:
-    """One thread for small work, where two wait for each other; torch's choice for large."""
-    before = torch.get_num_threads()
-    if activations < LARGE:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def plain(constants: Constants, placement: str) -> Constants:
@@ -317,16 +304,6 @@ def _finish(r: Runner, held_out: list[Batch], whole: bool) -> Run:
 def _generator(seed: int, index: int) -> torch.Generator:
     """A generator of its own for every batch, so that a resumed run sees the same ones."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
-
-
-def _device(name: str) -> torch.device:
-    valid = ("auto", "cpu", "cuda")
-    if name not in valid:
-        raise unknown("device", name, valid)
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device 'cuda' is not there; valid are: auto, cpu")
-    auto = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(auto if name == "auto" else name)
 
 
 class _State:

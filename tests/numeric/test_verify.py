@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import signal
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,6 +14,7 @@ from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import plan_exponents, verify
+from deepnet_theory.processes import ThisProcess, executor_of
 from deepnet_theory.spec.assumption import Assumption, assumptions
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.prediction import Prediction, Predictions
@@ -53,6 +58,20 @@ def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam):
     assert (again.verdict is Verdict.SUPPORTED) == (
         not again.exponents[0].low <= -1 / 200 <= again.exponents[0].high
     )
+
+
+def test_constant_is_another_question_than_the_verdict(adam):
+    """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
+    half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
+    growing = Predictions((Prediction("N", "all", Fraction(1, 2)),))
+    found = verify(adam, half, growing, DEEP, LAB)
+    assert found.verdict is Verdict.SUPPORTED
+    assert not found.constant and json.loads(found.to_json())["constant"] is False
+    assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
+    wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, resume=found)
+    assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
+    own = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB)
+    assert own.constant and own.trend.startswith("CONSTANT in N")
 
 
 def test_json_has_the_public_shape(adam):
@@ -103,8 +122,11 @@ def test_interrupt_leaves_a_partial_result_that_can_be_resumed(adam, tmp_path):
 
     part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, progress=interrupt)
     assert len(part.points) == 2
-    assert part.verdict is not Verdict.SUPPORTED
-    assert any("interrupted" in w for w in part.warnings)
+    assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, 130)
+    assert part.exponents[0].verdict is Verdict.UNDECIDED
+    assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.warnings)
+    assert json.loads(part.to_json())["complete"] is False and not part.constant
+    assert json.loads(whole.to_json())["complete"] is True
     path = tmp_path / "part.json"
     path.write_text(part.to_json(), encoding="utf-8")
     resumed = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=path)
@@ -156,6 +178,19 @@ def test_processes_change_nothing_in_the_result(adam):
     assert seen[-1] == 1
 
 
+def test_the_step_of_a_depth_depends_on_the_settings_alone(adam):
+    """Under α = β = 1 the response grows fast, so that a guess from other depths would show."""
+    plain = own_rule(("encoder",), "1", "1")
+    asked = predictions("adam", "adam")
+    lab = replace(SMALL, width=32, seeds=2)
+    whole = verify(adam, plain, asked, depths(4, 8, 16, 32), lab)
+    for fewer, used in ((depths(4, 32), {}), (depths(4, 8, 16, 32), {"processes": 2})):
+        found = verify(adam, plain, asked, fewer, lab, **used)
+        assert found.points[-1] == whole.points[-1]
+        assert found.checks["steps"][-1] == whole.checks["steps"][-1]
+    assert found.checks == whole.checks
+
+
 def test_an_interrupt_ends_the_other_processes_and_keeps_what_came(adam):
     def interrupt(point):
         raise KeyboardInterrupt
@@ -168,6 +203,56 @@ def test_an_interrupt_ends_the_other_processes_and_keeps_what_came(adam):
     assert verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=part).points == (
         whole.points
     )
+
+
+def test_a_process_that_is_killed_ends_in_a_partial_result(adam):
+    asked = predictions("adam", "adam")
+    with executor_of(2) as where:
+
+        def kill(point):
+            for pid in list(where._processes):
+                os.kill(pid, signal.SIGKILL)
+
+        part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, executor=where, watch=kill)
+    assert "a process ended before its work" in part.stopped
+    assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, Verdict.UNDECIDED.exit_code)
+    assert 1 <= len(part.points) <= 3
+    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    assert all(point in whole.points for point in part.points)
+
+
+class Broken(ThisProcess):
+    """An executor of which nothing comes."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_exception(self.error)
+        return future
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BrokenProcessPool("x"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
+def test_where_nothing_was_measured_one_sentence_says_why(adam, error):
+    with pytest.raises(InputError, match="memory") as said:
+        verify(
+            adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
+            executor=Broken(error),
+        )  # fmt: skip
+    assert "\n" not in str(said.value)
+    with pytest.raises(RuntimeError, match="another"):
+        verify(
+            adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
+            executor=Broken(RuntimeError("another")),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "two"])

@@ -13,6 +13,7 @@ from deepnet_theory.numeric.judging.statistics import (
     Interval,
     fit_exponent,
     judge,
+    positive_interval,
     t_interval,
 )
 from deepnet_theory.spec.assumption import Assumption
@@ -48,7 +49,9 @@ def judge_assumption(
     for bound, sign, word in ((assumption.at_most, 1, "most"), (assumption.at_least, -1, "least")):
         if bound is None:
             continue
-        points = [t_interval(column) for column in values.T]
+        # what is nowhere negative is a size or a share of one
+        interval = t_interval if (values < 0).any() else positive_interval
+        points = [interval(column) for column in values.T]
         worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
         flipped = worst if sign > 0 else Interval(-worst.estimate, -worst.high, -worst.low)
         verdict, _ = _ceiling(flipped, sign * bound, "")

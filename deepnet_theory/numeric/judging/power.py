@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,16 +11,12 @@ import numpy as np
 from scipy.special import betaincinv
 
 from deepnet_theory.numeric.judging.statistics import Array, Interval, fit_exponent, judge
-from deepnet_theory.numeric.measuring.model_update import (
-    ModelUpdate,
-    measure_model_update,
-    next_eta,
-)
-from deepnet_theory.numeric.running.progress import Progress, silent
-from deepnet_theory.numeric.running.workers import Job, Workers
+from deepnet_theory.numeric.measuring.model_update import measure_model_update
 from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_threads
+from deepnet_theory.processes import Job, Progress, executor_of, run_jobs, silent
+from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -56,33 +53,27 @@ def measure_power(
     experiments: int = 200,
     progress: Progress | None = None,
     processes: int = 1,
+    executor: Executor | None = None,
 ) -> Power:
     """Repeat the measurement of one exponent with fresh data and weights, and judge each.
 
     Every experiment has ``settings.seeds`` seeds of its own; several are stacked into one
-    batch, which changes nothing, since seeds never meet. ``processes`` share the batches.
+    batch, which changes nothing, since seeds never meet. ``processes``, or an ``executor``,
+    share the batches.
     """
-    report = silent if progress is None else progress
     batches: dict[int, Array] = {}  # by the number of its first experiment
-    done = 0
-
-    def after(job: Job) -> None:
-        nonlocal done
-        done += int(job.cost)
-        report(done, experiments, job.what)
-
-    report(0, experiments, "repeated experiments")
-    with Workers(processes, lambda job: None, after) as workers:
-        for first in range(0, experiments, STACKED):
-            count = min(STACKED, experiments - first)
-            workers.do(
-                Job(
-                    "repeated experiments",
-                    count,
-                    partial(_repeat, selection, rule, tuple(depths), settings, first, count),
-                    partial(batches.__setitem__, first),
-                )
+    jobs = []
+    for first in range(0, experiments, STACKED):
+        count = min(STACKED, experiments - first)
+        together = replace(settings, seeds=count * settings.seeds, seed=settings.seed + first)
+        with fitting_threads(together) as threads:
+            work = partial(_repeat, selection, rule, tuple(depths), together, count)
+            keep = partial(batches.__setitem__, first)
+            jobs.append(
+                Job("repeated experiments", count, partial(in_threads, threads, work), keep)
             )
+    with executor_of(processes, executor) as where:
+        run_jobs(jobs, where, experiments, progress or silent)
     variable = selection.the_stack.depths[0]
     layers = [depth[variable] for depth in depths]
     fits = [fit_exponent(layers, one) for first in sorted(batches) for one in batches[first]]
@@ -96,20 +87,13 @@ def _repeat(
     selection: Selection,
     rule: Rule,
     depths: Sequence[Depth],
-    settings: Settings,
-    first: int,
+    together: Settings,
     count: int,
 ) -> Array:
     """‖ΔF‖/η of ``count`` experiments, (experiments, seeds, depths)."""
-    together = replace(settings, seeds=count * settings.seeds, seed=settings.seed + first)
-    updates: list[ModelUpdate] = []
-    with fitting_threads(together):
-        for depth in depths:
-            eta = next_eta(depth, updates)
-            updates.append(
-                measure_model_update(
-                    selection, rule, depth, together, eta=eta, draws=settings.draws
-                )
-            )
+    updates = [
+        measure_model_update(selection, rule, depth, together, draws=together.draws)
+        for depth in depths
+    ]
     values = np.array([update.values for update in updates])
-    return values.T.reshape(count, settings.seeds, len(depths))
+    return values.T.reshape(count, -1, len(depths))

@@ -52,6 +52,22 @@ def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE)
     return Interval(mean, mean - half, mean + half)
 
 
+def positive_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
+    r"""The mean of positive samples with its interval made in logarithms: none of it is negative.
+
+    .. math:: \bar b\, \exp\Bigl(\pm t_{n-1}\, \frac{s}{\bar b \sqrt n}\Bigr)
+
+    since :math:`s/(\bar b\sqrt n)` is the standard error of :math:`\log \bar b`, to first order.
+    """
+    linear = t_interval(samples, confidence)
+    mean = linear.estimate
+    if not mean > 0:
+        return linear  # all of them 0, or not finite
+    with np.errstate(over="ignore"):
+        factor = float(np.exp((linear.high - mean) / mean))
+    return Interval(mean, mean / factor, mean * factor)
+
+
 def bca_interval(
     samples: Sequence[float] | Array,
     statistic: Callable[[Array], float] = lambda x: float(np.mean(x)),

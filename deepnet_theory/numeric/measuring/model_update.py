@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -157,31 +157,6 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
         if found.second_order < LINEAR:
             break
     return found
-
-
-def next_eta(depth: Depth, measured: Iterable[ModelUpdate]) -> float:
-    """The learning rate that should change the output by the part aimed at, by the trend.
-
-    ‖ΔF‖/η is extrapolated in the number of layers from the two depths below; ``FIRST_ETA``
-    where nothing is known yet.
-    """
-    layers = sum(depth.values())
-    known = sorted(
-        (sum(u.depth.values()), u.relative_change / u.eta)
-        for u in measured
-        if 0 < u.relative_change < math.inf and sum(u.depth.values()) < layers
-    )
-    if not known:
-        return FIRST_ETA
-    nearest, response = known[-1]
-    if len(known) > 1 and known[-2][0] < nearest:
-        before, smaller = known[-2]
-        growth = response / smaller
-        # no faster than the cube of the depth, whatever two points say
-        limit = (nearest / before) ** 3
-        growth = min(max(growth, 1 / limit), limit)
-        response *= growth ** (math.log(layers / nearest) / math.log(nearest / before))
-    return RELATIVE_CHANGE / response
 
 
 def _power_of_two(eta: float) -> float:

@@ -1,9 +1,10 @@
-"""What a verification still has to measure, as jobs that need nothing of each other."""
+"""What a verification still has to measure, as jobs of which each depth's are its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import (
@@ -12,25 +13,29 @@ from deepnet_theory.numeric.measuring.model_update import (
     further_draws,
     measure_draw,
     measure_model_update,
-    next_eta,
 )
 from deepnet_theory.numeric.measuring.probe import Probe
 from deepnet_theory.numeric.running.record import Record
-from deepnet_theory.numeric.running.workers import Job
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stepping.reference import compare_with_real_step
+from deepnet_theory.processes import Job
 from deepnet_theory.runtime import Description
+from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 
+T = TypeVar("T")
+
 
 class Schedule:
-    """What is missing from ``record``: the first draw of a depth is taken here, the rest are jobs.
+    """What is missing from ``record`` at ``depths``, as jobs.
 
-    Only the learning rate passes from one depth to the next, and with the first draw it is
-    known. ``names`` are the measurements and ``shares`` the shares of ΔF that are wanted;
-    ``complete`` receives each depth's model update when its last draw has come.
+    The first draw of a depth finds the size of its step, by itself: what is measured at a depth
+    depends on the settings alone, not on the other depths. All else at the depth follows it.
+    ``names`` are the measurements and ``shares`` the shares of ΔF that are wanted; ``complete``
+    receives each depth's model update when its last draw has come. Jobs compute with
+    ``threads`` threads.
     """
 
     def __init__(
@@ -42,38 +47,43 @@ class Schedule:
         names: Sequence[str],
         shares: Sequence[str],
         complete: Callable[[ModelUpdate], None],
+        threads: int = 1,
     ) -> None:
         self.selection, self.rule, self.settings, self.record = selection, rule, settings, record
         self.names, self.shares, self.complete = tuple(dict.fromkeys(names)), shares, complete
-        self.first: dict[str, ModelUpdate] = {}
+        self.threads = threads
 
-    @property
-    def stages(self) -> int:
-        """How often each layer is worked on: the first draw, the others, shares, premises."""
-        return 2 + len(self.shares) + bool(self.names)
+    def cost(self, depths: Sequence[Depth]) -> float:
+        """The layers worked on, each once for the first draw, the others, a share, the premises."""
+        layers = [sum(depth.values()) for depth in depths]
+        stages = 2 + len(self.shares) + bool(self.names)
+        return float(sum(layers) * stages + layers[0] + layers[-1])
 
-    def first_draw(self, depth: Depth) -> None:
-        """Find the step's size at one depth and take its first draw, if the record has none."""
-        known = self.record.updates.get(depth_key(depth))
-        if known is None:
-            eta = next_eta(depth, [*self.record.updates.values(), *self.first.values()])
-            known = measure_model_update(*self._at(depth), eta=eta)
-        self.first[depth_key(depth)] = known
+    def jobs(self, depths: Sequence[Depth]) -> Iterator[Job]:
+        """The first job of each depth; the real optimizer is stepped at the first and the last."""
+        ends = (depths[0], depths[-1])
+        for depth in depths:
+            key = depth_key(depth)
+            follow = partial(self._follow, depth, depth in ends)
+            known = self.record.updates.get(key)
+            if known is not None:
+                self.complete(known)
+                yield from follow(known)
+            else:
+                work = partial(measure_model_update, *self._at(depth))
+                yield self._job(f"model update at depth {key}", sum(depth.values()), work, follow)
 
-    def further(self, depth: Depth) -> Iterator[Job]:
-        """The jobs that complete a depth whose first draw is there."""
-        key, layers = depth_key(depth), sum(depth.values())
-        first, samples = self.first[key], self.record.samples
-        at = self._at(depth)
-        if key in self.record.updates:
-            self.complete(first)
-        else:
+    def _follow(self, depth: Depth, at_end: bool, first: ModelUpdate) -> Iterator[Job]:
+        """The jobs of a depth whose first draw is there."""
+        key, layers, at = depth_key(depth), sum(depth.values()), self._at(depth)
+        samples = self.record.samples
+        if key not in self.record.updates:
             draws = further_draws(first, self.settings.draws)
             drawn = {0: first}
             if not draws:
                 self._complete(first)
             for draw in draws:
-                yield Job(
+                yield self._job(
                     f"model update at depth {key}",
                     layers / len(draws),
                     partial(measure_draw, *at, first.eta, draw),
@@ -82,7 +92,7 @@ class Schedule:
         for share in self.shares:
             kept = samples.setdefault(share_key(share), {})
             if key not in kept:
-                yield Job(
+                yield self._job(
                     f"the share {share} at depth {key}",
                     layers,
                     partial(_share, Probe(*at, first), share),
@@ -90,23 +100,25 @@ class Schedule:
                 )
         missing = [name for name in self.names if key not in samples.setdefault(name, {})]
         if missing:
-            yield Job(
+            yield self._job(
                 f"assumptions at depth {key}",
                 layers,
                 partial(_samples, Probe(*at, first), missing),
                 partial(self._sampled, key),
             )
-
-    def reference(self, depth: Depth) -> Iterator[Job]:
-        """The step of the real optimizer at one depth."""
-        key = depth_key(depth)
-        if key not in self.record.references:
-            yield Job(
+        if at_end and key not in self.record.references:
+            yield self._job(
                 f"the real optimizer at depth {key}",
-                sum(depth.values()),
-                partial(compare_with_real_step, *self._at(depth), self.first[key].eta),
+                layers,
+                partial(compare_with_real_step, *at, first.eta),
                 partial(self.record.references.__setitem__, key),
             )
+
+    def _job(
+        self, what: str, cost: float, work: Callable[[], T],
+        keep: Callable[[T], Iterable[Job] | None],
+    ) -> Job:  # fmt: skip
+        return Job(what, cost, partial(in_threads, self.threads, work), keep)
 
     def _at(self, depth: Depth) -> tuple[Selection, Rule, Depth, Settings]:
         return self.selection, self.rule, depth, self.settings

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from deepnet_theory.runtime.machine import device_called
 from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.seed import require_seed
 
 STEPS = ("matrices", "all")
-DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 TEXT = "text"
 GAUSSIAN = "gaussian"
@@ -67,14 +67,12 @@ class Settings:
         for name, valid in (
             ("activation", ACTIVATIONS),
             ("step", STEPS),
-            ("device", DEVICES),
             ("dtype", tuple(DTYPES)),
         ):
             if getattr(self, name) not in valid:
                 raise unknown(name, getattr(self, name), valid)
         _ = self.correlation
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise InputError("device 'cuda' is not available here; valid are: auto, cpu")
+        _ = self.torch_device
 
     @property
     def correlation(self) -> float | None:
@@ -96,9 +94,7 @@ class Settings:
     @property
     def torch_device(self) -> torch.device:
         """The device that ``auto`` resolves to, or the one asked for."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
+        return device_called(self.device)
 
     @property
     def torch_dtype(self) -> torch.dtype:

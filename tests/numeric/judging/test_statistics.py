@@ -13,6 +13,7 @@ from deepnet_theory.numeric.judging.statistics import (
     bca_interval,
     fit_exponent,
     judge,
+    positive_interval,
     slopes,
     still_arriving,
     t_interval,
@@ -96,6 +97,28 @@ def test_intervals_cover():
     assert hits_b / 120 > 0.85
     assert bca_interval([2.0, 2.0]) == Interval(2.0, 2.0, 2.0)
     assert t_interval([1.0]).high == math.inf
+
+
+def test_the_interval_of_a_positive_quantity_holds_no_negative_one():
+    sizes = [4.571, 5.424]  # of two seeds: Student's interval begins below 0
+    assert t_interval(sizes).low < 0
+    found = positive_interval(sizes)
+    assert 0 < found.low < found.estimate < found.high
+    assert found.estimate == t_interval(sizes).estimate
+    assert found.low * found.high == pytest.approx(found.estimate**2)
+    assert positive_interval([0.0, 0.0, 0.0]) == Interval(0.0, 0.0, 0.0)
+    assert positive_interval([3.0]) == Interval(3.0, 0.0, math.inf)
+    assert math.isnan(positive_interval([1.0, math.nan]).estimate)
+    # where the spread is small it is Student's
+    close = 1 + 1e-4 * np.random.default_rng(0).standard_normal(8)
+    assert positive_interval(close).low == pytest.approx(t_interval(close).low, rel=1e-7)
+
+
+def test_the_interval_of_a_positive_quantity_covers():
+    rng = np.random.default_rng(1)
+    mean = math.exp(0.3**2 / 2)
+    draws = np.exp(0.3 * rng.standard_normal((2000, 8)))
+    assert 0.93 < sum(mean in positive_interval(row) for row in draws) / 2000 < 0.97
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""Which exponents the depths can give, and each one's verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from deepnet_theory.numeric.judging.statistics import (
+    TOLERANCE,
+    Array,
+    fit_exponent,
+    judge,
+    still_arriving,
+)
+from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
+from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.verification import Exponent
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One exponent to be fitted; ``total`` where all depths grow together and exponents add."""
+
+    prediction: Prediction
+    total: bool
+
+    def groups(self, depths: Sequence[Depth]) -> list[object]:
+        """The depths that are held fixed, for each point."""
+        if self.total:
+            return [None] * len(depths)
+        variable = self.prediction.variable
+        return [tuple(n for s, n in d.items() if s != variable) for d in depths]
+
+
+def plan_exponents(
+    selection: Selection, predictions: Predictions, depths: Sequence[Depth]
+) -> list[Plan]:
+    """Which exponents these depths can give.
+
+    An exponent in N needs two depths that differ in N alone. Where every depth has the same
+    ratio of N to M the sum of both exponents is fitted, as one exponent in N. Raises
+    :class:`InputError` where the depths give neither.
+    """
+    symbols = selection.the_stack.depths
+    given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
+    free = [s for s in symbols if varies_alone(s, depths)]
+    if free:
+        found = [Plan(p, total=False) for p in given if p.variable in free]
+        if found:
+            return found
+    ratios = {Fraction(*d.values()) for d in depths} if len(symbols) == 2 else set()
+    if len(depths) < 2 or len(ratios) != 1:
+        shown = ", ".join(depth_key(d) for d in depths)
+        raise InputError(
+            f"the depths {shown} give no exponent: two that differ in "
+            f"{' or in '.join(symbols)} alone are needed"
+            + (", or equal ratios of N to M" if len(symbols) == 2 else "")
+        )
+    return [Plan(_sum_of(p, given), total=True) for p in given if p.variable == symbols[0]]
+
+
+def varies_alone(symbol: str, depths: Sequence[Depth]) -> bool:
+    """Whether two of the depths differ in this one and in no other."""
+    seen: dict[tuple[int, ...], set[int]] = {}
+    for d in depths:
+        others = tuple(n for s, n in d.items() if s != symbol)
+        seen.setdefault(others, set()).add(d[symbol])
+    return any(len(values) > 1 for values in seen.values())
+
+
+def _sum_of(first: Prediction, given: Sequence[Prediction]) -> Prediction:
+    """The prediction where all depths grow together: exponents of the same share add."""
+    same = [p for p in given if p.share == first.share]
+    exponents = [p.exponent for p in same]
+    total = None if None in exponents else sum((e for e in exponents if e), Fraction(0))
+    by_name = [dict(p.rivals) for p in same]
+    rivals = tuple((n, sum((r[n] for r in by_name), Fraction(0))) for n in by_name[0])
+    return Prediction(first.variable, first.share, total, rivals)
+
+
+def judge_exponent(
+    plan: Plan, depths: Sequence[Depth], values: Array, updates: Sequence[ModelUpdate], wanted: int
+) -> Exponent:
+    """The exponent of ``values`` (seeds, depths), measured at these of the ``wanted`` depths.
+
+    SUPPORTED falls to UNDECIDED where a step of the fitted depths was not linear or a seed was
+    not finite, REFUTED where the local slope still moves toward the prediction, and both where
+    depths are missing.
+    """
+    prediction = plan.prediction
+    variable, share = prediction.variable, prediction.share
+    predicted = None if prediction.exponent is None else float(prediction.exponent)
+    rivals = tuple((name, float(e)) for name, e in prediction.rivals)
+    if not (varies_alone(variable, depths) if not plan.total else len(depths) > 1):
+        because = "too few depths were measured"
+        nan = math.nan
+        return Exponent(
+            variable, share, nan, nan, nan, predicted, Verdict.UNDECIDED, because, rivals=rivals
+        )
+    fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
+    verdict, because = judge(fit.interval, predicted, rivals)
+    if verdict is Verdict.REFUTED and still_arriving(fit, predicted) and fit.drift is not None:
+        verdict = Verdict.UNDECIDED
+        because += (
+            f"; but the local slope has not settled, it moves toward the prediction, from "
+            f"{fit.drift[0]:+.3f} to {fit.drift[1]:+.3f}: measure deeper"
+        )
+    if plan.total:
+        because = f"all depths grow together, so the exponents add; {because}"
+    fitted = [u for u in updates if u.depth[variable] >= fit.fitted_from]
+    bent = [u for u in fitted if not u.second_order < LINEAR]
+    if verdict is Verdict.SUPPORTED and bent:
+        verdict = Verdict.UNDECIDED
+        because += f"; but at depth {depth_key(bent[0].depth)} the step was not linear"
+    lost = values.shape[0] - len(fit.per_seed)
+    if lost:
+        because += f"; {lost} of {values.shape[0]} seeds were not finite and are left out"
+        verdict = Verdict.UNDECIDED if verdict is Verdict.SUPPORTED else verdict
+    if len(depths) < wanted:
+        because += f"; only {len(depths)} of {wanted} depths were measured"
+        verdict = Verdict.UNDECIDED
+    return Exponent(
+        variable=variable,
+        share=share,
+        estimate=fit.interval.estimate,
+        low=fit.interval.low,
+        high=fit.interval.high,
+        predicted=predicted,
+        verdict=verdict,
+        because=because,
+        fitted_from=fit.fitted_from,
+        rivals=rivals,
+        constant=fit.interval.within(-TOLERANCE, TOLERANCE),
+    )

@@ -1,0 +1,161 @@
+"""Jobs in this process and in others: the same results, and what becomes of what goes wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.processes import Job, ProcessDied, executor_of, run_jobs
+from deepnet_theory.spec.errors import InputError
+
+
+def run(processes, works, executor=None):
+    kept = {}
+    jobs = [Job(str(i), 1.0, work, partial(kept.__setitem__, i)) for i, work in enumerate(works)]
+    with executor_of(processes, executor) as where:
+        run_jobs(jobs, where, len(jobs))
+    return kept
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_result_goes_where_it_belongs(processes):
+    found = run(processes, [partial(math.factorial, n) for n in range(7)])
+    assert found == {n: math.factorial(n) for n in range(7)}
+
+
+def test_any_executor_serves():
+    with ThreadPoolExecutor(3) as threads:
+        assert run(1, [partial(math.factorial, n) for n in range(7)], threads)[6] == 720
+
+
+def test_a_result_makes_further_jobs_possible_which_come_next():
+    order = []
+
+    def keep(name, more, result):
+        order.append(name)
+        return more
+
+    after = Job("after", 1.0, os.getpid, partial(keep, "after", ()))
+    jobs = [
+        Job("first", 1.0, os.getpid, partial(keep, "first", (after,))),
+        Job("second", 1.0, os.getpid, partial(keep, "second", ())),
+    ]
+    with executor_of(1) as here:
+        run_jobs(jobs, here, 3)
+    assert order == ["first", "after", "second"]
+
+
+def test_the_work_is_done_elsewhere_by_one_thread_each():
+    works = [os.getpid, partial(os.getenv, "OMP_NUM_THREADS"), os.getpid]
+    found = run(2, works)
+    assert os.getpid() not in (found[0], found[2])
+    assert found[1] == "1"
+    assert run(1, [os.getpid]) == {0: os.getpid()}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_error_in_a_job_is_raised_here_and_keeps_what_came(processes):
+    kept = []
+    jobs = [
+        Job("good", 1.0, partial(math.factorial, 3), kept.append),
+        Job("bad", 1.0, partial(math.sqrt, -1.0), kept.append),
+    ]
+    with (
+        executor_of(processes) as where,
+        pytest.raises(ValueError, match=r"math domain error|nonnegative"),
+    ):
+        for job in jobs:
+            run_jobs([job], where, 1)
+    assert kept == [6]
+
+
+def test_a_process_that_dies_is_one_sentence_and_keeps_what_came():
+    kept = []
+    jobs = [Job("good", 1.0, partial(math.factorial, 3), kept.append)]
+    dying = [Job("dies", 1.0, partial(os._exit, 9), kept.append)]
+    with executor_of(2) as where, pytest.raises(ProcessDied, match="ended before its work") as said:
+        run_jobs(jobs, where, 1)
+        run_jobs(dying, where, 1)
+    assert kept == [6]
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "two", True])
+def test_a_bad_number_of_processes_is_refused(bad):
+    with pytest.raises(InputError, match="processes"), executor_of(bad):
+        pass
+
+
+SCRIPT = """\
+import math
+from functools import partial
+from deepnet_theory.processes import Job, executor_of, run_jobs
+found = []
+with executor_of(2) as where:
+    run_jobs([Job('one', 1.0, partial(math.factorial, 5), found.append)], where, 1)
+print(found)
+"""
+
+
+def test_a_script_needs_no_guard(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.stdout.strip() == "[120]", done.stderr
+    assert not done.stderr
+
+
+def test_modules_of_the_current_folder_are_not_taken_for_the_standard_ones(tmp_path):
+    for name in ("random", "queue", "types", "tempfile"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", SCRIPT], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "[120]", done.stderr
+    assert not done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import time\n"
+        "from functools import partial\n"
+        "from deepnet_theory.processes import Job, executor_of, run_jobs\n"
+        "said = partial(print, 'one', flush=True)\n"
+        "jobs = [Job('a', 1.0, time.time, lambda now: said()),\n"
+        "        Job('b', 1.0, partial(time.sleep, 60), print)]\n"
+        "try:\n"
+        "    with executor_of(2) as where:\n"
+        "        run_jobs(jobs, where, 2)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n",
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "one\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, the others too
+    printed, noise = process.communicate(timeout=30)
+    assert (printed, noise) == ("interrupted\n", "")
+    for _ in range(100):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("a process is left")
