@@ -18,6 +18,7 @@ from deepnet_theory.cli.options import (
     Talk,
     chosen,
     grouped,
+    in_lower_case,
     output_path,
     real,
     whole,
@@ -36,7 +37,11 @@ DEFAULT_TEXT_JSON = ("text", "json")
 
 def _format(*formats: str) -> Any:
     return typer.Option(
-        "--format", metavar="NAME", help=f"{', '.join(formats)}.", autocompletion=words_of(*formats)
+        "--format",
+        metavar="NAME",
+        help=f"{', '.join(formats)}.",
+        autocompletion=words_of(*formats),
+        parser=in_lower_case,
     )
 
 
@@ -152,7 +157,10 @@ def verify(
 def check(
     talk: Talk,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims; all if none is given.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...", help="Claims; all if none is given.", parser=in_lower_case
+        ),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
@@ -229,7 +237,8 @@ def train(
         typer.Option("--seeds", metavar="N", help="Independent repetitions; 3.", parser=whole),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")
+        str | None,
+        typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.", parser=in_lower_case),
     ] = None,
     state: Annotated[
         str | None,
@@ -320,6 +329,7 @@ def list_(
             metavar="WHAT",
             help="optimizers, placements, norms, sublayers, closures, methods, assumptions "
             "or claims.",
+            parser=in_lower_case,
         ),
     ],
     format: TextOrJson = "text",
@@ -365,6 +375,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "list": ("list optimizers", "list assumptions --format json"),
 }
+
+EXIT_CODES = """\
+  0  done; every step PROVED, the exponent SUPPORTED, the verdicts as recorded
+  1  REFUTED, or a verdict that is not as recorded
+  2  bad input, or something to install is missing
+  3  UNDECIDED
+  4  refused: no rule exists, or a law is missing
+  70 an error of ours   130 interrupted   141 the output's reader has gone"""
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "derive": derive,
@@ -415,7 +433,7 @@ def _version(asked: bool) -> None:
 def _epilog(examples: tuple[str, str]) -> str:
     # \b keeps the parser from joining the lines into one paragraph
     lines = "\n".join(f"  deepnet-theory {example}" for example in examples)
-    return f"\b\nExamples:\n{lines}"
+    return f"\b\nExamples:\n{lines}\n\n\b\nExit codes:\n{EXIT_CODES}"
 
 
 def _save(path: Path | None, content: str, talk: Talk) -> None:

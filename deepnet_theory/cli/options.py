@@ -26,7 +26,7 @@ def names_of(folder: str) -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
         from deepnet_theory.spec.discovery import names
 
-        return [name for name in names(folder) if name.startswith(incomplete)]
+        return [name for name in names(folder) if name.startswith(incomplete.lower())]
 
     return complete
 
@@ -35,7 +35,7 @@ def words_of(*words: str) -> Callable[[str], list[str]]:
     """Completion of one of a few fixed words."""
 
     def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
+        return [word for word in words if word.startswith(incomplete.lower())]
 
     return complete
 
@@ -56,6 +56,15 @@ def real(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
+def in_lower_case(text: str) -> str:
+    """A name as it is kept; in which case it is given does not matter."""
+    return text.lower()
+
+
+def _name(help: str, complete: Callable[[str], list[str]], metavar: str = "NAME") -> Any:
+    return typer.Option(metavar=metavar, help=help, autocompletion=complete, parser=in_lower_case)
+
+
 def _whole(metavar: str, help: str) -> Any:
     return typer.Option(metavar=metavar, help=help, parser=whole)
 
@@ -70,11 +79,7 @@ class Select:
 
     optimizer: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Optimizer; see `deepnet-theory list optimizers`.",
-            autocompletion=names_of("optimizers"),
-        ),
+        _name("Optimizer; see `deepnet-theory list optimizers`.", names_of("optimizers")),
     ] = None
     update: Annotated[
         str | None,
@@ -88,22 +93,17 @@ class Select:
     ] = None
     placement: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="post-ln, pre-ln, res-post-ln or sandwich-ln.",
-            autocompletion=names_of("placements"),
-        ),
+        _name("post-ln, pre-ln, res-post-ln or sandwich-ln.", names_of("placements")),
     ] = "post-ln"
     norm: Annotated[
         str,
-        typer.Option(metavar="NAME", help="layer or rms.", autocompletion=names_of("norms")),
+        _name("layer or rms.", names_of("norms")),
     ] = "layer"
     stack: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="encoder, decoder or encoder-decoder.",
-            autocompletion=words_of("encoder", "decoder", "encoder-decoder"),
+        _name(
+            "encoder, decoder or encoder-decoder.",
+            words_of("encoder", "decoder", "encoder-decoder"),
         ),
     ] = "encoder"
     layer: Annotated[
@@ -112,26 +112,17 @@ class Select:
     ] = None
     method: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="probe, lemma or moments.",
-            autocompletion=words_of("probe", "lemma", "moments"),
-        ),
+        _name("probe, lemma or moments.", words_of("probe", "lemma", "moments")),
     ] = None
     closure: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The condition beside the balance; computed if not given.",
-            autocompletion=names_of("closures"),
-        ),
+        _name("The condition beside the balance; computed if not given.", names_of("closures")),
     ] = None
     amplification: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Of an encoder by its decoder: published, worst-case or independent.",
-            autocompletion=words_of("published", "worst-case", "independent"),
+        _name(
+            "Of an encoder by its decoder: published, worst-case or independent.",
+            words_of("published", "worst-case", "independent"),
         ),
     ] = None
     one_alpha: Annotated[
@@ -208,39 +199,27 @@ class Measure:
     ffn_ratio: Annotated[float | None, _real("R", "Hidden width over width; 4.")] = None
     activation: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="relu, gelu or silu.",
-            autocompletion=words_of("relu", "gelu", "silu"),
-        ),
+        _name("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
     ] = None
     step: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="Step the branch matrices (default) or all parameters.",
-            autocompletion=words_of("matrices", "all"),
+        _name(
+            "Step the branch matrices (default) or all parameters.",
+            words_of("matrices", "all"),
+            "WHICH",
         ),
     ] = None
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="text, or gaussian:RHO of token correlation RHO."),
+        _name("text, or gaussian:RHO of token correlation RHO.", words_of("text"), "DATA"),
     ] = None
     device: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="auto, cpu or cuda.",
-            autocompletion=words_of("auto", "cpu", "cuda"),
-        ),
+        _name("auto, cpu or cuda.", words_of("auto", "cpu", "cuda")),
     ] = None
     dtype: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="float32 or float64.",
-            autocompletion=words_of("float32", "float64"),
-        ),
+        _name("float32 or float64.", words_of("float32", "float64")),
     ] = None
     seed: Annotated[int | None, _whole("S", "Of all random draws; 0.")] = None
     processes: Annotated[
@@ -265,11 +244,7 @@ class Model:
     vocab: Annotated[int | None, _whole("V", "Vocabulary; 256, bytes.")] = None
     activation: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="relu, gelu or silu.",
-            autocompletion=words_of("relu", "gelu", "silu"),
-        ),
+        _name("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
     ] = None
     bias: Annotated[
         bool | None, typer.Option("--bias/--no-bias", help="Bias vectors; with them.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from deepnet_theory.spec.errors import guess
+
 
 def usage_error(error: Exception) -> str | None:
     """The sentence for one of typer's own errors; None for any other error.
@@ -16,10 +18,13 @@ def usage_error(error: Exception) -> str | None:
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         return None
-    sentence = str(format_message()).strip().rstrip(".")
-    if type(error).__name__ == "NoSuchOption":
-        # versions word this differently and some add a guess
-        sentence = f"No such option: {getattr(error, 'option_name', '')}"
+    # versions word an unknown option differently, and some add a guess, or two
+    sentence = str(format_message()).partition(" Did you mean")[0].strip().rstrip(".")
+    name = getattr(error, "option_name", None)
+    if name is not None:
+        sentence = f"No such option: {name}"
+    else:
+        name = sentence.partition("'")[2].rstrip("'")
     context = getattr(error, "ctx", None)
     if context is None or not sentence:
         return sentence
@@ -27,7 +32,7 @@ def usage_error(error: Exception) -> str | None:
         print(context.get_help())
         return ""
     valid = _valid(error, context)
-    return f"{sentence}; valid are: {', '.join(valid)}" if valid else sentence
+    return f"{sentence}; valid are: {', '.join(valid)}{guess(name, valid)}" if valid else sentence
 
 
 def _valid(error: Exception, context: typer.Context) -> list[str]:

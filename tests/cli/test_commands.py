@@ -376,3 +376,18 @@ def test_an_interrupted_training_replaces_no_whole_one(
     output.unlink()
     assert cli(*words).code == 130  # where there is nothing yet, a part is worth keeping
     assert json.loads(output.read_text("utf-8"))["complete"] is False
+
+
+def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
+    words = ("derive", "--optimizer", "adam", "--placement", "pre-ln", "--format", "json")
+    loud = ("derive", "--optimizer", "Adam", "--placement", "PRE-LN", "--format", "JSON")
+    assert cli(*loud) == cli(*words)
+    assert cli("list", "Norms") == cli("list", "norms")
+    assert cli("check", "SU-Probe").code == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_lists_the_exit_codes(cli: Cli, command: str) -> None:
+    told = cli(command, "--help").out.partition("Exit codes:")[2]
+    for code in ("0", "1", "2", "3", "4", "70", "130", "141"):
+        assert re.search(rf"(^|\s){code} ", told), code

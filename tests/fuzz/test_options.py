@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-import typer
 
 from deepnet_theory.cli import main
 from deepnet_theory.cli.commands import COMMANDS, command_line
+from deepnet_theory.spec.discovery import names
 
 ORDINARY = 150
 SECONDS = 30.0  # for one command of the smallest sizes
@@ -42,31 +42,67 @@ SMALL = [
     "--processes",
     "1",
 ]
-BASE = {
-    "derive": ["--optimizer", "sgd"],
-    "verify": ["--optimizer", "sgd", *SMALL],
-    "check": ["no-such-claim"],  # never all of them
-    "export": ["--optimizer", "sgd", "--depth", "2"],
-    "train": ["constants.json", *["--steps", "1", "--batch", "1", "--tokens", "3", "--seeds", "1"]],
-    "report": ["--optimizer", "sgd", *SMALL, "--no-rivals", "-o", "report.html"],
-    "list": ["norms"],
+BASE: dict[str, tuple[str, ...]] = {
+    "derive": (),
+    "verify": SMALL,
+    "check": ("no-such-claim",),  # never all of them
+    "export": ("--depth", "2"),
+    "train": ("constants.json", *["--steps", "1", "--batch", "1", "--tokens", "3", "--seeds", "1"]),
+    "report": (*SMALL, "--no-rivals", "-o", "report.html"),
+    "list": ("norms",),
 }
 VERDICTS = ("verify", "report", "train", "check")  # may end in REFUTED
+SELECTS = ("derive", "verify", "export", "report")
+# values that get through to where others meet them; an option that is not named takes a number
+NUMBERS = ("1", "2", "3", "4", "0.5")
+PLAUSIBLE: dict[str, tuple[str, ...]] = {
+    "optimizer": tuple(names("optimizers")),
+    "update": ("-eta*g", "-eta*sign(g)*abs(g)**(1/3)", "-eta*norm(theta)*sign(g)", "-eta/g",
+               "-eta*max(g,theta)", "-eta*(g+theta)", "-eta*theta", "-eta*clip(g,1)", "eta*g"),
+    "regime": ("abs(g)>abs(theta)", "g>theta", "rms(theta)>1/1000", "1>N"),
+    "placement": tuple(names("placements")),
+    "norm": tuple(names("norms")),
+    "stack": ("encoder", "decoder", "encoder-decoder"),
+    "layer": ("ffn", "attention", "ffn:swiglu,ffn", "attention,cross,ffn"),
+    "method": ("probe", "lemma", "moments"),
+    "closure": tuple(names("closures")),
+    "amplification": ("published", "worst-case", "independent"),
+    "alpha": ("1", "N", "N**(1/4)", "1/N", "N**20", "N-2", "10**30", "log(N)"),
+    "depth": ("1", "200", "1000000", "3,2"),
+    "depths": ("1,2", "1:4", "1x1,2x2", "3,1"),
+    "data": ("text", "gaussian:0", "gaussian:1"),
+    "activation": ("relu", "gelu", "silu"),
+    "step": ("matrices", "all"),
+    "dtype": ("float32", "float64"),
+    "device": ("auto", "cpu"),
+    "format": ("text", "json", "markdown", "latex"),
+    "output": ("made", "made/", "constants.json"),
+    "state": ("state", "constants.json"),
+    "resume": ("made", "constants.json"),
+    "text": ("constants.json", "."),
+}  # fmt: skip
 
 
-def options(command: str) -> list[typer.core.TyperOption]:
-    """The options of a command that take a value, except those that say more of an error."""
+def options(command: str) -> list[str]:
+    """The names of the options of a command that take a value."""
     parser = command_line([command]).commands[command]
-    return [p for p in parser.params if p.param_type_name == "option" and not p.is_flag]
+    return [p.name for p in parser.params if p.param_type_name == "option" and not p.is_flag]
 
 
 def hostile_words(command: str, draw: random.Random) -> list[str]:
-    """A small command with one to three of its options set to anything."""
+    """A small command with up to three of its options set to anything, most to what fits."""
+    chosen = dict.fromkeys(draw.choices(options(command), k=draw.randint(1, 3)), "")
+    if command in SELECTS and "update" not in chosen and draw.random() < 0.95:
+        chosen.setdefault("optimizer")
+    for partner, name in (("beta", "alpha"), ("alpha", "beta"), ("update", "regime")):
+        if name in chosen and draw.random() < 0.8:
+            chosen.setdefault(partner)
     words = [command, *BASE[command]]
-    for option in draw.choices(options(command), k=draw.randint(1, 3)):
-        name, value = draw.choice(option.opts), draw.choice(HOSTILE)
-        words += [f"{name}={value}"] if name.startswith("--") else [name, value]
-    if draw.random() < 0.1:
+    for name in chosen:
+        fits = PLAUSIBLE.get("alpha" if name.endswith(("alpha", "beta")) else name, NUMBERS)
+        value = draw.choice(HOSTILE if draw.random() < 0.2 else fits)
+        words.append(f"--{name.replace('_', '-')}={value}")
+    if draw.random() < 0.05:
         words.insert(draw.randint(1, len(words)), draw.choice(HOSTILE))
     return words
 

@@ -31,6 +31,7 @@ from deepnet_theory.report.printing.markdown import markdown
 from deepnet_theory.report.printing.text import text
 from deepnet_theory.report.update import along
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
 from deepnet_theory.symbolic.derivation import Derivation
@@ -348,3 +349,13 @@ def test_on_paper(html: str, tmp_path: Path) -> None:
     pdf = tmp_path / "page.pdf"
     run_browser(f"--print-to-pdf={pdf}", f"file://{tmp_path / 'page.html'}")
     assert pdf.read_bytes().startswith(b"%PDF")
+
+
+def test_a_plot_is_written_as_what_it_is(tmp_path: Path) -> None:
+    plot = drawn(Figure((Series("s", (Mark(8, 1.0, 0.9, 1.1),)),), (), "N", "y"))
+    plot.save(tmp_path / "x.svg")
+    assert (tmp_path / "x.svg").read_text(encoding="utf-8").startswith("<svg")
+    for name in ("x.png", "x.pdf", "x.html"):
+        with pytest.raises(InputError, match=r"ends in \.svg"):
+            plot.save(tmp_path / name)
+    assert [p.name for p in tmp_path.iterdir()] == ["x.svg"]
