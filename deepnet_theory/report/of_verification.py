@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
@@ -74,12 +75,22 @@ def measurement(
     many = len(exponents) > 2
     folded = doc.Section("Why these verdicts", (reasons,), folded=True)
     variables = dict.fromkeys(e.variable for e in exponents)
-    figures = (update_figure(verification, variable, rivals) for variable in variables)
+    figures = [update_figure(verification, variable, rivals) for variable in variables]
+    if figures:  # the first one tells how to read them all
+        figures[0] = replace(figures[0], caption=f"{figures[0].caption} {_legend(rivals)}")
     judged = (*figures, _exponents(exponents), folded if many else reasons)
     return (
         doc.Section("Exponents", judged if exponents else ()),
         doc.Section("Other optimizers' rules", _rivals(rivals)),
         doc.Section("Points", (points(verification.points),), folded=True),
+    )
+
+
+def _legend(rivals: Sequence[Verification]) -> str:
+    measured = " (squares and diamonds, measured too)" if rivals else ""
+    return (
+        "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
+        f"dashed for other optimizers’ rules on the same network{measured}."
     )
 
 

@@ -38,11 +38,9 @@ def update_figure(
         own_line = slopes(rival, variable, with_rivals=False)
         lines += [replace(line, own=False, colour=colour) for line in own_line]
     held = "; the other depth at its least" if points and len(points[0].depth) > 1 else ""
-    measured = " (squares and diamonds, measured too)" if rivals else ""
     caption = (
         "How far one step moves the output, per token and in units of the learning rate, against "
-        f"{variable}{held}. Bars are 95% intervals over seeds; lines have the predicted slopes, "
-        f"solid for this rule, dashed for other optimizers’ rules on the same network{measured}."
+        f"{variable}{held}."
     )
     network = measured_network(verification)
     return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)

@@ -183,6 +183,7 @@ def test_every_relation_has_its_sign_in_every_format() -> None:
         assert typed in text(told)
         assert tex in latex(told) and tex in markdown(told)
         assert drawn in re.sub("<[^>]+>", "", fragment(told))
+        assert '<mo form="infix">' in fragment(told)  # with space on both sides
 
 
 def test_words_are_escaped(derivation: Derivation) -> None:

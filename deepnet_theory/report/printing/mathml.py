@@ -46,8 +46,13 @@ def equation_mathml(step: Step) -> list[str]:
     if function:
         inner = f"<mo>(</mo>{_printed(step.rhs)}<mo>)</mo>"
         right = [f"<mi>{function}</mi><mrow>{inner}</mrow>"]
-    right[0] = f"<mo>{_SIGN.get(step.relation, '=')}</mo>{right[0]}"
+    right[0] = f"{_infix(_SIGN.get(step.relation, '='))}{right[0]}"
     return [*left, *right]
+
+
+def _infix(sign: str) -> str:
+    """A sign at the beginning of a piece, which would have no space after it there."""
+    return f'<mo form="infix">{sign}</mo>'
 
 
 def _broken(expression: sp.Expr) -> list[str]:
@@ -58,7 +63,7 @@ def _broken(expression: sp.Expr) -> list[str]:
     pieces: list[str] = []
     for term in _Presentation({})._as_ordered_terms(expression):
         signed = term.could_extract_minus_sign() or not pieces
-        pieces.append(_printed(term) if signed else f"<mo>+</mo>{_printed(term)}")
+        pieces.append(_printed(term) if signed else f"{_infix('+')}{_printed(term)}")
     return pieces
 
 
