@@ -40,7 +40,7 @@ PLANTS = {
     "routes.lemma.jacobians": (
         ("sgd", "jacobian = (1 + r)", "jacobian = (1 + 2 * r)"),
         ("sgd", "opposite = (1 - r)", "opposite = (1 + r)"),
-        ("sgd", "sp.binomial(K, j) / 2**K", "sp.binomial(K, j) / 2"),
+        ("sgd", "sp.binomial(K, j) / 2**K", "sp.binomial(K, j) / (2 * K)"),
         ("sgd", "rhs=sp.Integer(1)", "rhs=sp.Integer(2)"),
     ),
     "routes.lemma.telescoping": (
@@ -57,8 +57,8 @@ PLANTS = {
         ("sgd", "sp.factor(response).as_leading_term(P)", "sp.factor(response)"),
         ("sgd", "sp.factor(response), leading)", "sp.factor(response), 2 * leading)"),
         ("pre-ln", "rhs=1 + S * r**2", "rhs=1 + S * r"),
-        ("pre-ln", "rhs=1 / (1 + i * r**2)", "rhs=1 / (1 + S * r**2)"),
-        ("pre-ln", "sp.sqrt(1 + i * r**2), (i, 1, S))", "sp.sqrt(1 + i * r**2), (i, 0, S))"),
+        ("pre-ln", "rhs=1 / size.rhs.subs(S, i)", "rhs=1 / size.rhs"),
+        ("pre-ln", "rhs=sp.Sum(D(i) * T(i), (i, 1, S))", "rhs=sp.Sum(D(i) * T(i), (i, 2, S))"),
     ),
     "routes.lemma.increment": (
         ("sgd", "(weight / gain) ** 2 for", "(weight / gain) for"),

@@ -254,49 +254,48 @@ def _stream(found: Directions) -> tuple[Step, ...]:
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
             "that is not normalised needs a branch that is, and a norm at the end"
         )
-    step_jacobian = (1 + l * r**2) / (1 + (l - 1) * r**2)
-    return (
-        Step(
-            name="stream-size",
-            section=SECTION,
-            lhs=1 + sp.Sum(r**2, (l, 1, S)),
-            rhs=1 + S * r**2,
-            relation=Relation.EQUAL,
-            because="mean square of the stream after S sublayers: each adds r² to the input's 1",
-            source="Pre/Post norm note, §1; derived here",
-            uses=("stream-growth", "branch-weight-of-placement"),
-            checks=(
-                Check("the sublayer's growth iterated", _iterated(found)),
-                equal_at_sizes(S),
-            ),
-            establishes=(S,),
+    size = Step(
+        name="stream-size",
+        section=SECTION,
+        lhs=1 + sp.Sum(r**2, (l, 1, S)),
+        rhs=1 + S * r**2,
+        relation=Relation.EQUAL,
+        because="mean square of the stream after S sublayers: each adds r² to the input's 1",
+        source="Pre/Post norm note, §1; derived here",
+        uses=("stream-growth", "branch-weight-of-placement"),
+        checks=(
+            Check("the sublayer's growth iterated", _iterated(found)),
+            equal_at_sizes(S),
         ),
-        Step(
-            name="stream-jacobians",
-            section=SECTION,
-            lhs=sp.Product(step_jacobian, (l, i + 1, S)) / (1 + S * r**2),
-            rhs=1 / (1 + i * r**2),
-            relation=Relation.EQUAL,
-            because=(
-                "mean square of all later Jacobians and the final norm: what a change grows by "
-                "is what the stream grows by, so the product telescopes"
-            ),
-            uses=("stream-size",),
-            assumptions=("independent-signs",),
-            checks=(Check("written out for every i ≤ S ≤ 4", _product_written_out),),
-            establishes=(i,),
-        ),
-        Step(
-            name="telescoping-through-the-stream",
-            section=SECTION,
-            lhs=sp.Sum(D(i) * T(i) / sp.sqrt(1 + i * r**2), (i, 1, S)),
-            rhs=sp.Sum(D(i) * T(i), (i, 1, S)),
-            relation=Relation.AT_MOST,
-            because="the published form is a bound at every r, tight where S·r² is small",
-            uses=("telescoping", "stream-jacobians"),
-            checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
-        ),
+        establishes=(S,),
     )
+    before, after = (size.rhs.subs(S, number) for number in (l - 1, l))
+    later = Step(
+        name="stream-jacobians",
+        section=SECTION,
+        lhs=sp.Product(after / before, (l, i + 1, S)) / size.rhs,
+        rhs=1 / size.rhs.subs(S, i),
+        relation=Relation.EQUAL,
+        because=(
+            "mean square of all later Jacobians and the final norm: what a change grows by "
+            "is what the stream grows by, so the product telescopes"
+        ),
+        uses=("stream-size",),
+        assumptions=("independent-signs",),
+        checks=(Check("written out for every i ≤ S ≤ 4", _product_written_out),),
+        establishes=(i,),
+    )
+    through = Step(
+        name="telescoping-through-the-stream",
+        section=SECTION,
+        lhs=sp.Sum(D(i) * T(i) * sp.sqrt(later.rhs), (i, 1, S)),
+        rhs=sp.Sum(D(i) * T(i), (i, 1, S)),
+        relation=Relation.AT_MOST,
+        because="the published form is a bound at every r, tight where S·r² is small",
+        uses=("telescoping", "stream-jacobians"),
+        checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
+    )
+    return size, later, through
 
 
 def _iterated(found: Directions) -> Callable[[Step], bool]:
