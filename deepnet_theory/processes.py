@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ParamSpec, Protocol, TypeVar
+from multiprocessing import resource_tracker
+from typing import Any, ParamSpec, TypeVar
 
 from deepnet_theory.spec.errors import DeepNetTheoryError, InputError, shown
 
@@ -23,14 +23,11 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 # Fresh interpreters, and loky's own helpers, would else import from the current folder first.
 SAFE_PATH = "PYTHONSAFEPATH"
 
+TERMINAL = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
+
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Receives the work done so far, the whole work, and what is being done."""
-
-    def __call__(self, done: float, total: float, what: str) -> None: ...
+Progress = Callable[[float, float, str], None]  # receives work done, whole work, what is done
 
 
 def silent(done: float, total: float, what: str) -> None:
@@ -99,22 +96,36 @@ def executor_of(processes: int, given: Executor | None = None) -> Iterator[Execu
     else:
         with _safe_path(), warnings.catch_warnings():
             # a process that has grown is replaced by a fresh one: nothing to be told of
-            warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
+            warnings.filterwarnings("ignore", "A worker (was restarted|stopped)", UserWarning)
             from loky import ProcessPoolExecutor
 
             pool = ProcessPoolExecutor(processes, initializer=_begin, env=ONE_THREAD)
             try:
+                with _signals_held_back():
+                    pool.submit(int)  # starts the processes
                 yield pool
             finally:
                 pool.shutdown(kill_workers=True)
 
 
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Signals of the terminal come after this context; what is started within never sees them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # started later, it would let them through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin() -> None:
     """In a fresh process: the terminal's signals are the first process's to answer."""
-    for name in ("SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    sys.stdout = sys.stderr  # a stray print is no part of the answer
+    for one in TERMINAL:
+        signal.signal(one, signal.SIG_IGN)
 
 
 @contextmanager

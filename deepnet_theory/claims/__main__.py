@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from deepnet_theory.claims.folder import location
 from deepnet_theory.claims.page import PAGE, is_current, markdown
@@ -15,11 +14,6 @@ from deepnet_theory.claims.page import PAGE, is_current, markdown
 
 def main(words: Sequence[str]) -> int:
     """The exit code of the command ``words``."""
-    if len(words) == 2 and words[0] == "worker":
-        from deepnet_theory.claims.pool import work
-
-        work(Path(words[1]))
-        return 0
     if words == ["page"]:
         from deepnet_theory.spec.files import write_text
 

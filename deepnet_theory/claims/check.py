@@ -5,20 +5,38 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from deepnet_theory.claims.folder import claims, location
-from deepnet_theory.claims.pool import processors, run_all
-from deepnet_theory.spec.claim import SCHEMA, STANDINGS, WORST_FIRST, CheckedClaim, Context
+from deepnet_theory.claims.run import answer, result_of
+from deepnet_theory.processes import (
+    Job,
+    ProcessDied,
+    Progress,
+    cores,
+    executor_of,
+    run_jobs,
+    silent,
+)
+from deepnet_theory.spec.claim import (
+    SCHEMA,
+    STANDINGS,
+    WORST_FIRST,
+    CheckedClaim,
+    Claim,
+    Context,
+    Finding,
+)
 from deepnet_theory.spec.discovery import choose
-from deepnet_theory.spec.errors import INTERRUPTED
+from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION
 from deepnet_theory.spec.seed import require_seed
-
-Progress = Callable[[float, float, str], None]
+from deepnet_theory.spec.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -28,7 +46,8 @@ class Checked:
     results: tuple[CheckedClaim, ...]
     full: bool
     seconds: float
-    unchecked: tuple[str, ...] = ()  # what an interrupted run did not come to
+    unchecked: tuple[str, ...] = ()  # what a run that was stopped did not come to
+    stopped: str = ""  # what ended the run before its end, in words
 
     @property
     def changed(self) -> tuple[CheckedClaim, ...]:
@@ -37,8 +56,12 @@ class Checked:
 
     @property
     def exit_code(self) -> int:
-        """1 where a verdict is not as recorded, else 130 after an interruption, else 0."""
-        return 1 if self.changed else INTERRUPTED if self.unchecked else 0
+        """1 where a verdict is not as recorded, else 130 if interrupted, 3 if stopped, 0 if not."""
+        if self.changed:
+            return Verdict.REFUTED.exit_code
+        if self.stopped:
+            return INTERRUPTED if self.stopped == INTERRUPTION else Verdict.UNDECIDED.exit_code
+        return 0
 
     def by_verdict(self) -> tuple[CheckedClaim, ...]:
         """The results with changed verdicts first, then from refuted to proved."""
@@ -93,8 +116,8 @@ class Checked:
             f"{len(self.results)} claims: {counts}; {len(self.changed)} changed; "
             f"{self.seconds:.0f} s"
         )
-        if self.unchecked:
-            lines.append(f"interrupted; not checked: {', '.join(self.unchecked)}")
+        if self.stopped:
+            lines.append(f"{self.stopped}; not checked: {', '.join(self.unchecked) or 'nothing'}")
         return "\n".join(lines)
 
 
@@ -116,38 +139,47 @@ def check(
     *,
     full: bool = False,
     progress: Progress | None = None,
-    workers: int | None = None,
+    processes: int | None = None,
+    executor: Executor | None = None,
     seed: int = 0,
     where: Path | None = None,
 ) -> Checked:
-    """Check the claims ``ids`` (all if none is given), in parallel processes of one thread each.
+    """Check the claims ``ids`` (all if none is given), each with one thread.
 
     ``progress`` receives the work done, the whole work (both in the seconds that the claims
-    declare) and the claim just finished. ``workers=0`` runs everything in this process. On
-    Ctrl-C what is finished is returned. Raises :class:`InputError` for an unknown id or a
-    seed out of range.
+    declare) and the claim at hand. ``processes`` share the work (None: one a core), or an
+    ``executor`` does it. On Ctrl-C, or where a process dies, what is finished is returned.
+    Raises :class:`InputError` for an unknown id or a seed out of range.
     """
     require_seed(seed)
     where = location() if where is None else where
     known = claims(where)
     chosen = {name: choose("claim", name, known) for name in (tuple(ids) or tuple(known))}
-    count = min(processors(), len(chosen)) if workers is None else workers
+    count = min(cores(), len(chosen)) if processes is None else processes
     context = Context(full=full, seed=seed)
     began = time.perf_counter()
-    total = sum(c.cost(full) for c in chosen.values())
-    done = 0.0
     results: dict[str, CheckedClaim] = {}
+
+    def keep(one: Claim, found: tuple[tuple[Finding, ...], str, float]) -> None:
+        results[one.name] = result_of(one, context, *found)
+
+    # the longest first, so that no long one is left to the end
+    jobs = [
+        Job(c.name, c.cost(full), partial(answer, where, c.name, context), partial(keep, c))
+        for c in sorted(chosen.values(), key=lambda c: -c.cost(full))
+    ]
+    stopped = ""
     try:
-        for result in run_all(list(chosen.values()), context, count, where):
-            results[result.claim.name] = result
-            done += result.claim.cost(full)
-            if progress is not None:
-                progress(done, total, result.claim.name)
+        with executor_of(count, executor) as at:
+            run_jobs(jobs, at, sum(job.cost for job in jobs), progress or silent)
     except KeyboardInterrupt:
-        pass
+        stopped = INTERRUPTION
+    except ProcessDied as died:
+        stopped = str(died)
     return Checked(
         tuple(results[name] for name in sorted(results)),
         full,
         time.perf_counter() - began,
         tuple(sorted(set(chosen) - set(results))),
+        stopped,
     )

@@ -6,12 +6,13 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from deepnet_theory.claims.folder import PACKAGE, SHARED, importable, location
-from deepnet_theory.spec.claim import CheckedClaim, Claim, Context, Finding
+from deepnet_theory.claims.folder import PACKAGE, SHARED, importable, load, location
+from deepnet_theory.spec.claim import CheckedClaim, Claim, Context, Finding, plain
 
 
 def command_for(name: str, full: bool, seed: int = 0) -> str:
@@ -34,6 +35,14 @@ def run(claim: Claim, context: Context, where: Path | None = None) -> CheckedCla
     except Exception:
         error = traceback.format_exc(limit=-3)
     return result_of(claim, context, findings, error, time.perf_counter() - began)
+
+
+def answer(where: Path, name: str, context: Context) -> tuple[tuple[Finding, ...], str, float]:
+    """Findings, error and seconds of one claim, as what can travel between processes."""
+    with redirect_stdout(sys.stderr), one_thread():  # a check that prints is no part of the answer
+        found = run(load(where, name), context, where)
+    plainly = tuple(replace(f, evidence=plain(dict(f.evidence))) for f in found.findings)
+    return plainly, found.error, found.seconds
 
 
 def result_of(

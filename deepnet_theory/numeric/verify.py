@@ -32,13 +32,12 @@ from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_thr
 from deepnet_theory.processes import ProcessDied, Progress, executor_of, run_jobs, silent
 from deepnet_theory.runtime.machine import ran_out_of_memory
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import INTERRUPTION, InputError
 from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import (
-    INTERRUPTION,
     AssumptionResult,
     Exponent,
     Point,

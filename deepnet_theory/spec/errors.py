@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+INTERRUPTION = "interrupted"
 INTERRUPTED = 130  # Ctrl-C, by the shells' convention
 
 

@@ -6,14 +6,13 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.errors import INTERRUPTED
+from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.report.figures.svg import Plot
 
 SCHEMA = "deepnet-theory/verification/1"
-INTERRUPTION = "interrupted"
 
 
 @dataclass(frozen=True)
