@@ -69,7 +69,7 @@ from deepnet_theory.symbolic.routes.moments.stream import (
     stream,
     stream_change,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
+from deepnet_theory.symbolic.routes.moments.sublayer import REACHED_BY_ONE_MATRIX, WIDE
 
 CROSS = "Cross-attention"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
@@ -258,7 +258,7 @@ def _parameters(crossing: Crossing) -> tuple[Step, Step]:
         source=SOURCE,
         uses=(term.name,),
         assumptions=("wide-hidden-layer",),
-        checks=(WIDE,),
+        checks=(WIDE, REACHED_BY_ONE_MATRIX),
     )
 
 
