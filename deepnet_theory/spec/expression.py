@@ -360,8 +360,9 @@ def _digits(node: Node) -> float:
             return 1.0
         case Power(base, exponent):
             return _digits(base) * max(1.0, abs(float(exponent)))
-        case Call(_, arguments):
-            return sum(_digits(a) for a in arguments)
+        case Call(function, arguments):
+            squared = 2 if function in ("norm", "rms", "polar") else 1  # sums of squares
+            return squared * sum(_digits(a) for a in arguments)
         case Operation(operator, left, right):
             return _digits(left) + _digits(right) + (0.31 if operator in "+-" else 0.0)
 

@@ -114,6 +114,14 @@ def test_nested_maxima_take_time_in_proportion(levels):
     assert time.perf_counter() - start < 1 + levels / 5
 
 
+def test_an_update_of_many_factors_is_not_multiplied_out():
+    factors = "*".join(f"(abs(g)+{k + 1}*norm(g))" for k in range(40))
+    start = time.perf_counter()
+    step = loss_increment(custom_optimizer(f"-eta*sign(g)*{factors}/norm(g)**40"))
+    assert step.check() is Verdict.PROVED
+    assert time.perf_counter() - start < 5
+
+
 def test_nested_sums_with_a_regime_each_take_time_in_proportion():
     update, regimes = "g", []
     for level in range(26):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.rule.cross_table import cross_table
@@ -89,6 +90,16 @@ def test_an_own_rule_that_leaves_the_identity_is_warned_of():
     selection = Selection(optimizer="sgd")
     assert predictions(selection, own_rule(("encoder",), "1", "1")).warnings
     assert not predictions(selection, solve_rule(selection)).warnings
+
+
+def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypatch):
+    mine = Placement("mine", "alpha*x + branch(norm(x))", final_norm=True)
+    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
+    selection = Selection(optimizer="adam", placement="mine")
+    for wrong in ("2*N", "2", "1/2", "1 + 1/N"):
+        with pytest.raises(Refusal, match="the coefficient of x must be 1"):
+            exponent(selection, wrong, "1")
+    assert exponent(selection, "1", "1/N") == exponent(selection, "N/N", "1/N") == 0
 
 
 def test_division_by_zero_in_an_own_rule_is_one_sentence():

@@ -66,17 +66,17 @@ class _OnEntries(OperatorAlgebra[Any]):
         return _each(lambda a: a ** self.number_of(exponent), base)
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        first, second = _pair(arguments[0])
-        norm = self.functions["sqrt"](first**2 + second**2)
         match function:
             case "norm":
-                return norm
+                first, second = _pair(arguments[0])
+                return self.functions["sqrt"](first**2 + second**2)
             case "rms":
-                return norm / self.functions["sqrt"](self.number_of(Fraction(2)))
+                root = self.functions["sqrt"](self.number_of(Fraction(2)))
+                return self.call("norm", arguments) / root
             case "numel":
                 return self.number_of(Fraction(2))
             case "polar":  # of one row: its direction
-                return first / norm, second / norm
+                return self.divide(_pair(arguments[0]), self.call("norm", arguments))
             case "clip":
                 value, low, high = arguments
                 return self.call("min", (self.call("max", (value, low)), high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,8 +63,20 @@ def loss_increment(optimizer: Optimizer) -> Step:
     )
 
 
+_READABLE = 100
+
+
+def _terms_multiplied_out(expression: Any) -> int:
+    inner = [_terms_multiplied_out(part) for part in expression.args]
+    if expression.is_Add:
+        return sum(inner)
+    return math.prod(inner) if expression.is_Mul else 1
+
+
 def _tidy(product: Any, entries: Any) -> Any:
-    """g·sign(g) written |g|, and common factors taken out."""
+    """g·sign(g) written |g|, and common factors taken out, where that is no more to read."""
+    if _terms_multiplied_out(product) > _READABLE:
+        return product
     absolute = [sp.Symbol(f"a_{i}", positive=True) for i, _ in enumerate(entries)]
     unsigned = sp.expand_mul(product)
     for entry, size in zip(entries, absolute, strict=True):
