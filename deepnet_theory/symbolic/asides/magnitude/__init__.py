@@ -1,0 +1,27 @@
+"""The magnitude of a matrix, its value for a random one, and what a probe along it sees."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.symbols import beta
+from deepnet_theory.symbolic.asides.magnitude.distance import closed_form, d, kappa, m, t1, t2, u
+from deepnet_theory.symbolic.asides.magnitude.probe import inner, norm_g, norm_u, probe_steps
+from deepnet_theory.symbolic.asides.magnitude.random_matrix import (
+    gaussian_magnitude,
+    norm_x,
+    sigma,
+)
+from deepnet_theory.symbolic.proof.step import Step
+
+__all__ = ["closed_form", "gaussian_magnitude", "given", "magnitude_steps", "probe_steps"]
+
+
+def magnitude_steps() -> tuple[Step, ...]:
+    """The closed form of λ(W), its value for a random matrix, and the probe identity."""
+    return (*closed_form(), *gaussian_magnitude(), *probe_steps())
+
+
+def given() -> tuple[sp.Symbol, ...]:
+    """The symbols of the setting."""
+    return (d, m, sigma, kappa, u, t1, t2, beta, norm_g, norm_u, norm_x, inner)

@@ -1,0 +1,141 @@
+r"""What a probe along a matrix sees of its gradient: ∂L/∂λ = ⟨∂L/∂W, U⟩ for W = λU.
+
+Source: Su, §Magnitude analysis (the identity); the rest is derived here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import sympy as sp
+
+from deepnet_theory.symbolic.asides.magnitude.distance import SU, d, m
+from deepnet_theory.symbolic.asides.magnitude.random_matrix import sigma
+from deepnet_theory.symbolic.expectation import (
+    ENUMERATED,
+    Expectation,
+    Gaussian,
+    Index,
+    Known,
+    Tensor,
+    expect,
+)
+from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Step
+
+PROBE = "The probe"
+
+probe = NamedQuantity("dL_dlambda", r"\partial L/\partial\lambda", real=True)
+inner = NamedQuantity("inner_G_U", r"\langle\partial L/\partial W,U\rangle", real=True)
+norm_g = norm_of("G", r"\partial L/\partial W")
+norm_u = norm_of("U")
+
+_i, _k = Index("i", d), Index("k", m)
+_U = Tensor("U", (d, m), Gaussian(sigma**2))
+_G = Tensor("G", (d, m))
+_KNOWN_G = (Known(norm_g, (_G[_i, _k] * _G[_i, _k]).sum(_i, _k), 2),)
+_inner = (_G[_i, _k] * _U[_i, _k]).sum(_i, _k)
+_size = (_U[_i, _k] * _U[_i, _k]).sum(_i, _k)
+
+
+def _losses() -> Iterator[Model]:
+    """Polynomial losses of a 2×3 matrix, differentiated in λ and in every entry."""
+    generator = random.Random(21)
+    lam = sp.Symbol("lam")
+    entries = sp.Matrix(2, 3, sp.symbols("w:6"))
+    for _ in range(3):
+        loss = sum(
+            sp.Rational(generator.randint(-9, 9), 5)
+            * sp.Mul(*(generator.choice(list(entries)) for _ in range(degree)))
+            for degree in (1, 2, 2, 3, 3, 4)
+        )
+        direction = sp.Matrix(2, 3, lambda *_: sp.Rational(generator.randint(-9, 9), 4))
+        at = sp.Rational(generator.randint(1, 9), 4)
+        along = sp.Poly(loss.xreplace(dict(zip(entries, lam * direction, strict=True))), lam)
+        of_entries = sp.Poly(loss, *entries)
+        gradient = sp.Matrix(2, 3, [of_entries.diff(w)(*(at * direction)) for w in entries])
+        yield {
+            probe: along.diff(lam)(at),
+            inner: sum(g * w for g, w in zip(gradient, direction, strict=True)),
+            norm_g: gradient.norm(),
+            norm_u: direction.norm(),
+        }
+
+
+def probe_steps() -> tuple[Step, ...]:
+    """∂L/∂λ = ⟨∂L/∂W, U⟩, its ceiling, and its size for independent directions."""
+    square = expect(_inner * _inner, _KNOWN_G)
+    size = expect(_size)
+    share = sp.cancel(square / (norm_g**2 * size))
+    of_square = Expectation(_inner * _inner, "<G,U>^2", r"\langle G,U\rangle^2", _KNOWN_G)
+    of_size = Expectation(_size, "||U||^2", r"\|U\|^2")
+    return (
+        Step(
+            name="probe-identity",
+            section=PROBE,
+            lhs=probe,
+            rhs=inner,
+            relation=Relation.EQUAL,
+            because="the chain rule for W = λU: ∂W_ik/∂λ = U_ik",
+            source=SU,
+            establishes=(probe,),
+            checks=(in_models("polynomial losses differentiated entry by entry", _losses),),
+        ),
+        Step(
+            name="probe-ceiling",
+            section=PROBE,
+            lhs=sp.Abs(inner),
+            rhs=norm_g * norm_u,
+            relation=Relation.AT_MOST,
+            because="Cauchy–Schwarz: the probe never exceeds the gradient's norm times ‖U‖",
+            source=SU,
+            uses=("probe-identity",),
+            checks=(
+                in_models("at polynomial losses", _losses),
+                in_models("with equality where the gradient is along U", _parallel),
+            ),
+        ),
+        Step(
+            name="probe-square",
+            section=PROBE,
+            lhs=of_square,
+            rhs=square,
+            relation=Relation.EQUAL,
+            because="a gradient G that does not depend on the Gaussian direction U",
+            source="derived here",
+            uses=("probe-identity",),
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name="direction-size",
+            section=PROBE,
+            lhs=of_size,
+            rhs=size,
+            relation=Relation.EQUAL,
+            because="σ² for each of the d·m entries",
+            source="derived here",
+            checks=(ENUMERATED,),
+        ),
+        Step(
+            name="probe-share",
+            section=PROBE,
+            lhs=of_square / (norm_g**2 * of_size),
+            rhs=share,
+            relation=Relation.EQUAL,
+            because=(
+                "for independent directions the probe is √(d·m) below its ceiling: of the "
+                "gradient's order in depth, not in width"
+            ),
+            source="derived here",
+            uses=("probe-square", "direction-size", "probe-ceiling"),
+            checks=(ENUMERATED,),
+        ),
+    )
+
+
+def _parallel() -> Iterator[Model]:
+    # Where U is along G the ceiling is reached; a smaller one than the norms' product fails here.
+    yield {inner: 6, norm_g: 2, norm_u: 3}
+    yield {inner: -6, norm_g: 2, norm_u: 3}

@@ -1,0 +1,167 @@
+r"""The magnitude of a Gaussian matrix, from the expectations of both of its traces.
+
+For W ∈ R^{d×m} the ratio of expectations of λ² is σ²(d + m + 1): a square Xavier matrix of gain 1
+has magnitude √2, not 1. Such a matrix keeps the norm of a vector that does not depend on it; it is
+not orthogonal, and no multiple of it is. Derived here.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from deepnet_theory.symbolic.algebra.symbols import beta
+from deepnet_theory.symbolic.asides.magnitude.distance import d, m
+from deepnet_theory.symbolic.expectation import (
+    ENUMERATED,
+    Expectation,
+    Gaussian,
+    Index,
+    Known,
+    Tensor,
+    expect,
+)
+from deepnet_theory.symbolic.expectation.model import norm_of
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+
+RANDOM = "Magnitude of a Xavier matrix"
+
+sigma = sp.Symbol("sigma", positive=True)
+norm_x = norm_of("x")
+
+_i, _j, _k, _l = Index("i", d), Index("j", d), Index("k", m), Index("l", m)
+W = Tensor("W", (d, m), Gaussian(sigma**2))
+_x = Tensor("x", (d,))
+_KNOWN = (Known(norm_x, (_x[_i] * _x[_i]).sum(_i), 2),)
+_trace = (W[_i, _k] * W[_i, _k]).sum(_i, _k)
+_trace_of_square = (W[_i, _k] * W[_j, _k] * W[_j, _l] * W[_i, _l]).sum(_i, _j, _k, _l)
+_image = (_x[_i] * W[_i, _k]).sum(_i)
+
+
+def gaussian_magnitude() -> tuple[Step, ...]:
+    """The expectations of both traces, their ratio, and what nearly orthogonal can mean."""
+    first = expect(_trace)
+    second = sp.factor(expect(_trace_of_square))
+    ratio = sp.factor(second / first)
+    xavier = sp.factor(ratio.subs(sigma**2, beta**2 * 2 / (d + m)))
+    left_over = sp.factor(1 - first**2 / (d * second))
+    norm2 = expect((_image * _image).sum(_k), _KNOWN)
+    of_trace = Expectation(_trace, "tr(W W^T)", r"\operatorname{tr}WW^\top")
+    of_square = Expectation(_trace_of_square, "tr((W W^T)^2)", r"\operatorname{tr}(WW^\top)^2")
+    xavier_w = Tensor("W", (d, m), Gaussian(2 * beta**2 / (d + m)))
+    xavier_trace = Expectation(_trace.replaced(W, xavier_w), of_trace.label, of_trace.latex)
+    xavier_square = Expectation(
+        _trace_of_square.replaced(W, xavier_w), of_square.label, of_square.latex
+    )
+    xavier_image = (_image * _image).sum(_k).replaced(W, xavier_w)
+    norm_square = Expectation((_image * _image).sum(_k), "||x W||^2", r"\|xW\|^2", _KNOWN)
+    norm_fourth = Expectation((_image * _image).sum(_k) ** 2, "||x W||^4", r"\|xW\|^4", _KNOWN)
+    norm4 = sp.factor(expect((_image * _image).sum(_k) ** 2, _KNOWN))
+    spread = sp.cancel(norm4 / norm2**2 - 1)
+    wide = Regime(d, sp.oo, "m = d")
+    return (
+        _enumerated("trace", of_trace, first,
+                "σ² for each of the d·m entries"),
+        _enumerated(
+            "trace-of-square",
+            of_square,
+            second,
+            "three pairings of W_ik W_jk W_jl W_il: i = j leaves d·m², k = l leaves d²·m, "
+            "both leave d·m",
+        ),
+        _enumerated(
+            "gaussian-ratio",
+            of_square / of_trace, ratio,
+            "the ratio of expectations: what κ² concentrates on",
+            ("trace", "trace-of-square", "magnitude"),
+        ),
+        _enumerated(
+            "xavier-ratio",
+            xavier_square / xavier_trace, xavier,
+            "Xavier normal: σ² = 2β²/(d + m)",
+            ("gaussian-ratio",),
+        ),
+        Step(
+            name="xavier-magnitude",
+            section=RANDOM,
+            lhs=sp.sqrt(xavier),
+            rhs=sp.sqrt(2) * beta,
+            relation=Relation.ASYMPTOTIC,
+            because=(
+                "(d + m + 1)/(d + m) tends to 1: the magnitude of a wide Xavier matrix is √2 times "
+                "its gain, whatever m/d"
+            ),
+            source="derived here",
+            regime=Regime(d, sp.oo, "m fixed or growing with d"),
+            uses=("xavier-ratio",),
+            checks=(Check("squares at d = 1/t, t = 0, m fixed and m = 3d", _squares_meet),),
+        ),
+        _enumerated(
+            "xavier-residual",
+            1 - of_trace**2 / (d * of_square), left_over,
+            "the least squared distance to the identity per row, from the ratio of expectations: "
+            "½ for a square matrix, small only for m ≫ d",
+            ("least-distance", "trace", "trace-of-square"),
+        ),
+        Step(
+            name="xavier-residual-square",
+            section=RANDOM,
+            lhs=left_over.subs(m, d),
+            rhs=sp.limit(left_over.subs(m, d), d, sp.oo),
+            relation=Relation.ASYMPTOTIC,
+            because="a square Xavier matrix is half way between orthogonal and nothing",
+            source="derived here",
+            regime=wide,
+            uses=("xavier-residual",),
+        ),
+        _enumerated(
+            "image-norm", norm_square,
+            norm2,
+            "for an x that does not depend on W: it is in this sense, on average over W and at a "
+            "given vector, that a Xavier matrix is nearly orthogonal",
+        ),
+        _enumerated(
+            "image-norm-fourth",
+            norm_fourth,
+            norm4, "‖xW‖² is σ²‖x‖² times a χ² with m degrees of freedom",
+        ),
+        _enumerated(
+            "image-norm-spread",
+            norm_fourth / norm_square**2 - 1, spread,
+            "the relative variance of ‖xW‖² vanishes with the width",
+            ("image-norm", "image-norm-fourth"),
+        ),
+        _enumerated(
+            "norm-preserving-gain",
+            Expectation(xavier_image, norm_square.label, norm_square.latex, _KNOWN) / norm_x**2,
+            sp.factor(expect(xavier_image, _KNOWN) / norm_x**2),
+            "the factor on ‖x‖² is β² exactly for m = d only, and is not the argmin's κ² even "
+            "there: ‖xW‖ ≈ β‖x‖ while λ(W) ≈ √2 β",
+            ("image-norm", "xavier-ratio"),
+        ),
+    )  # fmt: skip
+
+
+def _squares_meet(step: Step) -> bool:
+    """Both sides are positive, and their squares' ratio, a rational function, is 1 at the limit."""
+    t = sp.Symbol("t", positive=True)
+    square = sp.cancel((step.lhs / step.rhs) ** 2)
+    fixed, growing = (sp.cancel(square.subs(m, rows).subs(d, 1 / t)) for rows in (m, 3 * d))
+    positive = step.lhs.is_positive and step.rhs.is_positive
+    return bool(positive and fixed.subs(t, 0) == 1 and growing.subs(t, 0) == 1)
+
+
+def _enumerated(
+    name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, uses: tuple[str, ...] = ()
+) -> Step:
+    return Step(
+        name=name,
+        section=RANDOM,
+        lhs=lhs,
+        rhs=rhs,
+        relation=Relation.EQUAL,
+        because=because,
+        source="derived here",
+        uses=uses,
+        checks=(ENUMERATED,),
+    )
