@@ -183,7 +183,7 @@ def test_every_relation_has_its_sign_in_every_format() -> None:
         assert typed in text(told)
         assert tex in latex(told) and tex in markdown(told)
         assert drawn in re.sub("<[^>]+>", "", fragment(told))
-        assert '<mo form="infix">' in fragment(told)  # with space on both sides
+        assert '<mo form="infix" lspace="0">' in fragment(told)  # the space before is the page's
 
 
 def test_words_are_escaped(derivation: Derivation) -> None:

@@ -51,8 +51,8 @@ def equation_mathml(step: Step) -> list[str]:
 
 
 def _infix(sign: str) -> str:
-    """A sign at the beginning of a piece, which would have no space after it there."""
-    return f'<mo form="infix">{sign}</mo>'
+    """A sign at the beginning of a piece: space after it, before it is that of the pieces."""
+    return f'<mo form="infix" lspace="0">{sign}</mo>'
 
 
 def _broken(expression: sp.Expr) -> list[str]:
