@@ -84,8 +84,10 @@ def open_standard_streams() -> None:
 
 def say(message: str) -> None:
     """A note on standard error; one that nobody can hear changes nothing."""
+    # half of a surrogate pair, which an argument may hold, cannot be written as it is
+    writable = message.encode("utf-8", "backslashreplace").decode("utf-8")
     try:
-        print(message, file=sys.stderr, flush=True)
+        print(writable, file=sys.stderr, flush=True)
     except OSError:
         _forget(sys.stderr)
 
@@ -93,6 +95,6 @@ def say(message: str) -> None:
 def _forget(stream: TextIO) -> None:
     """Leave nothing in a broken stream for the interpreter's last flush, which would fail."""
     with suppress(OSError):  # a stream of a test has no number
-        handle = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(handle, stream.fileno())
+        broken, handle = stream.fileno(), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, broken)
         os.close(handle)

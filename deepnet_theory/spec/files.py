@@ -57,8 +57,12 @@ def require_writable(path: str | Path) -> Path:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text as UTF-8; see :func:`write_bytes`."""
-    write_bytes(path, text.encode("utf-8"))
+    """Write a text as UTF-8; see :func:`write_bytes`.
+
+    A file name may hold bytes that are no text; where it is told of, they are written as JSON
+    writes them.
+    """
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

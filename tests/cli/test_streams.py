@@ -58,3 +58,12 @@ def test_with_torch_loaded_too(tmp_path: Path) -> None:
     words = f"train {tmp_path / 'c.json'} --steps 1 --batch 1 --tokens 4 -o {tmp_path / 'o.json'}"
     for tail, code in (("| true", 141), ("> /dev/full", 2), ("2> /dev/full", 0), ("2>&-", 0)):
         assert shell(tail, words)[0] == code, tail
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    small = "--depths 1,2 --seeds 2 --draws 1 --width 4 --heads 1 --tokens 3 --no-rivals"
+    name = f"$'{tmp_path}/\\xff.html'"
+    code, _, err = shell("", f"report --optimizer sgd {small} -o {name}")
+    assert code in (0, 1, 3), err
+    assert [os.fsencode(p.name) for p in tmp_path.iterdir()] == [b"\xff.html"]
+    assert shell("", "derive --optimizer $'\\xff'")[0] == 2

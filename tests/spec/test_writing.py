@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -143,3 +144,9 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path):
     for name in ("binary", "large", "none", "a\0b", "."):
         with pytest.raises(InputError):
             read_text(tmp_path / name, 100)
+
+
+def test_a_name_that_is_no_text_can_be_told_of(tmp_path):
+    told = json.dumps({"corpus": "book\udcff.txt"}, ensure_ascii=False)
+    write_text(tmp_path / "a.json", told)
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == json.loads(told)
