@@ -11,8 +11,6 @@ Source: layer cake, §3.
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import beta
@@ -78,7 +76,7 @@ def initialisation_steps() -> tuple[Step, ...]:
     )
 
 
-def given() -> tuple[Any, ...]:
+def given() -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     return (_n, _s, norm_x, beta)
 

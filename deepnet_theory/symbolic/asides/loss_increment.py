@@ -9,7 +9,6 @@ Source: Su, §Increment explosion; the retelling's §1 (bookstall, 2023-04-29).
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import sympy as sp
 
@@ -86,7 +85,7 @@ def increment_steps() -> tuple[Step, ...]:
     )
 
 
-def given() -> tuple[Any, ...]:
+def given() -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     return (_t, _n, _c, _K, N, eta, slope)
 

@@ -10,7 +10,6 @@ Source: layer cake, §5.1.
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import sympy as sp
 
@@ -66,7 +65,7 @@ def change_steps() -> tuple[Step, ...]:
     )
 
 
-def given() -> tuple[Any, ...]:
+def given() -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     return (x, delta, alpha, _W, _V, _move_x, _move_w, _move_v)
 

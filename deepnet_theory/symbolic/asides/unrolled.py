@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 from itertools import product as patterns
-from typing import Any
 
 import sympy as sp
 
@@ -117,14 +116,14 @@ def unrolled_steps() -> tuple[Step, ...]:
     )
 
 
-def given() -> tuple[Any, ...]:
+def given() -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     return (_T, _t, r, _u, _A, _B, _C, _D)
 
 
 def _recursion(step: Step) -> bool:
     for last in (0, 1, 2, 3):
-        value: Any = stream(0)
+        value: sp.Expr = stream(0)
         for t in range(last + 1):
             value += term(t)
         if sp.expand(written_out(step.rhs.subs(_T, last)) - value) != 0:
@@ -137,9 +136,9 @@ def _recursion(step: Step) -> bool:
 def _signs_listed(step: Step) -> bool:
     """The cosine in mean over every pattern of signs ±r added to 1."""
     for count in (1, 2, 3):
-        inner: Any = sp.S.Zero
-        near: Any = sp.S.Zero
-        far: Any = sp.S.Zero
+        inner: sp.Expr = sp.S.Zero
+        near: sp.Expr = sp.S.Zero
+        far: sp.Expr = sp.S.Zero
         for signs in patterns((1, -1), repeat=count + 1):
             before = 1 + sum(s * r for s in signs[:-1])
             after = before + signs[-1] * r

@@ -28,7 +28,7 @@ class Known:
     ``Known(norm_x, (x[j] * x[j]).sum(j), 2)`` says that norm_x² = Σ_j x_j².
     """
 
-    symbol: Any
+    symbol: sp.Symbol
     polynomial: Polynomial
     power: int = 1
 
@@ -39,7 +39,7 @@ class Known:
         return _canonical(term.factors, term.bound)
 
 
-def expect(polynomial: Polynomial, known: Sequence[Known] = ()) -> Any:
+def expect(polynomial: Polynomial, known: Sequence[Known] = ()) -> sp.Expr:
     """The expectation, as a SymPy expression in the ranges, variances and ``known`` symbols.
 
     Raises :class:`InputError` where an invariant of fixed tensors has no name in ``known``.
@@ -52,7 +52,7 @@ def expect(polynomial: Polynomial, known: Sequence[Known] = ()) -> Any:
     return total
 
 
-def _expect_product(term: Term, names: dict[object, Any]) -> Any:
+def _expect_product(term: Term, names: dict[object, sp.Expr]) -> sp.Expr:
     groups: dict[Tensor, list[Factor]] = {}
     fixed = []
     for factor in term.factors:
@@ -117,8 +117,8 @@ def _subsets(total: int, size: int) -> Iterator[tuple[int, ...]]:
 
 
 def _network(
-    term: Term, fixed: list[Factor], pairs: list[tuple[Index, Index]], names: dict[object, Any]
-) -> Any:
+    term: Term, fixed: list[Factor], pairs: list[tuple[Index, Index]], names: dict[object, sp.Expr]
+) -> sp.Expr:
     parent: dict[Index, Index] = {i: i for i in term.indices}
 
     def root(index: Index) -> Index:
@@ -165,7 +165,9 @@ def _components(network: list[Factor], bound: frozenset[Index]) -> list[list[Fac
     return [factors for _, factors in components]
 
 
-def _invariant(component: list[Factor], bound: frozenset[Index], names: dict[object, Any]) -> Any:
+def _invariant(
+    component: list[Factor], bound: frozenset[Index], names: dict[object, sp.Expr]
+) -> sp.Expr:
     key = _canonical(tuple(component), bound)
     if key not in names:
         indices = frozenset(i for f in component for i in f.indices) & bound

@@ -63,7 +63,7 @@ def in_models(name: str, models: Callable[[], Iterable[Model]]) -> Check:
     return Check(name, holds)
 
 
-def _vanishes(value: Any) -> bool:
+def _vanishes(value: sp.Expr) -> bool:
     if value.is_Rational:
         return bool(value == 0)
     return bool(abs(sp.N(value, 50)) < 1e-40)

@@ -43,7 +43,7 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
         return (self.label, str(self.polynomial), self.polynomial.tensors)
 
     @property
-    def free_symbols(self) -> set[Any]:
+    def free_symbols(self) -> set[sp.Symbol]:
         """The symbols of coefficients, ranges and variances; entries are not symbols."""
         found = set(self.polynomial.symbols)
         for tensor in self.polynomial.tensors:
@@ -87,7 +87,7 @@ class Expectation(IndexSum):
     def _tex(self) -> str:
         return rf"\mathbb{{E}}\left[{self.latex}\right]"
 
-    def doit(self, **hints: Any) -> Any:
+    def doit(self, **hints: bool) -> sp.Expr:
         """Its value, by Kronecker contraction."""
         return expect(self.polynomial, self.known)
 
@@ -102,7 +102,7 @@ def random_entries(
     }
 
 
-def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[Any, int]]:
+def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[sp.Expr, int]]:
     """Enough sizes to determine a polynomial in the ranges: degree + 1 for each range.
 
     The expectation is a polynomial in each range. Its degree is at most the number of indices
@@ -110,7 +110,7 @@ def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[Any, int]]:
     no other factor of that tensor carries on that axis must share its value with another index:
     those count by half. Two polynomials of that degree that agree at all these sizes are equal.
     """
-    degrees: dict[Any, int] = {}
+    degrees: dict[sp.Expr, int] = {}
     for term in polynomial.terms:
         carried = Counter(
             (index, tensor, axis)
@@ -119,8 +119,8 @@ def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[Any, int]]:
             for axis, index in enumerate(indices)
         )
         alone = {index for (index, _, _), times in carried.items() if times == 1}
-        single: Counter[Any] = Counter(i.size for i in term.bound if i in alone)
-        several: Counter[Any] = Counter(i.size for i in term.bound if i not in alone)
+        single: Counter[sp.Expr] = Counter(i.size for i in term.bound if i in alone)
+        several: Counter[sp.Expr] = Counter(i.size for i in term.bound if i not in alone)
         for size in {i.size for i in term.indices}:
             degree = several[size] + (single[size] + bool(_free_over(term, size))) // 2
             degrees[size] = max(degrees.get(size, 0), degree)
@@ -129,7 +129,7 @@ def sizes_that_determine(polynomial: Polynomial) -> Iterator[dict[Any, int]]:
         yield dict(zip(symbols, sizes, strict=True))
 
 
-def _free_over(term: Term, size: Any) -> list[Index]:
+def _free_over(term: Term, size: sp.Expr) -> list[Index]:
     return [i for i in term.free if i.size == size]
 
 
@@ -162,9 +162,9 @@ def is_enumerated(step: Step) -> bool:
 
 def _vanishes_at(
     point: dict[Any, Any],
-    difference: Any,
+    difference: sp.Expr,
     nodes: list[IndexSum],
-    symbols: set[Any],
+    symbols: set[sp.Symbol],
     generator: random.Random,
 ) -> bool:
     # A symbol for a known invariant of fixed tensors follows from their entries.

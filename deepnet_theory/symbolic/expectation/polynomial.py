@@ -21,7 +21,7 @@ class Index:
     """An index that runs from 1 to ``size``; ``copy`` tells renamed dummies apart."""
 
     name: str
-    size: Any
+    size: sp.Expr
     copy: int = 0
 
     def renamed(self) -> Index:
@@ -45,7 +45,7 @@ class Tensor:
     """
 
     name: str
-    axes: tuple[Any, ...]
+    axes: tuple[sp.Expr, ...]
     law: Law | None = None
 
     def __getitem__(self, indices: Index | tuple[Index, ...]) -> Polynomial:
@@ -225,9 +225,9 @@ class Polynomial:
         return tuple(dict.fromkeys(f.tensor for term in self.terms for f in term.factors))
 
     @cached_property
-    def symbols(self) -> set[Any]:
+    def symbols(self) -> set[sp.Symbol]:
         """The symbols of coefficients and ranges."""
-        found: set[Any] = set()
+        found: set[sp.Symbol] = set()
         for term in self.terms:
             found |= sp.sympify(term.coefficient).free_symbols
             for index in term.indices:

@@ -10,7 +10,6 @@ exponent. The factor −η is left out below: every statement is a ratio.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import sympy as sp
 
@@ -87,13 +86,13 @@ def aligned_steps() -> tuple[Step, ...]:
 
 def aligned_step(
     name: str,
-    lhs: Any,
-    rhs: Any,
+    lhs: sp.Expr,
+    rhs: sp.Expr,
     because: str,
     *,
     uses: tuple[str, ...] = (),
     assumptions: tuple[str, ...] = (),
-    establishes: tuple[Any, ...] = (),
+    establishes: tuple[sp.Symbol, ...] = (),
     checks: tuple[Check, ...] = (ENUMERATED,),
 ) -> Step:
     return Step(

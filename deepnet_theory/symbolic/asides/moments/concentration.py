@@ -7,7 +7,6 @@ Given the hidden vector h the branch is Gaussian in V, so that
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import sympy as sp
 
@@ -44,7 +43,7 @@ def _by_noncentral_chi_square(branch: GaussianBranch) -> Callable[[Step], bool]:
     return holds
 
 
-def _at_large(ratio: Any, variable: Any) -> Any:
+def _at_large(ratio: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     """The limit of a rational function of equal degrees, the quotient of their coefficients."""
     top, bottom = (sp.Poly(part, variable) for part in sp.fraction(sp.together(ratio)))
     if top.degree() != bottom.degree():

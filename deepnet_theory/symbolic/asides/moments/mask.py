@@ -66,12 +66,12 @@ KNOWN_SUM = Known(norm_sum, (delta_v[k, i] * delta_v[l, i]).sum(k, l, i), 2)
 density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
 
 
-def half_gaussian(order: int) -> Any:
+def half_gaussian(order: int) -> sp.Expr:
     """E[R hʳ] for h ~ N(0, s²) and R = 1 where h > 0."""
     return RectifiedGaussian(s**2).moment(order)
 
 
-def coin(order: int) -> Any:
+def coin(order: int) -> sp.Expr:
     """The same with R an independent fair coin."""
     h, r = Tensor("h", (), Gaussian(s**2)), Tensor("r", (), Bernoulli(HALF))
     value = constant(1)

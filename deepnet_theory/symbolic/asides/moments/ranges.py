@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -24,7 +23,9 @@ literal = NamedQuantity(
 whole = NamedQuantity("first_matrix_term", r"\text{term of }\Delta W")
 
 
-def _term(kept: Any, width: int, inner: int, first: int, last: int, numbers: Any) -> Any:
+def _term(
+    kept: sp.Expr, width: int, inner: int, first: int, last: int, numbers: tuple[Fraction, Fraction]
+) -> sp.Expr:
     """Σ_i E(Σ_{j≤first} Σ_{k≤last} x_j v_ki R_k Δw_jk)², entry by entry, E x_j² = 1.
 
     Entries that do not exist count as zero, which is the kindest reading of a wrong range.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import sympy as sp
 
@@ -76,7 +75,7 @@ def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
 
 
 def _moment(
-    name: str, lhs: Expectation, rhs: Any, because: str, assumptions: tuple[str, ...]
+    name: str, lhs: Expectation, rhs: sp.Expr, because: str, assumptions: tuple[str, ...]
 ) -> Step:
     return Step(
         name=name,
@@ -91,7 +90,7 @@ def _moment(
     )
 
 
-def _ratio(name: str, lhs: Any, because: str, uses: tuple[str, ...]) -> Step:
+def _ratio(name: str, lhs: sp.Expr, because: str, uses: tuple[str, ...]) -> Step:
     return Step(
         name=name,
         section=VARIANCES,
@@ -105,7 +104,7 @@ def _ratio(name: str, lhs: Any, because: str, uses: tuple[str, ...]) -> Step:
     )
 
 
-def _scaled(name: str, factor: Any, uses: tuple[str, ...]) -> Step:
+def _scaled(name: str, factor: sp.Expr, uses: tuple[str, ...]) -> Step:
     return Step(
         name=name,
         section=VARIANCES,
@@ -120,14 +119,14 @@ def _scaled(name: str, factor: Any, uses: tuple[str, ...]) -> Step:
     )
 
 
-def _matrix_factors(branch: GaussianBranch) -> tuple[Any, Any]:
+def _matrix_factors(branch: GaussianBranch) -> tuple[sp.Expr, sp.Expr]:
     """The factors of ‖ΔV‖² and ‖ΔW‖² in the parameter term, for uncorrelated inputs."""
     white = parameter_change(branch, x_white)
     whole = sp.expand(expect((white * white).sum(i), (KNOWN_DV, KNOWN_DW)))
     return whole.coeff(norm_dv, 2), whole.coeff(norm_dw, 2)
 
 
-def _output_factor(branch: GaussianBranch) -> Any:
+def _output_factor(branch: GaussianBranch) -> sp.Expr:
     """E‖z‖²/‖x‖²."""
     z = branch.z()
     return sp.expand(expect((z * z).sum(i), (KNOWN_X,)) / norm_x**2)

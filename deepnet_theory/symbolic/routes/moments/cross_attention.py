@@ -219,7 +219,7 @@ def _moment(
     because: str,
     uses: tuple[str, ...],
     premises: tuple[str, ...],
-    more: tuple[Any, ...] = (),
+    more: tuple[sp.Symbol, ...] = (),
 ) -> Step:
     return Step(
         name=name,

@@ -14,9 +14,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import sympy as sp
+from sympy.polys.rings import PolyElement
 
 from deepnet_theory.symbolic.expectation import Expectation, Rademacher, Tensor, is_enumerated
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
@@ -44,7 +44,7 @@ parameter_term = NamedQuantity(
 )
 
 
-def explicit_jacobian(z: list[Any], centred: bool) -> tuple[sp.Matrix, Any]:
+def explicit_jacobian(z: list[sp.Rational], centred: bool) -> tuple[sp.Matrix, sp.Expr]:
     """The Jacobian J of √d·Pz/‖Pz‖ at a rational z, as (A, c) with A rational and J = √c·A.
 
     With q = ‖Pz‖² an entry is √d(a'q − aq'/2)/q^{3/2}: differentiated entry by entry.
@@ -56,7 +56,7 @@ def explicit_jacobian(z: list[Any], centred: bool) -> tuple[sp.Matrix, Any]:
     size = sum(s**2 for s in moved)
     at = list(zip(symbols, map(sp.QQ.from_sympy, z), strict=True))
 
-    def value(polynomial: Any) -> Any:
+    def value(polynomial: PolyElement) -> sp.Rational:
         return sp.QQ.to_sympy(polynomial.evaluate(at))
 
     square = value(size)

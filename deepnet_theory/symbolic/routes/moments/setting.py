@@ -75,8 +75,8 @@ class Convention:
     """Variances of the entries of W (d×m) and V (m×d)."""
 
     name: str
-    inner: Any
-    outer: Any
+    inner: sp.Expr
+    outer: sp.Expr
     source: str
 
 
@@ -111,7 +111,7 @@ class GaussianBranch:
         return Tensor("V", (m, d), Gaussian(self.convention.outer))
 
     @property
-    def kept(self) -> Any:
+    def kept(self) -> sp.Expr:
         """The share of the hidden second moment that passes the mask."""
         return HALF if self.rectified else sp.S.One
 
@@ -189,7 +189,7 @@ def explicit_z(
     ]
 
 
-def given() -> tuple[Any, ...]:
+def given() -> tuple[sp.Symbol, ...]:
     """The symbols that stand at the beginning."""
     sizes = (norm_x, norm_average, entry_dx, norm_dx, norm_dv, norm_dw, norm_xdw, norm_dv_i)
     return (*DEPTHS.values(), S, alpha, beta, eta, v, w, d, m, n, *sizes)

@@ -418,7 +418,7 @@ def _sum_of_squares(step: Step) -> bool:
 def _is_joined_norm(step: Step) -> bool:
     a, b = [sp.Rational(3), sp.Rational(-2, 3), sp.S.One], [sp.Rational(5, 2), sp.Rational(-7)]
 
-    def square(entries: list[Any]) -> Any:
+    def square(entries: list[sp.Rational]) -> sp.Rational:
         return sum(e**2 for e in entries)
 
     at = {norm_dv: sp.sqrt(square(a)), norm_dw: sp.sqrt(square(b)), norm_dtheta: 0}
