@@ -57,7 +57,7 @@ def load(
             names = list(file.keys())
             tensors = {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot read {str(path)!r} as safetensors: {error}") from None
+        raise InputError(f"cannot read {str(path)!r} as safetensors: {shown(str(error))}") from None
     if "constants" not in metadata:
         raise InputError(f"{str(path)!r} carries no constants; was it written by save()?")
     constants = Constants.from_json(metadata["constants"])

@@ -41,8 +41,9 @@ LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end
 
 
 def short(sentence: str) -> str:
-    """The sentence, with what is too long to be read left out of its words and of itself."""
-    words = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _ends(word.group(), 60), sentence)
+    """The sentence on one line, with what is too long to be read left out of it and its words."""
+    line = re.sub(r"\s*\n\s*", " ", sentence)
+    words = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _ends(word.group(), 60), line)
     return words if len(words) <= LONGEST_SENTENCE else _ends(words, LONGEST_SENTENCE // 3)
 
 

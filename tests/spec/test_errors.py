@@ -15,6 +15,7 @@ def test_what_is_too_long_is_shortened_and_what_is_not_is_kept():
     assert len(told) < 300 and told.endswith("7 is not valid; valid are: 0 to 9")
     assert "4880 characters" in told
     assert len(short("a b " * 5000)) < LONGEST_SENTENCE
+    assert str(InputError("two\n  lines")) == "two lines"
     assert str(pickle.loads(pickle.dumps(InputError(told)))) == told
 
 
