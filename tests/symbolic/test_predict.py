@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.rule.cross_table import cross_table
@@ -26,6 +27,21 @@ def test_every_optimizer_balances_its_own_rule():
     assert not TABLE.refused
     for name in TABLE.rules:
         assert TABLE.cell(name, name).balanced
+
+
+@pytest.mark.parametrize("placement", placements())
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "adafactor"])
+def test_no_derived_rule_contradicts_its_own_prediction(optimizer, placement):
+    derived = 0
+    for closure in closures():
+        selection = Selection(optimizer=optimizer, placement=placement, closure=closure)
+        try:
+            rule = solve_rule(selection)
+        except Refusal:
+            continue
+        assert set(exponents_of(selection, rule).values()) == {0}
+        derived += 1
+    assert derived
 
 
 def test_the_cross_table_is_the_sum_of_increments():
