@@ -19,7 +19,7 @@ def signed(value: float, digits: str = ".4f") -> str:
 
 def true_signs(words: str) -> str:
     """A sentence of measurement whose numbers have the same signs: "[-0.0, -1]" is "[0.0, −1]"."""
-    return re.sub(r"(?<![^\s(\[])[-+]\d[\d.]*", lambda found: _minus(found[0]), words)
+    return re.sub(r"(?<![^\s(\[^])[-+]\d[\d.]*", lambda found: _minus(found[0]), words)
 
 
 def _minus(shown: str) -> str:

@@ -59,9 +59,7 @@ def document(
 def _assumptions(derivation: Derivation, verification: Verification) -> tuple[doc.Block, ...]:
     told = "The derivation is exact given these; each was measured on the same networks."
     stated = {a.name: a.statement for a in derivation.assumptions}
-    warnings = (doc.Paragraph(f"Warning: {warning}") for warning in verification.warnings)
-    found = of_verification.assumptions(verification.assumptions, stated)
-    return doc.Paragraph(told), found, *warnings
+    return doc.Paragraph(told), of_verification.assumptions(verification.assumptions, stated)
 
 
 def _constants(constants: Sequence[Constants]) -> tuple[doc.Block, ...]:

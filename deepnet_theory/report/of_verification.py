@@ -27,15 +27,11 @@ def document(verification: Verification, rivals: Sequence[Verification] = ()) ->
     """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
     v = verification
     ran = f" ({v.device}, {v.seconds:.1f} s)"
-    sections = (
-        *measurement(v, rivals),
-        doc.Section("Assumptions", (assumptions(v.assumptions),) if v.assumptions else ()),
-        doc.Section("Warnings", tuple(doc.Paragraph(warning) for warning in v.warnings)),
-    )
+    assumed = (assumptions(v.assumptions),) if v.assumptions else ()
     return doc.Document(
         f"‖ΔF‖/η per token, {measured_network(v) or rule_words(v)}",
         (doc.Paragraph(answer(v)), doc.Paragraph(_measured_on(v), aside=True)),
-        sections,
+        (*measurement(v, rivals), doc.Section("Assumptions", assumed)),
         (doc.Paragraph((v.verdict, ran)),),
     )
 
@@ -53,17 +49,10 @@ def three_lines(verification: Verification) -> str:
     return "\n".join(lines)
 
 
-def answer(verification: Verification) -> tuple[doc.Inline, ...]:
-    """The verdict, and the exponent that it judges."""
-    if not verification.exponents:
-        return (verification.verdict, ": no exponent was measured.")
-    e = verification.exponents[0]
-    told = (
-        f": the model update changes with {e.variable} with exponent {signed(e.estimate, '.3f')} "
-        f"({signed_interval(e.low, e.high, '.3f')})"
-    )
-    told += "" if e.predicted is None else f", predicted {predicted(e.predicted, '')}"
-    return verification.verdict, f"{told}."
+def answer(verification: Verification) -> tuple[Verdict, str]:
+    """The verdict, and what the model update does with depth."""
+    told = true_signs(verification.trend) or "no exponent was measured"
+    return verification.verdict, f"; ‖ΔF‖ with depth: {told}."
 
 
 def measurement(
@@ -83,6 +72,7 @@ def measurement(
         doc.Section("Exponents", judged if exponents else ()),
         doc.Section("Other optimizers' rules", _rivals(rivals)),
         doc.Section("Points", (points(verification.points),), folded=True),
+        doc.Section("Warnings", tuple(doc.Paragraph(warning) for warning in verification.warnings)),
     )
 
 

@@ -90,10 +90,20 @@ def test_the_page_is_whole_and_alone(html: str) -> None:
 def test_the_whole_report_by_every_printer(
     derivation: Derivation, verification: Verification, constants: Constants
 ) -> None:
-    several = replace(verification, exponents=verification.exponents * 3)  # their reasons fold
+    several = replace(
+        verification,
+        exponents=verification.exponents * 3,  # their reasons fold
+        warnings=("a planted warning",),
+    )
     told = of_report.document(derivation, several, [constants])
     for printer in (text, markdown, latex, fragment):
-        assert "Why these verdicts" in printer(told)
+        assert "Why these verdicts" in printer(told) and "a planted warning" in printer(told)
+
+
+def test_a_section_that_says_nothing_has_no_heading(verification: Verification) -> None:
+    told = of_verification.document(verification)
+    for printer in (text, markdown, latex, fragment):
+        assert "Points" in printer(told) and "Warnings" not in printer(told)
 
 
 def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,14 +240,14 @@ def test_a_verification_by_every_printer(verification: Verification) -> None:
 
 def test_a_verification_repeats_itself_in_three_lines(verification: Verification) -> None:
     lines = repr(verification).splitlines()
-    assert len(lines) == 3 and max(map(len, lines)) < 100
-    assert "SUPPORTED" in lines[1] and "+0.010 (−0.010 to +0.030), predicted 0" in lines[1]
+    assert len(lines) == 3 and max(map(len, lines)) < 110
+    assert "SUPPORTED" in lines[1] and "N^0.01 (95 %: −0.010 to 0.030), as predicted" in lines[1]
     assert len(repr(replace(verification, points=(), exponents=())).splitlines()) == 3
 
 
 def test_a_sentence_of_measurement_has_the_same_signs() -> None:
-    told = true_signs("[-0.000, +0.041] inside +0 ± 0.05, lamb (-0.5), in 1e-05 of arXiv 14-60")
-    assert told == "[0.000, +0.041] inside 0 ± 0.05, lamb (−0.5), in 1e-05 of arXiv 14-60"
+    told = true_signs("[-0.000, +0.041] inside +0 ± 0.05, N^-0.5, in 1e-05 of arXiv 14-60")
+    assert told == "[0.000, +0.041] inside 0 ± 0.05, N^−0.5, in 1e-05 of arXiv 14-60"
 
 
 def test_the_table_of_a_terminal(verification: Verification) -> None:

@@ -42,7 +42,9 @@ def fragment(document: doc.Document) -> str:
 
 def _blocks(body: tuple[doc.Block | doc.Section, ...], level: int = 0) -> str:
     return "\n".join(
-        _section(item, level) if isinstance(item, doc.Section) else _block(item) for item in body
+        _section(item, level) if isinstance(item, doc.Section) else _block(item)
+        for item in body
+        if not isinstance(item, doc.Section) or item.body
     )
 
 
