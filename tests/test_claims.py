@@ -299,20 +299,40 @@ def test_evidence_becomes_plain_data() -> None:
     assert plain(value) == {"a": [1, 2.0], "b": None, "c": "1/2", "d": "PROVED", "3": True}
 
 
-def test_the_page_puts_the_refuted_first_and_knows_when_it_is_stale(tmp_path: Path) -> None:
+def test_the_page_of_a_source_puts_the_refuted_first(tmp_path: Path) -> None:
     more = ', counterexample="an example", corrected="the law"'
     law = OTHER_PART.format(weight="correction", about="law", verdict="PROVED")
     write(tmp_path, "a-right", rest=OTHER_PART.format(weight="ours", about="z", verdict="PROVED"))
-    write(tmp_path, "z-wrong", found="REFUTED", rest=law, more=more)
-    text = page.markdown(tmp_path)
-    assert text.index("### z-wrong") < text.index("### a-right")
-    assert "an example" in text and "deepnet-theory check z-wrong --full" in text
+    write(tmp_path, "a-wrong", found="REFUTED", rest=law, more=more)
+    text = page.pages(tmp_path)[tmp_path / "a" / page.PAGE]
+    assert text.index("### a-wrong") < text.index("### a-right")
+    assert "an example" in text and "deepnet-theory check a-wrong --full" in text
     assert "PROVED (law, corrected)" in text and "PROVED (z, ours)" in text
-    assert not page.is_current(tmp_path)
-    (tmp_path / page.PAGE).write_text(text, encoding="utf-8")
-    assert page.is_current(tmp_path)
+
+
+def test_the_table_has_a_line_a_claim_and_each_source_its_page(tmp_path: Path) -> None:
+    write(tmp_path, "a-one", more=', corrected="|x| = 1"')
+    write(tmp_path, "b-bars").write_text(
+        (tmp_path / "a/a_one.py").read_text().replace("a-one", "b-bars").replace("1 = ", "|x| = ")
+    )
+    found = page.pages(tmp_path)
+    assert set(found) == {tmp_path / where / page.PAGE for where in (".", "a", "b")}
+    rows = [line for line in found[tmp_path / page.PAGE].splitlines() if line.startswith("| [")]
+    assert rows == [
+        "| [a-one](a/README.md#a-one) | 1 = a-one | holds |",
+        "| [b-bars](b/README.md#b-bars) | \\|x\\| = b-bars | holds |",
+    ]
+
+
+def test_the_pages_know_when_they_are_stale(tmp_path: Path) -> None:
+    write(tmp_path, "a-right")
+    write(tmp_path, "b-right")
+    assert len(page.stale(tmp_path)) == 3
+    for path, text in page.pages(tmp_path).items():
+        path.write_text(text, encoding="utf-8")
+    assert page.stale(tmp_path) == []
     write(tmp_path, "a-right", more=', counterexample="new"')
-    assert not page.is_current(tmp_path)
+    assert page.stale(tmp_path) == [tmp_path / "a" / page.PAGE]
 
 
 def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
@@ -324,5 +344,5 @@ def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_page_of_the_repository_is_current() -> None:
-    assert page.is_current(), "run: python -m deepnet_theory.claims page"
+def test_the_pages_of_the_repository_are_current() -> None:
+    assert not page.stale(), "run: python -m deepnet_theory.claims page"

@@ -1,6 +1,6 @@
-"""``python -m deepnet_theory.claims page`` writes the page of recorded findings.
+"""``python -m deepnet_theory.claims page`` writes the pages of recorded findings.
 
-With ``--check`` it only tells whether the page is current; neither measures anything.
+With ``--check`` it only tells whether they are current; neither measures anything.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from deepnet_theory.claims.folder import location
-from deepnet_theory.claims.page import PAGE, is_current, markdown
+from deepnet_theory.claims.page import pages, stale
 
 
 def main(words: Sequence[str]) -> int:
@@ -17,13 +16,16 @@ def main(words: Sequence[str]) -> int:
     if words == ["page"]:
         from deepnet_theory.spec.files import write_text
 
-        write_text(location() / PAGE, markdown())
-        print(f"wrote {location() / PAGE}")
+        for path, text in pages().items():
+            write_text(path, text)
+            print(f"wrote {path}")
         return 0
     if words == ["page", "--check"]:
-        current = is_current()
-        print(f"{PAGE} is {'current' if current else 'stale: run it without --check'}")
-        return 0 if current else 1
+        old = stale()
+        for path in old:
+            print(f"{path} is stale: run it without --check")
+        print(f"{len(old)} of {len(pages())} pages are stale")
+        return 1 if old else 0
     print("usage: python -m deepnet_theory.claims page [--check]", file=sys.stderr)
     return 2
 
