@@ -40,7 +40,7 @@ def three_lines(verification: Verification) -> str:
     """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
     v = verification
     verdict, told = answer(v)
-    depths = "; ".join(depth_words(p.depth) for p in (*v.points[:1], *v.points[1:][-1:]))
+    depths = " to ".join(depth_words(p.depth) for p in (*v.points[:1], *v.points[1:][-1:]))
     lines = (
         f"<Verification of {measured_network(v)}, {rule_words(v)}",
         f" {verdict}{told}",
