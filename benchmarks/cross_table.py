@@ -21,7 +21,7 @@ from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.exponents import predictions
+from deepnet_theory.symbolic.implications.exponents import predictions
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 RULES = ("sgd", "adam", "lamb")

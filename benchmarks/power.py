@@ -23,7 +23,7 @@ from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.rule.exponents import predictions
+from deepnet_theory.symbolic.implications.exponents import predictions
 
 SMALL = Settings(width=32, heads=4, tokens=16, seeds=8, draws=2)
 # SGD's values scatter more and bend longer: deeper, more seeds and draws, independent tokens

@@ -69,7 +69,7 @@ def _combinations() -> Iterator[dict[str, str]]:
 def _has_rule(select: dict[str, str]) -> bool:
     from deepnet_theory.spec.errors import Refusal
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.rule.balance import Problem
+    from deepnet_theory.symbolic.rule.problem import Problem
 
     try:
         selection = Selection(**select)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def _all() -> list[tuple[float, dict[str, str]]]:
 
 def _cross_table() -> tuple[int, float]:
     start = time.process_time()
-    from deepnet_theory.symbolic.rule.cross_table import cross_table
+    from deepnet_theory.symbolic.implications.cross_table import cross_table
 
     return len(cross_table().cells), time.process_time() - start
 

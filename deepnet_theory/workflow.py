@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.rule.consequences import Comparison
+    from deepnet_theory.symbolic.implications.closures_compared import Comparison
 
 
 def derive(
@@ -73,7 +73,7 @@ def compare_closures(
     As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
     :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
-    from deepnet_theory.symbolic.rule.consequences import compare_closures as run
+    from deepnet_theory.symbolic.implications.closures_compared import compare_closures as run
 
     selection = _selection(selection, select)
     if selection.closure is not None:
@@ -164,7 +164,7 @@ def predict(
     derivation = _derived(derivation)
     if rule is None and step == "matrices":
         return derivation.predictions
-    from deepnet_theory.symbolic.rule.exponents import predictions
+    from deepnet_theory.symbolic.implications.exponents import predictions
 
     found = predictions(derivation.selection, rule or derivation.rule, step)
     return replace(found, assumptions=derivation.predictions.assumptions)
@@ -229,7 +229,7 @@ def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
 
     Rules that agree are one, under both names; one that agrees with the derived rule is left out.
     """
-    from deepnet_theory.symbolic.rule.exponents import rival_rules as solve
+    from deepnet_theory.symbolic.implications.exponents import rival_rules as solve
 
     derivation = _derived(derivation)
     found: dict[object, Rule] = {}

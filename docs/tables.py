@@ -68,7 +68,7 @@ def _cell(optimizer: str, select: dict[str, str]) -> str:
 
 def cross() -> list[str]:
     """The predicted exponent of every rule (rows) under every optimizer (columns)."""
-    from deepnet_theory.symbolic.rule.cross_table import cross_table
+    from deepnet_theory.symbolic.implications.cross_table import cross_table
 
     table = cross_table(OPTIMIZERS)
     lines = ["| rule of ↓, stepped by → | " + " | ".join(SHOWN[n] for n in OPTIMIZERS) + " |"]

@@ -19,7 +19,7 @@ from deepnet_theory.report.update import update_figure
 if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.rule.cross_table import CrossTable
+    from deepnet_theory.symbolic.implications.cross_table import CrossTable
     from deepnet_theory.training.result import Run
 
 

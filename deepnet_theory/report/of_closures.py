@@ -10,7 +10,7 @@ from deepnet_theory.report.of_derivation import owner, title
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import RuleEntry
-    from deepnet_theory.symbolic.rule.consequences import Comparison
+    from deepnet_theory.symbolic.implications.closures_compared import Comparison
 
 MEANING = {
     "alpha": "residual multiplier",

@@ -13,6 +13,7 @@ from deepnet_theory.spec.verdict import Verdict
 if TYPE_CHECKING:
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic import derivation as made
+    from deepnet_theory.symbolic.implications.consequences import Consequence
     from deepnet_theory.symbolic.proof import step as proof
 
 RELATION_MEANING = {
@@ -128,7 +129,7 @@ def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
     )
 
 
-def _orders(found: Iterable[made.Consequence]) -> doc.Table:
+def _orders(found: Iterable[Consequence]) -> doc.Table:
     rows = tuple(
         (
             c.name,

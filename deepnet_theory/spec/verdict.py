@@ -8,6 +8,7 @@ from enum import StrEnum
 class Verdict(StrEnum):
     """UNDECIDED is never a pass."""
 
+    IMPOSED = "IMPOSED"  # a condition that is asked for, such as a balance: not true or false
     PROVED = "PROVED"  # symbolic, exact, given the listed assumptions
     SUPPORTED = "SUPPORTED"  # measured: interval inside the tolerance, rivals excluded
     ASSUMED = "ASSUMED"  # stated, not tested

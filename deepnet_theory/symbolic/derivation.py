@@ -15,23 +15,12 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.implications.consequences import Consequence
+from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.proof.relation import Relation, join
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.rule.shares import Share
 
 SCHEMA = "deepnet-theory/derivation/1"
-
-
-@dataclass(frozen=True)
-class Consequence:
-    """A quantity that follows from the rule, as a power of the depth."""
-
-    name: str
-    meaning: str
-    value: Any  # SymPy expression in the depth symbols
-    part: str
-    sublayer: str = "*"
-    remark: str = ""
 
 
 @dataclass(frozen=True)

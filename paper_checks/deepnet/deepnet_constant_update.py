@@ -34,7 +34,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from deepnet_theory.symbolic.rule.exponents import exponents_of
+    from deepnet_theory.symbolic.implications.exponents import exponents_of
     from paper_checks.shared.laboratory import t_interval
     from paper_checks.shared.streams import DEEPNORM, PLAIN, power, settings, updates
     from paper_checks.shared.verdicts import MARGIN, exponent, within

@@ -34,8 +34,8 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from deepnet_theory.symbolic.rule.balance import Problem
-    from deepnet_theory.symbolic.rule.end_of_regime import crossings
+    from deepnet_theory.symbolic.implications.end_of_regime import crossings
+    from deepnet_theory.symbolic.rule.problem import Problem
     from deepnet_theory.symbolic.rule.solved_rule import solve_rule
     from paper_checks.shared.stacks import Net, depths, exponent, on_the_exponent, settings
     from paper_checks.shared.verdicts import worst

@@ -25,7 +25,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import torch
 
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.rule.consequences import compare_closures
+    from deepnet_theory.symbolic.implications.closures_compared import compare_closures
     from paper_checks.shared.stacks import (
         Exponent,
         Net,

@@ -20,7 +20,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from deepnet_theory.symbolic.rule.cross_table import cross_table
+    from deepnet_theory.symbolic.implications.cross_table import cross_table
     from paper_checks.shared.rules import PUBLISHED
     from paper_checks.shared.stacks import (
         Net,

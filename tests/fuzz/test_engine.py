@@ -11,8 +11,8 @@ from deepnet_theory.spec.placement import PLACEMENT
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees, homogeneity_step
-from deepnet_theory.symbolic.rule.exponents import exponents_of
 from deepnet_theory.workflow import own_rule
 
 from .conftest import Fuzz

@@ -12,8 +12,8 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.asides.loss_of_one_update import loss_increment
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
-from deepnet_theory.symbolic.routes.probe import loss_increment
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 

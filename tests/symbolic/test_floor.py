@@ -5,8 +5,8 @@ import math
 import pytest
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.balance import Problem
-from deepnet_theory.symbolic.rule.end_of_regime import crossings
+from deepnet_theory.symbolic.implications.end_of_regime import crossings
+from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 

@@ -17,9 +17,9 @@ from deepnet_theory.symbolic.algebra.monomial import solve
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, M, N, alpha, beta, part_symbol
 from deepnet_theory.symbolic.asides.lemma.jacobians import products_at
 from deepnet_theory.symbolic.laws import placement as matrix_law
-from deepnet_theory.symbolic.routes.lemma import lemma_route
+from deepnet_theory.symbolic.routes.lemma.route import lemma_route
 from deepnet_theory.symbolic.routes.lemma.placement import directions, placement_steps
-from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.problem import Problem
 
 TWO_PARTS = Selection(method="lemma", optimizer="sgd", stack="encoder-decoder")
 
@@ -118,7 +118,7 @@ def test_the_engine_balances_these_increments(select: dict[str, str]) -> None:
     selection = Selection(method="lemma", **select)  # type: ignore[arg-type]
     route = lemma_route(selection)
     parts = Problem(selection).balanced
-    values = {k: v for part in parts for k, v in part.solution.values.items()}
+    values = {k: v for part in parts for k, v in part.values.items()}
     for part in parts:
         total: sp.Expr = sp.S.Zero
         for sublayer in part.part.layer:

@@ -19,7 +19,7 @@ from deepnet_theory.symbolic.asides.lemma import before_steps, following_steps, 
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.lemma import lemma_route
+from deepnet_theory.symbolic.routes.lemma.route import lemma_route
 
 SELECTIONS = (
     {"optimizer": "sgd"},

@@ -38,7 +38,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     w,
 )
 from deepnet_theory.symbolic.routes.moments.stream import stream_of
-from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.problem import Problem
 
 SELECTION = Selection(optimizer="sgd", method="moments")
 STEPS = {s.name: s for s in (*moment_route(SELECTION).steps, *moment_asides(SELECTION))}

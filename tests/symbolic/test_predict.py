@@ -11,8 +11,8 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.cross_table import cross_table
-from deepnet_theory.symbolic.rule.exponents import exponents_of, predictions
+from deepnet_theory.symbolic.implications.cross_table import cross_table
+from deepnet_theory.symbolic.implications.exponents import exponents_of, predictions
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 TABLE = cross_table()

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.asides import initialisation, loss_increment, magnitude, unrolled
+from deepnet_theory.symbolic.asides import (
+    initialisation,
+    loss_increment,
+    loss_of_one_update,
+    magnitude,
+    query_and_key,
+    unrolled,
+)
 from deepnet_theory.symbolic.proof.step import Step
 
 
@@ -35,6 +42,8 @@ def asides_of(selection: Selection) -> Asides:
 
         before += loss_increment.increment_steps()
         before += sublayer_gradient.gradient_steps(selection)
+        before.append(loss_of_one_update.loss_increment(selection.the_optimizer))
+        after += query_and_key.unscaled_steps(selection)
         given += [*loss_increment.given(), *sublayer_gradient.given(selection)]
     else:
         before += initialisation.initialisation_steps()

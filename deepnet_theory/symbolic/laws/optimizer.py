@@ -279,3 +279,10 @@ def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
         checks=(Check("the update on exact entries, rescaled", scales),),
         establishes=(t, s, g, theta),
     )
+
+
+def degrees_of(step: Step) -> tuple[sp.Rational, sp.Rational]:
+    """p and q as the degrees' step states them."""
+    t, s = sp.symbols("t s", positive=True)
+    powers = step.rhs.as_powers_dict()
+    return powers.get(t, sp.Integer(0)), powers.get(s, sp.Integer(0))

@@ -146,20 +146,26 @@ def _at_rest(expression: Any) -> Any:
 
 
 def _branch_weight(placement: Placement) -> Any:
-    expression = residual(placement, lambda y: P * Branch(y))
-    sums = [expression, *expression.atoms(Normalise)]
-    for candidate in sums:
+    weight = weight_beside_identity(residual(placement, lambda y: P * Branch(y)))
+    if weight is None:
+        raise Refusal(
+            f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
+            "not an identity path plus one branch"
+        )
+    return weight
+
+
+def weight_beside_identity(output: sp.Expr) -> sp.Expr | None:
+    """The scalar of the one term beside the identity path, in the sum that holds both."""
+    for candidate in (output, *output.atoms(Normalise)):
         terms = sp.Add.make_args(
             candidate.args[0] if isinstance(candidate, Normalise) else candidate
         )
         identity = [t for t in terms if split(t)[1] == x]
-        others = [t for t in terms if t.has(Branch)]
-        if len(identity) == 1 and len(others) == 1 and len(terms) == 2:
+        others = [t for t in terms if t not in identity]
+        if len(identity) == len(others) == 1:
             return split(others[0])[0] / split(identity[0])[0]
-    raise Refusal(
-        f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
-        "not an identity path plus one branch"
-    )
+    return None
 
 
 def scale_step(placement: Placement) -> Step | None:

@@ -43,6 +43,7 @@ class Step:
 
     ``uses`` names earlier steps; ``assumptions`` names premises of ``spec/assumptions``;
     ``establishes`` are the symbols that this step introduces (by definition or by solving).
+    ``imposed`` marks a condition that the derivation asks for (a balance, a closure).
     ``bounded`` are the symbols that the assumptions declare to be of order one: an ORDER or
     BOUND step may drop them. ``checks`` replace the generic check of the relation, for
     statements that need one of their own (matrix identities, solutions of equations).
@@ -60,6 +61,7 @@ class Step:
     establishes: tuple[sp.Symbol, ...] = ()
     bounded: tuple[Any, ...] = ()
     regime: Regime | None = None
+    imposed: bool = False
     checks: tuple[Check, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,8 +74,10 @@ class Step:
         return tuple(check.name for check in checks if not _passes(check, self))
 
     def check(self) -> Verdict:
-        """PROVED (given the assumptions) where every check holds, else REFUTED."""
-        return Verdict.REFUTED if self.failures() else Verdict.PROVED
+        """PROVED (given the assumptions) or IMPOSED where every check holds, else REFUTED."""
+        if self.failures():
+            return Verdict.REFUTED
+        return Verdict.IMPOSED if self.imposed else Verdict.PROVED
 
     @property
     def free_symbols(self) -> set[sp.Symbol]:

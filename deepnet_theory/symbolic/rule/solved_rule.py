@@ -12,7 +12,7 @@ from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, text
-from deepnet_theory.symbolic.rule.balance import Problem
+from deepnet_theory.symbolic.rule.problem import Problem
 
 
 @dataclass(frozen=True)

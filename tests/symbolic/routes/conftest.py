@@ -5,9 +5,19 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from deepnet_theory.symbolic.routes import by_method
+
+
+@pytest.fixture(autouse=True)
+def fresh_routes() -> Iterator[None]:
+    """No route is kept from before an error was planted, and none after."""
+    by_method.forget()
+    yield
+    by_method.forget()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from fractions import Fraction
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.exponents import exponents_of
+from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.rule.solved_rule import SolvedRule, solve_rule
 
 

@@ -23,8 +23,8 @@ from deepnet_theory.symbolic.algebra.growth import growth, leading_term
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import branch_weight, terms
-from deepnet_theory.symbolic.rule.balance import Problem
 from deepnet_theory.symbolic.rule.premises import shrinkage
+from deepnet_theory.symbolic.rule.setting import Setting
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -41,26 +41,26 @@ def _at_rule(
     )
 
 
-def sum_exponent(problem: Problem, weight: Any, part: Part, variable: sp.Symbol) -> Any:
+def sum_exponent(setting: Setting, weight: Any, part: Part, variable: sp.Symbol) -> Any:
     r"""The exponent of :math:`\sum_{l\le S} (1 + l r^2)^{-(1+p)/2}`, S of the part.
 
     ``weight`` is the exponent of r. Where the stream is normalised in every sublayer, and near
     the identity, the sum is S.
     """
     count = sp.Integer(int(DEPTHS[part.depth] == variable))
-    return count - shrinkage(problem, count + 2 * weight)
+    return count - shrinkage(setting, count + 2 * weight)
 
 
 def share_exponent(
-    problem: Problem, rule: Rule, part: Part, variable: sp.Symbol, roles: frozenset[Role]
+    setting: Setting, rule: Rule, part: Part, variable: sp.Symbol, roles: frozenset[Role]
 ) -> Any:
     """The exponent of the part's own share of ‖ΔF‖, at the part's output, in ``variable``."""
     candidates = []
     for sublayer in dict.fromkeys(part.layer):
-        weight = _at_rule(branch_weight(sublayer, problem.law), rule, part, sublayer, variable)
-        repeated = sum_exponent(problem, weight, part, variable)
-        for term in terms(sublayer, problem.law, problem.selection.the_norm):
-            increment = term.increment(problem.degrees)
+        weight = _at_rule(branch_weight(sublayer, setting.law), rule, part, sublayer, variable)
+        repeated = sum_exponent(setting, weight, part, variable)
+        for term in terms(sublayer, setting.law, setting.selection.the_norm):
+            increment = term.increment(setting.degrees)
             if term.role in roles and increment != 0:
                 size = _at_rule(increment, rule, part, sublayer, variable)
                 candidates.append(repeated + size)
@@ -68,7 +68,7 @@ def share_exponent(
 
 
 def _amplification_exponent(
-    problem: Problem, rule: Rule, variable: sp.Symbol, aligned: bool = False
+    setting: Setting, rule: Rule, variable: sp.Symbol, aligned: bool = False
 ) -> Any:
     r"""The exponent of what the later part multiplies the first part's share with.
 
@@ -79,28 +79,28 @@ def _amplification_exponent(
 
     Source: derived here.
     """
-    parts = problem.selection.the_stack.parts
+    parts = setting.selection.the_stack.parts
     later = parts[-1]
     depth = DEPTHS[later.depth]
     crossing = next((s for s in later.layer if s.reads_memory), None)
     if crossing is None:
         raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
-    weight = _at_rule(branch_weight(crossing, problem.law), rule, later, crossing, variable)
+    weight = _at_rule(branch_weight(crossing, setting.law), rule, later, crossing, variable)
     layers = depth if aligned else sp.sqrt(depth)
-    return (1 + problem.degrees.p) * (exponent_in(layers, variable) + weight)
+    return (1 + setting.degrees.p) * (exponent_in(layers, variable) + weight)
 
 
-def _refuse_without_stream(problem: Problem, rule: Rule) -> None:
+def _refuse_without_stream(setting: Setting, rule: Rule) -> None:
     """A stream that no norm takes back must be multiplied by 1, or it explodes or vanishes."""
-    law = problem.law
+    law = setting.law
     if law.normalised or law.stream == 1:
         return
     for entry in rule.entries:
-        own = [leading_term(entry.alpha, depth) for depth in problem.selection.the_stack.depths]
+        own = [leading_term(entry.alpha, depth) for depth in setting.selection.the_stack.depths]
         one = all(term.whole and term.coefficient == 1 and not term.powers for term in own)
         if not one or law.stream.xreplace({alpha: sp.Integer(1)}) != 1:
             raise Refusal(
-                f"a sublayer {problem.placed} multiplies the stream by {law.stream}, which no norm "
+                f"a sublayer {setting.placed} multiplies the stream by {law.stream}, which no norm "
                 f"takes back: at alpha = {shown(entry.alpha)} the stream explodes or vanishes with "
                 "depth; the coefficient of x must be 1"
             )
@@ -118,18 +118,18 @@ def exponents_of(
     ``step`` is ``matrices`` (what the published rules speak of) or ``all`` parameters;
     ``aligned`` takes the cross-attentions as all aligned instead of independent.
     """
-    problem = Problem(selection)
+    setting = Setting(selection)
     parts = selection.the_stack.parts
     roles = MATRICES if step == "matrices" else MATRICES | VECTORS
     found: dict[tuple[str, str], Fraction] = {}
-    _refuse_without_stream(problem, rule)
+    _refuse_without_stream(setting, rule)
     for variable in selection.the_stack.depths:
         symbol = DEPTHS[variable]
         values = {}
         for index, part in enumerate(parts):
-            value = share_exponent(problem, rule, part, symbol, roles)
+            value = share_exponent(setting, rule, part, symbol, roles)
             if len(parts) > 1 and index == 0:
-                value += _amplification_exponent(problem, rule, symbol, aligned)
+                value += _amplification_exponent(setting, rule, symbol, aligned)
             values[part.name] = _fraction(value)
         found[(variable, "all")] = max(values.values())
         if len(parts) > 1:
@@ -186,11 +186,11 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
 
 
 def _warnings(selection: Selection, rule: Rule) -> list[str]:
-    problem = Problem(selection)
+    setting = Setting(selection)
     sentences = []
     for part in selection.the_stack.parts:
         for sublayer in dict.fromkeys(part.layer):
-            weight = branch_weight(sublayer, problem.law)
+            weight = branch_weight(sublayer, setting.law)
             # a part's constants may depend on the other part's depth: judged in every depth
             size = {
                 symbol: int(symbol == DEPTHS[part.depth])

@@ -17,8 +17,8 @@ from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import solve
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
-from deepnet_theory.symbolic.rule.balance import Problem
 from deepnet_theory.symbolic.rule.premises import is_floor
+from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.solved_rule import rule_of
 
 width = sp.Symbol("d", positive=True)

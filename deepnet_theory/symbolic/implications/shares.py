@@ -17,7 +17,8 @@ from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import terms
-from deepnet_theory.symbolic.rule.balance import Balanced, Problem
+from deepnet_theory.symbolic.rule.balance import Balanced
+from deepnet_theory.symbolic.rule.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def shares(problem: Problem) -> Iterator[Share]:
             if sublayer.name in seen:
                 continue
             seen.add(sublayer.name)
-            kind = next(k for k in balanced.kinds if k.name in ("*", sublayer.name))
+            kind = next(k for k in balanced.kinds if sublayer.name in k.members)
             for term in terms(sublayer, problem.law, norm):
                 total = total_of(problem, balanced, kind.alpha, kind.beta, term)
                 yield Share(
@@ -82,9 +83,5 @@ def total_of(problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, t
     if increment == 0:
         return sp.Integer(0)
     own = increment.xreplace({alpha: a, beta: b})
-    factor = sp.Integer(1) if balanced.amplification is None else balanced.amplification.factor
-    rate = sp.Integer(1)
-    for symbol, value in balanced.solution.values.items():
-        if symbol.name == "eta_0":
-            rate = value
-    return simplified(balanced.sublayers * factor * rate * balanced.at_solution(own))
+    repeated = balanced.sublayers * balanced.factor * balanced.rate
+    return simplified(repeated * balanced.at_solution(own))

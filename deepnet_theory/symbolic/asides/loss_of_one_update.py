@@ -1,0 +1,79 @@
+r"""What the first update of an optimizer takes from the loss: ΔL ≈ ⟨∇L, Δθ⟩, entry by entry.
+
+Source: Su, §Increment explosion and §Multiple optimizers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.symbolic.algebra.symbols import eta
+from deepnet_theory.symbolic.laws.optimizer import entrywise
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+
+
+def loss_increment(optimizer: Optimizer) -> Step:
+    r"""ΔL ≈ ⟨∇L, Δθ⟩ for the optimizer's own step, on two entries.
+
+    Source: Su, §Increment explosion and §Multiple optimizers.
+    """
+    g = sp.symbols("g_1 g_2", real=True, nonzero=True)
+    theta = sp.symbols("theta_1 theta_2", real=True, nonzero=True)
+    update = entrywise(optimizer, eta, g, theta)
+    product = sum(a * b for a, b in zip(g, update, strict=True))
+    return Step(
+        name="loss-increment",
+        section="The increment",
+        lhs=product,
+        rhs=_tidy(product, g),
+        relation=Relation.EQUAL,
+        because=(
+            "to first order the loss changes by <gradient, update>; here for a parameter of two "
+            "entries, with the optimizer's own update"
+        ),
+        source="Su, §Increment explosion; §Multiple optimizers",
+        assumptions=("linear-step",),
+        establishes=(*g, *theta),
+        checks=(Check("equal at exact entries of every sign", _equal_at_entries(g, theta)),),
+    )
+
+
+_READABLE = 100
+
+
+def _terms_multiplied_out(expression: sp.Expr) -> int:
+    inner = [_terms_multiplied_out(part) for part in expression.args]
+    if expression.is_Add:
+        return sum(inner)
+    return math.prod(inner) if expression.is_Mul else 1
+
+
+def _tidy(product: Any, entries: Any) -> Any:
+    """g·sign(g) written |g|, and common factors taken out, where that is no more to read."""
+    if _terms_multiplied_out(product) > _READABLE:
+        return product
+    absolute = [sp.Symbol(f"a_{i}", positive=True) for i, _ in enumerate(entries)]
+    unsigned = sp.expand_mul(product)
+    for entry, size in zip(entries, absolute, strict=True):
+        unsigned = unsigned.xreplace({sp.sign(entry): size / entry})
+    collected = sp.factor_terms(sp.expand_mul(unsigned))
+    return collected.xreplace({a: sp.Abs(g) for a, g in zip(absolute, entries, strict=True)})
+
+
+def _equal_at_entries(g: Any, theta: Any) -> Any:
+    points = ((3, -2, 5, 7), (-1, -4, 2, -3), (2, 5, -1, 6))
+
+    def holds(step: Step) -> bool:
+        for point in points:
+            values = dict(zip((*g, *theta), map(sp.Integer, point), strict=True))
+            values[eta] = sp.Rational(2, 7)
+            if abs(sp.N((step.lhs - step.rhs).xreplace(values), 30)) > sp.Float("1e-20"):
+                return False
+        return True
+
+    return holds

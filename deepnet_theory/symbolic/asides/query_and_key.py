@@ -1,0 +1,23 @@
+"""The probes of matrices that β does not reach: query and key, whose gradient carries P/α.
+
+No balance rests on them; what they move at a rule is told with its shares.
+
+Source: Su, §Self-attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.probe import derivative_steps, gradient_step
+
+
+def unscaled_steps(selection: Selection) -> Iterator[Step]:
+    """The radial probe of each unscaled matrix and the order of their gradients."""
+    placement = selection.the_placement
+    for sublayer in dict.fromkeys(s for part in selection.the_stack.parts for s in part.layer):
+        if sublayer.unscaled:
+            yield from derivative_steps(sublayer, placement, sublayer.unscaled)
+            yield gradient_step(sublayer, placement, sublayer.unscaled)

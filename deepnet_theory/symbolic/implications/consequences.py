@@ -1,0 +1,90 @@
+"""What a rule implies, as powers of the depth: the quantities that Su argues with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sympy as sp
+
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.symbolic.algebra.monomial import present
+from deepnet_theory.symbolic.algebra.symbols import alpha, beta
+from deepnet_theory.symbolic.implications.shares import Share
+from deepnet_theory.symbolic.laws.parameters import terms
+from deepnet_theory.symbolic.rule.balance import Balanced
+from deepnet_theory.symbolic.rule.kinds import Kind
+from deepnet_theory.symbolic.rule.problem import Problem
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """A quantity that follows from the rule, as a power of the depth."""
+
+    name: str
+    meaning: str
+    value: sp.Expr  # SymPy expression in the depth symbols
+    part: str
+    sublayer: str = "*"
+    remark: str = ""
+
+
+def consequences(problem: Problem) -> Iterator[Consequence]:
+    """Weight, gradient, update, relative update, branch weight and S·r² of every kind."""
+    for balanced in problem.balanced:
+        for kind in balanced.kinds:
+            yield from kind_consequences(problem, balanced, kind)
+
+
+def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Iterator[Consequence]:
+    """The consequences of one kind of sublayer; sizes in units of the plain network's, η = 1."""
+    term = next(t for t in terms(kind.sublayer, problem.law) if t.role is Role.SCALED)
+    own = {alpha: kind.alpha, beta: kind.beta}
+
+    def at(expression: object) -> object:
+        value = sp.sympify(expression).xreplace(own)
+        return present(balanced.at_solution(value))
+
+    update = term.update(problem.degrees)
+    rows = (
+        ("initial-weight", "size of a scaled matrix at initialisation", beta),
+        ("gradient", "size of a scaled matrix's gradient", term.gradient),
+        ("update", "size of a scaled matrix's first update, in units of eta", update),
+        ("relative-update", "update over weight, in units of eta", update / term.size),
+        (
+            "branch-weight",
+            "r, the branch against the identity path",
+            kind.weight.xreplace({v: k for k, v in own.items()}),
+        ),
+    )
+    for name, meaning, expression in rows:
+        yield Consequence(name, meaning, at(expression), balanced.part.name, kind.name)
+    for power, name in ((1, "aligned-sum"), (2, "self-consistency")):
+        yield Consequence(
+            name,
+            f"S*r^{power}" if power > 1 else "S*r",
+            present(balanced.self_consistency(kind, power)),
+            balanced.part.name,
+            kind.name,
+        )
+
+
+def share_consequences(found: tuple[Share, ...]) -> Iterator[Consequence]:
+    """The shares as consequences, one for each kind of parameter besides the scaled matrices."""
+    for share in found:
+        if share.role is Role.SCALED:
+            continue
+        shown = sp.Integer(0) if share.total == 0 else present(share.total)
+        remark = share.standing
+        if share.standing == "dominant":
+            remark += f"; the learning-rate multiplier {share.balancing} balances it"
+        elif share.total == 0:
+            remark += ": its gradient is exactly zero"
+        yield Consequence(
+            name=f"share-{share.parameter}",
+            meaning=f"what all {share.parameter} move the output by, the scaled matrices by 1",
+            value=shown,
+            part=share.part,
+            sublayer=share.sublayer,
+            remark=remark,
+        )

@@ -1,0 +1,101 @@
+"""Closures: one more condition that picks a point of the balanced curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import sympy as sp
+
+from deepnet_theory.spec.closure import Closure, closure
+from deepnet_theory.spec.expression import Expression, FloatAlgebra, OperatorAlgebra, fold
+from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.laws.optimizer import Degrees
+from deepnet_theory.symbolic.laws.placement import PlacementLaw
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.rule.kinds import Kind
+
+SECTION = "The closure"
+
+
+def default_closure(method: str, d: Degrees, law: PlacementLaw) -> Closure:
+    """The closure that is taken where none is asked for, from (p, q) and the placement's law."""
+    if not law.has_alpha:
+        name = "unit-residual"
+    elif not law.feeds_beta:
+        # before the next case: with α = 1 a branch that does not feel β has no knob left
+        name = "unit-init"
+    elif method != "probe":
+        name = "parameter-norm"
+    elif (d.p, d.q) == (0, 1):
+        name = "unit-residual"
+    else:
+        name = "symmetric"
+    return closure(name)
+
+
+class _Side(OperatorAlgebra[sp.Expr]):
+    """One side of a closure, in a kind's own symbols."""
+
+    def __init__(self, kind: Kind) -> None:
+        matrices = sp.Integer(kind.matrices)
+        self.names = {"alpha": kind.alpha, "beta": kind.beta, "m": matrices}
+
+    def number(self, value: Fraction) -> sp.Expr:
+        return rational(value)
+
+    def name(self, name: str) -> sp.Expr:
+        return self.names[name]
+
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
+        return base ** rational(exponent)
+
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
+        return sp.sqrt(arguments[0])
+
+
+def closure_steps(chosen: Closure, kind: Kind, part: str) -> Iterator[Step]:
+    """The closure's conditions for one kind of sublayer, imposed."""
+    for number, sides in enumerate(chosen.expressions, 1):
+        left, right = (fold(side.root, _Side(kind)) for side in sides)
+        yield Step(
+            name=f"closure-{kind.tag(part)}-{number}",
+            section=SECTION,
+            lhs=left,
+            rhs=right,
+            relation=Relation.EQUAL,
+            imposed=True,
+            because=f"imposed by the closure '{chosen.name}': {chosen.summary}",
+            source=chosen.source,
+            establishes=(kind.alpha, kind.beta),
+            checks=(Check("as the closure's own text says", _as_written(sides, kind)),),
+        )
+
+
+def _as_written(sides: tuple[Expression, Expression], kind: Kind) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        for a, b in ((0.3, 1.7), (2.5, 0.6)):
+            names = {"alpha": a, "beta": b, "m": float(len(kind.sublayer.scaled))}
+            for side, written in zip((step.lhs, step.rhs), sides, strict=True):
+                value = float(side.subs({kind.alpha: a, kind.beta: b}))
+                if abs(value - float(fold(written.root, FloatAlgebra(**names)))) > 1e-12 * value:
+                    return False
+        return True
+
+    return holds
+
+
+def fixed_alpha_step(kind: Kind, part: str, placement: str) -> Step:
+    """α = 1 where the placement has no residual multiplier."""
+    return Step(
+        name=f"fixed-alpha-{kind.tag(part)}",
+        section=SECTION,
+        lhs=kind.alpha,
+        rhs=sp.Integer(1),
+        relation=Relation.EQUAL,
+        imposed=True,
+        because=f"the placement '{placement}' has no residual multiplier",
+        establishes=(kind.alpha,),
+        checks=(Check("no other value is imposed", lambda step: bool(step.rhs == 1)),),
+    )

@@ -1,0 +1,177 @@
+"""The sublayers of a part: which behave alike, how many there are, and what they add up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import sympy as sp
+
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta, part_symbol
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.route import Route
+
+SECTION = "The balance"
+_layer = sp.Symbol("l", integer=True, positive=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Sublayers of a part that share α and β, with what the route proved of one of them.
+
+    ``increment`` (per η) and ``weight`` are in the kind's own α and β.
+    """
+
+    name: str  # "*" where every sublayer of the part behaves alike
+    sublayer: Sublayer
+    alpha: sp.Symbol
+    beta: sp.Symbol
+    increment: sp.Expr
+    weight: sp.Expr
+    rests_on: tuple[str, ...]  # the steps of increments and weights
+    members: tuple[str, ...]  # the names of its sublayers
+
+    @property
+    def matrices(self) -> int:
+        """m_s, the number of scaled matrices of a branch."""
+        return len(self.sublayer.scaled)
+
+    @property
+    def own(self) -> dict[sp.Symbol, sp.Symbol]:
+        """α and β of one sublayer as the symbols of this kind."""
+        return {alpha: self.alpha, beta: self.beta}
+
+    def tag(self, part: str) -> str:
+        """How steps that speak of this kind are called."""
+        return part if self.name == "*" else f"{part}-{self.name}"
+
+
+def kinds(part: Part, parts: int, route: Route, selection: Selection) -> tuple[Kind, ...]:
+    """The kinds of sublayers of a part; one kind ``"*"`` where all behave alike."""
+    distinct = list({s.name: s for s in part.layer}.values())
+    alike = (
+        len({(route.increments[s.name].value, route.weights[s.name].value) for s in distinct}) == 1
+        and len({len(s.scaled) for s in distinct}) == 1
+    )
+    groups = [distinct] if alike else [[s] for s in distinct]
+    result = []
+    for group in groups:
+        name = "*" if alike else group[0].name
+        one = "*" if selection.one_alpha else name
+        own = {
+            alpha: part_symbol("alpha", part.name, parts, one),
+            beta: part_symbol("beta", part.name, parts, name),
+        }
+        increment, weight = route.increments[group[0].name], route.weights[group[0].name]
+        result.append(
+            Kind(
+                name=name,
+                sublayer=group[0],
+                alpha=own[alpha],
+                beta=own[beta],
+                increment=increment.per_eta.xreplace(own),
+                weight=weight.value.xreplace(own),
+                rests_on=tuple(route.increments[s.name].name for s in group),
+                members=tuple(s.name for s in group),
+            )
+        )
+    return tuple(result)
+
+
+def sublayers(part: Part) -> sp.Expr:
+    """S, in the part's depth."""
+    return len(part.layer) * DEPTHS[part.depth]
+
+
+def count_step(part: Part) -> Step:
+    """S: the residual sublayers of all layers, counted."""
+    depth = DEPTHS[part.depth]
+
+    def listed(step: Step) -> bool:
+        for layers in (1, 2, 5):
+            stack = [sublayer for _ in range(layers) for sublayer in part.layer]
+            at = {depth: sp.Integer(layers)}
+            if not step.lhs.xreplace(at).doit() == step.rhs.xreplace(at) == len(stack):
+                return False
+        return True
+
+    return Step(
+        name=f"sublayers-{part.name}",
+        section=SECTION,
+        lhs=sp.Sum(sp.Add(*(1 for _ in part.layer)), (_layer, 1, depth)),
+        rhs=sublayers(part),
+        relation=Relation.EQUAL,
+        because=(
+            f"S, the residual sublayers of the {part.name}: {', '.join(s.name for s in part.layer)}"
+            f" in each of {part.depth} layers"
+        ),
+        source="Su, §Increment explosion",
+        establishes=(_layer,),
+        checks=(Check("the sublayers listed one by one", listed),),
+    )
+
+
+def sum_step(part: Part, of: tuple[Kind, ...], route: Route) -> Step:
+    """What one step makes all listed sublayers of a part add to its output."""
+    depth = DEPTHS[part.depth]
+    per_layer = Counter({kind.name: sum(s.name in kind.members for s in part.layer) for kind in of})
+    layer = sp.Add(*(per_layer[k.name] * eta * k.increment for k in of))
+    total = sp.Add(*(per_layer[k.name] * depth * eta * k.increment for k in of))
+    knobs = tuple(dict.fromkeys(symbol for k in of for symbol in (k.alpha, k.beta)))
+    return Step(
+        name=f"sum-{part.name}",
+        section=SECTION,
+        lhs=sp.Sum(layer, (_layer, 1, depth)),
+        rhs=total,
+        relation=Relation.EQUAL,
+        because=(
+            f"the residual sublayers of the {part.name} add up, their changes being aligned (in "
+            "independent directions they would add as a square root)"
+        ),
+        source="Su, §Increment explosion",
+        uses=(
+            f"sublayers-{part.name}",
+            *dict.fromkeys(name for kind in of for name in kind.rests_on),
+            *route.sums,
+        ),
+        assumptions=("aligned-updates", "near-identity"),
+        establishes=(*knobs, eta),
+        checks=(Check("added up sublayer by sublayer", _added_up(part, of, route)),),
+    )
+
+
+def added_up(
+    part: Part, of: tuple[Kind, ...], route: Route, layers: int, at: dict[sp.Symbol, sp.Expr]
+) -> sp.Expr:
+    """The increments per η of an explicit stack, one sublayer after the other."""
+    return sp.Add(*_each(part, of, route, layers, at))
+
+
+def _each(
+    part: Part, of: tuple[Kind, ...], route: Route, layers: int, at: dict[sp.Symbol, sp.Expr]
+) -> Iterator[sp.Expr]:
+    for sublayer in [s for _ in range(layers) for s in part.layer]:
+        kind = next(k for k in of if sublayer.name in k.members)
+        knobs = {alpha: at[kind.alpha], beta: at[kind.beta], eta: sp.Integer(1)}
+        yield route.increments[sublayer.name].value.xreplace(knobs)
+
+
+def _added_up(part: Part, of: tuple[Kind, ...], route: Route) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        symbols = dict.fromkeys(symbol for k in of for symbol in (k.alpha, k.beta))
+        at = {s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(symbols)}
+        for layers in (1, 2, 3):
+            expected = sp.N(added_up(part, of, route, layers, at), 40)
+            values = {**at, eta: sp.Integer(1), DEPTHS[part.depth]: sp.Integer(layers)}
+            for side in (step.lhs, step.rhs):
+                value = sp.N(side.xreplace(values).doit(), 40)
+                if abs(value - expected) > sp.Float("1e-30") * abs(expected):
+                    return False
+        return True
+
+    return holds

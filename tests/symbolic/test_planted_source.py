@@ -1,0 +1,120 @@
+"""Errors planted in the source of the engine, one in each of its files: ``derive`` refuses them.
+
+A planted module is compiled from its changed text; the rest of the package is imported anew on
+top of it, so that every formula that rests on the changed one is wrong too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import deepnet_theory
+
+ROOT = Path(deepnet_theory.__file__).parent
+PACKAGE = "deepnet_theory."
+
+
+@dataclass(frozen=True)
+class Planted(MetaPathFinder, Loader):
+    """Imports one module from a changed source."""
+
+    module: str
+    source: str
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return importlib.util.spec_from_loader(name, self) if name == self.module else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.source, f"<planted {self.module}>", "exec"), module.__dict__)
+
+
+@contextmanager
+def planted(file: str, right: str, wrong: str) -> Iterator[Any]:
+    """The package's ``spec`` and ``symbolic`` with one change in one file; then as before."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    assert source.count(right) == 1, f"{right!r} is not once in {file}"
+    module = PACKAGE + file.removesuffix(".py").replace("/", ".")
+    finder = Planted(module, source.replace(right, wrong))
+    before = {n: m for n, m in sys.modules.items() if n.startswith(PACKAGE)}
+    for name in before:
+        del sys.modules[name]
+    sys.meta_path.insert(0, finder)
+    try:
+        yield importlib.import_module("deepnet_theory.symbolic.derive")
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [n for n in sys.modules if n.startswith(PACKAGE)]:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def refused(derive: ModuleType, **select: Any) -> bool:
+    """Whether a derivation fails: by a refuted step, or because it cannot be put together."""
+    selection = sys.modules["deepnet_theory.spec.selection"].Selection(**select)
+    try:
+        return str(derive.derive(selection).verdict) == "REFUTED"
+    except Exception:
+        return True
+
+
+SGD = {"optimizer": "sgd"}
+LAMB = {"optimizer": "lamb"}
+LEMMA = {"optimizer": "sgd", "method": "lemma"}
+MOMENTS = {"optimizer": "sgd", "method": "moments"}
+TWO = {"optimizer": "sgd", "stack": "encoder-decoder"}
+
+# file, what stands there, what is planted, a selection that rests on it
+ERRORS = [
+    # N sublayers for 2N
+    ("symbolic/rule/kinds.py", "return len(part.layer) * DEPTHS[part.depth]",
+     "return DEPTHS[part.depth]", SGD),
+    # 3M cross-attentions for M
+    ("symbolic/rule/amplification.py", "rhs=later.part.crossings * later.depth",
+     "rhs=3 * later.depth", TWO),
+    # A left out of the encoder's balance
+    ("symbolic/rule/balance.py", "lhs=simplified(times * factor * one)",
+     "lhs=simplified(times * one)", TWO),
+    # another closure than the one that is named
+    ("symbolic/rule/closures.py", "return sp.sqrt(arguments[0])", "return arguments[0]", LEMMA),
+    ("symbolic/rule/solution.py", "rhs=present(solution.values[symbol])",
+     "rhs=present(1 / solution.values[symbol])", SGD),
+    ("symbolic/rule/self_consistency.py", "lhs=balanced.sublayers * kind.weight**power",
+     "lhs=balanced.sublayers * kind.weight", SGD),
+    ("symbolic/rule/solved_rule.py", "for k in (kind.alpha, kind.beta)",
+     "for k in (kind.beta, kind.alpha)", SGD),
+    ("symbolic/algebra/monomial.py", "sides.append({base: -power for base, power",
+     "sides.append({base: power for base, power", SGD),
+    ("symbolic/algebra/nodes.py", "return scalar**cls.degree * cls(rest)",
+     "return scalar * cls(rest)", {"optimizer": "adam", "placement": "res-post-ln"}),
+    # the factor of LAMB's norm lost
+    ("symbolic/laws/optimizer.py", "return Degrees(rational(degree.g), rational(degree.theta)",
+     "return Degrees(rational(degree.g), sp.Integer(0)", LAMB),
+    ("symbolic/laws/branch.py", "gain(matrix.name) * direction(matrix.name)",
+     "gain(matrix.name) ** 2 * direction(matrix.name)", SGD),
+    ("symbolic/laws/placement.py", "return sp.expand_mul(argument / scalar)",
+     "return sp.expand_mul(argument / scalar**2)", SGD),
+    ("symbolic/routes/probe.py", "rhs=sp.powsimp(eta * size ** (1 + p) * beta**q)",
+     "rhs=sp.powsimp(eta * size ** (1 + p))", LAMB),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: e[0])
+def test_an_error_in_the_source_is_refused_by_the_derivation(error):
+    file, right, wrong, selection = error
+    with planted(file, right, right) as derive:
+        assert not refused(derive, **selection)
+    with planted(file, right, wrong) as derive:
+        assert refused(derive, **selection)
