@@ -17,8 +17,8 @@ from deepnet_theory.symbolic.algebra.monomial import solve
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, M, N, alpha, beta, part_symbol
 from deepnet_theory.symbolic.asides.lemma.jacobians import products_at
 from deepnet_theory.symbolic.laws import placement as matrix_law
-from deepnet_theory.symbolic.routes.lemma.route import lemma_route
 from deepnet_theory.symbolic.routes.lemma.placement import directions, placement_steps
+from deepnet_theory.symbolic.routes.lemma.route import lemma_route
 from deepnet_theory.symbolic.rule.problem import Problem
 
 TWO_PARTS = Selection(method="lemma", optimizer="sgd", stack="encoder-decoder")
