@@ -78,7 +78,6 @@ def unrolled_steps() -> tuple[Step, ...]:
                 "independent of the stream it is E|x_t|^2 = 1 + t*r^2 over the root of it and of "
                 "1 + (t + 1)*r^2"
             ),
-            source="derived here",
             uses=("stream-unrolled",),
             assumptions=("independent-signs",),
             establishes=(cosine,),

@@ -167,3 +167,27 @@ def defines(name: str, recompute: Callable[[], sp.Expr]) -> Check:
         )
 
     return Check(name, holds)
+
+
+def _quadrature(step: Step) -> bool:
+    """The integral on the left, numerically, at two values of its symbols."""
+    from mpmath import fp  # type: ignore[import-untyped]
+
+    (integral,) = step.lhs.atoms(sp.Integral)
+    (variable, low, high) = integral.args[1]
+    symbols = sorted(step.free_symbols - {variable}, key=str)
+    integrand = sp.lambdify((variable, *symbols), integral.args[0], "math")
+    for number in (sp.Rational(3, 4), sp.Rational(6, 5)):
+        at = dict.fromkeys(symbols, number)
+        numbers = [float(number)] * len(symbols)
+        ends = [
+            fp.inf if end == sp.oo else float(sp.sympify(end).xreplace(at)) for end in (low, high)
+        ]
+        area = fp.quad(lambda place, numbers=numbers: integrand(place, *numbers), ends)
+        found = step.lhs.xreplace({integral: sp.Float(area)})
+        if abs(float(found.xreplace(at)) - float(step.rhs.xreplace(at))) > 1e-11:
+            return False
+    return True
+
+
+QUADRATURE = Check("the integral by numerical quadrature", _quadrature)

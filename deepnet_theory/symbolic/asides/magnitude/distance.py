@@ -103,7 +103,6 @@ def closed_form() -> tuple[Step, ...]:
             "in u = 1/κ² the squared distance is a quadratic with leading coefficient "
             "tr(WWᵀ)² > 0 for W ≠ 0: one minimum, and κ ↦ 1/κ² is one to one"
         ),
-        source="derived here",
         uses=("distance",),
         checks=(IDENTITY, SAMPLED, Check("the square is a square, the rest holds no u", _squared)),
     )
@@ -131,7 +130,6 @@ def closed_form() -> tuple[Step, ...]:
         rhs=sp.expand(remainder),
         relation=Relation.EQUAL,
         because="what the completed square leaves over",
-        source="derived here",
         uses=("completed-square",),
         establishes=(least,),
         checks=(in_models("written out for explicit matrices", _explicit),),
@@ -146,7 +144,6 @@ def closed_form() -> tuple[Step, ...]:
             "d tr A² − (tr A)² = Σ_{i<j} (a_i − a_j)² over the eigenvalues of A = WWᵀ (Lagrange): "
             "the least distance is 0 only where all singular values are equal"
         ),
-        source="derived here",
         uses=("least-distance",),
         checks=(
             Check("Lagrange's identity at d = 1, 2, 3, 4", _lagrange),

@@ -104,7 +104,6 @@ def probe_steps() -> tuple[Step, ...]:
             rhs=square,
             relation=Relation.EQUAL,
             because="a gradient G that does not depend on the Gaussian direction U",
-            source="derived here",
             uses=("probe-identity",),
             checks=(ENUMERATED,),
         ),
@@ -115,7 +114,6 @@ def probe_steps() -> tuple[Step, ...]:
             rhs=size,
             relation=Relation.EQUAL,
             because="σ² for each of the d·m entries",
-            source="derived here",
             checks=(ENUMERATED,),
         ),
         Step(
@@ -128,7 +126,6 @@ def probe_steps() -> tuple[Step, ...]:
                 "for independent directions the probe is √(d·m) below its ceiling: of the "
                 "gradient's order in depth, not in width"
             ),
-            source="derived here",
             uses=("probe-square", "direction-size", "probe-ceiling"),
             checks=(ENUMERATED,),
         ),

@@ -91,7 +91,6 @@ def gaussian_magnitude() -> tuple[Step, ...]:
                 "(d + m + 1)/(d + m) tends to 1: the magnitude of a wide Xavier matrix is √2 times "
                 "its gain, whatever m/d"
             ),
-            source="derived here",
             regime=Regime(d, sp.oo, "m fixed or growing with d"),
             uses=("xavier-ratio",),
             checks=(Check("squares at d = 1/t, t = 0, m fixed and m = 3d", _squares_meet),),
@@ -110,7 +109,6 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             rhs=sp.limit(left_over.subs(m, d), d, sp.oo),
             relation=Relation.ASYMPTOTIC,
             because="a square Xavier matrix is half way between orthogonal and nothing",
-            source="derived here",
             regime=wide,
             uses=("xavier-residual",),
         ),
@@ -161,7 +159,6 @@ def _enumerated(
         rhs=rhs,
         relation=Relation.EQUAL,
         because=because,
-        source="derived here",
         uses=uses,
         checks=(ENUMERATED,),
     )

@@ -102,7 +102,6 @@ def aligned_step(
         rhs=rhs,
         relation=Relation.EQUAL,
         because=because,
-        source="derived here",
         uses=uses,
         assumptions=assumptions,
         establishes=establishes,

@@ -153,7 +153,6 @@ def _rectified() -> tuple[Step, ...]:
                 "however many orthogonal tokens, 1/π² of the single token's factor remains: behind "
                 "ReLU averaging over tokens does not make the update independent"
             ),
-            source="derived here",
             uses=("aligned-relu-factor",),
             regime=at_many,
         ),

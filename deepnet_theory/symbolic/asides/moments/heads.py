@@ -59,7 +59,6 @@ def head_steps(branch: GaussianBranch) -> tuple[Step, ...]:
                 "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
                 "under even attention"
             ),
-            source="derived here",
             uses=(f"{branch.name}-norm",),
             assumptions=("fresh-weights",),
             checks=(ENUMERATED,),

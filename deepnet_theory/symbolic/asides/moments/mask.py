@@ -27,6 +27,7 @@ from deepnet_theory.symbolic.expectation.exact import exact, is_zero
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.expectation.node import random_entries
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
+from deepnet_theory.symbolic.proof.checks import QUADRATURE
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
@@ -78,30 +79,6 @@ def coin(order: int) -> sp.Expr:
     for _ in range(order):
         value = value * h[()] * r[()]
     return expect(value)
-
-
-def _quadrature(step: Step) -> bool:
-    """The integral on the left, numerically, at two values of its symbols."""
-    from mpmath import fp  # type: ignore[import-untyped]
-
-    (integral,) = step.lhs.atoms(sp.Integral)
-    (variable, low, high) = integral.args[1]
-    symbols = sorted(step.free_symbols - {variable}, key=str)
-    integrand = sp.lambdify((variable, *symbols), integral.args[0], "math")
-    for number in (sp.Rational(3, 4), sp.Rational(6, 5)):
-        at = dict.fromkeys(symbols, number)
-        numbers = [float(number)] * len(symbols)
-        ends = [
-            fp.inf if end == sp.oo else float(sp.sympify(end).xreplace(at)) for end in (low, high)
-        ]
-        area = fp.quad(lambda place, numbers=numbers: integrand(place, *numbers), ends)
-        found = step.lhs.xreplace({integral: sp.Float(area)})
-        if abs(float(found.xreplace(at)) - float(step.rhs.xreplace(at))) > 1e-11:
-            return False
-    return True
-
-
-QUADRATURE = Check("the integral by numerical quadrature", _quadrature)
 
 
 def _true_mask(branch: GaussianBranch, known: tuple[Known, ...]) -> Callable[[Step], bool]:
@@ -165,7 +142,6 @@ def mask_steps(branch: GaussianBranch) -> tuple[Step, ...]:
                 "an odd power: hidden units have a mean. The coin gives "
                 f"{coin(1)}: it misses what tokens have in common after ReLU"
             ),
-            source="derived here",
             establishes=(s,),
             checks=(QUADRATURE,),
         ),
@@ -203,7 +179,6 @@ def mask_steps(branch: GaussianBranch) -> tuple[Step, ...]:
                 "the cosine of two hidden vectors whose tokens are orthogonal: not 0 but 1/π. This "
                 "is where the coin fails; one token's second moments do not see it"
             ),
-            source="derived here",
             uses=("mask-two-tokens", "mask-moment-2"),
             checks=(QUADRATURE,),
         ),
@@ -221,7 +196,6 @@ def _moment(order: int, because: str) -> Step:
         rhs=coin(order),
         relation=Relation.EQUAL,
         because=because,
-        source="derived here",
         establishes=(s, t),
         checks=(
             QUADRATURE,
@@ -251,7 +225,6 @@ def _second_matrix(branch: GaussianBranch) -> Step:
             f"common (1ᵀΔV) counts by itself, up to m times. With s² = {of_input} the coin's value "
             "w²‖ΔV‖² is right only where ‖1ᵀΔV‖² = ‖ΔV‖², as for independent rows"
         ),
-        source="derived here",
         uses=("mask-moment-1", "mask-moment-2", f"{branch.name}-parameter-fixed-input"),
         assumptions=("fresh-weights", "independent-update"),
         establishes=(norm_sum,),

@@ -72,7 +72,6 @@ def range_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             rhs=right,
             relation=Relation.EQUAL,
             because="Σ_{j=1}^{d} Σ_{k=1}^{m}: W is d×m, all d·m entries of ΔW of variance τ count",
-            source="derived here",
             uses=(f"{branch.name}-parameter-term",),
             establishes=(whole, tau),
             checks=(Check("entries added one by one", _counted(branch, printed=False)),),
@@ -103,7 +102,6 @@ def range_steps(branch: GaussianBranch) -> tuple[Step, ...]:
                 "by the factor d/m; equal for m = d alone. A slip of the pen: the result that the "
                 "source goes on with, dv²/2m·‖ΔW‖², is the one of the right ranges"
             ),
-            source="derived here",
             uses=(named, named + "-as-printed"),
             assumptions=("wide-hidden-layer",),
             checks=(WIDE,),

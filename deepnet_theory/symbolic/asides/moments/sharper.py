@@ -7,9 +7,9 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.monomial import present, solve
 from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.expectation import expect
+from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.moments.checks import SQUARES
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,
@@ -64,7 +64,7 @@ def sharper_coefficient_step(branches: tuple[GaussianBranch, ...]) -> Step:
         because="with v = w = β the sharper bound gives β/α in place of √(v²+w²)/α = √2·β/α",
         source=SOURCE,
         uses=tuple(f"{branch.name}-parameter-sharper-bound" for branch in branches),
-        checks=(SQUARES,),
+        checks=(SQUARES_AT_MOST,),
     )
 
 

@@ -57,7 +57,6 @@ def token_steps() -> tuple[Step, ...]:
                 "Cauchy–Schwarz; equal where all tokens move alike, which is the usual case: there "
                 "‖ΔF‖_F = √n‖Δx_p‖, and the source's Σ_p is √n too large"
             ),
-            source="derived here",
             uses=("output-at-most-sum-of-tokens",),
             checks=(explicit,),
         ),

@@ -84,7 +84,6 @@ def _moment(
         rhs=rhs,
         relation=Relation.EQUAL,
         because=because,
-        source="derived here",
         assumptions=assumptions,
         checks=(ENUMERATED,),
     )
@@ -98,7 +97,6 @@ def _ratio(name: str, lhs: sp.Expr, because: str, uses: tuple[str, ...]) -> Step
         rhs=sp.cancel(lhs),
         relation=Relation.EQUAL,
         because=f"r²α² at {because}; the fan-in convention has v²w² there",
-        source="derived here",
         uses=uses,
         checks=(IDENTITY, SAMPLED),
     )
@@ -112,7 +110,6 @@ def _scaled(name: str, factor: sp.Expr, uses: tuple[str, ...]) -> Step:
         rhs=factor,
         relation=Relation.EQUAL,
         because="unchanged where d and m grow together: only m/d enters, never the depth",
-        source="derived here",
         uses=uses,
         establishes=(scale,),
         checks=(IDENTITY, SAMPLED),

@@ -34,11 +34,11 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
+from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.checks import (
     REACHED,
-    SQUARES,
     meet_for_a_weak_branch,
 )
 from deepnet_theory.symbolic.routes.moments.setting import (
@@ -228,7 +228,6 @@ def _moment(
         rhs=expect(square, known),
         relation=Relation.EQUAL,
         because=because,
-        source="derived here",
         uses=uses,
         assumptions=premises,
         establishes=(*more, *(item.symbol for item in known)),
@@ -277,7 +276,7 @@ def _coefficient(crossing: Crossing, size: Step, bound: Step) -> Step:
         because="the parameter term against the root mean square of z, its branch dropped in it",
         uses=(size.name, bound.name, "norm-jacobian"),
         assumptions=("unit-activations", "attention-keeps-magnitude", "small-branch-weight"),
-        checks=(SQUARES, REACHED),
+        checks=(SQUARES_AT_MOST, REACHED),
     )
 
 
@@ -424,7 +423,10 @@ def _response(crossing: Crossing, of: Mapping[str, Step]) -> tuple[Step, Step, S
             because="a root of a sum of squares is at most the sum: factors 1 and b",
             source=SOURCE,
             uses=(growth.name,),
-            checks=(SQUARES, Check("b is the memory's factor as b -> 0", _leading(norm_da))),
+            checks=(
+                SQUARES_AT_MOST,
+                Check("b is the memory's factor as b -> 0", _leading(norm_da)),
+            ),
         ),
         Step(
             name="cross-gradient-response",
@@ -440,7 +442,10 @@ def _response(crossing: Crossing, of: Mapping[str, Step]) -> tuple[Step, Step, S
             ),
             uses=("cross-gradient", growth.name),
             assumptions=("unit-activations",),
-            checks=(SQUARES, Check("b is the gradient's factor as b -> 0", _leading(norm_g))),
+            checks=(
+                SQUARES_AT_MOST,
+                Check("b is the gradient's factor as b -> 0", _leading(norm_g)),
+            ),
         ),
     )
 

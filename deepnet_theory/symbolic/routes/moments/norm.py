@@ -126,7 +126,6 @@ def norm_steps(centred: bool) -> tuple[Step, ...]:
             rhs=d - lost,
             relation=Relation.EQUAL,
             because=why,
-            source="derived here",
             establishes=(rank,),
             checks=(explicit, _vanishes_below(centred)),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
@@ -11,13 +12,11 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation.model import in_models, norm_of
+from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Step
 from deepnet_theory.symbolic.routes.moments.checks import (
     REACHED,
-    SQUARES,
-    at_most,
-    meet_for_a_weak_branch,
 )
 from deepnet_theory.symbolic.routes.moments.norm import (
     RECURSION,
@@ -135,7 +134,7 @@ def recursion_steps(
         because="what one sublayer adds per ‖Δθ‖; the telescoping sum takes one such term each",
         source="layer cake, §5.1 and §5.2",
         uses=(bound.name,),
-        checks=(SQUARES, REACHED),
+        checks=(SQUARES_AT_MOST, REACHED),
     )
     return triangle, exact, bound, coefficient, _telescoping(bound, coefficient)
 
@@ -177,7 +176,8 @@ def _of_every(moments: Mapping[str, Mapping[sp.Symbol, sp.Expr]]) -> Callable[[S
 def _coefficients(step: Step) -> bool:
     for symbol in (norm_dx, norm_dtheta):
         left, right = (sp.expand(side).coeff(symbol) for side in (step.lhs, step.rhs))
-        if not (at_most(left, right) and meet_for_a_weak_branch(left, right)):
+        own = replace(step, lhs=left, rhs=right)
+        if not (SQUARES_AT_MOST.holds(own) and REACHED.holds(own)):
             return False
     return True
 

@@ -25,9 +25,10 @@ from deepnet_theory.symbolic.expectation import ENUMERATED, Expectation, Known, 
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.placement import P, residual
+from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
-from deepnet_theory.symbolic.routes.moments.checks import REACHED, SQUARES
+from deepnet_theory.symbolic.routes.moments.checks import REACHED
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
 from deepnet_theory.symbolic.routes.moments.recursion import (
     COEFFICIENT,
@@ -189,7 +190,7 @@ def stream_steps(
             *(name for branch in branches for name in of_parameters(branch)),
         ),
         assumptions=("small-branch-weight",),
-        checks=(SQUARES, REACHED),
+        checks=(SQUARES_AT_MOST, REACHED),
     )
     return (
         *(step for pair in moments.values() for step in pair),
@@ -222,7 +223,6 @@ def _moments(branch: GaussianBranch) -> list[Step]:
             rhs=expect((z * z).sum(i), known),
             relation=Relation.EQUAL,
             because=because,
-            source="derived here",
             uses=(f"{branch.name}-{used}",),
             assumptions=(*branch.assumptions, *premises),
             establishes=(c, *(k.symbol for k in known)),

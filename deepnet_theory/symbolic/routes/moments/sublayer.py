@@ -128,7 +128,6 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             rhs=total,
             relation=Relation.EQUAL,
             because="for every fixed x: the input need not be random, only independent of W and V",
-            source="derived here",
             uses=(named + "entry",),
             assumptions=branch.assumptions,
             checks=(ENUMERATED,),
@@ -336,7 +335,6 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
                 "for every fixed x and fixed ΔV, ΔW: what counts of ΔW is xΔW, not ΔW; the mixed "
                 "term vanishes because W and V are centred and ΔV, ΔW do not hold them"
             ),
-            source="derived here",
             uses=tuple(f"{branch.name}-derivative-{which}-matrix" for which in ("second", "first")),
             assumptions=(*branch.assumptions, "independent-update"),
             checks=(ENUMERATED,),
