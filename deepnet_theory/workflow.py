@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.depth import DepthLike, parse_depth
-from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION, InputError, shown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import Selection
@@ -369,6 +369,11 @@ class Report:
     def stopped(self) -> str:
         """What ended the measuring before its end, in words."""
         return next((v.stopped for v in (self.verification, *self.rivals) if v.stopped), "")
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption."""
+        return INTERRUPTED if self.stopped == INTERRUPTION else self.verification.exit_code
 
     def save(self, path: str | Path) -> None:
         """Write the page by atomic replacement."""

@@ -1,7 +1,7 @@
 """The command line: parse, one call of the library, render.
 
 Data goes to standard output, progress and notes to standard error. Exit codes: 0 done or
-supported, 1 refuted, 2 bad input or a missing extra, 3 undecided, 4 refused.
+supported, 1 refuted, 2 bad input or a missing extra, 3 undecided, 4 refused, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NoReturn
 
+from deepnet_theory.cli.signals import asked_to_end
 from deepnet_theory.cli.streams import ClosedPipe, answering, open_standard_streams, say
-from deepnet_theory.spec.errors import INTERRUPTED, DeepNetTheoryError, short
+from deepnet_theory.spec.errors import (
+    INTERRUPTED,
+    INTERRUPTION,
+    DeepNetTheoryError,
+    ran_out_of_memory,
+    short,
+)
 
 PROGRAM = "deepnet-theory"
 INTERNAL_ERROR = 70  # none of the documented codes: a crash must not look like a verdict
@@ -28,27 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(100_000, 20, 20)
     words = _global_flags_last(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        with answering():
+        with answering(), asked_to_end():
             return _run(words)
     except DeepNetTheoryError as error:
         return _fail(str(error), error.exit_code)
     except ClosedPipe:
         return CLOSED_PIPE
     except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+        return _fail(INTERRUPTION, INTERRUPTED)
     except Exception as error:
         if {"-v", "--verbose"} & set(words):
             raise
-        if _is_lack_of_memory(error):
+        if ran_out_of_memory(error):
             return _fail("there is not enough memory for sizes such as these; ask for smaller", 2)
         kind = type(error).__name__
         return _fail(f"internal error, {kind}: {error} (-v shows where)", INTERNAL_ERROR)
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    # torch says so on a GPU by a type of its own, on a CPU by the words of a RuntimeError
-    kind = type(error).__name__
-    return kind in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(error)
 
 
 def run() -> NoReturn:
@@ -85,6 +86,8 @@ def _run(words: list[str]) -> int:
         if not sentence:  # nothing was asked: the help has been printed
             return 2
         return _fail(sentence, 2)
+    if status == INTERRUPTED:  # the parser says nothing of Ctrl-C
+        raise KeyboardInterrupt
     return int(status or 0)
 
 

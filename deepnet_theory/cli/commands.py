@@ -146,7 +146,10 @@ def verify(
             processes=measure.processes,
             **measure.settings(),
         )
-    _save(path, result.to_json() + "\n", talk)
+    if result.points or not result.stopped:
+        kept = _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+        if result.stopped and kept is not None:
+            say(f"{result.stopped}: --resume {kept} goes on from what was measured")
     if format == "json":
         print(result.to_json())
     else:
@@ -272,8 +275,7 @@ def train(
     settings = {name: value for name, value in given.items() if value is not None}
     with live("train", talk.quiet) as progress:
         result = training.train(loaded, text=text, progress=progress, **settings)
-    if result.complete or path is None or not path.exists():  # part of it replaces no whole one
-        _save(path, result.to_json() + "\n", talk)
+    _save(path, result.to_json() + "\n", talk, whole=result.complete)
     print(result.to_json() if format == "json" else _printed(of_training.document(result), "text"))
     return result.exit_code
 
@@ -316,9 +318,9 @@ def report(
             processes=measure.processes,
             **measure.settings(),
         )
-    _save(path, result.html, talk)
+    _save(path, result.html, talk, whole=not result.stopped)
     print(_printed(of_verification.document(result.verification, result.rivals), "text"))
-    return result.verification.verdict.exit_code
+    return result.exit_code
 
 
 def list_(
@@ -436,14 +438,26 @@ def _epilog(examples: tuple[str, str]) -> str:
     return f"\b\nExamples:\n{lines}\n\n\b\nExit codes:\n{EXIT_CODES}"
 
 
-def _save(path: Path | None, content: str, talk: Talk) -> None:
+def _save(path: Path | None, content: str, talk: Talk, whole: bool = True) -> Path | None:
+    """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
     if path is None:
-        return
+        return None
     from deepnet_theory.spec.files import write_text
 
+    if not whole and path.is_file() and not _is_part(path):
+        path = path.with_name(f"{path.name}.partial")
     write_text(path, content)
     if not talk.quiet:
         say(f"wrote {path}")
+    return path
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file holds part of a result, as the commands write it when interrupted."""
+    try:
+        return json.loads(path.read_bytes()).get("complete") is False
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
 
 
 def _command_of(words: Sequence[str]) -> str:

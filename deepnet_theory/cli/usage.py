@@ -13,8 +13,8 @@ def usage_error(error: Exception) -> str | None:
     Typer's parser raises click's exceptions, its own copy of them in newer versions; they are
     told by their common way of showing themselves, not by where they are defined.
     """
-    if isinstance(error, typer.Abort):
-        return "interrupted"
+    if isinstance(error, typer.Abort):  # which the parser makes of Ctrl-C
+        raise KeyboardInterrupt from None
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         return None

@@ -30,9 +30,8 @@ from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.processes import ProcessDied, Progress, executor_of, run_jobs, silent
-from deepnet_theory.runtime.machine import ran_out_of_memory
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import INTERRUPTION, InputError
+from deepnet_theory.spec.errors import INTERRUPTION, InputError, ran_out_of_memory
 from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection

@@ -39,20 +39,20 @@ def document(verification: Verification, rivals: Sequence[Verification] = ()) ->
 def three_lines(verification: Verification) -> str:
     """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
     v = verification
-    verdict, told = answer(v)
     depths = " to ".join(depth_words(p.depth) for p in (*v.points[:1], *v.points[1:][-1:]))
     lines = (
         f"<Verification of {measured_network(v)}, {rule_words(v)}",
-        f" {verdict}{told}",
+        " " + "".join(str(part) for part in answer(v)),
         f" {len(v.points)} depths, {depths or 'none'}; {v.device}, {v.seconds:.1f} s>",
     )
     return "\n".join(lines)
 
 
-def answer(verification: Verification) -> tuple[Verdict, str]:
-    """The verdict, and what the model update does with depth."""
-    told = true_signs(verification.trend) or "no exponent was measured"
-    return verification.verdict, f"; ‖ΔF‖ with depth: {told}."
+def answer(verification: Verification) -> tuple[doc.Inline, ...]:
+    """What the model update does with depth, and the verdict on what was predicted of it."""
+    if not verification.exponents:
+        return (verification.verdict, ": no exponent was measured.")
+    return true_signs(f"‖ΔF‖ {verification.trend}: "), verification.verdict, "."
 
 
 def measurement(

@@ -49,10 +49,3 @@ def device_called(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
-
-
-def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether torch or Python could not get the memory that it asked for."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "allocate memory" in str(error)

@@ -37,6 +37,15 @@ class Refusal(DeepNetTheoryError):  # noqa: N818  the outcome's name, as in the 
     exit_code = 4
 
 
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether Python or torch could not get the memory that it asked for.
+
+    Torch says so on a GPU by a type of its own, on a CPU by the words of a RuntimeError.
+    """
+    kind = type(error).__name__
+    return kind in ("MemoryError", "OutOfMemoryError") or "allocate memory" in str(error)
+
+
 LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end are shown
 
 

@@ -48,19 +48,21 @@ class Exponent:
     def trend(self) -> str:
         """What the measured quantity does with depth, and whether that was predicted."""
         if self.estimate != self.estimate:
-            return f"no exponent in {self.variable} was measured"
+            return f"was not measured at enough depths in {self.variable}"
         power = f"{self.variable}^{self.estimate:.2f} (95 %: {self.low:.3f} to {self.high:.3f})"
         if self.constant:
-            words = f"CONSTANT in {self.variable}, {power}"
+            words = f"is CONSTANT in {self.variable}, {power}"
         elif self.low > 0:
             words = f"GROWS as {power}"
         elif self.high < 0:
             words = f"FALLS as {power}"
         else:
-            words = f"not shown to be constant in {self.variable}, {power}"
-        if self.verdict is Verdict.REFUTED:
-            return f"{words}, where {self.variable}^{self.predicted:.2f} was predicted"
-        return f"{words}, as predicted" if self.verdict is Verdict.SUPPORTED else words
+            words = f"is not shown to be constant in {self.variable}, {power}"
+        if self.verdict is Verdict.SUPPORTED:
+            return f"{words}, as predicted"
+        if self.predicted is None:
+            return words
+        return f"{words}, where {self.variable}^{self.predicted:.2f} was predicted"
 
 
 @dataclass(frozen=True)

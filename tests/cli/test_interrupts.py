@@ -1,0 +1,103 @@
+"""What is kept, said and returned where a command is asked to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.numeric.running import schedule
+
+from .conftest import Cli
+
+SMALL = (
+    "verify", "--optimizer", "adam", "--width", "16", "--heads", "2", "--tokens", "8",
+    "--seeds", "2", "--draws", "1",
+)  # fmt: skip
+
+
+def send_at(monkeypatch: pytest.MonkeyPatch, layers: int, number: int) -> None:
+    """Send this process a signal as soon as the stack of so many layers is to be measured."""
+    measure = schedule.measure_model_update
+
+    def measured(selection, rule, depth, *rest):  # type: ignore[no-untyped-def]
+        if depth == {"N": layers}:
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+        return measure(selection, rule, depth, *rest)
+
+    monkeypatch.setattr(schedule, "measure_model_update", measured)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_what_was_measured_is_kept_and_can_be_resumed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "part.json"
+    before = signal.getsignal(getattr(signal, name))
+    with monkeypatch.context() as patch:
+        send_at(patch, 4, getattr(signal, name))
+        found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
+    assert found.code == 130
+    assert f"--resume {file}" in found.err
+    assert "interrupted: 2 of 3 depths" in found.out
+    assert found.out.splitlines()[-1].startswith("UNDECIDED")
+    assert signal.getsignal(getattr(signal, name)) is before
+    part = json.loads(file.read_text(encoding="utf-8"))
+    assert part["complete"] is False and part["verdict"] == "UNDECIDED"
+    done = cli(*SMALL, "--depths", "2,3,4", "--resume", str(file), "-o", str(file))
+    assert done.code != 130
+    assert json.loads(file.read_text(encoding="utf-8"))["complete"] is True
+
+
+def test_part_of_a_result_replaces_no_whole_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "whole.json"
+    cli(*SMALL, "--depths", "2,3", "-o", str(file))
+    whole = file.read_bytes()
+    send_at(monkeypatch, 4, signal.SIGINT)
+    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
+    assert found.code == 130 and file.read_bytes() == whole
+    part = tmp_path / "whole.json.partial"
+    assert json.loads(part.read_text(encoding="utf-8"))["complete"] is False
+    assert f"--resume {part}" in found.err
+
+
+def test_nothing_is_said_of_going_on_where_nothing_was_kept(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        send_at(patch, 4, signal.SIGINT)
+        found = cli(*SMALL, "--depths", "2,3,4")
+    assert found.code == 130 and "resume" not in found.out + found.err
+    send_at(monkeypatch, 2, signal.SIGINT)
+    file = tmp_path / "nothing.json"
+    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
+    assert found.code == 130 and "resume" not in found.out + found.err and not file.exists()
+
+
+def test_every_command_ends_alike(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepnet_theory import workflow
+
+    def interrupted(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "derive", interrupted)
+    for words in (["derive", "--optimizer", "adam"], list(SMALL)):
+        found = cli(*words)
+        assert (found.code, found.err.strip()) == (130, "deepnet-theory: interrupted")
+
+
+def test_growth_is_said_before_the_verdict(cli: Cli) -> None:
+    found = cli(
+        "verify", "--optimizer", "adam", "--alpha", "(2*N)**(1/4)", "--beta", "(8*N)**(-1/4)",
+        "--depths", "8,16,32", "--width", "16", "--heads", "2", "--tokens", "8",
+    )  # fmt: skip
+    first = found.out.index("GROWS as N^0.")
+    assert found.code == 0 and "as predicted" in found.out
+    assert first < found.out.index("SUPPORTED")
