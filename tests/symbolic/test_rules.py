@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import deepnet_theory
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -19,6 +19,7 @@ from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.descent import descends
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.routes.moments.increment import is_gradient_step
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 N, M = sp.symbols("N M", positive=True)
@@ -268,6 +269,19 @@ def test_the_self_consistency_of_a_part_is_judged_in_both_depths():
 def test_an_update_that_does_not_follow_the_gradient_is_refused(update, method):
     with pytest.raises(Refusal, match=r"add as sqrt\(S\)"):
         derive(Selection(update=update, method=method))
+
+
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+@pytest.mark.parametrize("sign", ["max(-theta, 0)", "min(theta, 0)*sign(theta)", "max(theta, 0)"])
+def test_an_update_of_one_sign_of_the_parameters_is_checked_at_that_sign(method, sign):
+    selection = Selection(update=f"-eta*g*{sign}/norm(theta)", method=method)
+    assert derive(selection).verdict is Verdict.PROVED
+
+
+def test_a_factor_that_depends_on_a_sign_is_no_number():
+    assert is_gradient_step(optimizers()["nesterov"])
+    for factor in ("2 + sign(theta)", "2 + sign(g)"):
+        assert not is_gradient_step(custom_optimizer(f"-eta*g*({factor})"))
 
 
 @pytest.mark.parametrize("update", ["eta*g", "eta*polar(g)", "eta*(norm(g)*sign(g) - 1.2*g)"])

@@ -10,6 +10,7 @@ D is taken from the step that ends the recursion, p and q from the step that cou
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -47,7 +48,8 @@ def is_gradient_step(optimizer: Optimizer) -> bool:
     found = degrees(optimizer)
     if (found.p, found.q) != (1, 0) or "polar(" in optimizer.update:
         return False  # the polar factor of a single row, as below, is the row's direction
-    g, theta = sp.symbols("g_1 g_2", positive=True), sp.symbols("theta_1 theta_2", positive=True)
+    # of either sign: 2 + sign(theta) is no number
+    g, theta = (sp.symbols(f"{n}_1 {n}_2", real=True, nonzero=True) for n in ("g", "theta"))
     first, second = entrywise(optimizer, eta, g, theta)
     return bool(sp.simplify(first * g[1] - second * g[0]) == 0)
 
@@ -103,18 +105,23 @@ def increment(
 
 def _run(optimizer: Optimizer, law: PlacementLaw) -> Callable[[Step], bool]:
     """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
-    entries = sp.Rational(3, 7), sp.Rational(5, 11)
-    parameters = sp.Rational(17, 5), sp.Rational(23, 9)
+    sizes = sp.Rational(3, 7), sp.Rational(5, 11), sp.Rational(17, 5), sp.Rational(23, 9)
 
-    def size(scale: sp.Expr, gain: sp.Expr) -> sp.Expr:
-        g, theta = ([s * e for e in of] for s, of in ((scale, entries), (gain, parameters)))
-        return sp.sqrt(sum(e**2 for e in entrywise(optimizer, sp.S.One, g, theta)))
+    def size(scale: sp.Expr, gain: sp.Expr, signs: tuple[int, ...]) -> sp.Expr:
+        entries = [sign * of for sign, of in zip(signs, sizes, strict=True)]
+        g, theta = [scale * e for e in entries[:2]], [gain * e for e in entries[2:]]
+        update = entrywise(optimizer, sp.S.One, g, theta)
+        return sp.sqrt(sum(e**2 for e in update)).doit()  # its maxima are still to be taken
 
     def holds(step: Step) -> bool:
+        # an update may be 0 at some signs of g and θ, as max(-theta, 0)*g is
+        every = product((1, -1), repeat=len(sizes))
+        signs = next(s for s in every if size(sp.S.One, sp.S.One, s) != 0)
         for residual, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
             kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
             joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
-            moved = joined * kappa * size(joined * kappa, joined) / size(sp.S.One, sp.S.One)
+            grown = size(joined * kappa, joined, signs) / size(sp.S.One, sp.S.One, signs)
+            moved = joined * kappa * grown
             at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
             for side in (step.lhs, step.rhs):
                 if abs(sp.N(side.xreplace(at) / moved - 1, 40)) > sp.Float("1e-30"):
