@@ -244,5 +244,7 @@ def test_latex_compiles(shown: str, tmp_path: Path) -> None:
         page = latex(document(engine({"optimizer": "sgd", "method": shown})))
     (tmp_path / "derivation.tex").write_text(page, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "derivation.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False
+    )
     assert done.returncode == 0, done.stdout[-800:]
