@@ -19,6 +19,7 @@ from deepnet_theory.symbolic.implications.exponents import predictions
 from deepnet_theory.symbolic.implications.shares import Share, shares
 from deepnet_theory.symbolic.laws.descent import descends
 from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.route import supporting
 from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.self_consistency import self_consistency_steps
 from deepnet_theory.symbolic.rule.solved_rule import rule_of
@@ -50,7 +51,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         steps = [*told.before, *problem.route.steps, *steps, *told.after]
         given = (*given, *told.given)
     else:
-        steps = supporting([*problem.route.steps, *steps], [*conclusion, *ends])
+        steps = list(supporting([*problem.route.steps, *steps], [*conclusion, *ends]))
     found = tuple(shares(problem))
     rule = rule_of(problem)
     require_stated(rule, [step for step in steps if step.name in conclusion])
@@ -84,16 +85,6 @@ def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:
             ]
             if not any(simplified(depth_expression(written) / rhs) == 1 for rhs in values):
                 raise TypeError(f"the rule's {knob} of the {entry.part} is not what the steps say")
-
-
-def supporting(steps: Iterable[Step], ends: Iterable[str]) -> list[Step]:
-    """The steps that others, in the end ``ends``, rest on, in order."""
-    steps = list(steps)
-    needed = set(ends)
-    for step in reversed(steps):  # a step uses earlier ones only
-        if step.name in needed:
-            needed.update(step.uses)
-    return [step for step in steps if step.name in needed]
 
 
 def _of_the_optimizer(problem: Problem) -> tuple[Assumption, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
@@ -20,6 +21,7 @@ from deepnet_theory.symbolic.routes.moments import (
     amplification,
     cross_attention,
     increment,
+    moment_route,
     recursion,
     route,
     setting,
@@ -43,11 +45,19 @@ SELECTIONS = {
 STEPS = [
     (key, step.name)
     for key in ("post-ln", "pre-ln", "two-independent")
-    for step in derive(SELECTIONS[key]).steps
+    for step in moment_route(SELECTIONS[key]).steps
     if step.section in ("Parameter term", "Recursion", "Update substituted", "Weight of a branch")
     or step.name.startswith(("aligned-", "amplification-", "cross-", "norm-", "two-part"))
-    if step.name not in ("norm-jacobian-rank", "amplification-encoder")
+    if step.name != "norm-jacobian-rank"
 ]
+
+
+def refuted(selection: Selection) -> bool:
+    """Whether a derivation falls, be it that its steps give another rule, which none may have."""
+    try:
+        return derive(selection).verdict is Verdict.REFUTED
+    except Refusal:
+        return True
 
 
 @pytest.mark.parametrize("key", SELECTIONS)
@@ -73,7 +83,7 @@ def test_a_wrong_factor_in_a_step_is_refuted(
     for module in MODULES:
         if hasattr(module, "Step"):
             monkeypatch.setattr(module, "Step", step)
-    assert derive(SELECTIONS[key]).verdict is Verdict.REFUTED
+    assert refuted(SELECTIONS[key])
     assert planted
 
 
@@ -132,4 +142,4 @@ def test_a_slip_in_a_function_is_refuted(plant: str, monkeypatch: pytest.MonkeyP
     key, where, name, slip = PLANTS[plant]
     original = vars(where)[name]
     monkeypatch.setattr(where, name, slip(original))
-    assert derive(SELECTIONS[key]).verdict is Verdict.REFUTED
+    assert refuted(SELECTIONS[key])
