@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deepnet_theory.spec.claim import Claim, Context, Finding
 from paper_checks.shared import judging, stacks
-from paper_checks.shared.later import Array, laboratory, no_grad, np, sp, torch
+from paper_checks.shared.later import Array, laboratory, no_grad, np, sp, symbolic, torch
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -28,6 +28,7 @@ __all__ = [
     "np",
     "once",
     "sp",
+    "symbolic",
     "torch",
 ]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.later import sp
+from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.later import sp, symbolic
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
@@ -18,9 +20,18 @@ def derive(**chosen: Any) -> Derivation:
 
 def derive_selection(selection: Selection) -> Derivation:
     """The derivation of a selection."""
-    from deepnet_theory.symbolic.derive import derive as derived
+    return symbolic.derive(selection)
 
-    return derived(selection)
+
+@cache
+def told(method: str) -> Derivation:
+    """SGD's derivation by a method with what the sources write around it, made once."""
+    return symbolic.derive(Selection(optimizer="sgd", method=method), background=True)
+
+
+def holds(method: str, *names: str) -> bool:
+    """Whether the engine proves these steps of its derivation; their own checks are run again."""
+    return all(told(method).step(name).check() is Verdict.PROVED for name in names)
 
 
 def formula(text: str) -> sp.Expr:

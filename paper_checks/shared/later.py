@@ -1,4 +1,4 @@
-"""NumPy, SymPy, torch and the laboratory, imported when a name of them is first used.
+"""NumPy, SymPy, torch, the laboratory and the derivations, imported when first used.
 
 Claims and what they share name them at the top, and listing the claims still imports none.
 """
@@ -10,7 +10,7 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-__all__ = ["Array", "laboratory", "no_grad", "np", "sp", "torch"]
+__all__ = ["Array", "laboratory", "no_grad", "np", "sp", "symbolic", "torch"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from paper_checks.shared import laboratory
+    from paper_checks.shared import laboratory, symbolic
 
     Array: TypeAlias = NDArray[Any]
 else:
@@ -35,6 +35,7 @@ else:
 
     np, sp, torch = Later("numpy"), Later("sympy"), Later("torch")
     laboratory = Later("paper_checks.shared.laboratory")
+    symbolic = Later("paper_checks.shared.symbolic")
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from paper_checks.shared.judging import MARGIN
-from paper_checks.shared.later import laboratory, np, torch
+from paper_checks.shared.later import laboratory, no_grad, np, torch
 from paper_checks.shared.verdicts import at_most, worst
 
 if TYPE_CHECKING:
@@ -238,6 +238,36 @@ def backward(trial: Trial, roles: Iterable[Role] | None = None) -> Pass:
         signals=found[len(chosen) :],
         branches=tuple(b.detach() for b in branches),
     )
+
+
+@no_grad
+def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
+    """The site, the input x and the branch's output G(x) of every residual sublayer."""
+    found: list[tuple[Any, Tensor, Tensor]] = []
+    handles = []
+    for residual in trial.model.residuals():
+        kept: list[Tensor] = []
+
+        def before(_: nn.Module, args: tuple[Any, ...], kept: list[Tensor] = kept) -> None:
+            kept[:] = [args[0]]
+
+        def branch(
+            _: nn.Module,
+            __: tuple[Any, ...],
+            output: Tensor,
+            kept: list[Tensor] = kept,
+            site: Any = residual.site,
+        ) -> None:
+            found.append((site, kept[0], output))
+
+        handles.append(residual.register_forward_pre_hook(before))
+        handles.append(residual.branch.register_forward_hook(branch))
+    try:
+        trial.output()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
 
 
 def per_depth(

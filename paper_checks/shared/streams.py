@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
+from paper_checks.shared.changes import directions, moved, per_token, sublayer_norms
 from paper_checks.shared.fitting import mean, power, rate
 from paper_checks.shared.later import laboratory, no_grad, np, torch
-from paper_checks.shared.stacks import loss_gradients, norms, small
+from paper_checks.shared.stacks import loss_gradients, norms, residual_sums, small
+from paper_checks.shared.sublayer import feed_forward, normalised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from deepnet_theory.runtime import Description
     from paper_checks.shared.laboratory import Settings, Trace, Trial
 
-__all__ = ["mean", "norms", "np", "power", "rate", "torch"]  # what claims take from here, too
+__all__ = [  # what claims take from here, too
+    "directions", "feed_forward", "mean", "moved", "normalised", "norms", "np", "per_token",
+    "power", "rate", "residual_sums", "sublayer_norms", "torch",
+]  # fmt: skip
 
 ENCODER = ("encoder",)
 PLAIN = own_rule(ENCODER, "1", "1")
@@ -58,68 +63,6 @@ def trace(selection: Selection, rule: Rule, layers: int, given: Settings) -> Tra
 def generator(context: Context, purpose: int = 0) -> torch.Generator:
     """A generator of the context's seed, one for each purpose."""
     return torch.Generator().manual_seed(1000 * context.seed + purpose)
-
-
-# ---- steps of chosen directions ------------------------------------------------------------
-
-
-@no_grad
-def moved(trial: Trial, changes: dict[int, Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
-    """ΔF to first order, (k, batch, tokens, d): the central difference of two opposite steps."""
-    kept = [p.clone() for p in parameters]
-    outputs = []
-    for sign in (1.0, -1.0):
-        for p, old in zip(parameters, kept, strict=True):
-            p.copy_(old + sign * changes[id(p)])
-        outputs.append(trial.output().double())
-    for p, old in zip(parameters, kept, strict=True):
-        p.copy_(old)
-    return (outputs[0] - outputs[1]) / 2
-
-
-def directions(
-    trial: Trial,
-    kind: str,
-    step: float,
-    chosen: Callable[[Description], bool] = lambda _: True,
-    seed: int = 0,
-) -> tuple[dict[int, Tensor], list[tuple[nn.Parameter, Description]]]:
-    """Δθ of every chosen matrix: the SGD step, or Gaussian directions of the same norms.
-
-    ``step`` is the norm of the whole Δθ of a seed, small enough for a first order.
-    """
-    group = [(p, d) for p, d in trial.parameters() if chosen(d)]
-    parameters = [p for p, _ in group]
-    gradients = loss_gradients(trial, parameters)
-    total = torch.sqrt(sum((norms(g) ** 2 for g in gradients.values()), torch.tensor(0.0)))
-    source = torch.Generator().manual_seed(seed)
-    found = {}
-    for p in parameters:
-        change = gradients[id(p)]
-        if kind == "random":
-            drawn = torch.randn(p.shape, generator=source, dtype=p.dtype)
-            change = drawn * (norms(change) / norms(drawn)).view(-1, 1, 1)
-        elif kind != "gradient":
-            raise ValueError(kind)
-        found[id(p)] = -step * change / total.view(-1, 1, 1)
-    return found, group
-
-
-def sublayer_norms(
-    changes: dict[int, Tensor], group: Sequence[tuple[nn.Parameter, Description]]
-) -> Tensor:
-    """‖Δθ_i‖ of each sublayer over its scaled matrices, (sublayers, seeds)."""
-    squares: dict[tuple[Any, ...], Tensor] = {}
-    for p, d in group:
-        key = (d.part, d.layer, d.sublayer)
-        squares[key] = squares.get(key, 0) + norms(changes[id(p)]).double() ** 2  # type: ignore[operator]
-    return torch.stack(list(squares.values())).sqrt()
-
-
-def per_token(change: Tensor) -> Tensor:
-    """The mean over tokens of ‖Δx_p‖ of each seed: (k,)."""
-    found: Tensor = change.norm(dim=-1).flatten(1).mean(1)
-    return found
 
 
 def bound_ratio(
@@ -170,55 +113,6 @@ def through_stack(
         change = (trial.model.body(x + v) - trial.model.body(x - v)) / 2
         columns.append((norms(change) / norms(v)).numpy())
     return np.array(columns).T
-
-
-@no_grad
-def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
-    """The site, the input x and the branch's output G(x) of every residual sublayer."""
-    found: list[tuple[Any, Tensor, Tensor]] = []
-    handles = []
-    for residual in trial.model.residuals():
-        kept: list[Tensor] = []
-
-        def before(_: nn.Module, args: tuple[Any, ...], kept: list[Tensor] = kept) -> None:
-            kept[:] = [args[0]]
-
-        def branch(
-            _: nn.Module,
-            __: tuple[Any, ...],
-            output: Tensor,
-            kept: list[Tensor] = kept,
-            site: Any = residual.site,
-        ) -> None:
-            found.append((site, kept[0], output))
-
-        handles.append(residual.register_forward_pre_hook(before))
-        handles.append(residual.branch.register_forward_hook(branch))
-    try:
-        trial.output()
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found
-
-
-# ---- one feed-forward sublayer as §5.1 of the layer cake draws it --------------------------
-
-
-def feed_forward(
-    source: torch.Generator, draws: int, d: int, m: int, v: float, w: float
-) -> tuple[Tensor, Tensor]:
-    """W (draws, d, m) of variance 2w²/d and V (draws, m, d) of variance v²/m, in float64."""
-    W = w * math.sqrt(2 / d) * torch.randn(draws, d, m, generator=source, dtype=torch.float64)
-    V = v * math.sqrt(1 / m) * torch.randn(draws, m, d, generator=source, dtype=torch.float64)
-    return W, V
-
-
-def normalised(source: torch.Generator, *shape: int) -> Tensor:
-    """Tokens of mean 0 and variance 1 over the last axis, in float64."""
-    x = torch.randn(*shape, generator=source, dtype=torch.float64)
-    x = x - x.mean(-1, keepdim=True)
-    return x / x.square().mean(-1, keepdim=True).sqrt()
 
 
 def jacobian_norms(

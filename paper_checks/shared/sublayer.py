@@ -1,0 +1,27 @@
+"""Draws of one feed-forward sublayer as §5.1 of the layer cake writes it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from paper_checks.shared.later import torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+def feed_forward(
+    source: Generator, draws: int, d: int, m: int, v: float, w: float
+) -> tuple[Tensor, Tensor]:
+    """W (draws, d, m) of variance 2w²/d and V (draws, m, d) of variance v²/m, in float64."""
+    W = w * math.sqrt(2 / d) * torch.randn(draws, d, m, generator=source, dtype=torch.float64)
+    V = v * math.sqrt(1 / m) * torch.randn(draws, m, d, generator=source, dtype=torch.float64)
+    return W, V
+
+
+def normalised(source: Generator, *shape: int) -> Tensor:
+    """Tokens of mean 0 and variance 1 over the last axis, in float64."""
+    x = torch.randn(*shape, generator=source, dtype=torch.float64)
+    x = x - x.mean(-1, keepdim=True)
+    return x / x.square().mean(-1, keepdim=True).sqrt()
