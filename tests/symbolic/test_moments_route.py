@@ -11,6 +11,7 @@ import sympy as sp
 
 from deepnet_theory.spec.assumption import assumptions
 from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -20,6 +21,7 @@ from deepnet_theory.symbolic.expectation import IndexSum
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.moments import BRANCHES, moment_route
+from deepnet_theory.symbolic.routes.moments.increment import is_gradient_step
 from deepnet_theory.symbolic.routes.moments.setting import (
     XAVIER,
     alpha,
@@ -230,11 +232,30 @@ def test_missing_laws_are_refused(other: dict[str, str], why: str) -> None:
 def test_a_placement_that_is_no_stream_with_a_branch_added_is_refused() -> None:
     for equation, final_norm in (
         ("x + branch(x)", False),
+        ("x + branch(x)", True),
+        ("alpha*x + branch(norm(x))", True),
         ("x + norm(x) + branch(x)", True),
         ("norm(x)*alpha + branch(x)", True),
     ):
         with pytest.raises(Refusal, match="no law for the placement 'odd'"):
             stream_of(Placement("odd", equation, final_norm))
+
+
+@pytest.mark.parametrize(
+    ("update", "along_the_gradient"),
+    [
+        ("-eta*g", True),
+        ("-3*eta*g", True),
+        ("-eta*sign(g)", False),
+        ("-eta*g/norm(g)", False),
+        ("-eta*norm(g)*sign(g)", False),
+        ("-eta*norm(g)*polar(g)", False),
+    ],
+)
+def test_only_a_gradient_step_is_derived_to_be_aligned(
+    update: str, along_the_gradient: bool
+) -> None:
+    assert is_gradient_step(Optimizer("own", update)) is along_the_gradient
 
 
 STREAMS = ("pre-ln", "res-post-ln", "sandwich-ln")
