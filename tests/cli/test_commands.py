@@ -51,7 +51,7 @@ def test_every_example_of_the_help_runs(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, example: str
 ) -> None:
     if example == "check":
-        pytest.skip("checks every claim, which tests/test_claims.py does")
+        pytest.skip("checks every claim, which tests/claims/test_claims.py does")
     monkeypatch.chdir(tmp_path)
     if command == "train":  # what the examples take for granted
         cli("export", "--optimizer", "lamb", "--depth", "4", "--width", "16", "--heads", "2", "-o",

@@ -12,7 +12,7 @@ import pytest
 from deepnet_theory.symbolic.routes import by_method
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def fresh_routes() -> Iterator[None]:
     """No route is kept from before an error was planted, and none after."""
     by_method.forget()
@@ -21,7 +21,7 @@ def fresh_routes() -> Iterator[None]:
 
 
 @pytest.fixture
-def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
+def plant(monkeypatch: pytest.MonkeyPatch, fresh_routes: None) -> Callable[[str, str, str], None]:
     """``plant(module, right, wrong)``: whoever uses the module's names gets the wrong ones.
 
     The text ``right`` must stand exactly once in the module's source.

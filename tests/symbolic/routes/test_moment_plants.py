@@ -28,6 +28,8 @@ from deepnet_theory.symbolic.routes.moments import (
     stream,
 )
 
+pytestmark = pytest.mark.usefixtures("fresh_routes")
+
 MODULES = [
     import_module(f"{moments.__name__}.{found.name}")
     for found in pkgutil.iter_modules(moments.__path__)
