@@ -1,104 +1,20 @@
 """Encoder–decoder: 0.81(N⁴M)^{1/16}, 0.87(N⁴M)^{−1/16}; (3M)^{1/4}, (12M)^{−1/4}."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-DECODER, RADICALS, DECIMALS, ONCE, TWICE = (
-    "decoder: (3M)^{1/4}, (12M)^{−1/4}",
-    "encoder: 3^{−3/16}(N⁴M)^{1/16} and 3^{3/16}2^{−1/2}(N⁴M)^{−1/16}",
-    "0.81 and 0.87 are their roundings",
-    "counting the decoder's amplification once, as published",
-    "counting it for the forward and the backward pass: (N²M)^{1/8} up to a constant",
-)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Two linear systems in logarithms, one after the other; the engine's rule beside them."""
-    import sympy as sp
-
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.derive import derive
-    from paper_checks.shared.verdicts import proved
-
-    N, M = sp.symbols("N M", positive=True)
-    q = sp.Rational
-
-    def solve(share):  # type: ignore[no-untyped-def]
-        """α and β of share·2β²/α² = 1 with √2 β = 1/α: α⁴ = share."""
-        return share ** q(1, 4), (4 * share) ** q(-1, 4)
-
-    decoder = solve(3 * M)
-    amplification = M * decoder[1] ** 2 / decoder[0]
-    encoder = solve(2 * N * amplification)
-    doubled = solve(2 * N * amplification**2)
-    claimed = (
-        3 ** q(-3, 16) * (N**4 * M) ** q(1, 16),
-        3 ** q(3, 16) / sp.sqrt(2) * (N**4 * M) ** q(-1, 16),
-    )
-
-    def equal(x, y):  # type: ignore[no-untyped-def]
-        return sp.simplify(sp.expand_log(sp.log(x / y), force=True)) == 0
-
-    entries = {
-        e.part: e
-        for e in derive(
-            Selection(optimizer="sgd", stack="encoder-decoder", method="lemma")
-        ).rule.entries
-    }
-    parsed = {
-        k: tuple(sp.sympify(t, locals={"N": N, "M": M}) for t in (e.alpha, e.beta))
-        for k, e in entries.items()
-    }
-    numbers = [float(claimed[0].subs({N: 1, M: 1})), float(claimed[1].subs({N: 1, M: 1}))]
-    balance = 2 * N * (2 * encoder[1] ** 2) / encoder[0] ** 2 * amplification
-    half = sp.simplify(
-        sp.expand_log(sp.log(doubled[0] / (N ** q(1, 4) * M ** q(1, 8))), force=True)
-    ).free_symbols
-    return (
-        proved(
-            DECODER,
-            equal(decoder[0], (3 * M) ** q(1, 4))
-            and equal(decoder[1], (12 * M) ** q(-1, 4))
-            and all(map(equal, parsed["decoder"], decoder)),
-            "α⁴ = 3M, β⁴ = 1/(12M); the engine derives the same",
-        ),
-        proved(
-            RADICALS,
-            all(map(equal, encoder, claimed)) and all(map(equal, parsed["encoder"], claimed)),
-            "from A·2N·2β²/α² = 1 with A = Mβ_d²/α_d; the engine derives the same",
-        ),
-        proved(
-            DECIMALS,
-            [round(x, 2) for x in numbers] == [0.81, 0.87],
-            f"{numbers[0]:.6f} and {numbers[1]:.6f}",
-        ),
-        proved(
-            ONCE, equal(balance, sp.Integer(1)), "substituted back, the share of the encoder is 1"
-        ),
-        proved(
-            TWICE,
-            not half
-            and equal(doubled[0], (6 * sp.sqrt(3)) ** q(-1, 4) * N ** q(1, 4) * M ** q(1, 8)),
-            f"α_e = {sp.powsimp(doubled[0], force=True)}",
-        ),
-    )
-
+from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.engine import derive, equal, formula
+from paper_checks.shared.judging import PROVED
+from paper_checks.shared.sources import DEEPNET
 
 CLAIM = Claim(
     name="deepnet-encoder-decoder",
-    source="DeepNet, arXiv 2203.00555, Figure 2 (b), §4.3 and Appendix B",
+    source=f"{DEEPNET}, Figure 2 (b), §4.3 and Appendix B",
     statement=(
         "Encoder α = 0.81(N⁴M)^{1/16}, β = 0.87(N⁴M)^{−1/16}; decoder α = (3M)^{1/4}, β = "
         "(12M)^{−1/4}."
     ),
     conditions="SGD, closure √(v² + w²) = 1/α in both parts, N encoder and M decoder layers",
-    recorded=(
-        Ruling(DECODER, Verdict.PROVED),
-        Ruling(RADICALS, Verdict.PROVED),
-        Ruling(DECIMALS, Verdict.PROVED),
-        Ruling(ONCE, Verdict.PROVED),
-        Ruling(TWICE, Verdict.PROVED, corrected=True),
-    ),
     finding=(
         "The decimals are roundings of 3^{−3/16} = 0.8139 and 3^{3/16}/√2 = 0.8688: N "
         "and M enter as (N⁴M)^{1/16} because the encoder's "
@@ -112,6 +28,60 @@ CLAIM = Claim(
         "(amplification once); α_e = (6√3)^{−1/4}(N²M)^{1/8} if it is counted forward and "
         "backward."
     ),
-    check=check,
     seconds=3.0,
 )
+
+DECODER = ("(3*M)**(1/4)", "(12*M)**(-1/4)")
+ENCODER = ("3**(-3/16)*(N**4*M)**(1/16)", "3**(3/16)*2**(-1/2)*(N**4*M)**(-1/16)")
+BOTH_WAYS = ("(6*sqrt(3))**(-1/4)*(N**2*M)**(1/8)", "(6*sqrt(3))**(1/4)/sqrt(2)*(N**2*M)**(-1/8)")
+SHARES = {"decoder": "3*M", "encoder": "2*N"}  # sublayers of each part
+BY_THE_ENGINE = "substituted in both conditions; the engine derives the same"
+
+
+@CLAIM.stated("decoder: (3M)^{1/4}, (12M)^{−1/4}", PROVED)
+def decoder(lab: Lab) -> Finding:
+    return lab.proved(
+        solves(DECODER, SHARES["decoder"]) and derived("decoder", DECODER), BY_THE_ENGINE
+    )
+
+
+@CLAIM.stated("encoder: 3^{−3/16}(N⁴M)^{1/16} and 3^{3/16}2^{−1/2}(N⁴M)^{−1/16}", PROVED)
+def encoder(lab: Lab) -> Finding:
+    holds = solves(ENCODER, SHARES["encoder"], times_amplified=1)
+    return lab.proved(holds and derived("encoder", ENCODER), BY_THE_ENGINE)
+
+
+@CLAIM.stated("0.81 and 0.87 are their roundings", PROVED)
+def decimals(lab: Lab) -> Finding:
+    constants = {formula("N"): 1, formula("M"): 1}
+    numbers = [float(formula(text).subs(constants)) for text in ENCODER]
+    rounded = [round(x, 2) for x in numbers] == [0.81, 0.87]
+    return lab.proved(rounded, f"{numbers[0]:.6f} and {numbers[1]:.6f}")
+
+
+@CLAIM.ours("counted for the forward and the backward pass: (N²M)^{1/8} up to a constant", PROVED)
+def both_ways(lab: Lab) -> Finding:
+    return lab.proved(
+        solves(BOTH_WAYS, SHARES["encoder"], times_amplified=2), f"α_e = {BOTH_WAYS[0]}"
+    )
+
+
+def solves(pair: tuple[str, str], sublayers: str, times_amplified: int = 0) -> bool:
+    """Whether α, β make the part's share of the update 1 with √2 β = 1/α.
+
+    The share is sublayers·2β²/α², times the decoder's amplification Mβ_d²/α_d. Both conditions
+    are linear in log α and log β with determinant −4, so there is no other solution.
+    """
+    (alpha, beta), (a, b) = (tuple(map(formula, p)) for p in (pair, DECODER))
+    amplification = formula("M") * b**2 / a
+    share = formula(sublayers) * 2 * beta**2 / alpha**2 * amplification**times_amplified
+    unique = sp.Matrix([[-2, 2], [1, 1]]).det() == -4
+    return bool(unique and equal(share, sp.Integer(1)) and equal(sp.sqrt(2) * alpha * beta, 1))
+
+
+def derived(part: str, pair: tuple[str, str]) -> bool:
+    """Whether the engine derives α and β for a part."""
+    rule = derive(optimizer="sgd", stack="encoder-decoder", method="lemma").rule
+    (entry,) = (e for e in rule.entries if e.part == part)
+    texts = zip((entry.alpha, entry.beta), pair, strict=True)
+    return all(equal(formula(ours), formula(theirs)) for ours, theirs in texts)
