@@ -93,8 +93,8 @@ ERRORS = [
      "rhs=present(1 / solution.values[symbol])", SGD),
     ("symbolic/rule/self_consistency.py", "lhs=balanced.sublayers * kind.weight**power",
      "lhs=balanced.sublayers * kind.weight", SGD),
-    ("symbolic/rule/solved_rule.py", "for k in (kind.alpha, kind.beta)",
-     "for k in (kind.beta, kind.alpha)", SGD),
+    ("symbolic/rule/solved_rule.py", "written = (_written(problem, value) for value in values)",
+     "written = (_written(problem, value) for value in values[::-1])", SGD),
     ("symbolic/algebra/monomial.py", "sides.append({base: -power for base, power",
      "sides.append({base: power for base, power", SGD),
     ("symbolic/algebra/nodes.py", "return scalar**cls.degree * cls(rest)",
@@ -108,6 +108,22 @@ ERRORS = [
      "return sp.expand_mul(argument / scalar**2)", SGD),
     ("symbolic/routes/probe.py", "rhs=sp.powsimp(eta * size ** (1 + p) * beta**q)",
      "rhs=sp.powsimp(eta * size ** (1 + p))", LAMB),
+    # the sublayers of another part, and of one kind
+    ("symbolic/routes/two_parts.py", "return part.crossings * DEPTHS[part.depth]",
+     "return part.sublayers_per_layer * DEPTHS[part.depth]",
+     {"optimizer": "sgd", "stack": "encoder-decoder", "method": "lemma"}),
+    ("symbolic/routes/lemma/increment.py", "(weight / gain) ** 2 for",
+     "(weight / gain) for", LEMMA),
+    ("symbolic/routes/lemma/placement.py", "self.branch**2 + self.change**2",
+     "self.change**2", LEMMA),
+    ("symbolic/routes/lemma/scalar.py", "rhs=weight / alpha", "rhs=alpha / weight", LEMMA),
+    ("symbolic/routes/moments/sublayer.py", "rhs=(v**2 + w**2) * change.rhs**2",
+     "rhs=(v**2 + w**2) * change.rhs**2 / 2", MOMENTS),
+    ("symbolic/routes/moments/recursion.py", "rhs=exact.rhs.subs(v**2 * w**2, 0)",
+     "rhs=exact.rhs", MOMENTS),
+    ("symbolic/routes/moments/increment.py", "parameter_size = sp.sqrt(v**2 + w**2)",
+     "parameter_size = sp.sqrt(v * w)", {"optimizer": "lamb", "method": "moments"}),
+    ("symbolic/routes/moments/norm.py", "rhs=sp.sqrt(d) / norm_pz", "rhs=d / norm_pz", MOMENTS),
 ]  # fmt: skip
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+
+import sympy as sp
 
 from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, text
 from deepnet_theory.symbolic.rule.problem import Problem
 
@@ -24,47 +24,46 @@ class SolvedRule(Rule):
     reach: :meth:`alpha_at` and :meth:`beta_at` give the numbers.
     """
 
+    solved: tuple[tuple[sp.Expr, sp.Expr], ...] = ()  # α and β of every entry
+    rate: sp.Expr = sp.S.One  # the factor on the learning rate
+
     @cached_property
-    def alpha(self) -> Any:
+    def alpha(self) -> sp.Expr | dict[str, sp.Expr]:
         """α."""
-        return self._expressions(0)
+        return self.keyed([present(alpha) for alpha, _ in self.solved])
 
     @cached_property
-    def beta(self) -> Any:
+    def beta(self) -> sp.Expr | dict[str, sp.Expr]:
         """β."""
-        return self._expressions(1)
-
-    @cached_property
-    def eta_expression(self) -> Any:
-        """The factor on the learning rate."""
-        return depth_expression(self.eta)
-
-    def _expressions(self, which: int) -> Any:
-        return self.keyed([present(depth_expression(e.expressions[which])) for e in self.entries])
+        return self.keyed([present(beta) for _, beta in self.solved])
 
 
 def rule_of(problem: Problem) -> SolvedRule:
     """The rule of a problem; raises :class:`Refusal` where there is none."""
-    entries = []
-    factor = "1"
+    entries, solved = [], []
+    rate: sp.Expr = sp.S.One
     for balanced in problem.balanced:
         for kind in balanced.kinds:
-            written = (_written(problem, balanced.value(k)) for k in (kind.alpha, kind.beta))
+            values = (balanced.value(kind.alpha), balanced.value(kind.beta))
+            written = (_written(problem, value) for value in values)
             entries.append(RuleEntry(balanced.part.name, kind.name, *written))
-        factor = _written(problem, balanced.rate)
+            solved.append(values)
+        rate = balanced.rate
     selection = problem.selection
     return SolvedRule(
         name=selection.optimizer or "custom",
         entries=tuple(entries),
-        eta=factor,
+        eta=_written(problem, rate),
         meaning=(
             "the powers of the depth are derived orders; the constant in front is the convention "
             f"of the balance '= 1' and of the closure '{problem.closure.name}'"
         ),
+        solved=tuple(solved),
+        rate=rate,
     )
 
 
-def _written(problem: Problem, value: Any) -> str:
+def _written(problem: Problem, value: sp.Expr) -> str:
     """A solved value in the grammar of depths, whose exponents are bounded."""
     written = text(value)
     try:

@@ -159,7 +159,7 @@ def test_refusals_name_the_law_or_the_knob(selection, says):
 
 def test_the_learning_rate_closure_is_warm_up_and_says_that_its_premises_fail():
     derivation = derive(Selection(optimizer="adam", closure="learning-rate"))
-    assert sp.simplify(derivation.rule.eta_expression * 2 * N) == 1
+    assert sp.simplify(derivation.rule.rate * 2 * N) == 1
     assert any("near-identity assumption fails" in remark for remark in derivation.remarks)
 
 
