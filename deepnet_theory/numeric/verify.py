@@ -27,6 +27,7 @@ from deepnet_theory.numeric.running.record import Record, resume_record, rule_to
 from deepnet_theory.numeric.running.schedule import Schedule, share_key
 from deepnet_theory.numeric.stacks.constants import constants_for
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.memory import require_memory
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.processes import ProcessDied, Progress, executor_of, run_jobs, silent
@@ -78,6 +79,7 @@ def verify(
     for depth in wanted:  # a rule without a value somewhere is refused before measuring
         constants_for(selection, rule, depth, settings)
         rule.eta_at(**depth)
+    require_memory(selection, wanted, settings)
     plans = plan_exponents(selection, predictions, wanted)
     for assumption in predictions.assumptions:
         if assumption.measurement is not None:

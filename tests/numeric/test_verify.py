@@ -271,6 +271,70 @@ def test_damaged_files_are_refused(adam, tmp_path, content):
         verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, resume=path)
 
 
+def _damage(data, place, value):
+    *outer, last = place
+    for name in outer:
+        data = data[name]
+    if value is ...:
+        del data[last]
+    else:
+        data[last] = value
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("checks", "steps", 0, "eta"), 0),
+        (("checks", "steps", 0, "eta"), -1.0),
+        (("checks", "steps", 0, "eta"), None),
+        (("checks", "steps", 0, "eta"), True),
+        (("checks", "steps", 0, "eta"), 10**400),
+        (("checks", "steps", 0, "eta"), "1e-3"),
+        (("checks", "steps", 0, "losses"), [1.0]),
+        (("checks", "steps", 0, "losses"), ["a", "b", "c"]),
+        (("checks", "steps", 0, "first_order"), ...),
+        (("checks", "steps", 0, "depth"), {"N": 0}),
+        (("checks", "steps", 0, "depth"), {"N": "2"}),
+        (("checks", "steps", 0, "depth"), {"M": 2}),
+        (("checks", "steps", 0, "depth"), 2),
+        (("checks", "steps", 0, "depth"), {"N": 4}),
+        (("checks", "steps"), {}),
+        (("checks", "steps", 0), None),
+        (("checks", "samples"), []),
+        (("checks", "samples", "self_consistency"), {"two": [1.0, 1.0, 1.0]}),
+        (("checks", "samples", "self_consistency"), {"2": [1.0]}),
+        (("checks", "samples", "self_consistency"), {"2x3": [1.0, 1.0, 1.0]}),
+        (("checks", "samples", "self_consistency"), [1.0]),
+        (("checks", "samples", "self_consistency"), None),
+        (("checks", "reference"), [None]),
+        (("checks", "reference", 0, "depth"), {}),
+        (("checks", "reference", 0, "real"), [1.0]),
+        (("checks",), ...),
+        (("points",), ...),
+        (("points", 0, "values"), [1.0, 2.0, 1e999]),
+        (("points", 0, "finding"), 3),
+    ],
+)
+def test_every_damage_of_a_record_is_one_sentence(adam, whole_record, tmp_path, place, value):
+    data = json.loads(whole_record.to_json())
+    _damage(data, place, value)
+    path = tmp_path / "part.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(InputError, match=r"part\.json") as said:
+        verify(adam, rule("adam"), NEAR, depths(2, 4), SMALL, resume=path)
+    assert "\n" not in str(said.value)
+
+
+NEAR = predictions("adam", "adam", [assumptions()["near-identity"]])
+
+
+@pytest.fixture(scope="module")
+def whole_record():
+    found = verify(Selection(optimizer="adam"), rule("adam"), NEAR, depths(2, 4), SMALL)
+    assert "self_consistency" in found.checks["samples"]
+    return found
+
+
 def test_another_measurement_is_not_resumed(adam):
     asked = predictions("adam", "adam")
     found = verify(adam, rule("adam"), asked, depths(2, 4), SMALL)
