@@ -314,7 +314,7 @@ def _updated(optimizer: Optimizer, gradient: sp.Expr) -> Callable[[Step], bool]:
             at = {alpha: sp.nsimplify(residual), beta: sp.nsimplify(size)}
             gamma = gradient.subs(at)
             g = (gamma * sp.Rational(3, 5), -gamma * sp.Rational(4, 5))
-            theta = (at[beta] * sp.Rational(5, 13), at[beta] * sp.Rational(12, 13))
+            theta = (at[beta] * sp.Rational(5, 13), -at[beta] * sp.Rational(12, 13))
             moved = entrywise(optimizer, sp.Integer(1), g, theta)
             length = sp.sqrt(sum(entry**2 for entry in moved))
             ratios.append(sp.N(gamma * length / (step.rhs / eta).subs(at), 30))

@@ -212,7 +212,7 @@ def _both_ways(setting: Setting, part: Part, form: str) -> Step:
     optimizer = setting.selection.the_optimizer
 
     def through_the_update(step: Step) -> bool:
-        theta = (sp.Rational(5, 13), sp.Rational(12, 13))
+        theta = (sp.Rational(5, 13), sp.Rational(-12, 13))
 
         def length(gradient: sp.Expr) -> sp.Expr:
             g = (gradient * sp.Rational(3, 5), -gradient * sp.Rational(4, 5))
