@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any
 
 import mpmath
@@ -232,6 +233,29 @@ def entrywise(optimizer: Optimizer, rate: Any, g: Any, theta: Any) -> tuple[Any,
     """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
     root = degrees(optimizer).reduced
     return on_symbols(root, rate, tuple(g), tuple(theta))
+
+
+def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Any:
+    """‖Δθ‖ of one 1 × 2 matrix at η = 1, of exact entries whose norms ‖g‖ and ‖θ‖ are given.
+
+    Their signs are such that the update is not 0, as max(-theta, 0)*g is at some.
+    """
+    return _length(optimizer, gradient, size, _telling_signs(optimizer))
+
+
+@cache
+def _telling_signs(optimizer: Optimizer) -> tuple[int, ...]:
+    one = sp.Integer(1)
+    every = product((1, -1), repeat=4)
+    return next(s for s in every if sp.N(_length(optimizer, one, one, s), DIGITS) > 0)
+
+
+def _length(optimizer: Optimizer, gradient: Any, size: Any, signs: tuple[int, ...]) -> Any:
+    directions = sp.Rational(3, 5), sp.Rational(-4, 5), sp.Rational(5, 13), sp.Rational(12, 13)
+    first, second, *parameter = (s * e for s, e in zip(signs, directions, strict=True))
+    g, theta = (gradient * first, gradient * second), [size * e for e in parameter]
+    update = entrywise(optimizer, sp.Integer(1), g, theta)
+    return sp.sqrt(sum(entry**2 for entry in update)).doit()  # its maxima are still to be taken
 
 
 def _scaled(update: Node, scale_g: int, scale_theta: int, times: Any) -> bool:

@@ -30,7 +30,12 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
     combine,
     distance,
 )
-from deepnet_theory.symbolic.laws.optimizer import degrees, degrees_of, entrywise, homogeneity_step
+from deepnet_theory.symbolic.laws.optimizer import (
+    degrees,
+    degrees_of,
+    homogeneity_step,
+    step_length,
+)
 from deepnet_theory.symbolic.laws.placement import (
     P,
     placement_law,
@@ -313,10 +318,7 @@ def _updated(optimizer: Optimizer, gradient: sp.Expr) -> Callable[[Step], bool]:
         for residual, size in _KNOBS:
             at = {alpha: sp.nsimplify(residual), beta: sp.nsimplify(size)}
             gamma = gradient.subs(at)
-            g = (gamma * sp.Rational(3, 5), -gamma * sp.Rational(4, 5))
-            theta = (at[beta] * sp.Rational(5, 13), -at[beta] * sp.Rational(12, 13))
-            moved = entrywise(optimizer, sp.Integer(1), g, theta)
-            length = sp.sqrt(sum(entry**2 for entry in moved))
+            length = step_length(optimizer, gamma, at[beta])
             ratios.append(sp.N(gamma * length / (step.rhs / eta).subs(at), 30))
         return bool(all(abs(ratio / ratios[0] - 1) < sp.Float("1e-20") for ratio in ratios))
 

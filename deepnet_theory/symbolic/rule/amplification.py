@@ -19,7 +19,7 @@ from deepnet_theory.spec.selection import AMPLIFICATIONS
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
-from deepnet_theory.symbolic.laws.optimizer import entrywise
+from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.rule.kinds import SECTION, Kind
@@ -212,14 +212,8 @@ def _both_ways(setting: Setting, part: Part, form: str) -> Step:
     optimizer = setting.selection.the_optimizer
 
     def through_the_update(step: Step) -> bool:
-        theta = (sp.Rational(5, 13), sp.Rational(-12, 13))
-
-        def length(gradient: sp.Expr) -> sp.Expr:
-            g = (gradient * sp.Rational(3, 5), -gradient * sp.Rational(4, 5))
-            moved = entrywise(optimizer, sp.Integer(1), g, theta)
-            return sp.sqrt(sum(entry**2 for entry in moved))
-
-        ratio = 4 * length(sp.Integer(4)) / length(sp.Integer(1))
+        one, four = sp.Integer(1), sp.Integer(4)
+        ratio = 4 * step_length(optimizer, four, one) / step_length(optimizer, one, one)
         return all(
             abs(sp.N(side.subs(A, 4) - ratio, 30)) < sp.Float("1e-20")
             for side in (step.lhs, step.rhs)

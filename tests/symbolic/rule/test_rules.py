@@ -273,8 +273,9 @@ def test_an_update_that_does_not_follow_the_gradient_is_refused(update, method):
 
 @pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
 @pytest.mark.parametrize("sign", ["max(-theta, 0)", "min(theta, 0)*sign(theta)", "max(theta, 0)"])
-def test_an_update_of_one_sign_of_the_parameters_is_checked_at_that_sign(method, sign):
-    selection = Selection(update=f"-eta*g*{sign}/norm(theta)", method=method)
+@pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
+def test_an_update_of_one_sign_of_the_parameters_is_checked_at_that_sign(method, sign, stack):
+    selection = Selection(update=f"-eta*g*{sign}/norm(theta)", method=method, stack=stack)
     assert derive(selection).verdict is Verdict.PROVED
 
 

@@ -10,7 +10,6 @@ D is taken from the step that ends the recursion, p and q from the step that cou
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -19,7 +18,7 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta, eta
 from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.laws.optimizer import degrees, entrywise
+from deepnet_theory.symbolic.laws.optimizer import degrees, entrywise, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, SAMPLED, Check, Step
@@ -105,23 +104,13 @@ def increment(
 
 def _run(optimizer: Optimizer, law: PlacementLaw) -> Callable[[Step], bool]:
     """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
-    sizes = sp.Rational(3, 7), sp.Rational(5, 11), sp.Rational(17, 5), sp.Rational(23, 9)
-
-    def size(scale: sp.Expr, gain: sp.Expr, signs: tuple[int, ...]) -> sp.Expr:
-        entries = [sign * of for sign, of in zip(signs, sizes, strict=True)]
-        g, theta = [scale * e for e in entries[:2]], [gain * e for e in entries[2:]]
-        update = entrywise(optimizer, sp.S.One, g, theta)
-        return sp.sqrt(sum(e**2 for e in update)).doit()  # its maxima are still to be taken
 
     def holds(step: Step) -> bool:
-        # an update may be 0 at some signs of g and θ, as max(-theta, 0)*g is
-        every = product((1, -1), repeat=len(sizes))
-        signs = next(s for s in every if size(sp.S.One, sp.S.One, s) != 0)
         for residual, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
             kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
             joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
-            grown = size(joined * kappa, joined, signs) / size(sp.S.One, sp.S.One, signs)
-            moved = joined * kappa * grown
+            grown = step_length(optimizer, joined * kappa, joined)
+            moved = joined * kappa * grown / step_length(optimizer, sp.S.One, sp.S.One)
             at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
             for side in (step.lhs, step.rhs):
                 if abs(sp.N(side.xreplace(at) / moved - 1, 40)) > sp.Float("1e-30"):
