@@ -59,6 +59,9 @@ def planted(file: str, right: str, wrong: str) -> Iterator[Any]:
         for name in [n for n in sys.modules if n.startswith(PACKAGE)]:
             del sys.modules[name]
         sys.modules.update(before)
+        for name, module in before.items():  # packages know their modules as attributes, too
+            parent, _, child = name.rpartition(".")
+            setattr(sys.modules[parent], child, module)
 
 
 def refused(derive: ModuleType, **select: Any) -> bool:
@@ -106,7 +109,7 @@ ERRORS = [
      "gain(matrix.name) ** 2 * direction(matrix.name)", SGD),
     ("symbolic/laws/placement.py", "return sp.expand_mul(argument / scalar)",
      "return sp.expand_mul(argument / scalar**2)", SGD),
-    ("symbolic/routes/probe.py", "rhs=sp.powsimp(eta * size ** (1 + p) * beta**q)",
+    ("symbolic/routes/probe/increment.py", "rhs=sp.powsimp(eta * size ** (1 + p) * beta**q)",
      "rhs=sp.powsimp(eta * size ** (1 + p))", LAMB),
     # the sublayers of another part, and of one kind
     ("symbolic/routes/two_parts.py", "return part.crossings * DEPTHS[part.depth]",

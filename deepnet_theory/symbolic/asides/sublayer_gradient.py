@@ -32,7 +32,8 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.probe import heading, jacobian, unit, upstream
+from deepnet_theory.symbolic.routes.probe.gradient import jacobian, unit, upstream
+from deepnet_theory.symbolic.routes.probe.sublayer import heading
 
 # where the source displays them: the sublayer, its gradients, their orders
 _DISPLAYED = {

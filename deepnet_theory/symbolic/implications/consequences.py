@@ -12,7 +12,7 @@ from deepnet_theory.symbolic.algebra.monomial import present
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.laws.parameters import terms
-from deepnet_theory.symbolic.rule.balance import Balanced
+from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.kinds import Kind
 from deepnet_theory.symbolic.rule.problem import Problem
 

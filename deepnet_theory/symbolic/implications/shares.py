@@ -17,7 +17,7 @@ from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import terms
-from deepnet_theory.symbolic.rule.balance import Balanced
+from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.problem import Problem
 
 

@@ -304,16 +304,3 @@ class _Branch:
         if function == "hadamard":
             return hadamard(*arguments)
         return {"phi": leaky_relu, "softmax": softmax, "T": transposed}[function](arguments[0])
-
-
-def scales_alike(step: Any) -> bool:
-    """Both sides of a step in x, α and P, evaluated with an arbitrary branch, agree."""
-    from deepnet_theory.spec.placement import placement
-    from deepnet_theory.spec.sublayer import sublayer
-    from deepnet_theory.symbolic.algebra.symbols import alpha
-    from deepnet_theory.symbolic.laws.placement import P
-
-    witness = Witness(sublayer("ffn"), placement("post-ln"))
-    witness.values[P] = 0.7
-    sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
-    return distance(*sides) < TOLERANCE

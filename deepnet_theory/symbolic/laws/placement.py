@@ -22,8 +22,6 @@ from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.nodes import Branch, Hadamard, Normalise, coefficient, split
 from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import AT_REST, branch, delta, transverse, x
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Step
 
 P = sp.Symbol("P", positive=True)  # the product of a branch's gains
 H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
@@ -166,29 +164,3 @@ def weight_beside_identity(output: sp.Expr) -> sp.Expr | None:
         if len(identity) == len(others) == 1:
             return split(others[0])[0] / split(identity[0])[0]
     return None
-
-
-def scale_step(placement: Placement) -> Step | None:
-    r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
-
-    None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
-    """
-    from deepnet_theory.symbolic.laws.explicit_matrices import scales_alike
-
-    written = sp.expand_mul(
-        fold(placement.expression.root, Residual(lambda y: P * Branch(y), rescale=False))
-    )
-    simplified = residual(placement, lambda y: P * Branch(y))
-    if written == simplified:
-        return None
-    return Step(
-        name="norm-scale",
-        section="The sublayer",
-        lhs=written,
-        rhs=simplified,
-        relation=Relation.EQUAL,
-        because="a norm is homogeneous of degree 0 (up to its epsilon)",
-        source="Su, §Feed-forward gradient",
-        establishes=(P,),
-        checks=(Check("explicit matrices", scales_alike),),
-    )

@@ -29,6 +29,7 @@ from deepnet_theory.symbolic.rule.amplification import (
     amplification,
     one_by_one,
 )
+from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.closures import closure_steps, fixed_alpha_step
 from deepnet_theory.symbolic.rule.kinds import (
     SECTION,
@@ -40,46 +41,6 @@ from deepnet_theory.symbolic.rule.kinds import (
 from deepnet_theory.symbolic.rule.premises import broken_premise
 from deepnet_theory.symbolic.rule.setting import Setting
 from deepnet_theory.symbolic.rule.solution import rate, solution_steps
-
-
-@dataclass(frozen=True)
-class Balanced:
-    """One part: its steps from the count of its sublayers to the solution."""
-
-    part: Part
-    sublayers: sp.Expr  # S, in the depth symbol
-    kinds: tuple[Kind, ...]
-    closure: Closure
-    values: dict[sp.Symbol, sp.Expr]  # α's and β's (and η's factor), in the depth symbols
-    steps: tuple[Step, ...] = ()
-    amplification: Amplification | None = None
-
-    @property
-    def conclusion(self) -> tuple[str, ...]:
-        """The steps that state the solution."""
-        return tuple(s.name for s in self.steps if s.name.startswith("solution-"))
-
-    @property
-    def factor(self) -> sp.Expr:
-        """What the later part multiplies this part's increment with."""
-        return sp.Integer(1) if self.amplification is None else self.amplification.factor
-
-    @property
-    def rate(self) -> sp.Expr:
-        """The learning rate's factor."""
-        return self.values.get(rate, sp.Integer(1))
-
-    def value(self, symbol: sp.Symbol) -> sp.Expr:
-        """The solved value of α or β (or of η's factor)."""
-        return self.values[symbol]
-
-    def at_solution(self, expression: sp.Expr) -> sp.Expr:
-        """An expression in α's and β's with the solved values put in."""
-        return simplified(sp.sympify(expression).xreplace(self.values))
-
-    def self_consistency(self, kind: Kind, power: int = 2) -> sp.Expr:
-        """S·r^power of a kind at the solution."""
-        return self.sublayers * self.at_solution(kind.weight) ** power
 
 
 def balance(

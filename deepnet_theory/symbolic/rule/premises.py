@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import sympy as sp
 
 from deepnet_theory.spec.expression import UPDATE, Call, Name
@@ -13,11 +11,9 @@ from deepnet_theory.symbolic.algebra.monomial import exponent_in, present
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.optimizer import Degree
 from deepnet_theory.symbolic.laws.parameters import Term, terms
+from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.kinds import Kind
 from deepnet_theory.symbolic.rule.setting import Setting
-
-if TYPE_CHECKING:
-    from deepnet_theory.symbolic.rule.balance import Balanced
 
 
 def broken_premise(setting: Setting, found: Balanced) -> str | None:

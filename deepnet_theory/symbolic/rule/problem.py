@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.symbolic.rule.balance import Balanced, balance
+from deepnet_theory.symbolic.rule.balance import balance
+from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.kinds import kinds
 from deepnet_theory.symbolic.rule.setting import Setting
 

@@ -10,7 +10,7 @@ from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents, pre
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.rule.balance import Balanced
+from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.setting import Setting
 
 # what S·r^power says of a product of Jacobians; negative: the residual sum is not normalised

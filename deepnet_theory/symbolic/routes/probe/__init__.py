@@ -1,0 +1,1 @@
+"""The probe route: Su's scalar magnitudes."""
