@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
@@ -58,7 +59,7 @@ class Runner:
             self.finding = f"the loss was {value} at step {len(self.losses)}"
             return
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        backward(loss)
         self.optimizer.step()
         self.losses.append(value)
 

@@ -13,6 +13,7 @@ from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_threads
 from deepnet_theory.numeric.stacks.trial import Trial, generator_for
+from deepnet_theory.numeric.stepping.gradients import gradients
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import norm, update
 from deepnet_theory.runtime import Description
@@ -87,14 +88,12 @@ def _steps(trial: Trial, group: Group, direction: str) -> list[Tensor]:
     """Δθ of every parameter, of norm ``SIZE`` over the whole stack of each seed."""
     parameters = [p for p, _ in group]
     with only(trial.model, parameters):
-        trial.loss(trial.output()).sum().backward()  # type: ignore[no-untyped-call]
-        gradients = [p.grad for p in parameters]
+        found = gradients(trial.loss(trial.output()), parameters)
     expression = trial.selection.the_optimizer.expression
     source = generator_for(trial.settings.seed, "directions", trial.settings.torch_device)
     steps = []
     with torch.no_grad():
-        for p, gradient in zip(parameters, gradients, strict=True):
-            assert gradient is not None
+        for p, gradient in zip(parameters, found, strict=True):
             step = update(expression, FIRST_ETA, gradient, p)
             if direction == "random":
                 drawn = torch.empty_like(p).normal_(generator=source)

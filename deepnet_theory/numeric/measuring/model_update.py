@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only, stepping
 from deepnet_theory.numeric.stepping.update import inner_product
 from deepnet_theory.runtime import Description
@@ -179,7 +180,7 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
     with only(trial.model, parameters), stepping(parameters, expression, rates, observe):
         before = trial.output()
         losses = trial.loss(before)
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        backward(losses)
     before, losses = before.detach(), losses.detach()
     with torch.no_grad():
         after = trial.output()

@@ -14,6 +14,7 @@ from deepnet_theory.numeric.measuring.trace import Trace, take_trace
 from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.gradients import gradients
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.runtime import Description
@@ -80,8 +81,8 @@ class Probe:
         parameters = [p for group in sampled.values() for p, _ in group]
         with only(trial.model, parameters):
             before = trial.output()
-            trial.loss(before).sum().backward()  # type: ignore[no-untyped-call]
-            gradients = {id(p): p.grad for p in parameters}
+            found = gradients(trial.loss(before), parameters)
+            own = {id(p): g for p, g in zip(parameters, found, strict=True)}
         before = before.detach()
         expression = self.selection.the_optimizer.expression
         total = torch.zeros(trial.seeds, dtype=torch.float64)
@@ -89,9 +90,7 @@ class Probe:
             for (part, _, _), group in sampled.items():
                 kept = [p.clone() for p, _ in group]
                 for p, _ in group:
-                    gradient = gradients[id(p)]
-                    assert gradient is not None
-                    p.add_(update(expression, rates, gradient, p))
+                    p.add_(update(expression, rates, own[id(p)], p))
                 change = (trial.output() - before).double()
                 size = change.norm(dim=-1).flatten(1).mean(1).cpu() / eta
                 total += size * layers[part] / len(chosen[part])

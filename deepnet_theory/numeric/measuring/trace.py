@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import norm, numel
 from deepnet_theory.runtime import Description
@@ -108,7 +109,7 @@ def take_trace(trial: Trial) -> Trace:
                 handles.append(handle)
             output = trial.output()
             output.register_hook(lambda g: at_output.append(_per_token(g)))  # type: ignore[no-untyped-call]
-            trial.loss(output).sum().backward()  # type: ignore[no-untyped-call]
+            backward(trial.loss(output))
     finally:
         for handle in handles:
             handle.remove()

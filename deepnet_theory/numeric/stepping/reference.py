@@ -13,6 +13,7 @@ from torch import nn
 from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.spec.errors import MissingExtraError
@@ -71,7 +72,7 @@ def compare_with_real_step(
     parameters = [p for p, _ in trial.parameters()]
     with only(trial.model, parameters):
         before = trial.output()
-        trial.loss(before).sum().backward()  # type: ignore[no-untyped-call]
+        backward(trial.loss(before))
         before = before.detach()
         kept = [p.detach().clone() for p in parameters]
         expression = selection.the_optimizer.expression
