@@ -30,6 +30,7 @@ from arguments import whole, wholes
 from torch import nn
 
 from deepnet_theory.numeric.measuring.model_update import LINEAR, measure_model_update
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.verify import verify
@@ -47,7 +48,7 @@ RESULTS = Path(__file__).parent / "results" / "laboratory.md"
 
 def laboratory(layers: int) -> None:
     """All seeds in one stack, the step fused into the backward pass, linearity checked."""
-    found = measure_model_update(ADAM, RULE, {"N": layers}, SETTINGS, eta=ETA)
+    found = measure_model_update(Case(ADAM, RULE, {"N": layers}, SETTINGS), eta=ETA)
     assert found.second_order < LINEAR, found
 
 
@@ -214,7 +215,7 @@ def report_memory(layers: int) -> None:
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     laboratory(layers)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    trial = Trial(ADAM, RULE, {"N": 4}, SETTINGS, twin=True)
+    trial = Trial(Case(ADAM, RULE, {"N": 4}, SETTINGS), twin=True)
     parameters = {p.untyped_storage().data_ptr(): p for p, _ in trial.parameters()}
     for p in parameters.values():
         p.requires_grad_(True)

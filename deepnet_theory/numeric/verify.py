@@ -25,7 +25,7 @@ from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.running.record import Record, resume_record, rule_to_dict
 from deepnet_theory.numeric.running.schedule import Schedule, share_key
-from deepnet_theory.numeric.stacks.constants import constants_for
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.memory import require_memory
 from deepnet_theory.numeric.stacks.settings import Settings
@@ -76,9 +76,12 @@ def verify(
     """
     began = time.perf_counter()
     wanted = list(depths)
+
+    def case_at(depth: Depth) -> Case:
+        return Case(selection, rule, depth, settings)
+
     for depth in wanted:  # a rule without a value somewhere is refused before measuring
-        constants_for(selection, rule, depth, settings)
-        rule.eta_at(**depth)
+        _ = case_at(depth).constants, case_at(depth).eta_factor
     require_memory(selection, wanted, settings)
     plans = plan_exponents(selection, predictions, wanted)
     for assumption in predictions.assumptions:
@@ -92,7 +95,7 @@ def verify(
     stopped = ""
     with fitting_threads(settings) as threads:
         schedule = Schedule(
-            selection, rule, settings, record, names, shares,
+            case_at, record, names, shares,
             lambda update: None if watch is None else watch(_point(update)), threads,
         )  # fmt: skip
         total = schedule.cost(wanted)

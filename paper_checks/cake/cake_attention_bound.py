@@ -175,11 +175,11 @@ def _contracted():  # type: ignore[no-untyped-def]
 
 def _scores(context: Context, alone, data: str, moved: str):  # type: ignore[no-untyped-def]
     """‖ΔAttn − (fixed softmax) Δ(xW_V)W_O‖/‖ΔAttn‖ for a random change of the tokens."""
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import PLAIN, mean, norms, settings, torch
 
     given = settings(context, dtype="float64", seeds=16, data=data)
-    trial = Trial(alone, PLAIN, {"N": 1}, given)
+    trial = Trial(Case(alone, PLAIN, {"N": 1}, given))
     branch, x = next(trial.model.residuals()).branch, trial.inputs[0]
     g = torch.Generator().manual_seed(context.seed)
     count = 1 if moved == "together" else x.shape[-2]
@@ -200,11 +200,11 @@ def _average(branch, x, values):  # type: ignore[no-untyped-def]
 
 def _operator(context: Context, alone, rule, data: str):  # type: ignore[no-untyped-def]
     """‖Δx_{l+1}‖ of every token over the bound with operator norms, (seeds, tokens)."""
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import directions, moved, settings, torch
 
     given = settings(context, dtype="float64", seeds=context.pick(16, 64), data=data)
-    trial = Trial(alone, rule, {"N": 1}, given)
+    trial = Trial(Case(alone, rule, {"N": 1}, given))
     changes, group = directions(
         trial, "gradient", 1e-5, lambda d: d.role.value == "scaled", given.seed
     )

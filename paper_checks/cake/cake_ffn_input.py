@@ -94,11 +94,11 @@ def _draws(context: Context):  # type: ignore[no-untyped-def]
 def _stepped(context: Context, rule, data: str):  # type: ignore[no-untyped-def]
     """‖Δz‖²/((α² + weight)‖Δx‖²) at the last feed-forward after an SGD step of all below."""
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import directions, mean, norms, residual_sums, settings, torch
 
     given = settings(context, seeds=context.pick(16, 32), dtype="float64", width=64, data=data)
-    trial = Trial(Selection(optimizer="sgd"), rule, {"N": context.pick(3, 6)}, given)
+    trial = Trial(Case(Selection(optimizer="sgd"), rule, {"N": context.pick(3, 6)}, given))
     changes, group = directions(trial, "gradient", 1e-4)
     *_, (site, x, out) = residual_sums(trial)
     last = list(trial.model.residuals())[-1]
@@ -116,7 +116,7 @@ def _stepped(context: Context, rule, data: str):  # type: ignore[no-untyped-def]
 def _attention(context: Context, tokens: int):  # type: ignore[no-untyped-def]
     """‖ΔG‖² of one attention over v²w²‖Δx‖², v = w = 1, by kind of move, and Σ s²."""
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import PLAIN, norms, settings, torch
 
     given = settings(
@@ -127,7 +127,7 @@ def _attention(context: Context, tokens: int):  # type: ignore[no-untyped-def]
         data="gaussian:0",
         tokens=tokens,
     )
-    trial = Trial(Selection(optimizer="sgd"), PLAIN, {"N": 1}, given)
+    trial = Trial(Case(Selection(optimizer="sgd"), PLAIN, {"N": 1}, given))
     branch = next(trial.model.residuals()).branch
     x = trial.inputs[0]
     g = torch.Generator().manual_seed(context.seed)

@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, expect
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import (
         PLAIN,
         feed_forward,
@@ -64,7 +64,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     real = []
     for ffn_ratio in (1.0, 4.0):
         given = settings(context, width=32, seeds=768, ffn_ratio=ffn_ratio)
-        sums = residual_sums(Trial(Selection(optimizer="sgd"), PLAIN, {"N": 3}, given))
+        sums = residual_sums(Trial(Case(Selection(optimizer="sgd"), PLAIN, {"N": 3}, given)))
         out = [o.square().mean(-1).flatten(1).mean(1) for site, _, o in sums if site.kind == "ffn"]
         real.append(mean(torch.stack(out).mean(0).double().numpy()))
     expected = (0.5, 2 * 4 / 25)  # 2dm/(d + m)² at m = d and m = 4d

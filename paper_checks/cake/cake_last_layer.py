@@ -104,11 +104,11 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _exact(context: Context, selection, rule):  # type: ignore[no-untyped-def]
     """‖∂F/∂θ_i‖/‖∂F/∂θ_last of its kind‖ of every lower sublayer, entry by entry of F."""
-    from paper_checks.shared.laboratory import Trial, only
+    from paper_checks.shared.laboratory import Case, Trial, only
     from paper_checks.shared.streams import norms, settings, torch
 
     given = settings(context, width=8, heads=2, tokens=2, seeds=64, dtype="float64")
-    trial = Trial(selection, rule, {"N": 2}, given)
+    trial = Trial(Case(selection, rule, {"N": 2}, given))
     group = [(p, d) for p, d in trial.parameters() if d.role.value == "scaled"]
     squares = {}
     with only(trial.model, [p for p, _ in group]):

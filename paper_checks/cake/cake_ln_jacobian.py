@@ -19,7 +19,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     from torch.nn.functional import layer_norm
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import PLAIN, generator, mean, residual_sums, settings
     from paper_checks.shared.verdicts import proved, within
 
@@ -60,10 +60,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     shifted = [r["over claimed"] for r in wide if r["shift"]]
     sums = residual_sums(
         Trial(
-            Selection(optimizer="sgd"),
-            PLAIN,
-            {"N": context.pick(4, 12)},
-            settings(context, width=64),
+            Case(
+                Selection(optimizer="sgd"),
+                PLAIN,
+                {"N": context.pick(4, 12)},
+                settings(context, width=64),
+            ),
         )
     )
     gaps = [

@@ -113,14 +113,16 @@ def _over_single(context: Context, gain: float, data: str = "gaussian:0"):  # ty
     from torch import nn
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import PLAIN, residual_sums, settings, torch
 
     trial = Trial(
-        Selection(optimizer="sgd"),
-        PLAIN,
-        {"N": 1},
-        settings(context, data=data, tokens=32, seeds=64, batch=4),
+        Case(
+            Selection(optimizer="sgd"),
+            PLAIN,
+            {"N": 1},
+            settings(context, data=data, tokens=32, seeds=64, batch=4),
+        ),
     )
     trial.inputs = [nn.functional.layer_norm(x, x.shape[-1:]) for x in trial.inputs]
     with torch.no_grad():

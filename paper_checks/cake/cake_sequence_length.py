@@ -110,12 +110,12 @@ def _equal_targets(context: Context, layers: int, tokens: int):  # type: ignore[
     from dataclasses import replace
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import DEEPNORM, np, torch, trial_changes
 
     found = []
     for given in _lots(context, tokens, "gaussian:0.5", 32):
-        trial = Trial(Selection(optimizer="sgd"), DEEPNORM, {"N": layers}, given)
+        trial = Trial(Case(Selection(optimizer="sgd"), DEEPNORM, {"N": layers}, given))
         trial.batch = replace(trial.batch, targets=torch.zeros_like(trial.batch.targets))
         found.append(trial_changes(trial).mean(1))
     return np.concatenate(found)

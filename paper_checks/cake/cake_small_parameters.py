@@ -17,7 +17,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import DEEPNORM, mean, norms, np, settings
     from paper_checks.shared.verdicts import MARGIN, proved, seen, within
 
@@ -27,10 +27,12 @@ def check(context: Context) -> tuple[Finding, ...]:
     for width in context.pick((16, 64), (16, 64, 128)):
         for n in context.pick((1, 16), (1, 16, 128)):
             trial = Trial(
-                Selection(optimizer="sgd"),
-                DEEPNORM,
-                {"N": n},
-                settings(context, width=width, seeds=4),
+                Case(
+                    Selection(optimizer="sgd"),
+                    DEEPNORM,
+                    {"N": n},
+                    settings(context, width=width, seeds=4),
+                ),
             )
             drawn, expected = {}, {}
             for p, d in trial.parameters():

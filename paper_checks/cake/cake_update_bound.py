@@ -147,11 +147,11 @@ def _smallest() -> float:
 def _operator(context: Context, layers: int, data: str) -> float:
     """The worst token's ‖ΔF‖ over the corrected bound, SGD step, DeepNorm."""
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import DEEPNORM, directions, moved, settings, torch
 
     given = settings(context, dtype="float64", data=data)
-    trial = Trial(Selection(optimizer="sgd"), DEEPNORM, {"N": layers}, given)
+    trial = Trial(Case(Selection(optimizer="sgd"), DEEPNORM, {"N": layers}, given))
     changes, group = directions(trial, "gradient", 1e-5, lambda d: d.role.value == "scaled")
     weights = {(d.layer, d.kind, d.name): (p.detach().clone(), changes[id(p)]) for p, d in group}
     delta = moved(trial, changes, [p for p, _ in group])

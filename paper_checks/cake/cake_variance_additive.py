@@ -18,7 +18,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     import sympy as sp
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import PLAIN, mean, np, power, residual_sums, settings
     from paper_checks.shared.verdicts import MARGIN, exponent, proved, within
 
@@ -51,7 +51,9 @@ def check(context: Context) -> tuple[Finding, ...]:
         deviations = []
         for d in widths:
             given = settings(context, width=d, seeds=128, **changed)
-            trial = Trial(Selection(optimizer="sgd"), PLAIN, {"N": context.pick(4, 12)}, given)
+            trial = Trial(
+                Case(Selection(optimizer="sgd"), PLAIN, {"N": context.pick(4, 12)}, given)
+            )
             gaps = []
             for _, inside, out in residual_sums(trial):
                 both = (inside + out).var(-1, unbiased=False)

@@ -136,12 +136,12 @@ def check(context: Context) -> tuple[Finding, ...]:
 def _updates(depths, fan_in, given):  # type: ignore[no-untyped-def]
     """‖ΔF‖ per η, the feed-forward matrices rescaled to the convention: (seeds, depths)."""
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Trial, only
+    from paper_checks.shared.laboratory import Case, Trial, only
     from paper_checks.shared.streams import DEEPNORM, moved, np, per_token, torch
 
     columns = []
     for n in depths:
-        trial = Trial(Selection(optimizer="sgd"), DEEPNORM, {"N": n}, given)
+        trial = Trial(Case(Selection(optimizer="sgd"), DEEPNORM, {"N": n}, given))
         if fan_in:
             d, m = given.width, round(given.ffn_ratio * given.width)
             with torch.no_grad():

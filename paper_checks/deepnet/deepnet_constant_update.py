@@ -108,13 +108,16 @@ def _figure(context: Context, rule: Rule, depths: Sequence[int]) -> np.ndarray:
     import numpy as np
 
     from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import measure_model_update
+    from paper_checks.shared.laboratory import Case, measure_model_update
     from paper_checks.shared.streams import settings
 
     selection = Selection(optimizer="adam", stack="encoder-decoder")
     given = settings(context, width=64, heads=2, ffn_ratio=2.0)
     return np.array(
-        [measure_model_update(selection, rule, {"N": n, "M": n}, given).values for n in depths]
+        [
+            measure_model_update(Case(selection, rule, {"N": n, "M": n}, given)).values
+            for n in depths
+        ]
     ).T
 
 

@@ -18,7 +18,7 @@ def check(context: Context) -> tuple[Finding, ...]:
 
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.derive import derive
-    from paper_checks.shared.laboratory import measure_model_update
+    from paper_checks.shared.laboratory import Case, measure_model_update
     from paper_checks.shared.streams import np, power, settings
     from paper_checks.shared.verdicts import at_most, exponent, numbers, seen
 
@@ -30,7 +30,7 @@ def check(context: Context) -> tuple[Finding, ...]:
     def measured(depth, given, share, draws=1):  # type: ignore[no-untyped-def]
         chosen = None if share == "all" else (lambda d: d.part == share)
         return measure_model_update(
-            selection, rule, depth, given, chosen=chosen, draws=draws
+            Case(selection, rule, depth, given), chosen=chosen, draws=draws
         ).values
 
     slopes, levels = {}, {}
@@ -101,12 +101,12 @@ def _bound(context: Context, selection, rule) -> dict[str, float]:  # type: igno
     """‖ΔF‖ of an SGD step over (Mv_dw_d/α_d) Σ_e + Σ_d, the worst token of all seeds."""
     import math
 
-    from paper_checks.shared.laboratory import Trial
+    from paper_checks.shared.laboratory import Case, Trial
     from paper_checks.shared.streams import directions, moved, settings, sublayer_norms
 
     worst = {}
     for depth in ({"N": 1, "M": 1}, {"N": 4, "M": 4}, {"N": 8, "M": 2}, {"N": 2, "M": 8}):
-        trial = Trial(selection, rule, depth, settings(context, dtype="float64"))
+        trial = Trial(Case(selection, rule, depth, settings(context, dtype="float64")))
         changes, group = directions(trial, "gradient", 1e-5, lambda d: d.role.value == "scaled")
         delta = moved(trial, changes, [p for p, _ in group])
         total = 0.0

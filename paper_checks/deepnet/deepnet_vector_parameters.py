@@ -80,13 +80,13 @@ def check(context: Context) -> tuple[Finding, ...]:
 
 def _mended(context: Context, derivation, depths, given):  # type: ignore[no-untyped-def]
     """‖ΔF‖/η per token of one SGD step with the derivation's multiplier on every role."""
-    from paper_checks.shared.laboratory import Trial, only
+    from paper_checks.shared.laboratory import Case, Trial, only
     from paper_checks.shared.streams import DEEPNORM, moved, np, per_token
 
     columns = []
     for n in depths:
         factors = derivation.multipliers("encoder", N=n)
-        trial = Trial(derivation.selection, DEEPNORM, {"N": n}, given)
+        trial = Trial(Case(derivation.selection, DEEPNORM, {"N": n}, given))
         group = trial.parameters()
         parameters = [p for p, _ in group]
         with only(trial.model, parameters):

@@ -10,7 +10,7 @@ from deepnet_theory.numeric.judging.statistics import (
 )
 from deepnet_theory.numeric.measuring.model_update import measure_model_update
 from deepnet_theory.numeric.measuring.trace import Trace, correlation, take_trace
-from deepnet_theory.numeric.stacks.constants import VOCAB
+from deepnet_theory.numeric.stacks.case import VOCAB, Case
 from deepnet_theory.numeric.stacks.data import text_bytes, text_windows
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import MATRICES, Trial, generator_for
@@ -22,6 +22,7 @@ __all__ = [
     "MATRICES",
     "TOLERANCE",
     "VOCAB",
+    "Case",
     "Description",
     "Interval",
     "Settings",

@@ -60,7 +60,9 @@ class Net:
 
     def trial(self, layers: int, settings: Settings, scale: Scale | None = None) -> Trial:
         """The stacks of all seeds; ``scale`` multiplies each matrix after it was drawn."""
-        trial = laboratory.Trial(self.selection, self.rule, self.depth(layers), settings)
+        trial = laboratory.Trial(
+            laboratory.Case(self.selection, self.rule, self.depth(layers), settings)
+        )
         if scale is not None:
             with torch.no_grad():
                 for parameter, description in trial.parameters():
@@ -149,7 +151,7 @@ def model_updates(
     columns, eta = [], {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
     for depth in at:
         found = laboratory.measure_model_update(
-            net.selection, net.rule, net.depth(depth), s, eta=eta, chosen=chosen
+            laboratory.Case(net.selection, net.rule, net.depth(depth), s), eta=eta, chosen=chosen
         )
         eta = found.eta
         columns.append(found.values)

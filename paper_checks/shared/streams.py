@@ -47,7 +47,9 @@ def updates(
     """‖ΔF‖/η per token after one step, (seeds, depths)."""
     symbol = selection.the_stack.depths[0]
     found = [
-        laboratory.measure_model_update(selection, rule, {symbol: n}, given, chosen=chosen).values
+        laboratory.measure_model_update(
+            laboratory.Case(selection, rule, {symbol: n}, given), chosen=chosen
+        ).values
         for n in depths
     ]
     return np.array(found).T
@@ -56,7 +58,9 @@ def updates(
 def trace(selection: Selection, rule: Rule, layers: int, given: Settings) -> Trace:
     """One recorded forward and backward pass of a stack of one part."""
     return laboratory.take_trace(
-        laboratory.Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+        laboratory.Trial(
+            laboratory.Case(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+        )
     )
 
 
@@ -79,7 +83,7 @@ def bound_ratio(
     v = w = β of each sublayer; float64, so that a step of 10⁻⁵ is far from rounding.
     """
     symbol = selection.the_stack.depths[0]
-    trial = laboratory.Trial(selection, rule, {symbol: layers}, given)
+    trial = laboratory.Trial(laboratory.Case(selection, rule, {symbol: layers}, given))
     changes, group = directions(trial, kind, step, chosen, given.seed)
     delta = moved(trial, changes, [p for p, _ in group])
     alpha, beta = rule.entry(selection.the_stack.parts[0].name, "*").at(**{symbol: layers})
@@ -102,7 +106,7 @@ def through_stack(
     symbol = selection.the_stack.depths[0]
     columns = []
     for n in depths:
-        trial = laboratory.Trial(selection, rule, {symbol: n}, given)
+        trial = laboratory.Trial(laboratory.Case(selection, rule, {symbol: n}, given))
         x = trial.inputs[-1]
         g = torch.Generator().manual_seed(given.seed + 77)
         shape = (*x.shape[:-2], 1, x.shape[-1]) if common else x.shape
@@ -122,7 +126,9 @@ def jacobian_norms(
 
     With Gaussian u the squared norm of ∂⟨u, F⟩/∂θ has the squared Frobenius norm as its mean.
     """
-    trial = laboratory.Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    trial = laboratory.Trial(
+        laboratory.Case(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    )
     group = [(p, d) for p, d in trial.parameters() if d.role.value == "scaled"]
     parameters = [p for p, _ in group]
     source = torch.Generator().manual_seed(given.seed + 5)
@@ -149,7 +155,9 @@ def signals(
 
     Both (sublayers, seeds), bottom first.
     """
-    trial = laboratory.Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    trial = laboratory.Trial(
+        laboratory.Case(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    )
     found: list[Tensor] = []
     handles = []
 
@@ -179,7 +187,10 @@ def token_changes(
 ) -> NDArray[Any]:
     """‖Δx_p‖/η of every token to first order of one SGD step, (seeds, batch·tokens)."""
     return trial_changes(
-        laboratory.Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given), chosen
+        laboratory.Trial(
+            laboratory.Case(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+        ),
+        chosen,
     )
 
 
@@ -197,7 +208,9 @@ def output_gradient(
     selection: Selection, rule: Rule, layers: int, given: Settings, head: float = 1.0
 ) -> NDArray[Any]:
     """‖∂L_p/∂F_p‖, the root of its mean square over tokens, with the head scaled: (seeds,)."""
-    trial = laboratory.Trial(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    trial = laboratory.Trial(
+        laboratory.Case(selection, rule, {selection.the_stack.depths[0]: layers}, given)
+    )
     with torch.no_grad():
         trial.model.head.weight.mul_(head)
         output = trial.output()
@@ -214,7 +227,9 @@ def matrix_updates(
     """Root mean squares over the scaled matrices of ‖g‖_F and ‖W‖_F, (seeds, depths)."""
     columns = []
     for n in depths:
-        trial = laboratory.Trial(selection, rule, {selection.the_stack.depths[0]: n}, given)
+        trial = laboratory.Trial(
+            laboratory.Case(selection, rule, {selection.the_stack.depths[0]: n}, given)
+        )
         group = [p for p, d in trial.parameters() if d.role.value == "scaled"]
         gradient = torch.stack([norms(g) for g in loss_gradients(trial, group).values()])
         weight = torch.stack([norms(p.detach()) for p in group])
@@ -229,7 +244,7 @@ def matrix_updates(
 def norm_trial(placement: str, kind: str, rule: Rule, layers: int, given: Settings) -> Trial:
     """A stack whose norms are all of one kind, BatchNorm and InstanceNorm included."""
     selection = Selection(optimizer="sgd", placement=placement)
-    trial = laboratory.Trial(selection, rule, {"N": layers}, given)
+    trial = laboratory.Trial(laboratory.Case(selection, rule, {"N": layers}, given))
     if kind != "layer":
         from paper_checks.shared.other_norms import OtherNorm
 

@@ -46,7 +46,7 @@ def check(context: Context) -> tuple[Finding, ...]:
                         argmins[key] = argmin
                     rows.append({"of": key, "to argmin": numbers(argmin), "to law": numbers(law)})
                 value = next(p for p, d in trial.parameters() if d.name == "value")
-                gain = trial.rule.entries[0].at(N=depth)[1]
+                gain = trial.case.rule.entries[0].at(N=depth)[1]
                 stretch = torch.linalg.svdvals(value / gain)
                 most, least = max(most, float(stretch.max())), min(least, float(stretch.min()))
     what, half = "‖xW‖/‖x‖ over {}, mean over layers and seeds", 0.5**0.5

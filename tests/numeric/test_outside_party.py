@@ -9,6 +9,7 @@ from torch import nn
 
 from deepnet_theory.numeric.judging.statistics import t_interval
 from deepnet_theory.numeric.measuring.model_update import measure_model_update
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.runtime import unstack
@@ -66,8 +67,8 @@ def test_torchs_encoder_with_our_weights_gives_our_numbers(placement, norm_first
     selection = Selection(optimizer="adam", placement=placement)
     vanilla = own_rule(("encoder",), "1", "1")
     settings = replace(SETTINGS, seeds=3)
-    ours = measure_model_update(selection, vanilla, {"N": LAYERS}, settings)
-    trial = Trial(selection, vanilla, {"N": LAYERS}, settings, twin=True)
+    ours = measure_model_update(Case(selection, vanilla, {"N": LAYERS}, settings))
+    trial = Trial(Case(selection, vanilla, {"N": LAYERS}, settings), twin=True)
     for k in range(3):
         encoder = torchs_encoder(norm_first)
         copy_weights(encoder, unstack(trial.model, k))
@@ -79,14 +80,14 @@ def test_torchs_encoder_with_our_weights_gives_our_numbers(placement, norm_first
 def test_torchs_encoder_with_its_own_weights_agrees_within_intervals(placement, norm_first):
     selection = Selection(optimizer="adam", placement=placement)
     vanilla = own_rule(("encoder",), "1", "1")
-    trial = Trial(selection, vanilla, {"N": LAYERS}, SETTINGS)
+    trial = Trial(Case(selection, vanilla, {"N": LAYERS}, SETTINGS))
     theirs = []
     for k in range(SETTINGS.seeds):
         torch.manual_seed(1000 + k)
         theirs.append(one_step(torchs_encoder(norm_first), trial, k))
 
     def difference(rule):
-        ours = measure_model_update(selection, rule, {"N": LAYERS}, SETTINGS).values
+        ours = measure_model_update(Case(selection, rule, {"N": LAYERS}, SETTINGS)).values
         return t_interval(np.log(ours) - np.log(theirs), confidence=0.99)
 
     assert 0.0 in difference(vanilla)

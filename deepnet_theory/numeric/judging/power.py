@@ -12,6 +12,7 @@ from scipy.special import betaincinv
 
 from deepnet_theory.numeric.judging.statistics import Array, Interval, fit_exponent, judge
 from deepnet_theory.numeric.measuring.model_update import measure_model_update
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_threads
@@ -92,7 +93,7 @@ def _repeat(
 ) -> Array:
     """‖ΔF‖/η of ``count`` experiments, (experiments, seeds, depths)."""
     updates = [
-        measure_model_update(selection, rule, depth, together, draws=together.draws)
+        measure_model_update(Case(selection, rule, depth, together), draws=together.draws)
         for depth in depths
     ]
     values = np.array([update.values for update in updates])

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.numeric.measuring.model_update import FIRST_ETA
-from deepnet_theory.numeric.stacks.depths import Depth
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.threads import fitting_threads
 from deepnet_theory.numeric.stacks.trial import Trial, generator_for
 from deepnet_theory.numeric.stepping.gradients import gradients
@@ -19,8 +18,6 @@ from deepnet_theory.numeric.stepping.update import norm, update
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 
 DIRECTIONS = ("optimizer", "random")
@@ -44,10 +41,7 @@ class Bound:
 
 
 def measure_bound(
-    selection: Selection,
-    rule: Rule,
-    depth: Depth,
-    settings: Settings,
+    case: Case,
     direction: str = "optimizer",
 ) -> Bound:
     r"""Both sides of the bound on the change of a Post-LN stack's output.
@@ -66,6 +60,7 @@ def measure_bound(
     """
     if direction not in DIRECTIONS:
         raise InputError(f"unknown direction {direction!r}; valid are: {', '.join(DIRECTIONS)}")
+    selection, settings = case.selection, case.settings
     if selection.placement != "post-ln":
         raise InputError(
             f"the bound is published for the placement 'post-ln', not {selection.placement!r}"
@@ -73,7 +68,7 @@ def measure_bound(
     if settings.dtype != "float64":
         raise InputError(f"dtype {settings.dtype!r} rounds too coarsely; valid is: float64")
     with fitting_threads(settings):
-        trial = Trial(selection, rule, depth, settings)
+        trial = Trial(case)
         group = trial.parameters(roles=[Role.SCALED])
         steps = _steps(trial, group, direction)
         with torch.no_grad():

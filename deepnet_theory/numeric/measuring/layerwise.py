@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepnet_theory.numeric.measuring.trace import take_trace
-from deepnet_theory.numeric.stacks.depths import Depth
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.threads import fitting_threads
 from deepnet_theory.numeric.stacks.trial import Trial
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 
 QUANTITIES = (
     "input_size",
@@ -37,12 +34,10 @@ class ProfileRow:
     values: tuple[float, ...]
 
 
-def measure_profile(
-    selection: Selection, rule: Rule, depth: Depth, settings: Settings
-) -> tuple[ProfileRow, ...]:
+def measure_profile(case: Case) -> tuple[ProfileRow, ...]:
     """‖∂L/∂x_l‖, branch weights, token correlations and gradient sizes, sublayer by sublayer."""
-    with fitting_threads(settings):
-        trace = take_trace(Trial(selection, rule, depth, settings))
+    with fitting_threads(case.settings):
+        trace = take_trace(Trial(case))
     rows = [
         ProfileRow(quantity, s.part, s.layer, s.kind, tuple(getattr(s, quantity).tolist()))
         for quantity in QUANTITIES

@@ -11,15 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
-from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only, stepping
 from deepnet_theory.numeric.stepping.update import inner_product
 from deepnet_theory.runtime import Description
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 
 FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
@@ -67,10 +65,7 @@ class ModelUpdate:
 
 
 def measure_model_update(
-    selection: Selection,
-    rule: Rule,
-    depth: Depth,
-    settings: Settings,
+    case: Case,
     *,
     eta: float = FIRST_ETA,
     draws: int = 1,
@@ -88,29 +83,23 @@ def measure_model_update(
     """
 
     def step(eta: float) -> ModelUpdate:
-        return measure_draw(selection, rule, depth, settings, eta, 0, chosen)
+        return measure_draw(case, eta, 0, chosen)
 
     first = find_linear_step(step, eta)
     return average_draws(
         [first]
-        + [
-            measure_draw(selection, rule, depth, settings, first.eta, draw, chosen)
-            for draw in further_draws(first, draws)
-        ]
+        + [measure_draw(case, first.eta, draw, chosen) for draw in further_draws(first, draws)]
     )
 
 
 def measure_draw(
-    selection: Selection,
-    rule: Rule,
-    depth: Depth,
-    settings: Settings,
+    case: Case,
     eta: float,
     draw: int,
     chosen: Chosen | None = None,
 ) -> ModelUpdate:
     """One draw of data and weights stepped with ``eta``; the first draw has the twin."""
-    trial = Trial(selection, rule, depth, settings, draw=draw, twin=draw == 0)
+    trial = Trial(case, draw=draw, twin=draw == 0)
     return _step(trial, eta, chosen)
 
 

@@ -11,32 +11,26 @@ from torch import Tensor, nn
 
 from deepnet_theory.numeric.measuring.model_update import Chosen, ModelUpdate, measure_model_update
 from deepnet_theory.numeric.measuring.trace import Trace, take_trace
-from deepnet_theory.numeric.stacks.depths import Depth
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import gradients
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.runtime import Description
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 
 SAMPLED_LAYERS = 4  # of each part, for what must be done sublayer by sublayer
 
 
 @dataclass
 class Probe:
-    """The rule, the depth and the model update measured there; measurements ask it for more."""
+    """A case and the model update measured of it; measurements ask it for more."""
 
-    selection: Selection
-    rule: Rule
-    depth: Depth
-    settings: Settings
+    case: Case
     model_update: ModelUpdate
 
     def trial(self) -> Trial:
         """The stacks as they were drawn, before any step."""
-        return Trial(self.selection, self.rule, self.depth, self.settings)
+        return Trial(self.case)
 
     @cached_property
     def trace(self) -> Trace:
@@ -51,10 +45,7 @@ class Probe:
     def share(self, chosen: Chosen, draws: int = 1) -> Tensor:
         """‖ΔF‖/η when only the ``chosen`` parameters are stepped: (seeds,)."""
         found = measure_model_update(
-            self.selection,
-            self.rule,
-            self.depth,
-            self.settings,
+            self.case,
             eta=self.model_update.eta,
             draws=draws,
             chosen=chosen,
@@ -84,7 +75,7 @@ class Probe:
             found = gradients(trial.loss(before), parameters)
             own = {id(p): g for p, g in zip(parameters, found, strict=True)}
         before = before.detach()
-        expression = self.selection.the_optimizer.expression
+        expression = self.case.selection.the_optimizer.expression
         total = torch.zeros(trial.seeds, dtype=torch.float64)
         with torch.no_grad():
             for (part, _, _), group in sampled.items():

@@ -16,14 +16,12 @@ from deepnet_theory.numeric.measuring.model_update import (
 )
 from deepnet_theory.numeric.measuring.probe import Probe
 from deepnet_theory.numeric.running.record import Record
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
-from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stepping.reference import compare_with_real_step
 from deepnet_theory.processes import Job
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 
 T = TypeVar("T")
 
@@ -40,16 +38,14 @@ class Schedule:
 
     def __init__(
         self,
-        selection: Selection,
-        rule: Rule,
-        settings: Settings,
+        case_at: Callable[[Depth], Case],
         record: Record,
         names: Sequence[str],
         shares: Sequence[str],
         complete: Callable[[ModelUpdate], None],
         threads: int = 1,
     ) -> None:
-        self.selection, self.rule, self.settings, self.record = selection, rule, settings, record
+        self.case_at, self.record = case_at, record
         self.names, self.shares, self.complete = tuple(dict.fromkeys(names)), shares, complete
         self.threads = threads
 
@@ -70,15 +66,15 @@ class Schedule:
                 self.complete(known)
                 yield from follow(known)
             else:
-                work = partial(measure_model_update, *self._at(depth))
+                work = partial(measure_model_update, self.case_at(depth))
                 yield self._job(f"model update at depth {key}", sum(depth.values()), work, follow)
 
     def _follow(self, depth: Depth, at_end: bool, first: ModelUpdate) -> Iterator[Job]:
         """The jobs of a depth whose first draw is there."""
-        key, layers, at = depth_key(depth), sum(depth.values()), self._at(depth)
+        key, layers, case = depth_key(depth), sum(depth.values()), self.case_at(depth)
         samples = self.record.samples
         if key not in self.record.updates:
-            draws = further_draws(first, self.settings.draws)
+            draws = further_draws(first, case.settings.draws)
             drawn = {0: first}
             if not draws:
                 self._complete(first)
@@ -86,7 +82,7 @@ class Schedule:
                 yield self._job(
                     f"model update at depth {key}",
                     layers / len(draws),
-                    partial(measure_draw, *at, first.eta, draw),
+                    partial(measure_draw, case, first.eta, draw),
                     partial(self._draw, drawn, draw, len(draws) + 1),
                 )
         for share in self.shares:
@@ -95,7 +91,7 @@ class Schedule:
                 yield self._job(
                     f"the share {share} at depth {key}",
                     layers,
-                    partial(_share, Probe(*at, first), share),
+                    partial(_share, Probe(case, first), share),
                     partial(kept.__setitem__, key),
                 )
         missing = [name for name in self.names if key not in samples.setdefault(name, {})]
@@ -103,14 +99,14 @@ class Schedule:
             yield self._job(
                 f"assumptions at depth {key}",
                 layers,
-                partial(_samples, Probe(*at, first), missing),
+                partial(_samples, Probe(case, first), missing),
                 partial(self._sampled, key),
             )
         if at_end and key not in self.record.references:
             yield self._job(
                 f"the real optimizer at depth {key}",
                 layers,
-                partial(compare_with_real_step, *at, first.eta),
+                partial(compare_with_real_step, case, first.eta),
                 partial(self.record.references.__setitem__, key),
             )
 
@@ -119,9 +115,6 @@ class Schedule:
         keep: Callable[[T], Iterable[Job] | None],
     ) -> Job:  # fmt: skip
         return Job(what, cost, partial(in_threads, self.threads, work), keep)
-
-    def _at(self, depth: Depth) -> tuple[Selection, Rule, Depth, Settings]:
-        return self.selection, self.rule, depth, self.settings
 
     def _draw(self, drawn: dict[int, ModelUpdate], draw: int, count: int, one: ModelUpdate) -> None:
         drawn[draw] = one
@@ -148,7 +141,7 @@ def share_of(share: str) -> Callable[[Description], bool]:
 
 
 def _share(probe: Probe, share: str) -> list[float]:
-    values: list[float] = probe.share(share_of(share), probe.settings.draws).tolist()
+    values: list[float] = probe.share(share_of(share), probe.case.settings.draws).tolist()
     return values
 
 

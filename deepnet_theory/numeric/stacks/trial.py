@@ -11,14 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deepnet_theory.numeric.stacks.constants import VOCAB, constants_for
+from deepnet_theory.numeric.stacks.case import VOCAB, Case
 from deepnet_theory.numeric.stacks.data import gaussian_tokens, text_windows
-from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.depths import depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
@@ -95,33 +93,31 @@ class Trial:
 
     def __init__(
         self,
-        selection: Selection,
-        rule: Rule,
-        depth: Depth,
-        settings: Settings,
+        case: Case,
         *,
         seeds: int | None = None,
         draw: int = 0,
         twin: bool = False,
     ) -> None:
-        self.selection, self.rule, self.depth, self.settings = selection, rule, depth, settings
+        self.case, self.selection, self.depth = case, case.selection, case.depth
+        self.settings = settings = case.settings
         self.draw = draw
         self.drawn = settings.seeds if seeds is None else seeds
         self.seeds = self.drawn + twin
-        self.batch = draw_batch(settings, self.drawn, len(selection.the_stack.parts), draw)
+        self.batch = draw_batch(settings, self.drawn, len(case.selection.the_stack.parts), draw)
         if twin:
             self.batch = self.batch.with_twin()
         keep_freed_memory()
         make = Make(
             self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
         )  # nothing is drawn yet
-        self.model = Model(constants_for(selection, rule, depth, settings), make)
+        self.model = Model(case.constants, make)
         self.model.requires_grad_(False)
         self._draw()
         with torch.no_grad():
             given = settings.correlation is not None
             self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
-        self.eta_factor = rule.eta_at(**depth)
+        self.eta_factor = case.eta_factor
 
     @torch.no_grad()
     def _draw(self) -> None:
@@ -146,10 +142,7 @@ class Trial:
     def again(self) -> Trial:
         """The same trial as it was drawn, before any step."""
         twin = self.seeds > self.drawn
-        return Trial(
-            self.selection, self.rule, self.depth, self.settings,
-            seeds=self.drawn, draw=self.draw, twin=twin,
-        )  # fmt: skip
+        return Trial(self.case, seeds=self.drawn, draw=self.draw, twin=twin)
 
     def output(self) -> Tensor:
         """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""

@@ -10,16 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from deepnet_theory.numeric.stacks.depths import Depth
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.spec.errors import MissingExtraError
 from deepnet_theory.spec.optimizer import Reference
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 
 
 def real_optimizer(
@@ -54,20 +51,19 @@ def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimiz
     return partial(optimizer, **dict(reference.options))
 
 
-def compare_with_real_step(
-    selection: Selection, rule: Rule, depth: Depth, settings: Settings, eta: float
-) -> dict[str, Any]:
+def compare_with_real_step(case: Case, eta: float) -> dict[str, Any]:
     """Step one seed by the expression and by the real optimizer, and compare the two ‖ΔF‖.
 
     ``difference`` is relative, of the two sizes; ``deviation`` is ‖ΔF − ΔF'‖/‖ΔF‖. Where the
     optimizer has no real implementation, or it is not installed, the row says so.
     """
-    row: dict[str, Any] = {"depth": dict(depth), "eta": eta}
+    row: dict[str, Any] = {"depth": dict(case.depth), "eta": eta}
+    selection = case.selection
     reference = selection.the_optimizer.reference
     if reference is None:
         return {**row, "skipped": f"{selection.the_optimizer.name!r} names no library optimizer"}
     row["optimizer"] = reference.target
-    trial = Trial(selection, rule, depth, settings, seeds=1)
+    trial = Trial(case, seeds=1)
     rate = eta * trial.eta_factor
     parameters = [p for p, _ in trial.parameters()]
     with only(trial.model, parameters):

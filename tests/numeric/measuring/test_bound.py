@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from deepnet_theory.numeric.measuring.bound import SIZE, _steps, measure_bound
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.spec.errors import InputError
@@ -21,20 +22,20 @@ SGD = Selection(optimizer="sgd")
 
 @pytest.mark.parametrize("layers", [2, 8])
 def test_random_directions_stay_within_the_bound(layers):
-    found = measure_bound(SGD, DEEPNORM, {"N": layers}, SETTINGS, "random")
+    found = measure_bound(Case(SGD, DEEPNORM, {"N": layers}, SETTINGS), "random")
     assert max(found.tightness) < 1
     assert all(0 < m <= w for m, w in zip(found.mean, found.worst, strict=True))
 
 
 def test_a_gradient_step_exceeds_it_because_the_matrices_norms_are_not_their_entries():
     # Theorem 4.2 measures scalars; a step along the gradient lines up with real matrices.
-    found = measure_bound(SGD, PLAIN, {"N": 4}, SETTINGS)
+    found = measure_bound(Case(SGD, PLAIN, {"N": 4}, SETTINGS))
     assert min(found.tightness) > 1
 
 
 def test_the_right_side_is_the_sum_written_out():
     rule = own_rule(("encoder",), "2", "1/3")
-    found = measure_bound(SGD, rule, {"N": 1}, SETTINGS, "random")
+    found = measure_bound(Case(SGD, rule, {"N": 1}, SETTINGS), "random")
     # ‖Δθ₁‖² + ‖Δθ₂‖² = SIZE²: between one sublayer's share and two equal ones
     unit = math.sqrt(2) / 3 / 2 * SIZE
     assert all(unit <= b <= math.sqrt(2) * unit * (1 + 1e-9) for b in found.bound)
@@ -45,7 +46,7 @@ def test_the_encoders_sum_is_amplified_through_every_decoder_layer(layers):
     selection = Selection(optimizer="sgd", stack="encoder-decoder")
     rule = own_rule(("encoder", "decoder"), "1", "1", "2", "1/2")
     depth = {"N": 2, "M": layers}
-    trial = Trial(selection, rule, depth, SETTINGS)
+    trial = Trial(Case(selection, rule, depth, SETTINGS))
     group = trial.parameters(roles=[Role.SCALED])
     steps = _steps(trial, group, "random")
     sums = {"encoder": 0.0, "decoder": 0.0}
@@ -60,7 +61,7 @@ def test_the_encoders_sum_is_amplified_through_every_decoder_layer(layers):
             sums[part] = sums[part] + sum(own).sqrt()
     amplified = layers * 0.5**2 / 2
     expected = math.sqrt(2) * (amplified * sums["encoder"] + 0.5 / 2 * sums["decoder"])
-    found = measure_bound(selection, rule, depth, SETTINGS, "random").bound
+    found = measure_bound(Case(selection, rule, depth, SETTINGS), "random").bound
     assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, rtol=1e-9)
 
 
@@ -75,4 +76,5 @@ def test_the_encoders_sum_is_amplified_through_every_decoder_layer(layers):
 def test_what_the_bound_does_not_speak_of_is_refused(change, said):
     asked = {"selection": SGD, "rule": PLAIN, "depth": {"N": 2}, "settings": SETTINGS, **change}
     with pytest.raises(InputError, match=said):
-        measure_bound(**asked)
+        direction = asked.pop("direction", "optimizer")
+        measure_bound(Case(**asked), direction)

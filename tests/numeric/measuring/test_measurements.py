@@ -11,6 +11,7 @@ from deepnet_theory.numeric.measuring.measurement import Measurement, measuremen
 from deepnet_theory.numeric.measuring.model_update import measure_model_update
 from deepnet_theory.numeric.measuring.probe import Probe, sample_layers
 from deepnet_theory.numeric.measuring.trace import correlation, take_trace
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.runtime import unstack
@@ -24,8 +25,8 @@ EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
 
 
 def probe_of(selection, rule, depth, settings=EXACT):
-    found = measure_model_update(selection, rule, depth, settings)
-    return Probe(selection, rule, depth, settings, found)
+    found = measure_model_update(Case(selection, rule, depth, settings))
+    return Probe(Case(selection, rule, depth, settings), found)
 
 
 def test_every_assumption_names_a_measurement_that_exists():
@@ -68,7 +69,7 @@ def test_all_measurements_on_all_placements(placement, stack):
 def test_post_ln_quantities_written_out():
     """One post-LN layer by hand: x -> a1 = LN(αx + G(x)) -> a2, and the gradients at both."""
     selection, own = Selection(optimizer="adam"), own_rule(("encoder",), "3", "1/2")
-    trial = Trial(selection, own, {"N": 1}, EXACT)
+    trial = Trial(Case(selection, own, {"N": 1}, EXACT))
     trace = take_trace(trial)
     first, second = trace.sublayers
     assert (first.kind, second.kind) == ("attention", "ffn")
@@ -121,7 +122,9 @@ def test_norm_jacobian_is_the_spectral_size():
 def test_causal_attention_averages_only_the_past():
     selection = Selection(optimizer="adam", stack="decoder")
     settings = Settings(width=16, heads=2, tokens=1, seeds=3)
-    single = take_trace(Trial(selection, own_rule(("decoder",), "1", "1"), {"M": 1}, settings))
+    single = take_trace(
+        Trial(Case(selection, own_rule(("decoder",), "1", "1"), {"M": 1}, settings))
+    )
     # one token can only attend to itself
     torch.testing.assert_close(
         single.sublayers[0].attention_average, torch.ones(3, dtype=torch.float64)

@@ -12,6 +12,7 @@ from deepnet_theory.numeric.measuring.model_update import (
     find_linear_step,
     measure_model_update,
 )
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.update import update
@@ -27,10 +28,10 @@ EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
 def test_the_measured_step_is_the_directional_derivative(name):
     """By forward-mode derivatives along the update: another route to the same ‖ΔF‖/η."""
     selection = Selection(optimizer=name)
-    measured = measure_model_update(selection, rule("adam"), {"N": 3}, EXACT)
+    measured = measure_model_update(Case(selection, rule("adam"), {"N": 3}, EXACT))
     assert measured.second_order < LINEAR
     # the twin is an extra seed, so its draws are part of the trial that was measured
-    trial = Trial(selection, rule("adam"), {"N": 3}, EXACT, twin=True)
+    trial = Trial(Case(selection, rule("adam"), {"N": 3}, EXACT), twin=True)
     moved = {id(p): p.requires_grad_(True) for p, _ in trial.parameters()}
     trial.loss(trial.output()).sum().backward()
     names = {n: p for n, p in trial.model.named_parameters() if id(p) in moved}
@@ -63,38 +64,40 @@ class _Body(torch.nn.Module):
 
 
 def test_repeatable_bit_for_bit(adam):
-    first = measure_model_update(adam, rule("adam"), {"N": 4}, SMALL, draws=2)
-    assert measure_model_update(adam, rule("adam"), {"N": 4}, SMALL, draws=2) == first
+    first = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=2)
+    assert measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=2) == first
     other = Settings(width=16, heads=2, tokens=8, seeds=3, seed=1)
-    assert measure_model_update(adam, rule("adam"), {"N": 4}, other).values != first.values
+    assert measure_model_update(Case(adam, rule("adam"), {"N": 4}, other)).values != first.values
 
 
 def test_draws_average(adam):
-    one = measure_model_update(adam, rule("adam"), {"N": 4}, SMALL)
-    many = measure_model_update(adam, rule("adam"), {"N": 4}, SMALL, draws=4)
+    one = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
+    many = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=4)
     assert many.first_draw == one.values == one.first_draw
     assert many.values != one.values
 
 
 def test_gradient_is_freed_and_first_order_predicts_the_loss(adam):
-    found = measure_model_update(adam, rule("adam"), {"N": 4}, EXACT)
+    found = measure_model_update(Case(adam, rule("adam"), {"N": 4}, EXACT))
     for change, first in zip(found.loss_changes, found.first_order, strict=True):
         assert change < 0
         assert change == pytest.approx(first, rel=0.02)
 
 
 def test_share_of_nothing_and_share_of_all(adam):
-    nothing = measure_model_update(adam, rule("adam"), {"N": 2}, SMALL, chosen=lambda d: False)
+    nothing = measure_model_update(
+        Case(adam, rule("adam"), {"N": 2}, SMALL), chosen=lambda d: False
+    )
     assert nothing.values == (0.0,) * 3
-    whole = measure_model_update(adam, rule("adam"), {"N": 2}, SMALL, chosen=lambda d: True)
-    assert whole.values == measure_model_update(adam, rule("adam"), {"N": 2}, SMALL).values
+    whole = measure_model_update(Case(adam, rule("adam"), {"N": 2}, SMALL), chosen=lambda d: True)
+    assert whole.values == measure_model_update(Case(adam, rule("adam"), {"N": 2}, SMALL)).values
 
 
 def test_overflow_is_a_finding_with_its_layer(adam):
     # alpha = 10^15 overflows float32 in pre-activations? no: in the norm's second moment
     huge = own_rule(("encoder",), "1", "10**15")
     plain = Selection(optimizer="adam", placement="pre-ln")
-    found = measure_model_update(plain, huge, {"N": 3}, SMALL)
+    found = measure_model_update(Case(plain, huge, {"N": 3}, SMALL))
     assert "before the step" in found.finding
     assert "layer 1 of the encoder" in found.finding
     assert all(math.isnan(v) for v in found.values)
@@ -111,8 +114,8 @@ def test_a_step_that_cannot_be_linear_says_so():
 
 @pytest.mark.parametrize("start", [1e-12, 1.0, 1e6])
 def test_a_linear_step_is_found_from_anywhere(adam, start):
-    found = measure_model_update(adam, rule("adam"), {"N": 4}, SMALL, eta=start)
+    found = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), eta=start)
     assert found.second_order < LINEAR
     assert math.log2(found.eta).is_integer()
-    usual = measure_model_update(adam, rule("adam"), {"N": 4}, SMALL)
+    usual = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
     assert found.values == pytest.approx(usual.values, rel=0.02)

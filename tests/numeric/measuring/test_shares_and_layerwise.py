@@ -5,6 +5,7 @@ from published_rules import SMALL, rule
 
 from deepnet_theory.numeric.measuring.layerwise import QUANTITIES, measure_profile
 from deepnet_theory.numeric.measuring.shares import KEYS, measure_shares
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
@@ -12,7 +13,7 @@ from deepnet_theory.spec.selection import Selection
 
 @pytest.mark.parametrize("by", sorted(KEYS))
 def test_shares_bound_the_whole_and_partition_it(adam, by):
-    found = measure_shares(adam, rule("adam"), {"N": 2}, SMALL, by)
+    found = measure_shares(Case(adam, rule("adam"), {"N": 2}, SMALL), by)
     whole = found.pop("all").values
     assert found
     for k, value in enumerate(whole):
@@ -22,7 +23,7 @@ def test_shares_bound_the_whole_and_partition_it(adam, by):
 
 
 def test_shares_by_matrix_name_every_matrix(adam):
-    found = measure_shares(adam, rule("adam"), {"N": 1}, SMALL)
+    found = measure_shares(Case(adam, rule("adam"), {"N": 1}, SMALL))
     assert set(found) == {
         "all", "attention query", "attention key", "attention value", "attention output",
         "ffn fc1", "ffn fc2",
@@ -33,13 +34,13 @@ def test_shares_by_matrix_name_every_matrix(adam):
 
 def test_unknown_share(adam):
     with pytest.raises(InputError, match="matrix"):
-        measure_shares(adam, rule("adam"), {"N": 1}, SMALL, "colour")
+        measure_shares(Case(adam, rule("adam"), {"N": 1}, SMALL), "colour")
 
 
 def test_profile_has_every_sublayer_and_parameter():
     pair = Selection(optimizer="sgd", stack="encoder-decoder")
     own = own_rule(("encoder", "decoder"), "1", "1/2")
-    rows = measure_profile(pair, own, {"N": 2, "M": 3}, SMALL)
+    rows = measure_profile(Case(pair, own, {"N": 2, "M": 3}, SMALL))
     for quantity in QUANTITIES:
         assert sum(r.quantity == quantity for r in rows) == 2 * 2 + 3 * 3
     gradients = [r for r in rows if r.quantity.startswith("gradient of ")]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stepping.reference import compare_with_real_step
 from deepnet_theory.spec.optimizer import optimizers
@@ -18,7 +19,7 @@ EPSILON_MATTERS = {"lamb", "adafactor"}  # libraries' defaults: 1e-6, and 1e-3 o
 
 def compared(selection, settings=SETTINGS):
     pytest.importorskip("pytorch_optimizer")
-    return compare_with_real_step(selection, RULE, {"N": 4}, settings, ETA)
+    return compare_with_real_step(Case(selection, RULE, {"N": 4}, settings), ETA)
 
 
 @pytest.mark.parametrize(
