@@ -61,7 +61,8 @@ def planted(file: str, right: str, wrong: str) -> Iterator[Any]:
         sys.modules.update(before)
         for name, module in before.items():  # packages know their modules as attributes, too
             parent, _, child = name.rpartition(".")
-            setattr(sys.modules[parent], child, module)
+            if parent in sys.modules:
+                setattr(sys.modules[parent], child, module)
 
 
 def refused(derive: ModuleType, **select: Any) -> bool:
