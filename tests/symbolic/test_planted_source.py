@@ -49,6 +49,7 @@ def planted(file: str, right: str, wrong: str) -> Iterator[Any]:
     module = PACKAGE + file.removesuffix(".py").replace("/", ".")
     finder = Planted(module, source.replace(right, wrong))
     before = {n: m for n, m in sys.modules.items() if n.startswith(PACKAGE)}
+    names = dict(vars(deepnet_theory))  # the package knows its modules as attributes, too
     for name in before:
         del sys.modules[name]
     sys.meta_path.insert(0, finder)
@@ -59,10 +60,7 @@ def planted(file: str, right: str, wrong: str) -> Iterator[Any]:
         for name in [n for n in sys.modules if n.startswith(PACKAGE)]:
             del sys.modules[name]
         sys.modules.update(before)
-        for name, module in before.items():  # packages know their modules as attributes, too
-            parent, _, child = name.rpartition(".")
-            if parent in sys.modules:
-                setattr(sys.modules[parent], child, module)
+        vars(deepnet_theory).update(names)
 
 
 def refused(derive: ModuleType, **select: Any) -> bool:
