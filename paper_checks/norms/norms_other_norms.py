@@ -1,109 +1,19 @@
 """The conclusions hold for other norms too: RMSNorm, BatchNorm, InstanceNorm."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-GROWTH, DECAY, CORRECTED = (
-    "Pre-Norm: lengths add in squares with each norm, ‖x_t‖² = ‖x_0‖² + Σ‖F_k‖², at the top",
-    "Post-Norm: with each norm the share of x_1 in x_t falls exponentially or faster",
-    (
-        "RMSNorm and LayerNorm act on a token alone and give it √d; BatchNorm and "
-        "InstanceNorm do so in the mean over tokens only, and remove what tokens share"
-    ),
-)
-KINDS = ("layer", "rms", "batch", "instance")
+from typing import Any
 
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Built stacks with their norms replaced: stream, cosines, token lengths, correlation."""
-    from torch import nn
-
-    from paper_checks.shared.laboratory import correlation
-    from paper_checks.shared.other_norms import OtherNorm
-    from paper_checks.shared.streams import (
-        PLAIN,
-        mean,
-        norm_trial,
-        np,
-        power,
-        rate,
-        residual_sums,
-        settings,
-        stream,
-        torch,
-    )
-    from paper_checks.shared.verdicts import MARGIN, at_most, numbers, seen, within
-
-    layers = context.pick(16, 32)
-    free = settings(context, data="gaussian:0", seeds=256, batch=2)
-    squares, growth, decay, bend, spread, rho, leak = {}, {}, {}, {}, {}, {}, {}
-    for kind in KINDS:
-        lengths = []
-        total = torch.zeros(())
-        for _, x, out in residual_sums(norm_trial("pre-ln", kind, PLAIN, layers, free)):
-            lengths.append(x.double().square().sum(-1).flatten(1).mean(1))
-            if len(lengths) == 1:
-                total = lengths[0].clone()
-            if len(lengths) < 2 * layers:
-                total += out.double().square().sum(-1).flatten(1).mean(1)
-        squares[kind] = mean(lengths[-1] / total.mean())
-        at = np.arange(8, 2 * layers)
-        growth[kind] = power(at, torch.stack(lengths)[at].sqrt().T)
-        # from x_1 on, since the first BatchNorm or InstanceNorm takes out what x_0's tokens share
-        xs = stream(norm_trial("post-ln", kind, PLAIN, 5, free))[1:]
-        cosine = torch.stack(
-            [nn.functional.cosine_similarity(x, xs[0], dim=-1).flatten(1).mean(1) for x in xs]
-        )
-        # a mean cosine of each of eight groups of seeds first, its logarithm then
-        logs = cosine.reshape(9, 8, -1).mean(2).log().numpy()
-        decay[kind] = rate(np.arange(9), np.exp(logs).T)
-        # a power of t would weaken the identity more than twice as fast below as above
-        bend[kind] = mean((logs[4] - logs[0]) / (logs[8] - logs[4]))
-        text = stream(norm_trial("post-ln", kind, PLAIN, 8, settings(context, seeds=8, batch=2)))
-        lengths = text[-1].norm(dim=-1).flatten(1)
-        spread[kind] = float((lengths.std(1) / lengths.mean(1)).mean())
-        rho[kind] = float(correlation(text[-1]).mean())
-        x = torch.randn(
-            1, 2, 8, 16, generator=torch.Generator().manual_seed(context.seed), dtype=torch.float64
-        )
-        y = x.clone()
-        y[:, :, 1:] += 1.0
-        norm = OtherNorm(kind)
-        leak[kind] = float((norm(x)[:, :, 0] - norm(y)[:, :, 0]).abs().max())
-
-    def rounded(values: dict[str, float]) -> dict[str, float]:
-        return {k: round(v, 3) for k, v in values.items()}
-
-    return (
-        within(
-            GROWTH,
-            squares,
-            1 - MARGIN,
-            1 + MARGIN,
-            f"‖x_t‖² over ‖x_0‖² + Σ‖F_k‖² at t = {2 * layers - 1}",
-            exponents_of_the_length={k: numbers(g) for k, g in growth.items()},
-        ),
-        at_most(
-            DECAY,
-            bend,
-            1.0,
-            "rate of log cos(x_t, x_1) from t = 1 to 5 over that from 5 to 9",
-            rates={k: numbers(v) for k, v in decay.items()},
-        ),
-        seen(
-            CORRECTED,
-            max(spread["layer"], spread["rms"], leak["layer"], leak["rms"]) < 1e-3
-            and min(spread["batch"], spread["instance"], leak["batch"], leak["instance"]) > 0.01
-            and max(rho["batch"], rho["instance"]) < rho["layer"] / 2,
-            f"deviation of lengths {rounded(spread)}, what a change of the other tokens does to "
-            f"one {rounded(leak)}, tokens' cosine after 8 layers {rounded(rho)}",
-        ),
-    )
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, torch
+from paper_checks.shared.fitting import mean, power, rate
+from paper_checks.shared.judging import MARGIN, SUPPORTED, numbers
+from paper_checks.shared.sources import NOTE
+from paper_checks.shared.stacks import Net
+from paper_checks.shared.streams import cosines, residual_sums
 
 CLAIM = Claim(
     name="norms-other-norms",
-    source="Pre/Post norm note, §1, paragraph after the two formulas",
+    source=f"{NOTE}, §1, paragraph after the two formulas",
     statement=(
         "Norm may also be Batch Normalization or Instance Normalization; the conclusions are "
         "essentially general."
@@ -112,11 +22,6 @@ CLAIM = Claim(
         "built Transformer encoders with the norms replaced (BatchNorm over batch and "
         "tokens, InstanceNorm over tokens, no running averages), at initialisation, "
         "independent tokens and text"
-    ),
-    recorded=(
-        Ruling(GROWTH, Verdict.SUPPORTED),
-        Ruling(DECAY, Verdict.SUPPORTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "What rests on lengths adding in squares is general: Pre-Norm's growth near √t and "
@@ -132,6 +37,99 @@ CLAIM = Claim(
         "four; the lemmas on single tokens (‖x‖ = √d, softmax averages of equal vectors) "
         "hold for LayerNorm and RMSNorm only."
     ),
-    check=check,
     seconds=4.0,
 )
+
+# the axes of (k, batch, tokens, d) whose mean is taken out, and over which the variance is 1
+CENTRED = {"layer": (-1,), "rms": (), "batch": (1, 2), "instance": (2,)}
+SCALED = {**CENTRED, "rms": (-1,)}
+
+
+@CLAIM.stated(
+    "Pre-Norm: lengths add in squares with each norm, ‖x_t‖² = ‖x_0‖² + Σ‖F_k‖², at the top",
+    SUPPORTED,
+)
+def growth(lab: Lab) -> Finding:
+    layers = lab.pick(16, 32)
+    at, ratios, exponents = np.arange(8, 2 * layers), {}, {}
+    for kind in CENTRED:
+        trial = stack(lab, kind, "pre-ln", layers, data="gaussian:0", seeds=256, batch=2)
+        sums = residual_sums(trial)
+        squares = np.array([square(x) for _, x, _ in sums])  # (sublayers, seeds)
+        added = squares[0] + sum(square(out) for _, _, out in sums[:-1])
+        ratios[kind] = mean(squares[-1] / added.mean())
+        exponents[kind] = numbers(power(at, np.sqrt(squares[at]).T))
+    what = f"‖x_t‖² over ‖x_0‖² + Σ‖F_k‖² at t = {2 * layers - 1}"
+    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what, exponents_of_the_length=exponents)
+
+
+@CLAIM.stated(
+    "Post-Norm: with each norm the share of x_1 in x_t falls exponentially or faster", SUPPORTED
+)
+def decay(lab: Lab) -> Finding:
+    bends, rates = {}, {}
+    for kind in CENTRED:
+        # from x_1 on, since the first BatchNorm or InstanceNorm takes out what x_0's tokens share
+        trial = stack(lab, kind, "post-ln", 5, data="gaussian:0", seeds=256, batch=2)
+        cosine = cosines([x for _, x, _ in residual_sums(trial)][1:])
+        # a mean cosine of each of eight groups of seeds first, its logarithm then
+        groups = cosine.reshape(9, 8, -1).mean(2)
+        logs = np.log(groups)
+        # a power of t would weaken the identity more than twice as fast below as above
+        bends[kind] = mean((logs[4] - logs[0]) / (logs[8] - logs[4]))
+        rates[kind] = numbers(rate(np.arange(9), groups.T))
+    what = "rate of log cos(x_t, x_1) from t = 1 to 5 over that from 5 to 9"
+    return lab.at_most(bends, 1.0, what, rates=rates)
+
+
+@CLAIM.ours(
+    "RMSNorm and LayerNorm act on a token alone and give it √d; BatchNorm and InstanceNorm do so "
+    "in the mean over tokens only, and remove what tokens share",
+    SUPPORTED,
+)
+def tokens(lab: Lab) -> Finding:
+    spread, alike, leak = {}, {}, {}
+    for kind in CENTRED:
+        *_, (_, top, _) = residual_sums(stack(lab, kind, "post-ln", 8, batch=2))
+        lengths = top.double().norm(dim=-1).flatten(1)
+        spread[kind] = float((lengths.std(1) / lengths.mean(1)).mean())
+        alike[kind] = float(laboratory.correlation(top.double()).mean())
+        x = torch.randn(1, 2, 8, 16, generator=lab.generator(), dtype=torch.float64)
+        others = x.clone()
+        others[:, :, 1:] += 1.0
+        changed = normalise(kind, x)[:, :, 0] - normalise(kind, others)[:, :, 0]
+        leak[kind] = float(changed.abs().max())
+    alone, together = ("layer", "rms"), ("batch", "instance")
+    return lab.seen(
+        max(by[kind] for by in (spread, leak) for kind in alone) < 1e-3
+        and min(by[kind] for by in (spread, leak) for kind in together) > 0.01
+        and max(alike[kind] for kind in together) < alike["layer"] / 2,
+        f"deviation of lengths {rounded(spread)}, what a change of the other tokens does to one "
+        f"{rounded(leak)}, tokens' cosine after 8 layers {rounded(alike)}",
+    )
+
+
+def normalise(kind: str, x: torch.Tensor) -> torch.Tensor:
+    """A norm without parameters on (k, batch, tokens, d); every seed is a model of its own."""
+    centred = x - x.mean(CENTRED[kind], keepdim=True) if CENTRED[kind] else x
+    return centred / centred.square().mean(SCALED[kind], keepdim=True).sqrt()
+
+
+def stack(lab: Lab, kind: str, placement: str, layers: int, **given: Any) -> laboratory.Trial:
+    """A stack whose norms are all of one kind."""
+    trial = Net(placement=placement).trial(layers, lab.small(**given))
+    for residual in trial.model.residuals():
+        for norm in residual.norms:
+            norm.register_forward_hook(lambda _, given, __: normalise(kind, given[0]))
+    return trial
+
+
+def square(x: torch.Tensor) -> Array:
+    """The mean squared length of the tokens of each seed."""
+    found: Array = x.double().square().sum(-1).flatten(1).mean(1).numpy()
+    return found
+
+
+def rounded(values: dict[str, float]) -> dict[str, float]:
+    """For people."""
+    return {kind: round(value, 3) for kind, value in values.items()}

@@ -1,112 +1,20 @@
 """Post-Norm weakens the identity path at each norm."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-WEIGHT, EXPONENTIAL, PRODUCT, PRE, DEEP = (
-    "a norm after an uncorrelated branch of variance g² weakens the identity by (1 + g²)^{−1/2}",
-    "the share of x_0 in x_t falls exponentially or faster, 10 sublayers",
-    "its rate is that of the measured branch weights, Π(1 + g_l²)^{−1/2}",
-    "Pre-Norm with its final norm weakens it too, as t^{−1/2} or faster",
-    "DeepNorm at its constants leaves it above 0.95",
-)
+import math
+from dataclasses import dataclass
 
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Cosines of x_t with x_0 and branch sizes in built stacks of both placements."""
-    import sympy as sp
-
-    from paper_checks.shared.streams import (
-        DEEPNORM,
-        PLAIN,
-        cosines,
-        mean,
-        norm_trial,
-        np,
-        power,
-        residual_sums,
-        settings,
-        torch,
-    )
-    from paper_checks.shared.verdicts import MARGIN, at_most, proved, within
-
-    g, x = sp.symbols("g x", positive=True)
-    weight = sp.simplify(x / sp.sqrt(x**2 + g**2 * x**2)) - (1 + g**2) ** sp.Rational(-1, 2)
-    given = settings(context, data="gaussian:0", seeds=64)
-
-    def grouped(values: np.ndarray) -> np.ndarray:
-        # eight groups of seeds: a mean cosine first, its logarithm then
-        return values.reshape(len(values), 8, -1).mean(2)  # (sublayers, groups)
-
-    falls, ratios, shares, factors = {}, {}, {}, {}
-    for data in context.pick(("gaussian:0",), ("gaussian:0", "gaussian:0.5", "text")):
-        trial = norm_trial(
-            "post-ln",
-            "layer",
-            PLAIN,
-            5,
-            settings(context, data=data, seeds=1024),
-        )
-        cosine = grouped(cosines(trial))
-        logs = sum(  # of the product of a token's own factors; the norm takes out the mean
-            -0.5 * torch.log1p(out.double().var(-1) / x.double().var(-1))
-            for _, x, out in residual_sums(trial)[:-1]
-        )
-        product = grouped(logs.exp().flatten(1).mean(1).numpy()[None])[0]
-        # a power of t would weaken the identity three times as fast below as above
-        falls[data] = mean(
-            (np.log(cosine[4] / cosine[0]) / 4) / (np.log(cosine[9] / cosine[4]) / 5)
-        )
-        ratios[data] = mean(np.log(cosine[-1]) / np.log(product))
-        shares[data] = cosine.mean(1).tolist()
-        factors[data] = float(product.mean() ** (1 / 9))
-    layers = context.pick(48, 128)
-    pre = grouped(cosines(norm_trial("pre-ln", "layer", PLAIN, layers, given)))
-    at = np.arange(16, len(pre), 4)
-    fall = power(at, pre[at].T)
-    deep = {
-        n: mean(cosines(norm_trial("post-ln", "layer", DEEPNORM, n, given))[-1])
-        for n in context.pick((4, 16, 32), (4, 16, 64))
-    }
-    deepest = deep[max(deep)]
-    return (
-        proved(WEIGHT, sp.simplify(weight) == 0, "αx over the deviation of x + G, uncorrelated"),
-        at_most(
-            EXPONENTIAL,
-            falls,
-            1.0,
-            "rate of the lower half over that of the upper",
-            cosines=shares,
-        ),
-        within(
-            PRODUCT,
-            ratios,
-            1 - MARGIN,
-            1 + MARGIN,
-            "measured over predicted rate",
-            per_norm=factors,
-        ),
-        at_most(
-            PRE,
-            fall,
-            -0.5,
-            "exponent in t of cos(x_t, x_0)",
-            values=pre.mean(1)[::16].tolist(),
-        ),
-        within(
-            DEEP,
-            deepest,
-            1 - MARGIN,
-            1.0,
-            f"cos(F, x_0) at N = {max(deep)}",
-            by_depth={n: v.estimate for n, v in deep.items()},
-        ),
-    )
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
+from paper_checks.shared.fitting import mean, power
+from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
+from paper_checks.shared.sources import NOTE
+from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net
+from paper_checks.shared.streams import cosines, residual_sums
 
 CLAIM = Claim(
     name="norms-postnorm-decay",
-    source="Pre/Post norm note, §1, 'Reason', last paragraph; Su Jianlin, kexue.fm/archives/8620",
+    source=f"{NOTE}, §1, 'Reason', last paragraph; Su Jianlin, kexue.fm/archives/8620",
     statement=(
         "Each Norm of Post-Norm weakens the weight of the identity branch, so that Post-Norm "
         "stresses the residual branches."
@@ -114,13 +22,6 @@ CLAIM = Claim(
     conditions=(
         "built encoders at initialisation, width 32; plain Post-LN, Pre-LN, DeepNorm of 4 to 128 "
         "layers; independent Gaussian tokens, for Post-LN also tokens of correlation ½ and text"
-    ),
-    recorded=(
-        Ruling(WEIGHT, Verdict.PROVED),
-        Ruling(EXPONENTIAL, Verdict.SUPPORTED),
-        Ruling(PRODUCT, Verdict.SUPPORTED, corrected=True),
-        Ruling(PRE, Verdict.SUPPORTED),
-        Ruling(DEEP, Verdict.SUPPORTED),
     ),
     finding=(
         "A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, "
@@ -135,6 +36,91 @@ CLAIM = Claim(
         "relative sizes g_l: exponential for plain Post-LN, t^{−1/2} after Pre-LN's final "
         "norm, and tending to 1 for DeepNorm, where g = β²/α."
     ),
-    check=check,
     seconds=2.5,
 )
+
+
+@CLAIM.stated(
+    "a norm after an uncorrelated branch of variance g² weakens the identity by (1 + g²)^{−1/2}",
+    PROVED,
+)
+def weight(lab: Lab) -> Finding:
+    x, branch = sp.symbols("x branch", real=True)
+    v, g = sp.symbols("v g", positive=True)
+    # E x² = v, E branch² = g²v and E x·branch = 0 in the expanded square of the sum
+    moments = {x * branch: 0, x**2: v, branch**2: g**2 * v}
+    variance = sp.expand((x + branch) ** 2).subs(moments)
+    left = sp.simplify(sp.sqrt(v / variance) * sp.sqrt(1 + g**2))
+    return lab.proved(left == 1, "the deviation of x over that of x + G, uncorrelated")
+
+
+@CLAIM.stated("the share of x_0 in x_t falls exponentially or faster, 10 sublayers", SUPPORTED)
+def exponential(lab: Lab) -> Finding:
+    # a power of t would weaken the identity three times as fast below as above
+    bends = {
+        data: mean(np.log(c[4] / c[0]) / 4 / (np.log(c[9] / c[4]) / 5))
+        for data, c in ((data, d.cosine) for data, d in decays(lab).items())
+    }
+    shares = {data: d.cosine.mean(1).tolist() for data, d in decays(lab).items()}
+    return lab.at_most(bends, 1.0, "rate of the lower half over that of the upper", cosines=shares)
+
+
+@CLAIM.ours("its rate is that of the measured branch weights, Π(1 + g_l²)^{−1/2}", SUPPORTED)
+def product(lab: Lab) -> Finding:
+    found = decays(lab)
+    return lab.within(
+        {data: mean(np.log(d.cosine[-1]) / np.log(d.product)) for data, d in found.items()},
+        1 - MARGIN,
+        1 + MARGIN,
+        "measured over predicted rate",
+        per_norm={data: float(d.product.mean() ** (1 / 9)) for data, d in found.items()},
+    )
+
+
+@CLAIM.ours("Pre-Norm with its final norm weakens it too, as t^{−1/2} or faster", SUPPORTED)
+def pre_norm(lab: Lab) -> Finding:
+    pre = grouped(shares(lab, Net(placement="pre-ln"), lab.pick(48, 128)))
+    at = np.arange(16, len(pre), 4)
+    values = pre.mean(1)[::16].tolist()
+    return lab.at_most(power(at, pre[at].T), -0.5, "exponent in t of cos(x_t, x_0)", values=values)
+
+
+@CLAIM.ours("DeepNorm at its constants leaves it above 0.95", SUPPORTED)
+def deepnorm(lab: Lab) -> Finding:
+    depths = lab.pick((4, 16, 32), (4, 16, 64))
+    found = {f"N = {n}": mean(shares(lab, DEEPNORM, n)[-1]) for n in depths}
+    return lab.within(found, 1 - MARGIN, math.inf, "cos(F, x_0)")
+
+
+@dataclass(frozen=True)
+class Decay:
+    """What ten sublayers of plain Post-LN leave of x_0; each in eight groups of seeds."""
+
+    cosine: Array  # of x_t with x_0, (sublayers, groups)
+    product: Array  # of the factors of the measured branches, (groups,)
+
+
+@once
+def decays(lab: Lab) -> dict[str, Decay]:
+    """The decay under every kind of data."""
+    found = {}
+    for data in lab.pick(("gaussian:0",), ("gaussian:0", "gaussian:0.5", "text")):
+        sums = residual_sums(PLAIN.trial(5, lab.small(data=data, seeds=1024)))
+        logs = torch.stack(  # of a token's own factors; the norm takes out the mean
+            [-0.5 * torch.log1p(out.double().var(-1) / x.double().var(-1)) for _, x, out in sums]
+        )[:-1].sum(0)
+        product = grouped(logs.exp().flatten(1).mean(1).numpy()[None])[0]
+        found[data] = Decay(grouped(cosines([x for _, x, _ in sums])), product)
+    return found
+
+
+def shares(lab: Lab, net: Net, layers: int) -> Array:
+    """The mean cosine of every x_t with x_0: (sublayers, seeds)."""
+    trial = net.trial(layers, lab.small(data="gaussian:0", seeds=64))
+    return cosines([x for _, x, _ in residual_sums(trial)])
+
+
+def grouped(values: Array) -> Array:
+    """Means over eight groups of seeds, (…, groups): a mean cosine first, its logarithm then."""
+    means: Array = values.reshape(len(values), 8, -1).mean(2)
+    return means

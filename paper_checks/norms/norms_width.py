@@ -1,140 +1,30 @@
 """Deep Pre-Norm layers act side by side: F_t + F_{t+1} is about one wider layer."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-LAW, SINGLE, SAME, POST, CORRECTED = (
-    "Pre-LN: F_{t+1}(Norm(x_{t+1})) ≈ F_{t+1}(Norm(x_t)), the error falling as t^{−1/2} or faster",
-    "for single tokens as t^{−1/2}, not as 1/t",
-    "as written: F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)), the error falling with t",
-    "plain Post-LN: layers may be put side by side as well, the error falling with t",
-    "single tokens: F_t(Norm(x_t)) + F_{t+1}(Norm(x_t)) replaces both at an error ~ t^{−1/2}",
+import math
+from dataclasses import dataclass
+
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Lab,
+    laboratory,
+    no_grad,
+    np,
+    once,
+    torch,
 )
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Each branch of built stacks evaluated at its own input and at the previous sublayer's."""
-    from paper_checks.shared.streams import (
-        PLAIN,
-        norm_trial,
-        np,
-        power,
-        residual_sums,
-        settings,
-        torch,
-    )
-    from paper_checks.shared.verdicts import at_most, exponent
-
-    layers = context.pick(96, 192)
-    errors, other, sides, counted = {}, {}, {}, {}
-    with torch.no_grad():
-        for placement in ("pre-ln", "post-ln"):
-            for data, tokens in (("text", 16), ("gaussian:0", 16), ("one token", 1)):
-                trial = norm_trial(
-                    placement,
-                    "layer",
-                    PLAIN,
-                    layers,
-                    settings(
-                        context,
-                        data=data if tokens > 1 else "gaussian:0",
-                        tokens=tokens,
-                        batch=16 // tokens,
-                        seeds=context.pick(64, 96),
-                    ),
-                )
-                sums, residuals = residual_sums(trial), list(trial.model.residuals())
-                if placement == "pre-ln":  # x_0 adds to the stream as so many terms do
-                    terms = sum(out.square().mean() for _, _, out in sums) / len(sums)
-                    counted[data] = float(sums[0][1].square().mean() / terms)
-                rows, swaps, pairs = [], [], []
-                for t in range(len(sums) - 2):
-                    (_, before, out_t), (_, _, out) = sums[t], sums[t + 1]
-                    inner = residuals[t + 1]
-                    source = inner.norms[0](before) if placement == "pre-ln" else before
-                    shifted = inner.branch(source)
-                    rows.append(
-                        ((shifted - out).norm(dim=-1) / out.norm(dim=-1)).flatten(1).mean(1).numpy()
-                    )
-                    # both branches read Norm(x_t): one sublayer as wide as the two
-                    pairs.append(
-                        ((shifted - out).norm(dim=-1) / (out_t + out).norm(dim=-1))
-                        .flatten(1)
-                        .mean(1)
-                        .numpy()
-                    )
-                    third = sums[t + 2][2]  # the next sublayer of the kind of t
-                    swaps.append(
-                        ((third - out_t).norm(dim=-1) / out_t.norm(dim=-1))
-                        .flatten(1)
-                        .mean(1)
-                        .numpy()
-                    )
-                errors[placement, data] = np.array(rows)
-                other[placement, data] = np.array(swaps)
-                sides[placement, data] = np.array(pairs)
-    at = np.arange(32, 2 * layers - 4, 2)  # where the input is a small part of the stream
-
-    def of(tables, placement):  # type: ignore[no-untyped-def]
-        # two sublayers of a layer at a time, so that both kinds count equally
-        return {
-            data: power(at + counted[data], np.sqrt((x[at] ** 2 + x[at + 1] ** 2) / 2).T)
-            for (where, data), x in tables.items()
-            if where == placement
-        }
-
-    def levels(tables, placement):  # type: ignore[no-untyped-def]
-        return {
-            data: {
-                **{f"t = {t}": float(table[t].mean()) for t in (16, 64)},
-                "mean from t = 64": float(table[64:].mean()),
-            }
-            for (where, data), table in tables.items()
-            if where == placement
-        }
-
-    pre, together = of(errors, "pre-ln"), of(sides, "pre-ln")["one token"]
-    rivals = (("1/t", -1.0), ("none", 0.0))
-    return (
-        at_most(
-            LAW,
-            pre,
-            -0.5,
-            "exponent of the error in t + t_0, x_0 counting as t_0 terms",
-            levels=levels(errors, "pre-ln"),
-            t_0=counted,
-        ),
-        exponent(SINGLE, pre["one token"], -0.5, rivals, what="exponent of the error in t + t_0"),
-        at_most(
-            SAME,
-            of(other, "pre-ln"),
-            -0.5,
-            "exponent in t of ‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, one kind of sublayer",
-            levels=levels(other, "pre-ln"),
-        ),
-        at_most(
-            POST,
-            of(errors, "post-ln"),
-            -0.5,
-            "exponent of the error in t, Post-LN",
-            levels=levels(errors, "post-ln"),
-        ),
-        exponent(
-            CORRECTED,
-            together,
-            -0.5,
-            rivals,
-            what="exponent in t of the error of both branches together",
-        ),
-    )
-
+from paper_checks.shared.fitting import power
+from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.sources import NOTE
+from paper_checks.shared.stacks import Net
+from paper_checks.shared.streams import residual_sums
 
 CLAIM = Claim(
     name="norms-width",
-    source=(
-        "Pre/Post norm note, §1, 'Reason', second displayed equation; Su Jianlin, "
-        "kexue.fm/archives/9009"
-    ),
+    source=f"{NOTE}, §1, 'Reason', second displayed equation; Su Jianlin, kexue.fm/archives/9009",
     statement=(
         "For large t, F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)) + "
         "F_t(Norm(x_t)): two layers in a row are one wider layer; Pre-Norm adds width, not "
@@ -143,13 +33,6 @@ CLAIM = Claim(
     conditions=(
         "built Pre-LN and plain Post-LN encoders at initialisation, 96 and 192 layers, "
         "text, independent Gaussian tokens, one token"
-    ),
-    recorded=(
-        Ruling(LAW, Verdict.SUPPORTED),
-        Ruling(SINGLE, Verdict.SUPPORTED),
-        Ruling(SAME, Verdict.REFUTED),
-        Ruling(POST, Verdict.REFUTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "Two consecutive Pre-LN sublayers may be put side by side at a relative error that "
@@ -165,6 +48,126 @@ CLAIM = Claim(
         "F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different "
         "branches side by side, with a relative error of order t^{−1/2}."
     ),
-    check=check,
     seconds=4.5,
 )
+RIVALS = (("1/t", -1.0), ("none", 0.0))
+
+
+@CLAIM.stated(
+    "Pre-LN: F_{t+1}(Norm(x_{t+1})) ≈ F_{t+1}(Norm(x_t)), the error falling as t^{−1/2} or faster",
+    SUPPORTED,
+)
+def side_by_side(lab: Lab) -> Finding:
+    found = neighbours(lab, "pre-ln")
+    return lab.at_most(
+        {data: n.exponent(n.shifted) for data, n in found.items()},
+        -0.5,
+        "exponent of the error in t + t_0, x_0 counting as t_0 terms",
+        levels={data: levels(n.shifted) for data, n in found.items()},
+        t_0={data: n.start for data, n in found.items()},
+    )
+
+
+@CLAIM.ours("for single tokens as t^{−1/2}, not as 1/t", SUPPORTED)
+def single(lab: Lab) -> Finding:
+    one = neighbours(lab, "pre-ln")["one token"]
+    what = "exponent of the error in t + t_0"
+    return lab.exponent(one.exponent(one.shifted), -0.5, RIVALS, what=what)
+
+
+@CLAIM.stated(
+    "as written: F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)), the error falling with t", REFUTED
+)
+def as_written(lab: Lab) -> Finding:
+    found = neighbours(lab, "pre-ln")
+    return lab.at_most(
+        {data: n.exponent(n.replaced) for data, n in found.items()},
+        -0.5,
+        "exponent in t of ‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, one kind of sublayer",
+        levels={data: levels(n.replaced) for data, n in found.items()},
+    )
+
+
+@CLAIM.ours("plain Post-LN: layers side by side, the error does not fall as t^{−1/2}", SUPPORTED)
+def post_norm(lab: Lab) -> Finding:
+    found = neighbours(lab, "post-ln")
+    return lab.within(
+        {data: n.exponent(n.shifted) for data, n in found.items()},
+        -0.5,
+        math.inf,
+        "exponent of the error in t, Post-LN",
+        levels={data: levels(n.shifted) for data, n in found.items()},
+    )
+
+
+@CLAIM.correction(
+    "single tokens: F_t(Norm(x_t)) + F_{t+1}(Norm(x_t)) replaces both at an error ~ t^{−1/2}",
+    SUPPORTED,
+)
+def both_replaced(lab: Lab) -> Finding:
+    one = neighbours(lab, "pre-ln")["one token"]
+    what = "exponent in t of the error of both branches together"
+    return lab.exponent(one.exponent(one.together), -0.5, RIVALS, what=what)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """How far consecutive sublayers of a stack may stand for each other, (sublayers, seeds)."""
+
+    shifted: Array  # F_{t+1} at the input of F_t, over F_{t+1}
+    together: Array  # the same over F_t + F_{t+1}
+    replaced: Array  # the next sublayer of the kind of t in its place
+    start: float  # so many terms of the stream x_0 counts as
+
+    def exponent(self, errors: Array) -> laboratory.Interval:
+        """In t + t_0, where the input is a small part of the stream."""
+        at = np.arange(32, len(errors) - 2, 2)
+        # two sublayers of a layer at a time, so that both kinds count equally
+        return power(at + self.start, np.sqrt((errors[at] ** 2 + errors[at + 1] ** 2) / 2).T)
+
+
+def levels(errors: Array) -> dict[str, float]:
+    """The mean error at some heights."""
+    at = {f"t = {t}": float(errors[t].mean()) for t in (16, 64)}
+    return {**at, "mean from t = 64": float(errors[64:].mean())}
+
+
+def neighbours(lab: Lab, placement: str) -> dict[str, Neighbours]:
+    """The stacks of one placement under each kind of data."""
+    return pre_ln(lab) if placement == "pre-ln" else post_ln(lab)
+
+
+@once
+def pre_ln(lab: Lab) -> dict[str, Neighbours]:
+    return {data: measured(lab, "pre-ln", data) for data in ("text", "gaussian:0", "one token")}
+
+
+@once
+def post_ln(lab: Lab) -> dict[str, Neighbours]:
+    return {data: measured(lab, "post-ln", data) for data in ("text", "gaussian:0", "one token")}
+
+
+@no_grad
+def measured(lab: Lab, placement: str, data: str) -> Neighbours:
+    """One stack: each branch at its own input and at that of the sublayer below it."""
+    tokens, data = (1, "gaussian:0") if data == "one token" else (16, data)
+    chosen = lab.small(data=data, tokens=tokens, batch=16 // tokens, seeds=lab.pick(64, 96))
+    trial = Net(placement=placement).trial(lab.pick(96, 192), chosen)
+    sums, residuals = residual_sums(trial), list(trial.model.residuals())
+    rows = []
+    for (_, below, lower), (_, _, out), (_, _, upper), residual in zip(
+        sums, sums[1:], sums[2:], residuals[1:], strict=False
+    ):
+        read = residual.norms[0](below) if placement == "pre-ln" else below
+        change = residual.branch(read) - out
+        rows.append([size(change, out), size(change, lower + out), size(upper - lower, lower)])
+    terms = sum(float(out.square().mean()) for _, _, out in sums) / len(sums)
+    start = float(sums[0][1].square().mean()) / terms if placement == "pre-ln" else 0.0
+    shifted, together, replaced = np.array(rows).transpose(1, 0, 2)
+    return Neighbours(shifted, together, replaced, start)
+
+
+def size(change: torch.Tensor, of: torch.Tensor) -> Array:
+    """‖change‖/‖of‖, the mean over tokens: (seeds,)."""
+    found: Array = (change.norm(dim=-1) / of.norm(dim=-1)).flatten(1).mean(1).numpy()
+    return found

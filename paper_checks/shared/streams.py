@@ -241,27 +241,8 @@ def matrix_updates(
 # ---- streams of Pre- and Post-Norm ---------------------------------------------------------
 
 
-def norm_trial(placement: str, kind: str, rule: Rule, layers: int, given: Settings) -> Trial:
-    """A stack whose norms are all of one kind, BatchNorm and InstanceNorm included."""
-    selection = Selection(optimizer="sgd", placement=placement)
-    trial = laboratory.Trial(laboratory.Case(selection, rule, {"N": layers}, given))
-    if kind != "layer":
-        from paper_checks.shared.other_norms import OtherNorm
-
-        for residual in trial.model.residuals():
-            for index in range(len(residual.norms)):
-                residual.norms[index] = OtherNorm(kind)
-    return trial
-
-
-def stream(trial: Trial) -> list[Tensor]:
-    """x_0, x_1, … x_{S−1}: the inputs of all sublayers, in float64."""
-    return [x.double() for _, x, _ in residual_sums(trial)]
-
-
-def cosines(trial: Trial) -> NDArray[Any]:
-    """The mean cosine of x_t with x_0 over tokens, (sublayers, seeds)."""
-    xs = stream(trial)
-    return torch.stack(
-        [torch.nn.functional.cosine_similarity(x, xs[0], dim=-1).flatten(1).mean(1) for x in xs]
-    ).numpy()
+def cosines(states: Sequence[Tensor]) -> NDArray[Any]:
+    """The mean cosine over tokens of every state with the first one, (states, seeds)."""
+    first, similar = states[0].double(), torch.nn.functional.cosine_similarity
+    found = [similar(x.double(), first, dim=-1).flatten(1).mean(1) for x in states]
+    return torch.stack(found).numpy()
