@@ -70,13 +70,10 @@ def _bench(where: Path) -> type[Context]:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Within this context torch, where it is loaded, computes with one thread."""
-    torch = sys.modules.get("torch")
-    if torch is None:
+    if "torch" not in sys.modules:
         yield
         return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    from deepnet_theory.runtime.machine import threads
+
+    with threads(1):
         yield
-    finally:
-        torch.set_num_threads(before)

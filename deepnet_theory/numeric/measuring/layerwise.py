@@ -1,4 +1,4 @@
-"""Profiles: the same quantities layer by layer, from the bottom of the stack to its top."""
+"""The same quantities layer by layer, from the bottom of the stack to its top."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUANTITIES = (
 
 
 @dataclass(frozen=True)
-class ProfileRow:
+class SublayerRow:
     """One quantity of one sublayer, or the gradient norm of one parameter: a value a seed.
 
     ``quantity`` is one of :data:`QUANTITIES`, or ``gradient of NAME``; ``part``, ``layer`` (from
@@ -34,17 +34,17 @@ class ProfileRow:
     values: tuple[float, ...]
 
 
-def measure_profile(case: Case) -> tuple[ProfileRow, ...]:
+def measure_sublayers(case: Case) -> tuple[SublayerRow, ...]:
     """‖∂L/∂x_l‖, branch weights, token correlations and gradient sizes, sublayer by sublayer."""
     with fitting_threads(case.settings):
         trace = take_trace(Trial(case))
     rows = [
-        ProfileRow(quantity, s.part, s.layer, s.kind, tuple(getattr(s, quantity).tolist()))
+        SublayerRow(quantity, s.part, s.layer, s.kind, tuple(getattr(s, quantity).tolist()))
         for quantity in QUANTITIES
         for s in trace.sublayers
     ]
     gradients = [
-        ProfileRow(f"gradient of {d.name}", d.part, d.layer, d.kind or "", tuple(g.norm.tolist()))
+        SublayerRow(f"gradient of {d.name}", d.part, d.layer, d.kind or "", tuple(g.norm.tolist()))
         for g in trace.gradients
         if (d := g.description).part is not None and d.layer is not None
     ]

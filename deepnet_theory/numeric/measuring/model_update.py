@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,8 @@ from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only, stepping
 from deepnet_theory.numeric.stepping.update import inner_product
 from deepnet_theory.runtime import Description
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.spec.errors import InputError
 
 FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
@@ -50,7 +51,7 @@ class ModelUpdate:
     first_order: tuple[float, ...]
     finding: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data, for the checks of a verification."""
         return {
             "depth": dict(self.depth),
@@ -67,13 +68,14 @@ class ModelUpdate:
 def measure_model_update(
     case: Case,
     *,
-    eta: float = FIRST_ETA,
+    eta: float | None = None,
     draws: int = 1,
     chosen: Chosen | None = None,
 ) -> ModelUpdate:
     r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
 
-    η begins at ``eta`` and is changed until the step is linear. A twin of the first seed takes
+    η begins at ``eta``, or where a stack of one layer has it, so that it depends on the case
+    alone; it is changed until the step is linear. A twin of the first seed takes
     half the step, so that the second-order part is measured in the same pass:
 
     .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
@@ -85,7 +87,7 @@ def measure_model_update(
     def step(eta: float) -> ModelUpdate:
         return measure_draw(case, eta, 0, chosen)
 
-    first = find_linear_step(step, eta)
+    first = find_linear_step(step, _eta_of_one_layer(case) if eta is None else eta)
     return average_draws(
         [first]
         + [measure_draw(case, first.eta, draw, chosen) for draw in further_draws(first, draws)]
@@ -147,6 +149,17 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
         if found.second_order < LINEAR:
             break
     return found
+
+
+def _eta_of_one_layer(case: Case) -> float:
+    """The η that changes the output of one layer a part by the part aimed at."""
+    shallow = replace(case, depth=dict.fromkeys(case.depth, 1))
+    try:
+        found = measure_draw(shallow, FIRST_ETA, 0)
+    except InputError:  # the rule has no value there
+        return FIRST_ETA
+    change = found.relative_change / RELATIVE_CHANGE
+    return FIRST_ETA / change if 0 < change < math.inf else FIRST_ETA
 
 
 def _power_of_two(eta: float) -> float:
@@ -217,7 +230,9 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
 
     def watch(module: nn.Module, _: object, output: Tensor) -> None:
         if not seen and not output.isfinite().all():
-            site: Any = module.site
+            assert isinstance(module, Residual)
+            site = module.site
+            assert site.layer is not None
             seen.append(f"layer {site.layer + 1} of the {site.part} ({site.kind})")
 
     model = trial.model

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deepnet_theory.numeric.measuring.model_update import (
-    FIRST_ETA,
     ModelUpdate,
     measure_model_update,
 )
@@ -38,7 +37,7 @@ def measure_shares(case: Case, by: str = "matrix") -> dict[str, ModelUpdate]:
     with fitting_threads(case.settings):
         trial = Trial(case, seeds=1)
         names = list(dict.fromkeys(key(d) for _, d in trial.parameters()))
-        whole = measure_model_update(case, eta=FIRST_ETA, draws=case.settings.draws)
+        whole = measure_model_update(case, draws=case.settings.draws)
         found = {"all": whole}
         for name in names:
             found[name] = measure_model_update(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import norm, numel
-from deepnet_theory.runtime import Description
+from deepnet_theory.runtime import Description, described
+from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
+from deepnet_theory.runtime.linear import Norm
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.spec.sublayer import Role
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
@@ -87,7 +90,7 @@ def take_trace(trial: Trial) -> Trace:
     """Run one forward and one backward pass of ``trial`` and record what the sublayers do."""
     sublayers: list[SublayerTrace] = []
     gradients: list[GradientTrace] = []
-    handles: list[Any] = []
+    handles: list[RemovableHandle] = []
     stepped = trial.parameters()
     descriptions = {id(p): d for p, d in stepped}
 
@@ -122,40 +125,45 @@ def _per_token(gradient: Tensor) -> Tensor:
     return size(gradient) * n
 
 
-def _watch(residual: Any, trial: Trial, sublayers: list[SublayerTrace]) -> list[Any]:
+def _watch(
+    residual: Residual, trial: Trial, sublayers: list[SublayerTrace]
+) -> list[RemovableHandle]:
     """Hooks on one residual sublayer; the record is made when its forward pass begins."""
     width = trial.settings.width
     normalises_sum = residual.placement.normalises_sum
     inputs: list[Tensor] = []
 
-    def begin(_: nn.Module, args: tuple[Any, ...]) -> None:
+    def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         x = args[0].detach()
         inputs[:] = [x]
+        site = residual.site
+        assert site.layer is not None and site.part is not None and site.kind is not None
         sublayers.append(
             SublayerTrace(
-                residual.site.part,
-                residual.site.layer,
-                residual.site.kind,
+                site.part,
+                site.layer,
+                site.kind,
                 size(x) / math.sqrt(width),
                 correlation(x),
             )
         )
 
-    def at_branch(branch: Any, args: tuple[Any, ...], output: Tensor) -> None:
+    def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, y = sublayers[-1], output.detach()
         gains = math.prod(d.gain for d in _scaled(branch))
         now.branch_response = size(y) / (math.sqrt(width) * gains)
         if normalises_sum:
             now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))
         with torch.no_grad():
-            if hasattr(branch, "head_width"):
+            if isinstance(branch, Attention):
                 source = args[0] if not branch.crosses else args[1]
                 now.attention_average = _attention_average(branch, args[0], source)
             else:
                 now.inhomogeneity = _inhomogeneity(branch, args[0])
 
-    def at_norm(module: Any, args: tuple[Any, ...], output: Tensor) -> None:
+    def at_norm(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, z = sublayers[-1], args[0].detach()
+        assert isinstance(module, Norm)
         if module.spec.centred:
             z = z - z.mean(-1, keepdim=True)
         units = residual.alpha if normalises_sum else 1.0
@@ -190,13 +198,10 @@ def size_inverse(z: Tensor) -> Tensor:
 
 
 def _scaled(branch: nn.Module) -> list[Description]:
-    from deepnet_theory.runtime import described
-    from deepnet_theory.spec.sublayer import Role
-
     return [d for _, d in described(branch) if d.role is Role.SCALED]
 
 
-def _attention_average(branch: Any, x: Tensor, source: Tensor) -> Tensor:
+def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     """‖softmax · x‖/‖x‖, the average of the tokens by each head's weights: (k,)."""
     q, k = branch.split(branch.query(x)), branch.split(branch.key(source))
     if branch.grouped:
@@ -213,11 +218,13 @@ def _attention_average(branch: Any, x: Tensor, source: Tensor) -> Tensor:
 SCALES = (0.5, 2.0)
 
 
-def _inhomogeneity(branch: Any, x: Tensor) -> Tensor:
+def _inhomogeneity(branch: nn.Module, x: Tensor) -> Tensor:
     r"""The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ on the branch's own z, for λ = 1/2 and 2: (k,)."""
-    first = getattr(branch, "fc1", None) or branch.gate
-    phi: Callable[[Tensor], Tensor] = getattr(branch, "activation", nn.functional.silu)
-    z = first(x).double()
+    if isinstance(branch, FeedForward):
+        z, phi = branch.fc1(x).double(), branch.activation
+    else:
+        assert isinstance(branch, GatedFeedForward)
+        z, phi = branch.gate(x).double(), nn.functional.silu
     base = phi(z)
     deviations = [size(phi(c * z) - c * base) / (c * size(base)) for c in SCALES]
     return torch.stack(deviations).amax(0)

@@ -3,7 +3,7 @@
 import pytest
 from published_rules import SMALL, rule
 
-from deepnet_theory.numeric.measuring.layerwise import QUANTITIES, measure_profile
+from deepnet_theory.numeric.measuring.layerwise import QUANTITIES, measure_sublayers
 from deepnet_theory.numeric.measuring.shares import KEYS, measure_shares
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.spec.errors import InputError
@@ -40,7 +40,7 @@ def test_unknown_share(adam):
 def test_profile_has_every_sublayer_and_parameter():
     pair = Selection(optimizer="sgd", stack="encoder-decoder")
     own = own_rule(("encoder", "decoder"), "1", "1/2")
-    rows = measure_profile(Case(pair, own, {"N": 2, "M": 3}, SMALL))
+    rows = measure_sublayers(Case(pair, own, {"N": 2, "M": 3}, SMALL))
     for quantity in QUANTITIES:
         assert sum(r.quantity == quantity for r in rows) == 2 * 2 + 3 * 3
     gradients = [r for r in rows if r.quantity.startswith("gradient of ")]
