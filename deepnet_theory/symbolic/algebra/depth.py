@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -19,21 +18,21 @@ def rational(value: Fraction) -> sp.Rational:
     return sp.Rational(value.numerator, value.denominator)
 
 
-class _Depth(OperatorAlgebra[Any]):
-    def number(self, value: Fraction) -> Any:
+class _Depth(OperatorAlgebra[sp.Expr]):
+    def number(self, value: Fraction) -> sp.Expr:
         return rational(value)
 
-    def name(self, name: str) -> Any:
+    def name(self, name: str) -> sp.Expr:
         return DEPTHS[name]
 
-    def power(self, base: Any, exponent: Fraction) -> Any:
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
         return base ** rational(exponent)
 
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
         return _FUNCTIONS[function](*arguments)
 
 
-def depth_expression(source: str | Expression) -> Any:
+def depth_expression(source: str | Expression) -> sp.Expr:
     """The SymPy form of an expression in N and M.
 
     Raises :class:`InputError` where it is not finite, as for ``1/0``.

@@ -7,11 +7,11 @@ growth is not seen, and the expression is refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import zip_longest
-from typing import Any
 
 import mpmath
 
@@ -26,17 +26,19 @@ OTHER_DEPTH = Fraction(314159265358979, 10**11)  # a depth that is held fixed, a
 class Leading:
     """``coefficient`` times the powers of N, log N, log log N …; ``whole`` if nothing follows."""
 
-    coefficient: Any
+    coefficient: mpmath.mpf
     powers: tuple[Fraction, ...] = ()
     whole: bool = True
 
-    def times(self, factor: Any, powers: tuple[Fraction, ...] = (), whole: bool = True) -> Leading:
+    def times(
+        self, factor: mpmath.mpf, powers: tuple[Fraction, ...] = (), whole: bool = True
+    ) -> Leading:
         """The product with a term."""
         together = (a + b for a, b in zip_longest(self.powers, powers, fillvalue=Fraction(0)))
         return Leading(self.coefficient * factor, _stripped(together), self.whole and whole)
 
 
-def _stripped(powers: Any) -> tuple[Fraction, ...]:
+def _stripped(powers: Iterable[Fraction]) -> tuple[Fraction, ...]:
     kept = list(powers)
     while kept and kept[-1] == 0:
         kept.pop()
@@ -109,7 +111,7 @@ class _Growth:
                     first = other if way * self._compare(other, first) > 0 else first
                 return first
 
-    def _compare(self, left: Leading, right: Leading) -> Any:
+    def _compare(self, left: Leading, right: Leading) -> mpmath.mpf:
         try:
             return self.subtract(left, right).coefficient
         except _Hidden:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import gcd, lcm
-from typing import Any
 
 import sympy as sp
 
-Exponents = dict[Any, sp.Rational]  # a prime or a symbol → its exponent
+Exponents = dict[sp.Expr, sp.Rational]  # a prime or a symbol → its exponent
 
 
 @cache
@@ -18,21 +17,21 @@ def _primes(number: int) -> tuple[tuple[sp.Integer, int], ...]:
     return tuple((sp.Integer(prime), power) for prime, power in sp.factorint(number).items())
 
 
-def exponents(expression: Any) -> Exponents:
+def exponents(expression: sp.Expr) -> Exponents:
     """The exponents of a positive monomial, its coefficient factored into primes.
 
     Raises ``ValueError`` where ``expression`` is a sum, negative, or has another power.
     """
     result: Exponents = {}
 
-    def add(base: Any, exponent: Any) -> None:
+    def add(base: sp.Expr, exponent: sp.Expr) -> None:
         total = result.get(base, sp.Integer(0)) + exponent
         if total == 0:
             result.pop(base, None)
         else:
             result[base] = total
 
-    def walk(node: Any, times: sp.Rational) -> None:
+    def walk(node: sp.Expr, times: sp.Rational) -> None:
         if node.is_Symbol:
             add(node, times)
         elif node.is_Rational and node > 0:
@@ -52,12 +51,12 @@ def exponents(expression: Any) -> Exponents:
     return result
 
 
-def monomial(powers: Mapping[Any, Any]) -> Any:
+def monomial(powers: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
     """The SymPy product of the given powers."""
     return sp.Mul(*(base**exponent for base, exponent in powers.items()))
 
 
-def simplified(expression: Any) -> Any:
+def simplified(expression: sp.Expr) -> sp.Expr:
     """A monomial with its powers gathered; anything else with nested powers undone."""
     try:
         return monomial(exponents(expression))
@@ -69,7 +68,7 @@ def simplified(expression: Any) -> Any:
 class Solution:
     """The solution of monomial equations; ``rank`` tells whether it is the only one."""
 
-    values: dict[sp.Symbol, Any]
+    values: dict[sp.Symbol, sp.Expr]
     rank: int
     unknowns: tuple[sp.Symbol, ...]
 
@@ -79,7 +78,9 @@ class Solution:
         return self.rank == len(self.unknowns)
 
 
-def solve(equations: Sequence[tuple[Any, Any]], unknowns: Sequence[sp.Symbol]) -> Solution | None:
+def solve(
+    equations: Sequence[tuple[sp.Expr, sp.Expr]], unknowns: Sequence[sp.Symbol]
+) -> Solution | None:
     """Solve ``left = right`` for positive unknowns, all sides monomials; None: contradiction.
 
     Taking logarithms makes the system linear, so Gauss elimination over the rationals decides
@@ -110,7 +111,7 @@ def solve(equations: Sequence[tuple[Any, Any]], unknowns: Sequence[sp.Symbol]) -
     return Solution(values, len(pivots), tuple(unknowns))
 
 
-def exponent_in(expression: Any, variable: sp.Symbol) -> sp.Rational:
+def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Rational:
     r"""The growth exponent :math:`\lim_{N\to\infty}\log f(N)/\log N`; exact for monomials."""
     try:
         return exponents(expression).get(variable, sp.Integer(0))
@@ -121,7 +122,7 @@ def exponent_in(expression: Any, variable: sp.Symbol) -> sp.Rational:
         return limit
 
 
-def _grouped(expression: Any) -> tuple[dict[Any, int], sp.Rational]:
+def _grouped(expression: sp.Expr) -> tuple[dict[sp.Expr, int], sp.Rational]:
     """A monomial as (integer powers) ** outer, outer positive for the first depth symbol."""
     powers = exponents(expression)
     if not powers:
@@ -141,7 +142,7 @@ def _depth_order(symbol: sp.Symbol) -> tuple[int, str]:
     return ({"N": 0, "M": 1}.get(symbol.name, 2), symbol.name)
 
 
-def present(expression: Any) -> Any:
+def present(expression: sp.Expr) -> sp.Expr:
     """The same monomial with one outer root, such as ``(2*N)**(1/4)``, left unevaluated."""
     inner, outer = _grouped(expression)
     if not inner:
@@ -152,7 +153,7 @@ def present(expression: Any) -> Any:
     return sp.Pow(base, outer, evaluate=False)
 
 
-def text(expression: Any) -> str:
+def text(expression: sp.Expr) -> str:
     """The same monomial in the grammar of depth expressions, such as ``(N**4*M/27)**(1/16)``."""
     inner, outer = _grouped(expression)
     if not inner:

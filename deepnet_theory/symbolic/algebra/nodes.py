@@ -8,12 +8,17 @@ at A in the direction H.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, ClassVar
 
 import sympy as sp
+from sympy.printing.printer import Printer
+
+if TYPE_CHECKING:
+    from xml.dom.minidom import Element
 
 
-def split(expression: Any) -> tuple[Any, Any]:
+def split(expression: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """An expression as (commutative scalar, the rest)."""
     if not expression.is_Mul:
         return (
@@ -35,7 +40,7 @@ class MatrixMap(sp.Function):  # type: ignore[misc]
     latex_label: ClassVar[str] = "f"
 
     @classmethod
-    def eval(cls, argument: Any) -> Any:
+    def eval(cls, argument: sp.Expr) -> sp.Expr:
         """Pull positive scalars out; linear maps distribute over sums."""
         if argument.is_zero and (cls.linear or cls.degree == 1):
             return sp.Integer(0)
@@ -48,7 +53,7 @@ class MatrixMap(sp.Function):  # type: ignore[misc]
             return scalar**cls.degree * cls(rest)
         return None
 
-    def _eval_derivative(self, symbol: Any) -> Any:
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         direction = self.args[0].diff(symbol)
         if direction == 0:
             return sp.Integer(0)
@@ -56,14 +61,14 @@ class MatrixMap(sp.Function):  # type: ignore[misc]
             return self.func(direction)
         return DirectionalDifferential(Label(self.func), self.args[0], direction)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"{self.label}({printer._print(self.args[0])})"
 
-    def _latex(self, printer: Any, exp: Any = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         shown = rf"{self.latex_label}\left({printer._print(self.args[0])}\right)"
         return shown if exp is None else f"{shown}^{{{exp}}}"
 
-    def _mathml_presentation(self, printer: Any) -> Any:
+    def _mathml_presentation(self, printer: Printer) -> Element:
         return _mathml_call(printer, self.label, self.args[0])
 
 
@@ -112,7 +117,7 @@ class Transpose(MatrixMap):
     label = "T"
 
     @classmethod
-    def eval(cls, argument: Any) -> Any:
+    def eval(cls, argument: sp.Expr) -> sp.Expr:
         """Pull scalars out, distribute over sums, reverse products, undo itself."""
         if isinstance(argument, Transpose):
             return argument.args[0]
@@ -121,14 +126,14 @@ class Transpose(MatrixMap):
             return scalar * sp.Mul(*(cls(factor) for factor in reversed(rest.args)))
         return super().eval(argument)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"{printer._print(self.args[0])}.T"
 
-    def _latex(self, printer: Any, exp: Any = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         return rf"{printer._print(self.args[0])}^{{\top}}"
 
-    def _mathml_presentation(self, printer: Any) -> Any:
-        power = printer.dom.createElement("msup")
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        power: Element = printer.dom.createElement("msup")
         power.appendChild(printer._print(self.args[0]))
         mark = printer.dom.createElement("mo")
         mark.appendChild(printer.dom.createTextNode("⊤"))
@@ -145,7 +150,7 @@ class Hadamard(sp.Function):  # type: ignore[misc]
     is_commutative = False
 
     @classmethod
-    def eval(cls, left: Any, right: Any) -> Any:
+    def eval(cls, left: sp.Expr, right: sp.Expr) -> sp.Expr:
         """Pull scalars out of both factors."""
         a, x = split(left)
         b, y = split(right)
@@ -153,19 +158,19 @@ class Hadamard(sp.Function):  # type: ignore[misc]
             return a * b * cls(x, y) if a * b != 0 else sp.Integer(0)
         return None
 
-    def _eval_derivative(self, symbol: Any) -> Any:
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         x, y = self.args
         return Hadamard(x.diff(symbol), y) + Hadamard(x, y.diff(symbol))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         x, y = (printer._print(a) for a in self.args)
         return f"hadamard({x}, {y})"
 
-    def _latex(self, printer: Any, exp: Any = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         x, y = (printer._print(a) for a in self.args)
         return rf"\left({x} \odot {y}\right)"
 
-    def _mathml_presentation(self, printer: Any) -> Any:
+    def _mathml_presentation(self, printer: Printer) -> Element:
         return _mathml_row(printer, "(", self.args[0], "⊙", self.args[1], ")")
 
 
@@ -176,18 +181,18 @@ class Joined(sp.Function):  # type: ignore[misc]
     mark: ClassVar[str] = ","
     latex_mark: ClassVar[str] = r"\ "
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         first, second = (printer._print(a) for a in self.args)
         return f"[{first}{self.mark} {second}]"
 
-    def _latex(self, printer: Any, exp: Any = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         first, second = (printer._print(a) for a in self.args)
         return (
             rf"\left[\begin{{smallmatrix}}{first}{self.latex_mark}{second}"
             rf"\end{{smallmatrix}}\right]"
         )
 
-    def _mathml_presentation(self, printer: Any) -> Any:
+    def _mathml_presentation(self, printer: Printer) -> Element:
         return _mathml_row(printer, "[", self.args[0], self.mark, self.args[1], "]")
 
 
@@ -217,13 +222,13 @@ class Label(sp.Atom):  # type: ignore[misc]
 
     function: type[MatrixMap]
 
-    def _hashable_content(self) -> tuple[Any, ...]:
+    def _hashable_content(self) -> tuple[Hashable, ...]:
         return (self.function.__name__,)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return self.function.label
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return self.function.latex_label
 
 
@@ -236,7 +241,7 @@ class DirectionalDifferential(sp.Function):  # type: ignore[misc]
     is_commutative = False
 
     @classmethod
-    def eval(cls, label: Label, point: Any, direction: Any) -> Any:
+    def eval(cls, label: Label, point: sp.Expr, direction: sp.Expr) -> sp.Expr:
         """Linear in the direction; a scaled point is reduced by the map's degree."""
         if direction == 0:
             return sp.Integer(0)
@@ -254,28 +259,28 @@ class DirectionalDifferential(sp.Function):  # type: ignore[misc]
             return outer * cls(label, reduced, rest)
         return None
 
-    def _eval_derivative(self, symbol: Any) -> Any:
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         raise NotImplementedError("second differentials of a matrix map have no law here")
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         f, point, direction = (printer._print(a) for a in self.args)
         return f"D[{f}]({point})[{direction}]"
 
-    def _latex(self, printer: Any, exp: Any = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         f, point, direction = (printer._print(a) for a in self.args)
         return rf"\mathrm{{D}}{f}\left({point}\right)\left[{direction}\right]"
 
-    def _mathml_presentation(self, printer: Any) -> Any:
+    def _mathml_presentation(self, printer: Printer) -> Element:
         label = self.args[0].function.label
         return _mathml_row(printer, f"D{label}(", self.args[1], ")[", self.args[2], "]")
 
 
-def _mathml_call(printer: Any, name: str, argument: Any) -> Any:
+def _mathml_call(printer: Printer, name: str, argument: sp.Expr) -> Element:
     return _mathml_row(printer, f"{name}(", argument, ")")
 
 
-def _mathml_row(printer: Any, *items: Any) -> Any:
-    row = printer.dom.createElement("mrow")
+def _mathml_row(printer: Printer, *items: str | sp.Expr) -> Element:
+    row: Element = printer.dom.createElement("mrow")
     for item in items:
         if isinstance(item, str):
             mark = printer.dom.createElement("mo" if len(item) == 1 else "mi")
@@ -286,7 +291,7 @@ def _mathml_row(printer: Any, *items: Any) -> Any:
     return row
 
 
-def coefficient(expression: Any) -> Any:
+def coefficient(expression: sp.Expr) -> sp.Expr:
     """The scalar in front of a matrix expression; of a sum, the scalar all terms share.
 
     Raises ``ValueError`` where the terms have different scalars.

@@ -7,19 +7,17 @@ that is formed: nothing is cancelled, so a numerator may carry factors of its de
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 from sympy.core.function import AppliedUndef
 from sympy.polys.orderings import lex
-from sympy.polys.rings import PolyRing
+from sympy.polys.rings import PolyElement, PolyRing
 
 
 class NotRationalError(ValueError):
     """The expression holds a power that is not a whole number, or a known function."""
 
 
-def vanishes(expression: Any) -> bool:
+def vanishes(expression: sp.Expr) -> bool:
     """Whether an expression is zero by expanding its numerator; False where that is not seen."""
     if expression == 0:
         return True
@@ -30,7 +28,7 @@ def vanishes(expression: Any) -> bool:
         return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
 
 
-def is_nonnegative(expression: Any) -> bool:
+def is_nonnegative(expression: sp.Expr) -> bool:
     """Whether numerator and denominator are sums of non-negative terms."""
     try:
         above, below = fraction(expression)
@@ -47,13 +45,13 @@ def is_nonnegative(expression: Any) -> bool:
     )
 
 
-def fraction(expression: Any) -> tuple[Any, Any]:
+def fraction(expression: sp.Expr) -> tuple[PolyElement, PolyElement]:
     """Numerator and denominator as ring elements; raises :class:`NotRationalError`."""
     generators = sorted(_generators(expression), key=str)
     ring = PolyRing(generators or [sp.Symbol("_")], sp.QQ, lex)
     values = dict(zip(generators, ring.gens, strict=False))
 
-    def pair(node: Any) -> tuple[Any, Any]:
+    def pair(node: sp.Expr) -> tuple[PolyElement, PolyElement]:
         if node in values:
             return values[node], ring.one
         if node.is_Rational:
@@ -76,7 +74,7 @@ def fraction(expression: Any) -> tuple[Any, Any]:
     return pair(expression)
 
 
-def _generators(node: Any) -> set[Any]:
+def _generators(node: sp.Expr) -> set[sp.Expr]:
     if node.is_Rational:
         return set()
     if node.is_Add or node.is_Mul:
@@ -90,7 +88,7 @@ def _generators(node: Any) -> set[Any]:
     return {node}
 
 
-def has_no_negative_term(polynomial: Any) -> bool:
+def has_no_negative_term(polynomial: PolyElement) -> bool:
     """Whether every term is non-negative: its coefficient, and its generators' odd powers."""
     signed = [not generator.is_nonnegative for generator in polynomial.ring.symbols]
     return all(

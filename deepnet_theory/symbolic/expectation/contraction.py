@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
-from typing import Any
+from typing import TypeVar
 
 import sympy as sp
 
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.symbolic.expectation.polynomial import Factor, Index, Polynomial, Tensor, Term
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _expect_product(term: Term, names: dict[object, sp.Expr]) -> sp.Expr:
 
 def _blocks(
     tensor: Tensor, factors: list[Factor]
-) -> Iterator[tuple[Any, list[tuple[Index, Index]]]]:
+) -> Iterator[tuple[sp.Expr, list[tuple[Index, Index]]]]:
     """The set partitions whose cumulants do not vanish, each with its weight and deltas."""
     assert tensor.law is not None
     cumulants = [tensor.law.cumulant(r) if _needed(tensor, r, len(factors)) else sp.S.Zero
@@ -96,7 +98,7 @@ def _needed(tensor: Tensor, order: int, count: int) -> bool:
     return not (order == count - 1 and order > 1 and tensor.law.cumulant(1) == 0)
 
 
-def partitions_into(items: list[Any], sizes: set[int]) -> Iterator[list[list[Any]]]:
+def partitions_into(items: list[T], sizes: set[int]) -> Iterator[list[list[T]]]:
     """The set partitions of ``items`` into blocks whose sizes are all in ``sizes``."""
     if not items:
         yield []

@@ -12,26 +12,25 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from operator import itemgetter
-from typing import Any
 
-from deepnet_theory.symbolic.expectation.exact import exact
+from deepnet_theory.symbolic.expectation.exact import Number, Point, exact
 from deepnet_theory.symbolic.expectation.polynomial import Index, Polynomial, Tensor, Term
 
-Entries = Mapping[tuple[int, ...], Any]  # integers or fractions
+Entries = Mapping[tuple[int, ...], Fraction | int]
 
 
 def enumerate_expectation(
     polynomial: Polynomial,
-    point: Mapping[Any, Any],
+    point: Point,
     values: Mapping[Tensor, Entries] | None = None,
     at: Mapping[str, int] | None = None,
-) -> Any:
+) -> Number:
     """The expectation where the ranges and symbols take the numbers of ``point``.
 
     ``values`` are the entries of fixed tensors (or of random ones that are held), ``at`` the
     values of the free indices, both counted from 1.
     """
-    total: Any = Fraction(0)
+    total: Number = Fraction(0)
     for term in polynomial.terms:
         coefficient = exact(term.coefficient, point)
         if coefficient != 0:
@@ -41,10 +40,10 @@ def enumerate_expectation(
 
 def _sum(
     term: Term,
-    point: Mapping[Any, Any],
+    point: Point,
     values: Mapping[Tensor, Entries],
     at: Mapping[str, int],
-) -> Any:
+) -> Number:
     free = [(index, at[index.name]) for index in term.free]
     bound = sorted(term.bound, key=lambda i: (i.name, i.copy))
     position = {index: p for p, index in enumerate([*bound, *(index for index, _ in free)])}
@@ -64,8 +63,8 @@ def _sum(
             drawn.append((random.index(tensor), entry_of))
     moments = _Moments(random, point)
     # Assignments with the same coincidences share their moments: those are multiplied once.
-    weights: dict[tuple[tuple[int, int], ...], Any] = {}
-    sums: dict[tuple[tuple[int, int], ...], Any] = {}
+    weights: dict[tuple[tuple[int, int], ...], Number] = {}
+    sums: dict[tuple[tuple[int, int], ...], Number] = {}
     for assignment in product(*(range(1, _size(i, point) + 1) for i in bound)):
         place = assignment + tail
         if deltas and any(place[a] != place[b] for a, b in deltas):
@@ -76,11 +75,11 @@ def _sum(
             weights[pattern] = moments.product(pattern)
             sums[pattern] = 0
         if weights[pattern]:
-            size: Any = 1
+            size: Number = 1
             for entries, entry_of in held:
                 size = size * entries[entry_of(place)]
             sums[pattern] = sums[pattern] + size
-    total: Any = Fraction(0)
+    total: Number = Fraction(0)
     for pattern, weight in weights.items():
         total = total + weight * sums[pattern]
     return total
@@ -99,12 +98,12 @@ class _Moments:
     """The moments of the random tensors' entries, as numbers at a point."""
 
     tensors: list[Tensor]
-    point: Mapping[Any, Any]
-    known: dict[tuple[int, int], Any] = field(default_factory=dict)
+    point: Point
+    known: dict[tuple[int, int], Number] = field(default_factory=dict)
 
-    def product(self, pattern: tuple[tuple[int, int], ...]) -> Any:
+    def product(self, pattern: tuple[tuple[int, int], ...]) -> Number:
         """The product over distinct entries, each (number of its tensor, how often it occurs)."""
-        weight: Any = Fraction(1)
+        weight: Number = Fraction(1)
         for entry in pattern:
             if entry not in self.known:
                 number, order = entry
@@ -117,5 +116,5 @@ class _Moments:
         return weight
 
 
-def _size(index: Index, point: Mapping[Any, Any]) -> int:
+def _size(index: Index, point: Point) -> int:
     return int(exact(index.size, point))

@@ -7,14 +7,14 @@ written out: a model gives each named quantity an exact value computed from expl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import sympy as sp
+from sympy.printing.printer import Printer
 
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 
-Model = Mapping[Any, Any]
+Model = Mapping[sp.Expr, sp.Expr]
 
 
 class NamedQuantity(sp.Symbol):  # type: ignore[misc]
@@ -27,10 +27,10 @@ class NamedQuantity(sp.Symbol):  # type: ignore[misc]
         quantity.latex = latex or sp.latex(sp.Symbol(name))
         return quantity  # type: ignore[no-any-return]
 
-    def __getnewargs_ex__(self) -> tuple[Any, Any]:
+    def __getnewargs_ex__(self) -> tuple[tuple[str, str], dict[str, bool]]:
         return (self.name, self.latex), self._assumptions_orig
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return self.latex
 
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from fractions import Fraction
 from html import escape
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
+from sympy.printing.printer import Printer
 
 from deepnet_theory.symbolic.expectation.contraction import Known, expect
 from deepnet_theory.symbolic.expectation.enumeration import Entries, enumerate_expectation
-from deepnet_theory.symbolic.expectation.exact import exact, is_zero, root
+from deepnet_theory.symbolic.expectation.exact import Number, Point, exact, is_zero, root
 from deepnet_theory.symbolic.expectation.polynomial import Index, Polynomial, Tensor, Term
 from deepnet_theory.symbolic.proof.step import Check, Step
+
+if TYPE_CHECKING:
+    from xml.dom.minidom import Element
+
+    from sympy.printing.pretty.stringpict import prettyForm
 
 
 class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
@@ -39,7 +45,7 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
     latex: str
     known: tuple[Known, ...]
 
-    def _hashable_content(self) -> tuple[Any, ...]:
+    def _hashable_content(self) -> tuple[Hashable, ...]:
         return (self.label, str(self.polynomial), self.polynomial.tensors)
 
     @property
@@ -58,19 +64,19 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
     def _tex(self) -> str:
         return rf"{{{self.latex}}}"  # braces, so that a power of a square stays valid
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return self._text()
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return self._tex()
 
-    def _pretty(self, printer: Any) -> Any:
+    def _pretty(self, printer: Printer) -> prettyForm:
         from sympy.printing.pretty.stringpict import prettyForm
 
         return prettyForm(self._text())
 
-    def _mathml_presentation(self, printer: Any) -> Any:
-        element = printer.dom.createElement("mi")
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        element: Element = printer.dom.createElement("mi")
         # SymPy's printer writes text as it stands, a bracket < would open an element
         element.appendChild(printer.dom.createTextNode(escape(self._text())))
         return element
@@ -93,7 +99,7 @@ class Expectation(IndexSum):
 
 
 def random_entries(
-    tensor: Tensor, point: Mapping[Any, Any], generator: random.Random
+    tensor: Tensor, point: Point, generator: random.Random
 ) -> dict[tuple[int, ...], int]:
     """Random integer entries for a tensor whose axes have the lengths of ``point``."""
     ranges = (range(1, int(exact(size, point)) + 1) for size in tensor.axes)
@@ -152,7 +158,7 @@ def is_enumerated(step: Step) -> bool:
     }
     widest = {s for sizes in grid for s, _ in sizes}
     for sizes in sorted(grid, key=str):
-        point: dict[Any, Any] = {s: Fraction(2) for s in widest} | {
+        point: dict[sp.Expr, Number | int] = {s: Fraction(2) for s in widest} | {
             s: Fraction(v) for s, v in sizes
         }
         if not _vanishes_at(point, difference, nodes, symbols, generator):
@@ -161,7 +167,7 @@ def is_enumerated(step: Step) -> bool:
 
 
 def _vanishes_at(
-    point: dict[Any, Any],
+    point: dict[sp.Expr, Number | int],
     difference: sp.Expr,
     nodes: list[IndexSum],
     symbols: set[sp.Symbol],
@@ -187,7 +193,7 @@ def _vanishes_at(
     return is_zero(exact(difference, point))
 
 
-def _fixed(nodes: list[IndexSum], invariants: Mapping[Any, Known]) -> list[Tensor]:
+def _fixed(nodes: list[IndexSum], invariants: Mapping[sp.Symbol, Known]) -> list[Tensor]:
     polynomials = [n.polynomial for n in nodes] + [k.polynomial for k in invariants.values()]
     found = dict.fromkeys(t for p in polynomials for t in p.tensors if t.law is None)
     return list(found)

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product as every
-from typing import Any
 
 from deepnet_theory.symbolic.expectation.contraction import partitions_into
-from deepnet_theory.symbolic.expectation.polynomial import Index, Polynomial, Tensor, Term
+from deepnet_theory.symbolic.expectation.polynomial import Factor, Index, Polynomial, Tensor, Term
 
 
 def even_in_columns(polynomial: Polynomial, tensor: Tensor, axis: int = 1) -> bool:
@@ -26,7 +25,7 @@ def even_in_columns(polynomial: Polynomial, tensor: Tensor, axis: int = 1) -> bo
 
 
 def _even(term: Term, tensor: Tensor, axis: int) -> bool:
-    groups: dict[Tensor, list[Any]] = {}
+    groups: dict[Tensor, list[Factor]] = {}
     for factor in term.factors:
         law = factor.tensor.law
         if law is not None and factor.tensor != tensor and law.cumulant(1) == 0:

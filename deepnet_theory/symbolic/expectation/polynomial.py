@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -64,7 +64,7 @@ class Tensor:
 class Term:
     """``coefficient`` times factors and Kronecker deltas, summed over ``bound``."""
 
-    coefficient: Any
+    coefficient: sp.Expr
     factors: tuple[Factor, ...] = ()
     bound: frozenset[Index] = frozenset()
     deltas: tuple[tuple[Index, Index], ...] = ()
@@ -148,7 +148,7 @@ class Polynomial:
     def __sub__(self, other: Polynomial) -> Polynomial:
         return self + (-1) * other
 
-    def __mul__(self, other: Polynomial | Any) -> Polynomial:
+    def __mul__(self, other: Polynomial | sp.Expr) -> Polynomial:
         if not isinstance(other, Polynomial):
             return Polynomial(
                 tuple(replace(t, coefficient=t.coefficient * other) for t in self.terms)
@@ -265,7 +265,7 @@ def _same_range(indices: Iterable[Index]) -> None:
         raise InputError(f"indices of different ranges were identified: {sizes}")
 
 
-def constant(value: Any) -> Polynomial:
+def constant(value: sp.Expr) -> Polynomial:
     """The polynomial without entries."""
     return Polynomial((Term(sp.sympify(value)),))
 

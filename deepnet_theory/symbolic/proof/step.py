@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import sympy as sp
 
@@ -50,8 +49,8 @@ class Step:
     """
 
     name: str
-    lhs: Any
-    rhs: Any
+    lhs: sp.Expr
+    rhs: sp.Expr
     relation: Relation
     because: str
     source: str = "derived here"
@@ -59,7 +58,7 @@ class Step:
     uses: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     establishes: tuple[sp.Symbol, ...] = ()
-    bounded: tuple[Any, ...] = ()
+    bounded: tuple[sp.Expr, ...] = ()
     regime: Regime | None = None
     imposed: bool = False
     checks: tuple[Check, ...] = field(default=(), repr=False, compare=False)
@@ -93,7 +92,7 @@ def _passes(check: Check, step: Step) -> bool:
         return False
 
 
-def _difference(step: Step) -> Any:
+def _difference(step: Step) -> sp.Expr:
     return step.lhs - step.rhs
 
 
@@ -107,9 +106,11 @@ def simplifies_to_zero(step: Step) -> bool:
     return bool(sp.simplify(difference) == 0)
 
 
-def rational_point(symbols: set[sp.Symbol], generator: random.Random) -> dict[Any, Any]:
+def rational_point(
+    symbols: set[sp.Symbol], generator: random.Random
+) -> dict[sp.Symbol, sp.Rational]:
     """A random exact rational value for each symbol, within its assumptions."""
-    point: dict[Any, Any] = {}
+    point: dict[sp.Symbol, sp.Rational] = {}
     for symbol in sorted(symbols, key=str):
         if symbol.is_integer:
             point[symbol] = sp.Integer(generator.randint(2, 9))
@@ -132,7 +133,7 @@ def holds_at_rational_points(step: Step) -> bool:
     return True
 
 
-def _size(value: Any) -> float:
+def _size(value: sp.Expr) -> float:
     value = sp.nsimplify(value) if value.is_Rational else value
     return float(abs(sp.N(value, 40)))
 
@@ -141,7 +142,7 @@ def _is_rational(step: Step, variable: sp.Symbol) -> bool:
     return bool(step.lhs.is_rational_function(variable) and step.rhs.is_rational_function(variable))
 
 
-def _ratio(step: Step) -> Any:
+def _ratio(step: Step) -> sp.Expr:
     return sp.powsimp(sp.simplify(step.lhs / step.rhs), force=True)
 
 
@@ -172,7 +173,7 @@ def ratio_is_bounded(step: Step) -> bool:
 _UNDECIDED = (sp.oo, sp.zoo, sp.nan, sp.Limit, sp.AccumBounds)
 
 
-def _order_limits(step: Step, accept: Callable[[Any], bool]) -> bool:
+def _order_limits(step: Step, accept: Callable[[sp.Expr], bool]) -> bool:
     bounded = {b: sp.Rational(3, 7) + i for i, b in enumerate(step.bounded)}
     ratio = (step.lhs / step.rhs).xreplace(bounded)
     if step.regime is not None:
