@@ -11,7 +11,7 @@ OUT := out
 FUZZ := 50
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow fuzz lint format types contracts notebooks bench wheel readme check clean
+.PHONY: help run test slow fuzz lint format types contracts notebooks bench mutants wheel readme check clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -60,6 +60,9 @@ notebooks: $(STAMP)  ## execute the notebooks
 bench: $(STAMP)  ## measured comparisons
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/cold_start.py
+
+mutants: $(STAMP)  ## errors planted at random, and which of them the fast tests see (hours)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py --sample 300 --seed 0
 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

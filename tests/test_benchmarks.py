@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ BAD = [
     "cross_table --seeds 1", "cross_table --depths 8,0", "cross_table -o none/page.md",
     "learning_rate --steps 0", "learning_rate --rates 1,nan", "learning_rate --rates x",
     "learning_rate --depths 0", "learning_rate --closures no-such",
+    "mutants --sample 0", "mutants --seed x", "mutants -o none/page.md",
     "power --experiments 0", "power --processes 0", "power no-such",
     "runtime --threads 0", "runtime --repeats 0", "runtime --batch 0", "runtime --tokens -3",
     "runtime -o none/page.md", "symbolic -o none/page.md",
@@ -36,3 +38,32 @@ def test_a_value_that_makes_no_sense_is_one_sentence(
     said = capsys.readouterr().err
     assert ended.value.code == 2 and "Traceback" not in said
     assert said.count("error:") == 1 and len(said) < 1500
+
+
+SOURCE = '''
+def half(x: tuple[int, 2]) -> int:
+    """Half of 3."""
+    if x == 0 and not small:
+        raise ValueError(f"{x + 1} is α")
+    return -x / 2
+'''
+
+
+def test_a_mutant_is_one_change_of_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = {mutant.change for mutant in import_module("mutants").mutants("half.py", SOURCE)}
+    assert found == {
+        "`x == 0 and not small` → `False`", "`x == 0 and not small` → `(x == 0 or not small)`",
+        "`x == 0` → `(x != 0)`", "`0` → `(1)`", "`0` → `(-1)`", "`not small` → `(small)`",
+        "`-x / 2` → `None`", "`-x / 2` → `(-x * 2)`", "`-x` → `(x)`", "`2` → `(3)`", "`2` → `(1)`",
+    }  # fmt: skip
+
+
+def test_a_mutant_stands_where_its_text_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for mutant in import_module("mutants").mutants("half.py", "β = 1\nγ = β * 2  # β * 2\n"):
+        assert mutant.applied("β = 1\nγ = β * 2  # β * 2\n") in {
+            "β = (2)\nγ = β * 2  # β * 2\n", "β = (0)\nγ = β * 2  # β * 2\n",
+            "β = 1\nγ = (β ** 2)  # β * 2\n", "β = 1\nγ = β * (3)  # β * 2\n",
+            "β = 1\nγ = β * (1)  # β * 2\n",
+        }  # fmt: skip

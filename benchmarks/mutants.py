@@ -1,0 +1,202 @@
+"""Errors planted in the source at random: how many of them do the fast tests see?
+
+    python benchmarks/mutants.py [--sample 300] [--seed 0] [--limit 300]
+
+A mutant is one change: a number by 1, another operator or comparison, `and` for `or`, a sign or a
+`not` lost, None for what is returned, or the condition of a refusal that never holds. The places
+are shuffled by the seed, so that a smaller sample is the beginning of a larger one. Each runs in a
+copy of the tree, against the tests of its own folder first, until one fails. Tests that search the
+source for a text would see any change of it, and are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from arguments import output, whole
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "deepnet_theory"
+RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
+ROOMS = ["proof", "algebra", "laws", "expectation", "rule", "routes", "implications", "asides"]
+SYMBOLIC = [f"tests/symbolic/{room}" for room in ROOMS] + ["tests/symbolic/test_derivation.py"]
+# the tests that concern what begins with the name
+TESTS = {
+    "symbolic/asides": ["tests/symbolic/asides", "tests/symbolic/routes"],
+    **{f"symbolic/{room}": [f"tests/symbolic/{room}", *SYMBOLIC] for room in ROOMS[:-1]},
+    "symbolic": SYMBOLIC,
+    "spec/expression": ["tests/spec", "tests/symbolic/laws", "tests/numeric/stepping"],
+    "numeric/judging": ["tests/numeric/judging"],
+    "models": ["tests/models"],
+}
+SEARCH_THE_SOURCE = ["tests/symbolic/routes/test_lemma_plants.py"]
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Pow, ast.Div: ast.Mult, ast.Pow: ast.Mult,
+}  # fmt: skip
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: ``right`` becomes ``wrong`` at an offset of a file."""
+
+    file: str
+    line: int
+    start: int
+    right: str
+    wrong: str
+
+    def applied(self, source: str) -> str:
+        return source[: self.start] + self.wrong + source[self.start + len(self.right) :]
+
+    @property
+    def change(self) -> str:
+        """The change in one line, as the page shows it."""
+        shown = f"`{self.right}` → `{self.wrong}`"
+        return re.sub(r"\s+", " ", shown).replace("|", "\\|")
+
+
+def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """What may stand in the place of a node, or of a part of it."""
+    match node:
+        case ast.Return(ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield value, "None"
+        case ast.If(condition, [*_, ast.Raise()]):
+            yield condition, "False"
+        case ast.Constant(value=bool(value)):
+            yield node, str(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield from ((node, f"({value + 1})"), (node, f"({value - 1})"))
+        case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+            yield node, f"({ast.unparse(ast.BinOp(left, OPERATORS[type(op)](), right))})"
+        case ast.Compare(left, [op], right):
+            yield node, f"({ast.unparse(ast.Compare(left, [COMPARISONS[type(op)]()], right))})"
+        case ast.BoolOp(op, values):
+            other = ast.Or() if isinstance(op, ast.And) else ast.And()
+            yield node, f"({ast.unparse(ast.BoolOp(other, values))})"
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            yield node, f"({ast.unparse(operand)})"
+
+
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run: no annotation, and no text, whose parts have no places of their own."""
+    for field, value in ast.iter_fields(tree):
+        if field in ("annotation", "returns") or isinstance(tree, ast.JoinedStr):
+            continue
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.AST):
+                yield node
+                yield from nodes(node)
+
+
+def mutants(file: str, source: str) -> Iterator[Mutant]:
+    """Every change of a file."""
+    lines = source.splitlines(keepends=True)
+    for outer in nodes(ast.parse(source)):
+        for node, wrong in changed(outer):
+            right = ast.get_source_segment(source, node)
+            assert right is not None and isinstance(node, ast.expr)
+            before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+            start = len("".join(lines[: node.lineno - 1]) + before)
+            yield Mutant(file, node.lineno, start, right, wrong)
+
+
+def all_mutants() -> list[Mutant]:
+    """Every change of every file that a list of tests concerns."""
+    found: list[Mutant] = []
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        file = path.relative_to(ROOT / PACKAGE).as_posix()
+        if file.startswith(tuple(TESTS)):
+            found += mutants(file, path.read_text(encoding="utf-8"))
+    return found
+
+
+def tests_of(file: str) -> list[str]:
+    """The tests that concern a file, those of its own folder first."""
+    longest = max((name for name in TESTS if file.startswith(name)), key=len)
+    return list(dict.fromkeys(TESTS[longest]))
+
+
+def fate(tree: Path, tests: list[str], limit: int) -> str:
+    """Whether the tests see what was changed in a copy of the tree."""
+    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "--hypothesis-seed=0"]
+    command += [f"--ignore={file}" for file in SEARCH_THE_SOURCE]
+    command += [test for test in tests if (tree / test).exists()]
+    env = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        ended = subprocess.run(command, cwd=tree, timeout=limit, capture_output=True, env=env)
+    except subprocess.TimeoutExpired:
+        return "killed by the time limit"
+    return "killed" if ended.returncode else "survived"
+
+
+def reasons() -> dict[tuple[str, str], str]:
+    """The reasons that the committed page gives, by file and change."""
+    page = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    rows = re.findall(r"^\| (\S+):\d+ \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    return {(file, change): reason for file, change, reason in rows}
+
+
+def page(fates: dict[Mutant, str], all_of_them: int, asked: argparse.Namespace) -> str:
+    """The result as Markdown: the counts, and the survivors with the reasons known so far."""
+    alive = [mutant for mutant, found in fates.items() if found == "survived"]
+    late = sum(found.endswith("limit") for found in fates.values())
+    known = reasons()
+    return "\n".join([
+        "# Mutants", "",
+        f"`make mutants`: the first {len(fates)} of {all_of_them} mutants in the order of seed "
+        f"{asked.seed}. Killed: {len(fates) - len(alive)} "
+        f"({1 - len(alive) / max(len(fates), 1):.0%}), {late} of them by the limit of "
+        f"{asked.limit} s. A reason is equivalent (no test can tell), text, or said; it is kept "
+        "when the page is renewed.", "",
+        "| place | survived | reason |", "|---|---|---|",
+        *(f"| {m.file}:{m.line} | {m.change} | {known.get((m.file, m.change), '')} |"
+          for m in sorted(alive, key=lambda m: (m.file, m.line))),
+    ]) + "\n"  # fmt: skip
+
+
+def main() -> None:
+    """Run the sample and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sample", type=whole(), default=300)
+    parser.add_argument("--seed", type=whole(0), default=0)
+    parser.add_argument("--limit", type=whole(), default=300, help="seconds for one mutant")
+    parser.add_argument("-o", "--output", type=output, default=RESULTS)
+    asked = parser.parse_args()
+    found = all_mutants()
+    random.Random(asked.seed).shuffle(found)
+    fates: dict[Mutant, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in (PACKAGE, "tests", "paper_checks", "pyproject.toml"):
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, tree / name)
+        for tests in {frozenset(tests_of(mutant.file)): None for mutant in found[: asked.sample]}:
+            if fate(tree, sorted(tests), 10 * asked.limit) != "survived":
+                sys.exit(f"the tests fail without a mutant: {', '.join(sorted(tests))}")
+        for mutant in found[: asked.sample]:
+            file = tree / PACKAGE / mutant.file
+            source = file.read_text(encoding="utf-8")
+            file.write_text(mutant.applied(source), encoding="utf-8")
+            fates[mutant] = fate(tree, tests_of(mutant.file), asked.limit)
+            file.write_text(source, encoding="utf-8")
+            print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
+    asked.output.write_text(page(fates, len(found), asked), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
