@@ -329,8 +329,8 @@ def list_(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="optimizers, placements, norms, sublayers, closures, methods, assumptions "
-            "or claims.",
+            help="optimizers, placements, norms, sublayers, closures, methods, assumptions, "
+            "claims or schemes.",
             parser=in_lower_case,
         ),
     ],

@@ -11,6 +11,7 @@ from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.scheme import schemes
 from deepnet_theory.spec.sublayer import sublayers
 
 Row = dict[str, Any]
@@ -88,6 +89,22 @@ def _assumptions() -> list[Row]:
     ]
 
 
+def _schemes() -> list[Row]:
+    return [
+        {
+            "name": s.name,
+            "equation": s.equation,
+            "alpha": [f"{p.name}: {p.alpha}" for p in s.parts],
+            "gains": [f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
+            "optimizer": s.optimizer,
+            "summary": s.summary,
+            "mind": s.mind,
+            "source": s.source,
+        }
+        for s in schemes().values()
+    ]
+
+
 def _claims() -> list[Row]:
     from deepnet_theory.claims.folder import claims
 
@@ -106,6 +123,7 @@ _LISTS: dict[str, Callable[[], list[Row]]] = {
     "methods": _methods,
     "assumptions": _assumptions,
     "claims": _claims,
+    "schemes": _schemes,
 }
 KINDS = tuple(_LISTS)
 

@@ -55,8 +55,8 @@ class Sublayer:
 
     ``branch`` is a formula in ``x`` (and ``memory`` for cross-attention), the names of the
     matrices and vectors, the functions ``phi`` (the activation, positively homogeneous of
-    degree 1), ``softmax`` (over the last axis), ``T`` (transpose) and ``hadamard``. Products
-    do not commute. Rows are tokens.
+    degree 1), ``softmax`` (over the last axis), ``norm`` (of every token), ``T`` (transpose)
+    and ``hadamard``. Products do not commute. Rows are tokens.
     """
 
     name: str
@@ -81,7 +81,10 @@ class Sublayer:
         grammar = Grammar(
             purpose="a residual branch",
             symbols=("x", "memory", *names),
-            functions={"phi": (1, 1), "softmax": (1, 1), "T": (1, 1), "hadamard": (2, 2)},
+            functions={
+                **dict.fromkeys(("phi", "softmax", "norm", "T"), (1, 1)),
+                "hadamard": (2, 2),
+            },
         )
         return grammar.parse(self.branch)
 

@@ -108,7 +108,8 @@ def test_verbose_and_quiet(cli: Cli) -> None:
 
 
 def test_lists(cli: Cli) -> None:
-    for what in ("optimizers", "placements", "norms", "sublayers", "closures", "methods"):
+    kinds = "optimizers placements norms sublayers closures methods schemes"
+    for what in kinds.split():
         data = json.loads(cli("list", what, "--format", "json").out)
         assert data[what] and all(row["name"] for row in data[what])
         text = cli("list", what).out

@@ -11,7 +11,14 @@ import sympy as sp
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.depth import rational
-from deepnet_theory.symbolic.algebra.nodes import ONES, Activation, Hadamard, Softmax, Transpose
+from deepnet_theory.symbolic.algebra.nodes import (
+    ONES,
+    Activation,
+    Hadamard,
+    Normalise,
+    Softmax,
+    Transpose,
+)
 
 x = sp.Symbol("x", commutative=False)
 memory = sp.Symbol("y", commutative=False)
@@ -72,7 +79,13 @@ class ProbedBranch(OperatorAlgebra[Any]):
         return base ** rational(exponent)
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        maps = {"phi": Activation, "softmax": Softmax, "T": Transpose, "hadamard": Hadamard}
+        maps = {
+            "phi": Activation,
+            "softmax": Softmax,
+            "norm": Normalise,
+            "T": Transpose,
+            "hadamard": Hadamard,
+        }
         return maps[function](*(sp.expand_mul(a) for a in arguments))
 
 

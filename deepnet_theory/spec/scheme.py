@@ -1,0 +1,147 @@
+"""A published scheme: its residual equation and the constants it sets, nothing of what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from deepnet_theory.spec.discovery import builtin, choose
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
+from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.sublayer import Role, Sublayer
+
+# l is the layer's index, from 1 to the number of layers of its part
+INDEXED = Grammar(
+    purpose="an expression in the depth and the layer's index",
+    symbols=(*DEPTH.symbols, "l"),
+    functions=DEPTH.functions,
+)
+
+
+@dataclass(frozen=True)
+class SchemePart:
+    r"""What a scheme sets in one part of the stack, as texts in N, M and the layer's index l.
+
+    ``gains`` are by matrix name, on Xavier-normal size
+    :math:`\sqrt{2/(\text{fan\_in} + \text{fan\_out})}` (constants of the width alone count as 1);
+    a matrix that is not named has gain 1. ``embedding`` is the size of the stream that enters.
+    """
+
+    name: str
+    alpha: str = "1"
+    gains: Mapping[str, str] = field(default_factory=dict)
+    embedding: str = "1"
+
+    def __post_init__(self) -> None:
+        for text in (self.alpha, self.embedding, *self.gains.values()):
+            INDEXED.parse(text)
+
+    def gain(self, matrix: str) -> str:
+        """The gain of a matrix."""
+        return self.gains.get(matrix, "1")
+
+    @property
+    def indexed(self) -> bool:
+        """Whether a layer's constants depend on where it stands."""
+        texts = (self.alpha, *self.gains.values())
+        return any("l" in INDEXED.parse(text).names for text in texts)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
+
+    ``first`` is the residual equation of the stack's first layers where it differs, and
+    ``first_layers`` their number as a text in the depth. ``gate`` is the initial value of a
+    learnable scalar on every branch. ``rates``, ``epsilon`` and ``weight_decay`` are multipliers
+    by role. ``streams`` counts the residual streams; ``schedule`` is the branch's multiplier in
+    the step t of training where it is not constant. ``layer`` replaces the stack's layer.
+    """
+
+    name: str
+    equation: str
+    final_norm: bool
+    optimizer: str
+    parts: tuple[SchemePart, ...]
+    summary: str = ""
+    source: str = ""
+    mind: str = ""
+    norm: str = "layer"
+    first: str | None = None
+    first_layers: str = ""
+    gate: str | None = None
+    rates: Mapping[str, str] = field(default_factory=dict)
+    epsilon: Mapping[str, str] = field(default_factory=dict)
+    weight_decay: Mapping[str, str] = field(default_factory=dict)
+    layer: tuple[Sublayer, ...] | None = None
+    streams: int = 1
+    schedule: str = ""
+
+    def __post_init__(self) -> None:
+        optimizer(self.optimizer)
+        norm(self.norm)
+        _ = self.placement, self.first_placement
+        for multipliers in (self.rates, self.epsilon, self.weight_decay):
+            for role, text in multipliers.items():
+                Role(role)
+                INDEXED.parse(text)
+        if (self.first is None) != (not self.first_layers):
+            raise InputError(f"scheme {self.name!r}: first and first_layers are given together")
+        for part in self.parts:
+            known = {m.name for sublayer in self.layer_of(part.name) for m in sublayer.matrices}
+            if unknown := set(part.gains) - known:
+                raise InputError(f"scheme {self.name!r}: no sublayer has {sorted(unknown)}")
+
+    @cached_property
+    def placement(self) -> Placement:
+        """The residual equation as a placement."""
+        return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
+
+    @cached_property
+    def first_placement(self) -> Placement | None:
+        """The placement of the first layers, where it differs."""
+        if self.first is None:
+            return None
+        return Placement(f"{self.name}, first layers", self.first, self.final_norm)
+
+    @property
+    def stack(self) -> str:
+        """The name of the stack that the scheme speaks of."""
+        return "encoder-decoder" if len(self.parts) > 1 else self.parts[0].name
+
+    def layer_of(self, part: str) -> tuple[Sublayer, ...]:
+        """The sublayers of one layer of a part."""
+        if self.layer is not None:
+            return self.layer
+        return next(p.layer for p in stack(self.stack).parts if p.name == part)
+
+    @property
+    def one_gain(self) -> bool:
+        """Whether α and one β for all scaled matrices say everything, at every layer alike."""
+        plain = self.first is None and self.gate is None and self.layer is None
+        return plain and all(self._is_alike(part) for part in self.parts)
+
+    def _is_alike(self, part: SchemePart) -> bool:
+        layer = self.layer_of(part.name)
+        scaled = {part.gain(m.name) for sublayer in layer for m in sublayer.scaled}
+        others = {part.gain(m.name) for sublayer in layer for m in sublayer.unscaled}
+        return len(scaled) == 1 and others <= {"1"} and not part.indexed and part.embedding == "1"
+
+    def value(self, text: str, **at: float) -> float:
+        """A text of the scheme as a number, as in ``value("(2*N)**(1/4)", N=8)``."""
+        return evaluate(INDEXED.parse(text), **at)
+
+
+def schemes() -> dict[str, Scheme]:
+    """Every scheme of the folder ``spec/schemes``, by name."""
+    return builtin("schemes", Scheme)
+
+
+def scheme(name: str) -> Scheme:
+    """The scheme called ``name``."""
+    return choose("scheme", name, schemes())

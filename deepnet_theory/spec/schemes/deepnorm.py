@@ -1,0 +1,24 @@
+"""Post-LN, the stream multiplied, value, output and feed-forward drawn small."""
+
+from deepnet_theory.spec.scheme import Scheme, SchemePart
+
+DEEPNORM = Scheme(
+    name="deepnorm",
+    equation="norm(alpha*x + branch(x))",
+    final_norm=False,
+    optimizer="adam",
+    parts=(
+        SchemePart(
+            "encoder",
+            alpha="(2*N)**(1/4)",
+            gains={
+                "value": "(8*N)**(-1/4)",
+                "output": "(8*N)**(-1/4)",
+                "fc1": "(8*N)**(-1/4)",
+                "fc2": "(8*N)**(-1/4)",
+            },
+        ),
+    ),
+    summary="post-LN, the stream multiplied, value, output and feed-forward drawn small",
+    source="Wang et al., arXiv 2203.00555, Figure 2, encoder-only",
+)

@@ -1,0 +1,13 @@
+"""A convex sum of the stream and the branch."""
+
+from deepnet_theory.spec.scheme import Scheme, SchemePart
+
+MODULA = Scheme(
+    name="modula",
+    equation="(1 - 1/alpha)*x + branch(x)/alpha",
+    final_norm=False,
+    optimizer="muon",
+    parts=(SchemePart("encoder", alpha="2*N"),),
+    summary="a convex sum of the stream and the branch",
+    source="Large et al., arXiv 2405.14813",
+)

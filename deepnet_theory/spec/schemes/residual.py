@@ -1,0 +1,14 @@
+"""Post-LN beside a second stream that no norm touches."""
+
+from deepnet_theory.spec.scheme import Scheme, SchemePart
+
+RESIDUAL = Scheme(
+    name="residual",
+    equation="norm(alpha*x + branch(x))",
+    final_norm=True,
+    optimizer="adam",
+    parts=(SchemePart("encoder"),),
+    summary="post-LN beside a second stream that no norm touches",
+    source="Xie et al., arXiv 2304.14802",
+    streams=2,
+)
