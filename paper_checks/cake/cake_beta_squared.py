@@ -1,125 +1,17 @@
 """With v = w = β the bound sharpens to β², and the constants change."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-SHARPER, ATTAINED, XAVIER, CONSTANTS, EXPONENTS, MEASURED, TWICE = (
-    "β²‖Δθ‖² bounds the parameter term, for d ≤ 2m",
-    "attention's linear branch attains it: no smaller factor bounds both kinds",
-    "with Xavier's variance the feed-forward term is d/(d + m)·β²‖Δθ‖², for every d and m",
-    "α and β change",
-    "their exponents in N do not",
-    "the sharper constants keep the update as constant in depth as the published ones",
-    "the sharper constants move the output twice as far",
-)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """The parameter terms contracted, the sharper balance solved, both rules on real stacks."""
-    import sympy as sp
-
-    from deepnet_theory.spec.rule import own_rule
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.streams import DEEPNORM, ENCODER, mean, power, settings, updates
-    from paper_checks.shared.verdicts import exponent, proved, within
-
-    b, p, q = sp.symbols("beta p q", positive=True)  # p, q: variances of the entries of Δθ
-    d, m = sp.symbols("d m", integer=True, positive=True)
-    size = (p + q) * d * m  # E‖Δθ‖²
-    term = _term(2 * b**2 / d, b**2 / m, p, q, d, m, mask=True)
-    slack = sp.Symbol("s", nonnegative=True)
-    gap = sp.expand(sp.cancel((b**2 * size - term) / d).subs(d, 2 * m - slack))
-    xavier = 2 * b**2 / (d + m)
-    linear = _term(b**2 / d, b**2 / d, p, q, d, d, mask=False)
-
-    # in logarithms: log 2N + 2 log β − 2 log α = 0, and log c + log β + log α = 0 as closure
-    N = sp.Symbol("N", positive=True)
-    system = sp.Matrix([[-2, 2], [1, 1]])  # in (log α, log β)
-    published = sp.Matrix([sp.log(2 * N) / 4, -sp.log(8 * N) / 4])
-
-    def powers(logarithms):  # type: ignore[no-untyped-def]
-        return [sp.exp(sp.simplify(sp.expand_log(e, force=True))) for e in logarithms]
-
-    solved = {
-        name: system.LUsolve(sp.Matrix([-sp.log(2 * N), -sp.log(c)]))
-        for name, c in (("√2 β = 1/α", sp.sqrt(2)), ("β = 1/α", sp.Integer(1)))
-    }
-    change = {name: powers(found - published) for name, found in solved.items()}
-    rule = own_rule(ENCODER, *map(str, powers(solved["√2 β = 1/α"])))
-    depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    slopes, levels = {}, {}
-    for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
-        given = settings(context, seeds=24, data=data)
-        sizes = {
-            n: updates(Selection(optimizer="sgd"), r, depths, given)
-            for n, r in (("published", DEEPNORM), ("sharper", rule))
-        }
-        slopes |= {f"{n}, {data}": power(depths, s) for n, s in sizes.items()}
-        levels[data] = mean((sizes["sharper"] / sizes["published"]).mean(1))
-    return (
-        proved(
-            SHARPER,
-            all(c >= 0 for c in sp.Poly(gap, b, p, q, m, slack).coeffs()),
-            f"at d = 2m − s, over d: β²E‖Δθ‖² − term = {gap}",
-        ),
-        proved(
-            ATTAINED,
-            sp.expand(linear - b**2 * (p + q) * d**2) == 0,
-            "contraction of xΔW_V W_O + xW_V ΔW_O gives β²E‖Δθ‖²",
-        ),
-        proved(
-            XAVIER,
-            sp.simplify(_term(xavier, xavier, p, q, d, m, mask=True) - b**2 * d / (d + m) * size)
-            == 0,
-            "contraction with both variances 2β²/(d + m)",
-        ),
-        proved(
-            CONSTANTS,
-            all(c != 1 for c in change["√2 β = 1/α"]),
-            (
-                f"by the factors {change['√2 β = 1/α']} under the closure √2 β = 1/α, by "
-                f"{change['β = 1/α']} under β = 1/α"
-            ),
-        ),
-        proved(
-            EXPONENTS,
-            not any(c.has(N) for factors in change.values() for c in factors),
-            "all factors are free of N",
-        ),
-        exponent(
-            MEASURED,
-            slopes,
-            0.0,
-            (("Adam's rule", -0.5), ("no rule", 1.0)),
-            what="exponent of ‖ΔF‖/η in N",
-            depths=list(depths),
-        ),
-        within(TWICE, levels, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published"),
-    )
-
-
-def _term(inner, outer, p, q, d, m, *, mask: bool):  # type: ignore[no-untyped-def]
-    """E‖xW R ΔV + xΔW R V‖², entries of W and V of the variances ``inner`` and ``outer``."""
-    import sympy as sp
-
-    from deepnet_theory.symbolic.expectation import Bernoulli, Gaussian, Index, Tensor, expect
-
-    i, j, k = Index("i", d), Index("j", d), Index("k", m)
-    x, W = Tensor("x", (d,), Gaussian(sp.Integer(1))), Tensor("W", (d, m), Gaussian(inner))
-    V, R = Tensor("V", (m, d), Gaussian(outer)), Tensor("R", (m,), Bernoulli(sp.Rational(1, 2)))
-    dV, dW = Tensor("DV", (m, d), Gaussian(p)), Tensor("DW", (d, m), Gaussian(q))
-    first, second = x[j] * W[j, k] * dV[k, i], x[j] * dW[j, k] * V[k, i]
-    if mask:
-        first, second = first * R[k], second * R[k]
-    moved = first.sum(j, k) + second.sum(j, k)
-    return sp.expand(expect((moved * moved).sum(i)))
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp
+from paper_checks.shared.engine import equal, formula, holds, value
+from paper_checks.shared.fitting import mean, power
+from paper_checks.shared.judging import PROVED, SUPPORTED
+from paper_checks.shared.sources import CAKE
+from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 
 CLAIM = Claim(
     name="cake-beta-squared",
-    source=(
-        "Transformer layer cake (AI推公式), §5.1 (2), remark in brackets, and §5.3, last paragraph"
-    ),
+    source=f"{CAKE}, §5.1 (2), remark in brackets, and §5.3, last paragraph",
     statement=(
         "If v = w = β from the start, the bound is β²E‖Δθ‖² in place of (v² + w²)E‖Δθ‖², and "
         "α and β come out differently."
@@ -127,15 +19,6 @@ CLAIM = Claim(
     conditions=(
         "Gaussian W, V with variances 2β²/d, β²/m, m ≥ d/2, independent Δθ; torch encoders "
         "of 8 to 128 layers, SGD, text and Gaussian tokens of correlation 0 and 0.5"
-    ),
-    recorded=(
-        Ruling(SHARPER, Verdict.PROVED),
-        Ruling(ATTAINED, Verdict.PROVED),
-        Ruling(XAVIER, Verdict.PROVED),
-        Ruling(CONSTANTS, Verdict.PROVED),
-        Ruling(EXPONENTS, Verdict.PROVED),
-        Ruling(MEASURED, Verdict.SUPPORTED, corrected=True),
-        Ruling(TWICE, Verdict.SUPPORTED),
     ),
     finding=(
         "The sharper bound is right for independent Δθ and hidden widths m ≥ d/2, attention's "
@@ -149,6 +32,138 @@ CLAIM = Claim(
         "Under the same closure α = N^{1/4}, β = (4N)^{−1/4}: a constant factor 2^{−1/4} and "
         "2^{1/4}, the same exponents."
     ),
-    check=check,
     seconds=3.0,
 )
+SHARPER = Net("N**(1/4)", "(4*N)**(-1/4)")
+
+
+@CLAIM.stated("β²‖Δθ‖² bounds the parameter term, for d ≤ 2m", PROVED)
+def bound(lab: Lab) -> Finding:
+    d, m, slack = sp.Symbol("d", positive=True), sp.Symbol("m", positive=True), nonnegative("s")
+    # at d = 2m − s
+    gap = sp.expand(m * (squared() - term("ffn-parameter-term")).subs(d, 2 * m - slack))
+    return lab.proved(
+        all(c >= 0 for c in sp.Poly(gap, slack).coeffs())
+        and holds("moments", "ffn-parameter-term", "ffn-parameter-sharper-bound"),
+        f"at d = 2m − s, times m: β²E‖Δθ‖² − term = {gap}",
+    )
+
+
+@CLAIM.ours("attention's linear branch attains it: no smaller factor bounds both kinds", PROVED)
+def attained(lab: Lab) -> Finding:
+    d, m = sp.symbols("d m", positive=True)
+    linear = term("attention-parameter-term").subs(m, d)
+    return lab.proved(
+        sp.expand(linear - squared()) == 0 and holds("moments", "attention-parameter-term"),
+        "the engine's E‖xΔW_V W_O + xW_V ΔW_O‖² at m = d is β²E‖Δθ‖²",
+    )
+
+
+@CLAIM.ours(
+    "with Xavier's variance the feed-forward term is d/(d + m)·β²‖Δθ‖², for every d and m", PROVED
+)
+def xavier(lab: Lab) -> Finding:
+    d, m = sp.symbols("d m", positive=True)
+    gap = term("ffn-xavier-parameter-term") - d / (d + m) * squared()
+    return lab.proved(
+        sp.simplify(gap) == 0 and holds("moments", "ffn-xavier-parameter-term"),
+        "the engine's term with both variances 2β²/(d + m)",
+    )
+
+
+@CLAIM.stated("α and β change", PROVED)
+def change(lab: Lab) -> Finding:
+    factors = changes()
+    engine = all(
+        equal(value("moments", f"sharper-rule-{name}"), formula(text))
+        for name, text in (("alpha", SHARPER.alpha), ("beta", SHARPER.beta))
+    )
+    solved = [equal(f * formula(c), formula(s)) for f, c, s in zip(
+        factors["√2 β = 1/α"], (DEEPNORM.alpha, DEEPNORM.beta), (SHARPER.alpha, SHARPER.beta),
+        strict=True,
+    )]  # fmt: skip
+    return lab.proved(
+        engine and all(solved) and sp.Integer(1) not in factors["√2 β = 1/α"],
+        f"by the factors {factors['√2 β = 1/α']} under the closure √2 β = 1/α, by "
+        f"{factors['β = 1/α']} under β = 1/α",
+    )
+
+
+@CLAIM.ours("their exponents in N do not", PROVED)
+def exponents(lab: Lab) -> Finding:
+    free = not any(f.free_symbols for factors in changes().values() for f in factors)
+    return lab.proved(free, "all factors are free of N")
+
+
+@CLAIM.correction(
+    "the sharper constants keep the update as constant in depth as the published ones", SUPPORTED
+)
+def constant(lab: Lab) -> Finding:
+    at = depths(lab)
+    slopes = {label: power(at, sizes) for label, sizes in updates(lab).items()}
+    rivals = (("Adam's rule", -0.5), ("no rule", 1.0))
+    return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in N", depths=at)
+
+
+@CLAIM.ours("the sharper constants move the output twice as far", SUPPORTED)
+def twice(lab: Lab) -> Finding:
+    found = updates(lab)
+    ratios = {
+        data: mean((found[f"sharper, {data}"] / found[f"published, {data}"]).mean(1))
+        for data in texts(lab)
+    }
+    return lab.within(ratios, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
+
+
+def nonnegative(name: str) -> sp.Symbol:
+    """A symbol that may be 0."""
+    return sp.Symbol(name, nonnegative=True)
+
+
+def term(name: str) -> sp.Expr:
+    """The engine's parameter term at v = w = β."""
+    v, w, beta = sp.symbols("v w beta", positive=True)
+    return value("moments", name).subs({v: beta, w: beta})
+
+
+def squared() -> sp.Expr:
+    """β²E‖Δθ‖²."""
+    beta, V, W = sp.symbols("beta norm_dV norm_dW", positive=True)
+    return beta**2 * (V**2 + W**2)
+
+
+def changes() -> dict[str, list[sp.Expr]]:
+    """What the sharper balance multiplies α and β by, under two closures, in logarithms.
+
+    log 2N + 2 log β − 2 log α = 0, and log c + log β + log α = 0.
+    """
+    N, system = formula("N"), sp.Matrix([[-2, 2], [1, 1]])
+    published = sp.Matrix([sp.log(2 * N) / 4, -sp.log(8 * N) / 4])
+    closures = {"√2 β = 1/α": sp.sqrt(2), "β = 1/α": sp.Integer(1)}
+    found = {}
+    for name, c in closures.items():
+        gap = system.LUsolve(sp.Matrix([-sp.log(2 * N), -sp.log(c)])) - published
+        found[name] = [sp.exp(sp.simplify(sp.expand_log(e, force=True))) for e in gap]
+    return found
+
+
+def depths(lab: Lab) -> tuple[int, ...]:
+    """N."""
+    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
+    return chosen
+
+
+def texts(lab: Lab) -> tuple[str, ...]:
+    """The data of the stacks."""
+    chosen: tuple[str, ...] = lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
+    return chosen
+
+
+@once
+def updates(lab: Lab) -> dict[str, Array]:
+    """‖ΔF‖/η under both pairs of constants: (seeds, depths) each."""
+    return {
+        f"{name}, {data}": model_updates(net, depths(lab), lab.small(seeds=24, data=data))
+        for data in texts(lab)
+        for name, net in (("published", DEEPNORM), ("sharper", SHARPER))
+    }

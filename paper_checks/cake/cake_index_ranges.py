@@ -1,75 +1,62 @@
 """The sums over W of §5.1: Σ_{j=1}^m Σ_{k=1}^d or the other way round?"""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-PRINTED, SQUARE, CORRECTED = (
-    "Σ_{j=1}^{m} Σ_{k=1}^{d} over W ∈ R^{d×m}, as printed",
-    "as printed, for m = d",
-    "Σ_{j=1}^{d} Σ_{k=1}^{m}",
-)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """The directional derivative of z_i in W at explicit sizes, against both sums."""
-    from paper_checks.shared.verdicts import proved
-
-    sizes = context.pick(((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))
-    printed = {s: _agrees(*s, swapped=True) for s in sizes}
-    mended = {s: _agrees(*s, swapped=False) for s in (*sizes, (2, 2))}
-    square = {n: _agrees(n, n, swapped=True) for n in (1, 2, 3)}
-    return (
-        proved(
-            PRINTED, all(printed.values()), f"agreement with the derivative at (d, m): {printed}"
-        ),
-        proved(SQUARE, all(square.values()), "for m = d both sums have the same terms"),
-        proved(CORRECTED, all(mended.values()), f"agreement at (d, m): {mended}"),
-    )
-
-
-def _agrees(d: int, m: int, *, swapped: bool) -> bool:
-    """Whether the double sum of x_j v_ki R_k ΔW_jk is the derivative of z_1 along ΔW."""
-    import sympy as sp
-
-    t = sp.Symbol("t")
-    x = sp.symbols(f"x_1:{d + 1}")
-    R = sp.symbols(f"R_1:{m + 1}")
-    W = sp.Matrix(d, m, lambda j, k: sp.Symbol(f"W_{j}_{k}"))
-    dW = sp.Matrix(d, m, lambda j, k: sp.Symbol(f"D_{j}_{k}"))
-    V = sp.symbols(f"V_1:{m + 1}")
-    moved = W + t * dW
-    z = sum(x[j] * moved[j, k] * R[k] * V[k] for j in range(d) for k in range(m))
-    rows, columns = (m, d) if swapped else (d, m)
-    try:
-        total = sum(x[j] * V[k] * R[k] * dW[j, k] for j in range(rows) for k in range(columns))
-    except IndexError:
-        return False  # the sum asks for an entry that does not exist
-    return bool(sp.expand(sp.diff(z, t) - total) == 0)
-
+from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.engine import holds
+from paper_checks.shared.judging import PROVED
+from paper_checks.shared.sources import CAKE
 
 CLAIM = Claim(
     name="cake-index-ranges",
-    source="Transformer layer cake (AI推公式), §5.1 (2), the two sums over ∂z_i/∂w_jk",
-    statement=(
-        "(∂z/∂vec(W) Δvec(W))_i = Σ_{j=1}^{m} Σ_{k=1}^{d} x_j v_ki R_k Δw_jk for W ∈ R^{d×m}."
-    ),
+    source=f"{CAKE}, §5.1 (2), the two sums over ∂z_i/∂w_jk",
+    statement="(∂z/∂vec(W) Δvec(W))_i is the sum of x_j v_ki R_k Δw_jk over W's entries.",
     conditions="W ∈ R^{d×m}, V ∈ R^{m×d}, any x, R",
-    recorded=(
-        Ruling(PRINTED, Verdict.REFUTED),
-        Ruling(SQUARE, Verdict.PROVED),
-        Ruling(CORRECTED, Verdict.PROVED, corrected=True),
-    ),
     finding=(
-        "The two ranges are exchanged in §5.1 (2): w_jk has j ≤ d and k ≤ m, as the same "
-        "section's z_i writes it. As "
-        "printed the sum asks for entries that do not exist and leaves out others unless "
-        "m = d. It is a slip of the "
-        "pen: the second moment that follows, dv²/2m · E‖ΔW‖², is that of the right sum."
+        "The sum over W's entries is the derivative, and the second moment that follows, dv²/2m · "
+        "E‖ΔW‖², is that of this sum. A note on the print: its two ranges are exchanged in "
+        "§5.1 (2), where w_jk has j ≤ d and k ≤ m as the same section's z_i writes it; read by "
+        "the letter it asks for entries that do not exist and leaves out others unless m = d."
     ),
-    counterexample=(
-        "d = 1, m = 2: the printed sum asks for w_21, which does not exist, and leaves out w_12."
-    ),
-    corrected="(∂z/∂vec(W) Δvec(W))_i = Σ_{j=1}^{d} Σ_{k=1}^{m} x_j v_ki R_k Δw_jk.",
-    check=check,
     seconds=0.5,
 )
+
+
+@CLAIM.stated("the sum over W's entries is the derivative", PROVED)
+def over_the_entries(lab: Lab) -> Finding:
+    chosen = (*sizes(lab), (2, 2))
+    return lab.proved(
+        all(agrees(d, m, rows=d, columns=m) for d, m in chosen)
+        and holds("moments", "ffn-index-ranges"),
+        f"Σ_{{j=1}}^{{d}} Σ_{{k=1}}^{{m}} at (d, m) = {chosen}; its second moment by the engine",
+    )
+
+
+@CLAIM.ours("the printed ranges, exchanged, mean the same only where m = d", PROVED)
+def as_printed(lab: Lab) -> Finding:
+    square = all(agrees(n, n, rows=n, columns=n) for n in (1, 2, 3))
+    apart = not any(agrees(d, m, rows=m, columns=d) for d, m in sizes(lab))
+    return lab.proved(
+        square and apart and holds("moments", "ffn-index-ranges-slip"),
+        f"Σ_{{j=1}}^{{m}} Σ_{{k=1}}^{{d}} is the derivative at m = d and at none of {sizes(lab)}",
+    )
+
+
+def sizes(lab: Lab) -> tuple[tuple[int, int], ...]:
+    """Unequal (d, m)."""
+    chosen: tuple[tuple[int, int], ...] = lab.pick(
+        ((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4))
+    )
+    return chosen
+
+
+def agrees(d: int, m: int, *, rows: int, columns: int) -> bool:
+    """Whether Σ_{j ≤ rows} Σ_{k ≤ columns} x_j v_k1 R_k ΔW_jk is z_1's derivative along ΔW."""
+    t, x = sp.Symbol("t"), sp.symbols(f"x_1:{d + 1}")
+    R, V = sp.symbols(f"R_1:{m + 1}"), sp.symbols(f"V_1:{m + 1}")
+    W, dW = sp.MatrixSymbol("W", d, m), sp.MatrixSymbol("D", d, m)
+    if rows > d or columns > m:
+        return False  # the sum asks for an entry that does not exist
+    z = sum(x[j] * (W[j, k] + t * dW[j, k]) * R[k] * V[k] for j in range(d) for k in range(m))
+    total = sum(x[j] * V[k] * R[k] * dW[j, k] for j in range(rows) for k in range(columns))
+    return bool(sp.expand(sp.diff(z, t) - total) == 0)

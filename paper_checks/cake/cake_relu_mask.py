@@ -1,161 +1,140 @@
 """R_k is Bernoulli(½) in all those moments."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-HALF, EVEN, MEAN, PAIRS, TOKENS, CORRECTED = (
-    "P(R_k = 1) = ½ for every x ≠ 0, units independent of each other",
-    "second moments of one token: z, ∂z/∂x Δx, ∂z/∂W ΔW, ∂z/∂V ΔV with independent Δ",
-    "an independent coin would get the hidden layer's mean wrong",
-    "and two hidden units with a fixed ΔV",
-    "and two tokens",
-    "true mask: mean w/√π, unit pairs w²/π, token pairs by the arc-cosine kernel",
-)
+import math
 
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Gaussian integrals with the true mask beside those with an independent one; draws."""
-    import sympy as sp
-
-    from paper_checks.shared.streams import generator, mean, torch
-    from paper_checks.shared.verdicts import agrees, proved, text
-
-    t, s = sp.symbols("t s", positive=True)
-    density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
-    true = {p: sp.simplify(sp.integrate(t**p * density, (t, 0, sp.oo))) for p in (0, 1, 2, 4)}
-    free = {
-        p: sp.simplify(sp.integrate(t**p * density, (t, -sp.oo, sp.oo)) / 2) for p in (0, 1, 2, 4)
-    }
-    even = all(sp.simplify(true[p] - free[p]) == 0 for p in (0, 2, 4))
-    # (W_k·Δx)² under the mask of x, Δx at any angle: an integral over half a plane
-    a, b, q = sp.symbols("a b q", real=True)
-    plane = sp.exp(-(t**2 + q**2) / 2) / (2 * sp.pi)
-    change = sp.integrate(
-        sp.integrate(sp.expand((a * t + b * q) ** 2) * plane, (q, -sp.oo, sp.oo)), (t, 0, sp.oo)
-    )
-    even &= sp.simplify(change - (a**2 + b**2) / 2) == 0
-
-    # two tokens at the angle θ, in polar coordinates: both positive for φ in (θ − π/2, π/2)
-    radius, phi, theta = sp.symbols("r phi theta", positive=True)
-    wedge = sp.integrate(
-        sp.expand_trig(sp.cos(phi) * sp.cos(phi - theta)), (phi, theta - sp.pi / 2, sp.pi / 2)
-    )
-    both = sp.integrate(radius**3 * sp.exp(-(radius**2) / 2), (radius, 0, sp.oo)) * wedge
-    tokens = s**2 * both / (2 * sp.pi)
-    length = sp.Symbol("w", positive=True)  # s² = 2w² for ‖x‖² = d
-    stated = {
-        "mean": (true[1], length / sp.sqrt(sp.pi)),
-        "unit pairs": (true[1] ** 2, length**2 / sp.pi),
-        "token pairs": (
-            tokens,
-            length**2 / sp.pi * (sp.sin(theta) + (sp.pi - theta) * sp.cos(theta)),
-        ),
-    }
-    wrong = [
-        name
-        for name, (found, law) in stated.items()
-        if sp.simplify(found.subs(s, sp.sqrt(2) * length) - law) != 0
-    ]
-
-    g = generator(context, 8)
-    d, w, draws = 6, 0.7, context.pick(400_000, 4_000_000)
-    spread = (2 * w**2 / d) ** 0.5
-    x = torch.randn(d, generator=g, dtype=torch.float64)
-    x = x * d**0.5 / x.norm()
-    cosine = 0.5
-    y = torch.randn(d, generator=g, dtype=torch.float64)
-    y = y - (y @ x) / d * x
-    y = cosine * x + (1 - cosine**2) ** 0.5 * y * d**0.5 / y.norm()
-    pre = (
-        torch.randn(draws, d, generator=g, dtype=torch.float64) * spread @ torch.stack([x, y, x], 1)
-    )
-    other = torch.randn(draws, generator=g, dtype=torch.float64) * spread * d**0.5
-    hidden = torch.relu(pre)
-    kernel = float(stated["token pairs"][0].subs({s: sp.sqrt(2) * w, theta: sp.acos(cosine)}))
-    measured = {
-        "second moment": mean(hidden[:, 0].square() / w**2),
-        "change of the input": mean((pre[:, 0] > 0) * pre[:, 1].square() / w**2),
-        "mean": mean(hidden[:, 0] / (w / torch.pi**0.5)),
-        "unit pairs": mean(hidden[:, 0] * torch.relu(other) / (w**2 / torch.pi)),
-        "token pairs": mean(hidden[:, 0] * hidden[:, 1] / kernel),
-    }
-    bernoulli_tokens = 0.25 * 2 * w**2 * cosine  # an own mask for each token
-    return (
-        proved(
-            HALF,
-            true[0] == sp.Rational(1, 2),
-            "xW_k is a centred Gaussian for every x; different k have independent columns",
-        ),
-        proved(
-            EVEN,
-            bool(even)
-            and agrees(measured["second moment"])
-            and agrees(measured["change of the input"]),
-            (
-                "every even moment is halved exactly, since W → −W exchanges the mask; "
-                f"drawn {text(measured['second moment'])} for x, "
-                f"{text(measured['change of the input'])} for a Δx at 60° to it"
-            ),
-        ),
-        proved(
-            MEAN,
-            sp.simplify(true[1] - free[1]) != 0,
-            f"true {true[1]}, with an independent mask {free[1]}",
-        ),
-        proved(
-            PAIRS,
-            sp.simplify(true[1] ** 2 - free[1] ** 2) != 0,
-            "E h_k h_k' is the squared mean, w²/π, not 0",
-        ),
-        proved(
-            TOKENS,
-            not (abs(kernel - bernoulli_tokens) < 1e-9),
-            (
-                f"E h(x)·h(y) at cosine ½: {kernel:.4f} true, {bernoulli_tokens:.4f} with "
-                "independent masks; x and −x have complementary masks"
-            ),
-        ),
-        proved(
-            CORRECTED,
-            bool(even) and not wrong and all(map(agrees, measured.values())),
-            "by Gaussian integrals; drawn over predicted: "
-            + ", ".join(f"{n} {text(v)}" for n, v in measured.items()),
-            wrong=wrong,
-        ),
-    )
-
+from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
+from paper_checks.shared.engine import holds, value
+from paper_checks.shared.fitting import mean
+from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
+from paper_checks.shared.sources import CAKE
 
 CLAIM = Claim(
     name="cake-relu-mask",
-    source="Transformer layer cake (AI推公式), §5.1, the random variable R_k",
+    source=f"{CAKE}, §5.1, the random variable R_k",
     statement=(
         "R_k = 1{(xW)_k > 0} is 1 or 0 with probability ½, and all moments of §5.1 are taken as "
         "if it were independent of W, V and x."
     ),
     conditions="W with independent centred Gaussian columns, any x ≠ 0",
-    recorded=(
-        Ruling(HALF, Verdict.PROVED),
-        Ruling(EVEN, Verdict.PROVED),
-        Ruling(MEAN, Verdict.PROVED),
-        Ruling(PAIRS, Verdict.PROVED),
-        Ruling(TOKENS, Verdict.PROVED),
-        Ruling(CORRECTED, Verdict.PROVED, corrected=True),
-    ),
     finding=(
-        "R_k is a fair coin, but a function of W. Under W → −W the mask is exchanged for "
-        "its complement while every even "
-        "moment stays, so all second moments of §5.1 for one token and independent Δθ "
-        "are exact, not approximate. What an "
-        "independent coin gets wrong is odd or involves two of something: the hidden "
-        "layer's mean is w/√π instead of 0, "
-        "two units have correlation 1/π, and two tokens share masks according to the "
-        "arc-cosine kernel, which is why "
-        "ReLU layers pull tokens together."
+        "R_k is a fair coin, but a function of W. Under W → −W the mask is exchanged for its "
+        "complement while every even moment stays, so all second moments of §5.1 for one token "
+        "and independent Δθ are exact, not approximate. What an independent coin gets wrong is "
+        "odd or involves two of something: the hidden layer's mean is w/√π instead of 0, two "
+        "units have correlation 1/π, and two tokens share masks according to the arc-cosine "
+        "kernel, which is why ReLU layers pull tokens together."
     ),
     corrected=(
         "E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y) "
         "= (w²/π)(sin θ + (π − θ)cos θ)."
     ),
-    check=check,
     seconds=2.0,
 )
+
+
+@CLAIM.stated("P(R_k = 1) = ½ for every x ≠ 0, units independent of each other", PROVED)
+def half(lab: Lab) -> Finding:
+    return lab.proved(
+        masked(0) == sp.Rational(1, 2),
+        "xW_k is a centred Gaussian for every x; different k have independent columns",
+    )
+
+
+@CLAIM.stated(
+    "second moments of one token: z, ∂z/∂x Δx, ∂z/∂W ΔW, ∂z/∂V ΔV with independent Δ", PROVED
+)
+def even(lab: Lab) -> Finding:
+    halved = all(masked(p) == unmasked(p) / 2 for p in (2, 4))
+    steps = ("norm", "input-term", "first-matrix", "second-matrix")
+    return lab.proved(
+        halved and holds("moments", *(f"ffn-mask-{name}" for name in steps)),
+        "every even moment is halved exactly, since W → −W exchanges the mask",
+    )
+
+
+@CLAIM.ours("an independent coin would get the hidden layer's mean wrong", PROVED)
+def odd(lab: Lab) -> Finding:
+    coin = unmasked(1) / 2
+    return lab.proved(masked(1) != coin, f"true {masked(1)}, with an independent mask {coin}")
+
+
+@CLAIM.ours("and two hidden units with a fixed ΔV", PROVED)
+def pairs(lab: Lab) -> Finding:
+    return lab.proved(
+        masked(1) ** 2 != (unmasked(1) / 2) ** 2, "E h_k h_k' is the squared mean, w²/π, not 0"
+    )
+
+
+@CLAIM.ours("and two tokens", PROVED)
+def tokens(lab: Lab) -> Finding:
+    true, coin = kernel(sp.pi), -(sp.Symbol("w", positive=True) ** 2) / 2
+    return lab.proved(
+        true == 0 and true != coin,
+        f"x and −x have complementary masks: E h(x)·h(−x) is {true}, with an own mask each {coin}",
+    )
+
+
+@CLAIM.correction(
+    "true mask: mean w/√π, unit pairs w²/π, token pairs by the arc-cosine kernel", PROVED
+)
+def laws(lab: Lab) -> Finding:
+    w, theta = sp.symbols("w theta", positive=True)
+    arc_cosine = w**2 / sp.pi * (sp.sin(theta) + (sp.pi - theta) * sp.cos(theta))
+    return lab.proved(
+        masked(1) == w / sp.sqrt(sp.pi)
+        and sp.simplify(kernel(theta) - arc_cosine) == 0
+        and kernel(0) == w**2
+        and holds("moments", "mask-moment-1", "mask-two-tokens", "mask-orthogonal-tokens"),
+        "by Gaussian integrals; the kernel by the engine, and E h² = w² at equal tokens",
+    )
+
+
+@CLAIM.ours("drawn hidden units agree with all of them", SUPPORTED)
+def drawn(lab: Lab) -> Finding:
+    g, d, w, draws = lab.generator(8), 6, 0.7, lab.pick(400_000, 4_000_000)
+    x, y = torch.linalg.qr(torch.randn(d, 2, generator=g, dtype=torch.float64)).Q.mT * d**0.5
+    cosine = 0.5
+    y = cosine * x + (1 - cosine**2) ** 0.5 * y
+    W = (2 * w**2 / d) ** 0.5 * torch.randn(draws, d, generator=g, dtype=torch.float64)
+    at_x, at_y = (W @ torch.stack([x, y], dim=1)).unbind(1)
+    other = 2**0.5 * w * torch.randn(draws, generator=g, dtype=torch.float64)
+    hidden = torch.relu(at_x)
+    both = float(kernel(sp.acos(cosine)).subs(sp.Symbol("w", positive=True), w))
+    ratios = {
+        "second moment": hidden.square() / w**2,
+        "change of the input": (at_x > 0) * at_y.square() / w**2,
+        "mean": hidden / (w / math.pi**0.5),
+        "unit pairs": hidden * torch.relu(other) / (w**2 / math.pi),
+        "token pairs": hidden * torch.relu(at_y) / both,
+    }
+    means = {name: mean(ratio) for name, ratio in ratios.items()}
+    return lab.within(means, 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+
+
+def moment(p: int, start: sp.Expr) -> sp.Expr:
+    """E t^p over t > start for a centred t of variance 2w², that of (xW)_k at ‖x‖² = d."""
+    t, s, w = (
+        sp.Symbol("t", real=True),
+        sp.Symbol("s", positive=True),
+        sp.Symbol("w", positive=True),
+    )
+    density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+    return sp.simplify(sp.integrate(t**p * density, (t, start, sp.oo)).subs(s, sp.sqrt(2) * w))
+
+
+def masked(p: int) -> sp.Expr:
+    """E h^p under the true mask."""
+    return moment(p, sp.Integer(0))
+
+
+def unmasked(p: int) -> sp.Expr:
+    """E (xW)_k^p."""
+    return moment(p, -sp.oo)
+
+
+def kernel(angle: sp.Expr | int) -> sp.Expr:
+    """E h(x)h(y) of two tokens at an angle, by the engine."""
+    w, s, theta = sp.symbols("w s theta", positive=True)
+    return sp.simplify(value("moments", "mask-two-tokens").subs({s: sp.sqrt(2) * w, theta: angle}))

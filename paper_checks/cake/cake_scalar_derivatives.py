@@ -1,86 +1,120 @@
 """The derivatives of the scalar sublayer and their leading orders."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-EXACT, SIGNED, LEADING, NORMALISED, CORRECTED = (
-    "exact derivatives, I = 1",
-    "exact derivatives with the random sign",
-    "leading orders as r = vw/α → 0",
-    "the same at any r, as the sign Θ= suggests",
-    "leading order times (I − r)/(1 + r²)^{3/2}",
+from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.engine import holds
+from paper_checks.shared.judging import PROVED, REFUTED
+from paper_checks.shared.sources import CAKE, DEEPNET
+
+CLAIM = Claim(
+    name="cake-scalar-derivatives",
+    source=(
+        f"{CAKE}, §4.2, the two displayed derivatives, and §4.3, supplement (random sign I); "
+        f"{DEEPNET}, Theorem 4.2"
+    ),
+    statement=(
+        "f = (α + Ivw)x/√(α² + v²w²): ∂f/∂x = (α + vw)/√(α² + v²w²) ≐ 1, "
+        "(∂f/∂v, ∂f/∂w) = αx(Iα − vw)/(α² + v²w²)^{3/2}·(w, v) ≐ (Ix/α)(w, v)."
+    ),
+    conditions="scalars x, v, w, α > 0; leading order means r = vw/α → 0",
+    finding=(
+        "The printed derivatives are right for both signs, and the last approximations, which the "
+        "layer cake adds, hold as r = vw/α → 0, which every depth-scaled rule provides. Read as "
+        "an order at every r with v, w < 1 < α they would not hold: towards α = v = w = 1, plain "
+        "Post-LN, the derivatives in v and w vanish, because numerator and normaliser grow "
+        "together. The exact factor is (I − r)/(1 + r²)^{3/2}: for I = −1 the gradient is larger "
+        "than its leading order, for I = 1 smaller."
+    ),
+    counterexample=(
+        "x = 1, v = w = 0.9, α = 1.1 (inside the source's v, w < 1 < α): ∂f/∂v = 0.11, the "
+        "leading order says 0.82; at α = v = w = 1 it is 0."
+    ),
+    corrected="(∂f/∂v, ∂f/∂w) = (x/α)(w, v)·(I − r)/(1 + r²)^{3/2} with r = vw/α.",
 )
+NAMES = ("x", "v", "w")
 
 
-def check(context: Context) -> tuple[Finding, ...]:
-    """Difference quotients in 60 digits against the printed formulas, and limits in r."""
-    import sympy as sp
+@CLAIM.stated("exact derivatives, I = 1", PROVED)
+def one_sign(lab: Lab) -> Finding:
+    return quotients(lab, 1, "derivative-x", "derivative-v", "derivative-w")
 
-    from paper_checks.shared.verdicts import proved
 
-    x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
+@CLAIM.stated("exact derivatives with the random sign", PROVED)
+def either_sign(lab: Lab) -> Finding:
+    return quotients(lab, -1, *(f"derivative-{name}-signed" for name in NAMES))
 
-    def f(sign: int) -> sp.Expr:
-        return (a + sign * v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
 
-    printed = {
-        s: {
-            v: a * x * (s * a - v * w) / (a**2 + v**2 * w**2) ** sp.Rational(3, 2) * w,
-            w: a * x * (s * a - v * w) / (a**2 + v**2 * w**2) ** sp.Rational(3, 2) * v,
-        }
-        for s in (1, -1)
-    }
-    for s in (1, -1):
-        printed[s][x] = (a + s * v * w) / sp.sqrt(a**2 + v**2 * w**2)
-    worst = {s: max(_distance(f(s), g, k) for k, g in printed[s].items()) for s in (1, -1)}
-    limits = {
-        "x": sp.limit(printed[1][x].subs(v, r * a / w), r, 0),
-        **{
-            str(k): sp.limit(sp.simplify((printed[1][k] / (x * o / a)).subs(v, r * a / w)), r, 0)
-            for k, o in ((v, w), (w, v))
-        },
-    }
-    ratio = sp.simplify((printed[1][v] / (x * w / a)).subs(v, r * a / w))
-    signed = [
-        sp.simplify(
-            (printed[s][k] / (x * o / a)).subs(v, r * a / w)
-            - (s - r) / (1 + r**2) ** sp.Rational(3, 2)
-        )
-        for s in (1, -1)
-        for k, o in ((v, w), (w, v))
-    ]
-    at_one = sp.limit(ratio, r, 1, "-")
-    inside = ratio.subs(r, sp.Rational(9, 10) ** 2 / sp.Rational(11, 10))
-    return (
-        proved(
-            EXACT,
-            worst[1] < 1e-20,
-            f"largest relative difference from a central difference quotient {worst[1]:.1e}",
-        ),
-        proved(SIGNED, worst[-1] < 1e-20, f"with I = −1 the quotient agrees to {worst[-1]:.1e}"),
-        proved(
-            LEADING,
-            all(limit == 1 for limit in limits.values()),
-            f"ratios to the leading orders tend to {limits}",
-        ),
-        proved(
-            NORMALISED,
-            at_one != 0,
-            (
-                f"as r → 1 (plain Post-LN, α = v = w = 1) the exact ∂f/∂v over the leading order "
-                f"tends to {at_one}; at v = w = 0.9, α = 1.1 it is {float(inside):.3f}"
-            ),
-        ),
-        proved(CORRECTED, not any(signed), "the ratio of exact to leading order, for both signs"),
+@CLAIM.stated("leading orders as r = vw/α → 0", PROVED)
+def leading(lab: Lab) -> Finding:
+    r = sp.Symbol("r", positive=True)
+    limits = {name: sp.limit(over_leading(name, 1), r, 0) for name in NAMES}
+    steps = (f"derivative-{name}-leading" for name in NAMES)
+    return lab.proved(
+        set(limits.values()) == {1} and holds("lemma", *steps),
+        f"ratios to the leading orders tend to {limits}",
     )
 
 
-def _distance(f, printed, variable):  # type: ignore[no-untyped-def]
-    """The largest relative gap to a central difference at three rational points."""
-    import sympy as sp
+@CLAIM.ours("the leading orders at any r with v, w < 1 < α", REFUTED)
+def at_any_r(lab: Lab) -> Finding:
+    r, ratio = sp.Symbol("r", positive=True), over_leading("v", 1)
+    inside = ratio.subs(r, sp.Rational(9, 10) ** 2 / sp.Rational(11, 10))
+    return lab.proved(
+        sp.limit(ratio, r, 1, "-") != 0,
+        "as r → 1 the exact ∂f/∂v over its leading order tends to "
+        f"{sp.limit(ratio, r, 1, '-')}; at v = w = 0.9, α = 1.1 it is {float(inside):.3f}",
+    )
 
-    h = sp.Rational(1, 10**15)
-    gaps = []
+
+@CLAIM.correction("leading order times (I − r)/(1 + r²)^{3/2}", PROVED)
+def factor(lab: Lab) -> Finding:
+    r = sp.Symbol("r", positive=True)
+    gaps = [
+        sp.simplify(over_leading(name, sign) - (sign - r) / (1 + r**2) ** sp.Rational(3, 2))
+        for name in ("v", "w")
+        for sign in (1, -1)
+    ]
+    return lab.proved(not any(gaps), "the ratio of exact to leading order, for both signs")
+
+
+def sublayer(sign: int) -> sp.Expr:
+    """f."""
+    x, v, w, a = sp.symbols("x v w alpha", positive=True)
+    return (a + sign * v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
+
+
+def printed(name: str, sign: int) -> sp.Expr:
+    """∂f/∂name as printed."""
+    x, v, w, a = sp.symbols("x v w alpha", positive=True)
+    if name == "x":
+        return sublayer(sign) / x
+    other = w if name == "v" else v
+    return a * x * (sign * a - v * w) / (a**2 + v**2 * w**2) ** sp.Rational(3, 2) * other
+
+
+def over_leading(name: str, sign: int) -> sp.Expr:
+    """The printed derivative over its leading order without I, in r = vw/α."""
+    x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
+    order = {"x": sp.Integer(1), "v": x * w / a, "w": x * v / a}[name]
+    return sp.simplify((printed(name, sign) / order).subs(v, r * a / w))
+
+
+def quotients(lab: Lab, sign: int, *steps: str) -> Finding:
+    """The engine's steps, and difference quotients at points of their own."""
+    gap = max(
+        distance(sublayer(sign), printed(name, sign), sp.Symbol(name, positive=True))
+        for name in NAMES
+    )
+    return lab.proved(
+        holds("lemma", *steps) and gap < 1e-20,
+        f"differentiated; difference quotients with I = {sign} agree within {gap:.1e}",
+    )
+
+
+def distance(f: sp.Expr, claimed: sp.Expr, variable: sp.Symbol) -> float:
+    """The largest relative gap to a central difference at three rational points."""
+    h, gaps = sp.Rational(1, 10**15), []
     for k in (1, 2, 3):
         point = {
             s: sp.Rational(3 + k * i, 5 + i * i + k)
@@ -88,44 +122,5 @@ def _distance(f, printed, variable):  # type: ignore[no-untyped-def]
         }
         up, down = (f.subs({**point, variable: point[variable] + e}) for e in (h, -h))
         quotient = sp.N((up - down) / (2 * h), 60)
-        value = sp.N(printed.subs(point), 60)
-        gaps.append(float(abs(quotient / value - 1)))
+        gaps.append(float(abs(quotient / sp.N(claimed.subs(point), 60) - 1)))
     return max(gaps)
-
-
-CLAIM = Claim(
-    name="cake-scalar-derivatives",
-    source=(
-        "Transformer layer cake (AI推公式), §4.2, the two displayed derivatives, and §4.3, "
-        "supplement (random sign I); DeepNet, arXiv 2203.00555, Theorem 4.2"
-    ),
-    statement=(
-        "f = (α + Ivw)x/√(α² + v²w²): ∂f/∂x = (α + vw)/√(α² + v²w²) ≐ 1, "
-        "(∂f/∂v, ∂f/∂w) = αx(Iα − vw)/(α² + v²w²)^{3/2}·(w, v) ≐ (Ix/α)(w, v)."
-    ),
-    conditions="scalars x, v, w, α > 0; leading order means r = vw/α → 0",
-    recorded=(
-        Ruling(EXACT, Verdict.PROVED),
-        Ruling(SIGNED, Verdict.PROVED),
-        Ruling(LEADING, Verdict.PROVED),
-        Ruling(NORMALISED, Verdict.REFUTED),
-        Ruling(CORRECTED, Verdict.PROVED, corrected=True),
-    ),
-    finding=(
-        "The printed derivatives are right for both signs, and the added last "
-        "approximations hold as r = vw/α → 0, "
-        "which every depth-scaled rule provides. They are not of the same order at every "
-        "r: at α = v = w = 1, plain "
-        "Post-LN, the derivatives in v and w vanish exactly, because numerator and "
-        "normaliser grow together. The exact "
-        "factor is (I − r)/(1 + r²)^{3/2}: for I = −1 the gradient is larger than its "
-        "leading order, for I = 1 smaller."
-    ),
-    counterexample=(
-        "x = 1, v = w = 0.9, α = 1.1 (inside the source's v, w < 1 < α): ∂f/∂v = 0.11, the "
-        "leading order says 0.82; at α = v = w = 1 it is 0."
-    ),
-    corrected="(∂f/∂v, ∂f/∂w) = (x/α)(w, v)·(I − r)/(1 + r²)^{3/2} with r = vw/α.",
-    check=check,
-    seconds=1.0,
-)

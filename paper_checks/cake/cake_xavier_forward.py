@@ -1,143 +1,27 @@
 """Xavier initialisation keeps the forward second moment."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-LINEAR, GAIN, RELU, ZERO, COMPROMISE, GELU, CORRECTED, CONSTANT = (
-    "variance 1/n keeps E x² through a linear layer",
-    "gain β multiplies it by β²; ‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² in the mean",
-    "variance 2β²/n does so through ReLU, exactly",
-    "the input's mean need not be zero",
-    (
-        "2/(n_in + n_out) gives forward n_in/mean(n), backward n_out/mean(n): neither is 1 "
-        "unless n_in = n_out"
-    ),
-    "the factor 2 is ReLU's alone: GELU and SiLU do not keep the second moment with it",
-    "over L layers the typical length falls as exp(−c L/n), the mean square does not",
-    "there c = 5/4 for ReLU",
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Lab,
+    laboratory,
+    np,
+    once,
+    sp,
+    symbolic,
+    torch,
 )
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Exact contraction and Gaussian integrals; draws of single layers and of deep chains."""
-    import sympy as sp
-
-    from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, expect
-    from paper_checks.shared.streams import generator, mean, np, power, torch
-    from paper_checks.shared.verdicts import MARGIN, agrees, exponent, proved, seen, text, within
-
-    n, k = sp.symbols("n k", integer=True, positive=True)
-    b, X, t, s = sp.symbols("beta X t s", positive=True)
-    i, j = Index("i", n), Index("j", k)
-    x, W = Tensor("x", (n,)), Tensor("W", (n, k), Gaussian(b**2 / n))
-    y = (x[i] * W[i, j]).sum(i)
-    length = expect((y * y).sum(j), (Known(X, (x[i] * x[i]).sum(i), 2),))  # x is any fixed vector
-    half = (
-        sp.integrate(t**2 * sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi)), (t, 0, sp.oo))
-        / s**2
-    )
-    xavier = Tensor("W", (n, k), Gaussian(2 / (n + k)))
-    forward = (
-        expect(((x[i] * xavier[i, j]).sum(i) ** 2).sum(j), (Known(X, (x[i] * x[i]).sum(i), 2),))
-        / X**2
-        * n
-        / k
-    )
-    back = Tensor("g", (k,))
-    Y = sp.Symbol("Y", positive=True)
-    backward = (
-        expect(
-            ((back[j] * xavier[i, j]).sum(j) ** 2).sum(i),
-            (Known(Y, (back[j] * back[j]).sum(j), 2),),
-        )
-        / Y**2
-        * k
-        / n
-    )
-    g = generator(context, 4)
-    count = context.pick(40_000, 400_000)
-    pre = torch.randn(count, generator=g, dtype=torch.float64) * 2**0.5
-    activations = {
-        name: mean(getattr(torch.nn.functional, name)(pre).square())
-        for name in ("relu", "gelu", "silu")
-    }
-    shifted = 1 + torch.randn(20, dtype=torch.float64, generator=g)  # a fixed input of mean near 1
-    drawn = (
-        torch.randn(context.pick(4000, 20000), 20, 30, dtype=torch.float64, generator=g) / 20**0.5
-    )
-    lengths = mean((shifted @ drawn).square().sum(-1) / (shifted.square().sum() * 30 / 20))
-
-    widths, layers = context.pick((32, 64, 128), (32, 64, 128, 256)), 64
-    logs = []
-    for width in widths:
-        z = torch.ones(context.pick(1000, 8000), width, dtype=torch.float64)
-        total = torch.zeros(len(z), dtype=torch.float64)
-        for _ in range(layers):
-            # zW for a fresh Gaussian W is Gaussian given z: no matrix has to be drawn
-            z = torch.relu(
-                torch.randn(z.shape, generator=g, dtype=torch.float64)
-                * (2 * z.square().mean(1, keepdim=True)).sqrt()
-            )
-            square = z.square().mean(1)
-            # of mean 1: log y − (y − 1) has the mean of log y and far less of its variance
-            total += (square.log() - (square - 1)) / 2
-            z = z / square.sqrt()[:, None]
-        logs.append(total)
-    blocks = np.array([[-float(c.mean()) for c in v.chunk(10)] for v in logs]).T
-    rate = mean(blocks[:, -1] * widths[-1] / layers)
-    return (
-        proved(
-            LINEAR,
-            sp.simplify(length.subs(b, 1) - k / n * X**2) == 0,
-            f"E‖xW‖² = {length} for any fixed x",
-        ),
-        proved(GAIN, sp.simplify(length / (k * b**2 / n * X**2)) == 1, "the same contraction"),
-        proved(
-            RELU,
-            half == sp.Rational(1, 2) and agrees(activations["relu"]),
-            f"∫ over the positive half is {half}; drawn {activations['relu'].estimate:.3f}",
-        ),
-        proved(
-            ZERO,
-            length.free_symbols <= {b, n, k, X} and agrees(lengths),
-            (
-                f"E‖xW‖² = {length} knows of x its length alone, since only E w = 0 is used; drawn "
-                f"for an input of mean 1, {text(lengths)} of it"
-            ),
-        ),
-        proved(
-            COMPROMISE,
-            sp.simplify(forward - 2 * n / (n + k)) == 0
-            and sp.simplify(backward - 2 * k / (n + k)) == 0,
-            f"forward {sp.factor(forward)}, backward {sp.factor(backward)}, summing to 2",
-        ),
-        seen(
-            GELU,
-            all(activations[k].outside(1 - MARGIN, 1 + MARGIN) for k in ("gelu", "silu")),
-            ", ".join(f"E φ(y)²/E x² is {text(activations[k])} for {k}" for k in ("gelu", "silu")),
-        ),
-        exponent(
-            CORRECTED,
-            power(widths, blocks),
-            -1.0,
-            (("none", 0.0),),
-            what="exponent in width of the fall of the log length",
-            falls_by_a_factor=np.exp(blocks.mean(0)).tolist(),
-            widths=list(widths),
-        ),
-        within(
-            CONSTANT,
-            rate,
-            1.25 * (1 - MARGIN),
-            1.25 * (1 + MARGIN),
-            f"n/L times the fall of the log length, n = {widths[-1]}",
-        ),
-    )
-
+from paper_checks.shared.engine import holds
+from paper_checks.shared.fitting import mean, power
+from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED, text
+from paper_checks.shared.sources import CAKE
 
 CLAIM = Claim(
     name="cake-xavier-forward",
-    source="Transformer layer cake (AI推公式), §3",
+    source=f"{CAKE}, §3",
     statement=(
         "With variance 1/n_l and mean-zero inputs E x_{l+1}² = E x_l²; with β²/n_l it is "
         "multiplied by β²; 2/(n_l + n_{l+1}) is a compromise "
@@ -146,16 +30,6 @@ CLAIM = Claim(
     conditions=(
         "W with independent centred Gaussian entries, any input; chains of 64 ReLU layers of "
         "width 32 to 256"
-    ),
-    recorded=(
-        Ruling(LINEAR, Verdict.PROVED),
-        Ruling(GAIN, Verdict.PROVED),
-        Ruling(RELU, Verdict.PROVED),
-        Ruling(ZERO, Verdict.PROVED),
-        Ruling(COMPROMISE, Verdict.PROVED),
-        Ruling(GELU, Verdict.SUPPORTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
-        Ruling(CONSTANT, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "All second moments are right, and more general than stated: they hold for any fixed "
@@ -170,6 +44,160 @@ CLAIM = Claim(
         "over draws, and the typical length of a deep chain falls as exp(−5L/(4n)) for "
         "ReLU, to first order in 1/n."
     ),
-    check=check,
     seconds=2.0,
 )
+LAYERS = 64
+
+
+@CLAIM.stated("variance 1/n keeps E x² through a linear layer", PROVED)
+def kept(lab: Lab) -> Finding:
+    n, k = sizes()
+    image = entry_square(1 / n)
+    return lab.proved(
+        sp.simplify(image - 1) == 0 and holds("moments", "layer-forward"),
+        f"E‖xW‖² = {image * k / n}·‖x‖² for any fixed x",
+    )
+
+
+@CLAIM.stated("gain β multiplies it by β²; ‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² in the mean", PROVED)
+def gain(lab: Lab) -> Finding:
+    n, _ = sizes()
+    beta = sp.Symbol("beta", positive=True)
+    image = entry_square(beta**2 / n)
+    return lab.proved(sp.simplify(image - beta**2) == 0, f"the same contraction gives {image}")
+
+
+@CLAIM.stated("variance 2β²/n does so through ReLU, exactly", PROVED)
+def relu(lab: Lab) -> Finding:
+    t, s = sp.Symbol("t", real=True), sp.Symbol("s", positive=True)
+    square = t**2 * sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+    half, whole = (sp.integrate(square, (t, start, sp.oo)) for start in (0, -sp.oo))
+    return lab.proved(
+        half / whole == sp.Rational(1, 2) and holds("moments", "layer-forward-relu"),
+        f"of E y² the positive half is {half / whole}, and y is Gaussian given x",
+    )
+
+
+@CLAIM.ours("the input's mean need not be zero", PROVED)
+def any_mean(lab: Lab) -> Finding:
+    # two inputs of one length: (3, 4) of mean 3.5 and (5, 0) of mean 2.5, weights (u, w)
+    u, w = sp.symbols("u w", real=True)
+    images = [sp.expand((3 * u + 4 * w) ** 2), sp.expand((5 * u) ** 2)]
+    # E u² = E w² = 1/2, E uw = 0
+    means = [e.coeff(u, 2) / 2 + e.coeff(w, 2) / 2 for e in images]
+    return lab.proved(
+        means[0] == means[1],
+        "E‖xW‖² knows of x its length alone, since only E w = 0 is used",
+    )
+
+
+@CLAIM.stated(
+    "2/(n_in + n_out) gives forward n_in/mean(n), backward n_out/mean(n): neither is 1 "
+    "unless n_in = n_out",
+    PROVED,
+)
+def compromise(lab: Lab) -> Finding:
+    n, k = sizes()
+    forward = entry_square(2 / (n + k))
+    backward = forward.subs({n: k, k: n}, simultaneous=True)
+    mean_size = (n + k) / 2
+    right = [sp.simplify(forward - n / mean_size), sp.simplify(backward - k / mean_size)]
+    return lab.proved(
+        right == [0, 0] and holds("moments", "norm-preserving-gain"),
+        f"forward {sp.factor(forward)}, backward {sp.factor(backward)}, summing to 2",
+    )
+
+
+@CLAIM.ours("drawn layers agree: a linear one with an input of mean 1, and ReLU", SUPPORTED)
+def drawn(lab: Lab) -> Finding:
+    g = lab.generator(5)
+    x = 1 + torch.randn(20, dtype=torch.float64, generator=g)
+    W = torch.randn(lab.pick(4000, 20000), 20, 30, dtype=torch.float64, generator=g) / 20**0.5
+    linear = mean((x @ W).square().sum(-1) / (x.square().sum() * 30 / 20))
+    found = {"linear": linear, "ReLU": squares(lab)["relu"]}
+    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+
+
+@CLAIM.ours(
+    "the factor 2 is ReLU's alone: GELU and SiLU do not keep the second moment with it", SUPPORTED
+)
+def others(lab: Lab) -> Finding:
+    found = {name: squares(lab)[name] for name in ("gelu", "silu")}
+    return lab.seen(
+        all(i.outside(1 - MARGIN, 1 + MARGIN) for i in found.values()),
+        ", ".join(f"E φ(y)²/E x² is {text(i)} for {name}" for name, i in found.items()),
+    )
+
+
+@CLAIM.ours(
+    "over L layers the typical length falls as exp(−c L/n), the mean square does not", SUPPORTED
+)
+def typical(lab: Lab) -> Finding:
+    widths = chain_widths(lab)
+    return lab.exponent(
+        power(widths, falls(lab)),
+        -1.0,
+        (("none", 0.0),),
+        what="exponent in width of the fall of the log length",
+        falls_by_a_factor=np.exp(falls(lab).mean(0)).tolist(),
+        widths=widths,
+    )
+
+
+@CLAIM.ours("there c = 5/4 for ReLU", SUPPORTED)
+def coefficient(lab: Lab) -> Finding:
+    n = chain_widths(lab)[-1]
+    c = mean(falls(lab)[:, -1] * n / LAYERS)
+    what = f"n/L times the fall of the log length, n = {n}"
+    return lab.within(c, 1.25 * (1 - MARGIN), 1.25 * (1 + MARGIN), what)
+
+
+def sizes() -> tuple[sp.Symbol, sp.Symbol]:
+    """n_l and n_{l+1}."""
+    n, k = sp.symbols("n k", integer=True, positive=True)
+    return n, k
+
+
+def entry_square(variance: sp.Expr) -> sp.Expr:
+    """E of an entry's square of xW over that of x, by contraction; x is any fixed vector."""
+    (n, k), X = sizes(), sp.Symbol("X", positive=True)
+    i, j = symbolic.Index("i", n), symbolic.Index("j", k)
+    x = symbolic.Tensor("x", (n,))
+    W = symbolic.Tensor("W", (n, k), symbolic.Gaussian(variance))
+    image = (x[i] * W[i, j]).sum(i)
+    length = symbolic.Known(X, (x[i] * x[i]).sum(i), 2)
+    return sp.simplify(symbolic.expect((image * image).sum(j), (length,)) / X**2 * n / k)
+
+
+@once
+def squares(lab: Lab) -> dict[str, laboratory.Interval]:
+    """E φ(y)² where y has variance 2."""
+    count = lab.pick(40_000, 400_000)
+    y = torch.randn(count, generator=lab.generator(4), dtype=torch.float64) * 2**0.5
+    names = ("relu", "gelu", "silu")
+    return {name: mean(getattr(torch.nn.functional, name)(y).square()) for name in names}
+
+
+def chain_widths(lab: Lab) -> tuple[int, ...]:
+    """n."""
+    chosen: tuple[int, ...] = lab.pick((32, 64, 128), (32, 64, 128, 256))
+    return chosen
+
+
+@once
+def falls(lab: Lab) -> Array:
+    """How far the log length of ReLU chains falls, in ten blocks of draws: (blocks, widths)."""
+    g, columns = lab.generator(6), []
+    for width in chain_widths(lab):
+        z = torch.ones(lab.pick(1000, 8000), width, dtype=torch.float64)
+        total = torch.zeros(len(z), dtype=torch.float64)
+        for _ in range(LAYERS):
+            # zW for a fresh Gaussian W is Gaussian given z: no matrix has to be drawn
+            image = torch.randn(z.shape, generator=g, dtype=torch.float64)
+            z = torch.relu(image * (2 * z.square().mean(1, keepdim=True)).sqrt())
+            square = z.square().mean(1)
+            # of mean 1: log y − (y − 1) has the mean of log y and far less of its variance
+            total += (square.log() - (square - 1)) / 2
+            z = z / square.sqrt()[:, None]
+        columns.append([-float(block.mean()) for block in total.chunk(10)])
+    return np.array(columns).T

@@ -34,6 +34,12 @@ def holds(method: str, *names: str) -> bool:
     return all(told(method).step(name).check() is Verdict.PROVED for name in names)
 
 
+def value(method: str, name: str) -> sp.Expr:
+    """The right-hand side of a step of :func:`told`, in positive symbols of its own names."""
+    found: sp.Expr = told(method).step(name).rhs
+    return found.xreplace({s: sp.Symbol(s.name, positive=True) for s in found.free_symbols})
+
+
 def formula(text: str) -> sp.Expr:
     """A text in N and M as an expression of positive depths."""
     return sp.sympify(text, locals={name: sp.Symbol(name, positive=True) for name in "NM"})

@@ -1,9 +1,9 @@
-"""Draws of one feed-forward sublayer as §5.1 of the layer cake writes it."""
+"""One sublayer by itself: draws of §5.1 of the layer cake, and built attention, scores fixed."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paper_checks.shared.later import torch
 
@@ -25,3 +25,15 @@ def normalised(source: Generator, *shape: int) -> Tensor:
     x = torch.randn(*shape, generator=source, dtype=torch.float64)
     x = x - x.mean(-1, keepdim=True)
     return x / x.square().mean(-1, keepdim=True).sqrt()
+
+
+def head_weights(branch: Any, x: Tensor) -> Tensor:
+    """The softmax of built attention at x: (k·batch, heads, tokens, tokens)."""
+    q, k = branch.split(branch.query(x)), branch.split(branch.key(x))
+    found: Tensor = (q @ k.mT / branch.head_width**0.5).softmax(-1)
+    return found
+
+
+def averaged(branch: Any, weights: Tensor, values: Tensor) -> Tensor:
+    """The heads' averages of ``values``, (k, batch, tokens, d), side by side."""
+    return (weights @ branch.split(values)).transpose(1, 2).reshape(values.shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 import torch
 
 from deepnet_theory.claims.folder import claims
@@ -14,6 +15,7 @@ from deepnet_theory.claims.run import run
 from deepnet_theory.spec.claim import Claim, Context
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.bench import Lab
 
 PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
 
@@ -126,13 +128,15 @@ def test_products_that_do_decay_with_r_squared_are_told_from_those_that_do_not(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = known["cake-random-sign"]
+    own = own_names(claim)
+    r = own["BRANCH"]
 
-    def scalar(_: Context, widths: Any, r: float, count: int, draws: int) -> torch.Tensor:
-        g = torch.Generator().manual_seed(0)
-        noise = 0.01 * torch.randn(len(widths), draws, generator=g, dtype=torch.float64)
-        return count / 2 * math.log((1 - r * r) / (1 + r * r)) + noise
+    def scalar(lab: Any, d: int) -> torch.Tensor:
+        g = torch.Generator().manual_seed(d)
+        noise = 0.01 * torch.randn(1000, generator=g, dtype=torch.float64)
+        return own["count"](lab) / 2 * math.log((1 - r * r) / (1 + r * r)) + noise
 
-    planted(claim, monkeypatch, "_log_products", scalar)
+    planted(claim, monkeypatch, "log_product", scalar)
     verdicts = found(claim)
     assert verdicts[about(claim, "magnitude of a product")] is SUPPORTED
     assert verdicts[about(claim, "exp(−K r²/d)")] is REFUTED
@@ -252,21 +256,60 @@ def test_a_stuck_pre_ln_is_not_called_easier(
 
 
 def test_exchanged_index_ranges_disagree_with_the_derivative(known: dict[str, Claim]) -> None:
-    agrees = own_names(known["cake-index-ranges"])["_agrees"]
-    assert agrees(2, 3, swapped=False) and not agrees(2, 3, swapped=True)
-    assert agrees(3, 3, swapped=True)
+    agrees = own_names(known["cake-index-ranges"])["agrees"]
+    assert agrees(2, 3, rows=2, columns=3) and not agrees(2, 3, rows=3, columns=2)
+    assert not agrees(2, 3, rows=2, columns=2)
+    assert agrees(3, 3, rows=3, columns=3)
 
 
 def test_a_planted_derivative_is_caught(known: dict[str, Claim]) -> None:
-    import sympy as sp
 
-    distance = own_names(known["cake-scalar-derivatives"])["_distance"]
-    x, v, w, a = sp.symbols("x v w alpha", positive=True)
-    f = (a + v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
-    right = sp.diff(f, v)
+    distance = own_names(known["cake-scalar-derivatives"])["distance"]
+    x, v, w, a = sympy.symbols("x v w alpha", positive=True)
+    f = (a + v * w) / sympy.sqrt(a**2 + v**2 * w**2) * x
+    right = sympy.diff(f, v)
     assert distance(f, right, v) < 1e-20
     assert distance(f, right.subs(a - v * w, a + v * w), v) > 0.01 or distance(f, -right, v) > 1
     assert distance(f, w * x / a, v) > 0.01  # the leading order is not the derivative
+
+
+def test_a_step_of_the_engine_that_fails_refutes_the_claim_that_calls_it(
+    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("cake-index-ranges", "cake-ffn-input", "cake-relu-mask", "cake-notation-slips"):
+        planted(known[name], monkeypatch, "holds", lambda *_: False)
+        part = next(p for p in known[name].parts if "holds" in p.check.__code__.co_names)
+        assert part.check(Lab()).verdict is REFUTED
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "own", "wrong"),
+    [
+        ("cake-notation-slips", "without its index", "attention", lambda y, v, w: v * w * w * y),
+        ("cake-norm-sqrt-d", "‖x‖ = √d", "holds", lambda *_: False),
+        ("cake-parameter-norm", "leading order", "over_printed", lambda: {"I = 1": 2}),
+        ("cake-ln-jacobian", "no ε", "top_of", lambda _: 1),
+        ("cake-ln-jacobian", "with ε", "torch_gap", lambda _: 1e-3),
+        ("cake-ffn-jacobian", "∂z_i/∂w_jk", "gaps", lambda _: {"first-matrix": 1e-3}),
+        ("cake-xavier-forward", "2/(n_in", "entry_square", lambda variance: variance),
+        ("cake-relu-mask", "second moments", "masked", lambda _: 1),
+        ("cake-beta-squared", "bounds the parameter", "squared", lambda: 0),
+        ("cake-constants", "closure", "balance", lambda *_: 2),
+        ("cake-small-parameters", "≪ 1", "size", lambda: 1 + 0 * sympy.Symbol("N")),
+    ],
+)
+def test_an_error_planted_in_a_proof_is_refuted(
+    known: dict[str, Claim],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    part: str,
+    own: str,
+    wrong: Any,
+) -> None:
+    claim = known[name]
+    planted(claim, monkeypatch, own, wrong)
+    (chosen,) = (p for p in claim.parts if part in p.about)
+    assert chosen.check(Lab()).verdict is REFUTED
 
 
 @pytest.mark.parametrize(
