@@ -36,4 +36,5 @@ def head_weights(branch: Any, x: Tensor) -> Tensor:
 
 def averaged(branch: Any, weights: Tensor, values: Tensor) -> Tensor:
     """The heads' averages of ``values``, (k, batch, tokens, d), side by side."""
-    return (weights @ branch.split(values)).transpose(1, 2).reshape(values.shape)
+    heads: Tensor = weights @ branch.split(values)
+    return heads.transpose(1, 2).reshape(values.shape)
