@@ -23,6 +23,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 # Fresh interpreters, and loky's own helpers, would else import from the current folder first.
 SAFE_PATH = "PYTHONSAFEPATH"
 
+MANY = 64  # jobs at a time in an executor that does not say how many it takes
 TERMINAL = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
 
 P = ParamSpec("P")
@@ -147,13 +148,13 @@ def run_jobs(
     """Have the jobs done, with those that they make possible; a result is kept when it comes.
 
     ``total`` is the cost of all. Raises what the work raises, :class:`ProcessDied` where a
-    process ended; what has been kept by then is kept, and what has not begun is dropped.
+    process ended; what has been kept by then is kept, and what has not begun is not submitted.
     """
     todo, running, done = deque(jobs), dict[Future[Any], Job](), 0.0
+    room = getattr(executor, "_max_workers", MANY) + 1  # few wait, so that what follows comes soon
     try:
         while todo or running:
-            finished = set[Future[Any]]()
-            if todo:
+            if todo and len(running) < room:
                 job = todo.popleft()
                 progress(done, total, job.what)
                 running[executor.submit(job.work)] = job
@@ -167,6 +168,3 @@ def run_jobs(
                 progress(done, total, job.what)
     except BrokenExecutor:
         raise ProcessDied from None
-    finally:
-        for future in running:
-            future.cancel()

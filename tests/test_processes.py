@@ -54,6 +54,19 @@ def test_a_result_makes_further_jobs_possible_which_come_next():
     assert order == ["first", "after", "second"]
 
 
+def test_what_follows_in_other_processes_does_not_wait_for_all_that_was_there_before():
+    order = []
+
+    def keep(name, result):
+        order.append(name)
+        return [Job("after", 1.0, os.getpid, partial(order.append))] if name == "0" else ()
+
+    jobs = [Job(str(n), 1.0, os.getpid, partial(keep, str(n))) for n in range(9)]
+    with executor_of(2) as where:
+        run_jobs(jobs, where, 10)
+    assert [type(entry) for entry in order].index(int) < 6  # the process of what followed
+
+
 def test_the_work_is_done_elsewhere_by_one_thread_each():
     works = [os.getpid, partial(os.getenv, "OMP_NUM_THREADS"), os.getpid]
     found = run(2, works)
@@ -133,7 +146,7 @@ def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_
         "from deepnet_theory.processes import Job, executor_of, run_jobs\n"
         "said = partial(print, 'one', flush=True)\n"
         "jobs = [Job('a', 1.0, time.time, lambda now: said()),\n"
-        "        Job('b', 1.0, partial(time.sleep, 60), print)]\n"
+        "        *[Job('b', 1.0, partial(time.sleep, 60), print) for _ in range(9)]]\n"
         "try:\n"
         "    with executor_of(2) as where:\n"
         "        run_jobs(jobs, where, 2)\n"

@@ -56,12 +56,12 @@ def run() -> NoReturn:
     """Run the command line and end the process with its exit code.
 
     Taking down all that SymPy has imported costs an eighth of a `derive`, and nothing is left to
-    take down: files are closed and replaced atomically. Where torch is loaded, whose threads
-    and worker processes have exit handlers, the interpreter ends in the ordinary way.
+    take down: files are closed and replaced atomically. Where torch or loky is loaded, whose
+    threads and processes have exit handlers, the interpreter ends in the ordinary way.
     """
     open_standard_streams()
     code = main()
-    if "torch" in sys.modules:
+    if {"torch", "loky"} & sys.modules.keys():
         raise SystemExit(code)
     os._exit(code)
 
