@@ -6,7 +6,7 @@ Source: Su, §Increment explosion and §Multiple optimizers.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import sympy as sp
 
@@ -53,7 +53,7 @@ def _terms_multiplied_out(expression: sp.Expr) -> int:
     return math.prod(inner) if expression.is_Mul else 1
 
 
-def _tidy(product: Any, entries: Any) -> Any:
+def _tidy(product: sp.Expr, entries: Sequence[sp.Symbol]) -> sp.Expr:
     """g·sign(g) written |g|, and common factors taken out, where that is no more to read."""
     if _terms_multiplied_out(product) > _READABLE:
         return product
@@ -65,7 +65,7 @@ def _tidy(product: Any, entries: Any) -> Any:
     return collected.xreplace({a: sp.Abs(g) for a, g in zip(absolute, entries, strict=True)})
 
 
-def _equal_at_entries(g: Any, theta: Any) -> Any:
+def _equal_at_entries(g: Sequence[sp.Symbol], theta: Sequence[sp.Symbol]) -> Callable[[Step], bool]:
     points = ((3, -2, 5, 7), (-1, -4, 2, -3), (2, 5, -1, 6))
 
     def holds(step: Step) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -31,9 +30,9 @@ class Crossing:
 
     part: str
     matrix: str
-    floor: Any
-    rms: Any
-    depth: Any
+    floor: sp.Expr
+    rms: sp.Expr
+    depth: sp.Expr
 
     def at(self, d: int, m: int) -> float:
         """The crossing depth at a width and a hidden width."""

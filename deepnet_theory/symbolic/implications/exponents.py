@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -31,8 +30,8 @@ RIVALS = ("sgd", "adam", "lamb")
 
 
 def _at_rule(
-    expression: Any, rule: Rule, part: Part, sublayer: Sublayer, variable: sp.Symbol
-) -> Any:
+    expression: sp.Expr, rule: Rule, part: Part, sublayer: Sublayer, variable: sp.Symbol
+) -> sp.Rational:
     """The exponent in ``variable`` of a monomial in α and β at the rule."""
     entry, powers = rule.entry(part.name, sublayer.name), exponents(expression)
     return sum(
@@ -41,7 +40,9 @@ def _at_rule(
     )
 
 
-def sum_exponent(setting: Setting, weight: Any, part: Part, variable: sp.Symbol) -> Any:
+def sum_exponent(
+    setting: Setting, weight: sp.Rational, part: Part, variable: sp.Symbol
+) -> sp.Rational:
     r"""The exponent of :math:`\sum_{l\le S} (1 + l r^2)^{-(1+p)/2}`, S of the part.
 
     ``weight`` is the exponent of r. Where the stream is normalised in every sublayer, and near
@@ -53,7 +54,7 @@ def sum_exponent(setting: Setting, weight: Any, part: Part, variable: sp.Symbol)
 
 def share_exponent(
     setting: Setting, rule: Rule, part: Part, variable: sp.Symbol, roles: frozenset[Role]
-) -> Any:
+) -> sp.Rational:
     """The exponent of the part's own share of ‖ΔF‖, at the part's output, in ``variable``."""
     candidates = []
     for sublayer in dict.fromkeys(part.layer):
@@ -69,7 +70,7 @@ def share_exponent(
 
 def _amplification_exponent(
     setting: Setting, rule: Rule, variable: sp.Symbol, aligned: bool = False
-) -> Any:
+) -> sp.Rational:
     r"""The exponent of what the later part multiplies the first part's share with.
 
     M cross-attentions of weight c carry a change of the encoder's output to the decoder's. Their
@@ -137,7 +138,7 @@ def exponents_of(
     return found
 
 
-def _fraction(value: Any) -> Fraction:
+def _fraction(value: sp.Rational) -> Fraction:
     return Fraction(int(value.p), int(value.q))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -29,8 +28,8 @@ class Share:
     sublayer: str
     parameter: str
     role: Role
-    total: Any  # in the depth symbols; the scaled matrices' is the balance
-    exponent: Any  # of the total in the part's own depth
+    total: sp.Expr  # in the depth symbols; the scaled matrices' is the balance
+    exponent: sp.Rational  # of the total in the part's own depth
 
     @property
     def standing(self) -> str:
@@ -40,12 +39,12 @@ class Share:
         return "equal" if self.exponent == 0 else "dominant"
 
     @property
-    def balancing(self) -> Any:
+    def balancing(self) -> sp.Expr:
         """The learning-rate multiplier that gives it the weight of the scaled matrices."""
         return sp.Integer(1) if self.total == 0 else present(1 / self.total)
 
     @property
-    def multiplier(self) -> Any:
+    def multiplier(self) -> sp.Expr:
         """The multiplier that is exported: the balancing one where the share is dominant.
 
         A negligible share needs no mending: to raise its learning rate would spend the balance
@@ -77,7 +76,9 @@ def shares(problem: Problem) -> Iterator[Share]:
                 )
 
 
-def total_of(problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, term: Any) -> Any:
+def total_of(
+    problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, term: sp.Expr
+) -> sp.Expr:
     """S·A·(increment of one term) at the solution."""
     increment = term.increment(problem.degrees)
     if increment == 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -50,13 +49,13 @@ def transverse(parameter: str) -> sp.Symbol:
 
 
 @dataclass(frozen=True)
-class ProbedBranch(OperatorAlgebra[Any]):
+class ProbedBranch(OperatorAlgebra[sp.Expr]):
     """The algebra that reads a branch formula with probed matrices; biases start at zero."""
 
     sublayer: Sublayer
     perturbed: str | None = None  # the parameter that is moved along its transverse direction
-    argument: Any = x  # what the branch is fed with
-    names: dict[str, Any] = field(default_factory=dict)
+    argument: sp.Expr = x  # what the branch is fed with
+    names: dict[str, sp.Expr] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names.update({"x": self.argument, "memory": memory})
@@ -69,16 +68,16 @@ class ProbedBranch(OperatorAlgebra[Any]):
             vectors = {v.name for v in self.sublayer.vectors}
             self.names[self.perturbed] += ONES * move if self.perturbed in vectors else move
 
-    def number(self, value: Fraction) -> Any:
+    def number(self, value: Fraction) -> sp.Expr:
         return rational(value)
 
-    def name(self, name: str) -> Any:
+    def name(self, name: str) -> sp.Expr:
         return self.names[name]
 
-    def power(self, base: Any, exponent: Fraction) -> Any:
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
         return base ** rational(exponent)
 
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
         maps = {
             "phi": Activation,
             "softmax": Softmax,
@@ -89,13 +88,13 @@ class ProbedBranch(OperatorAlgebra[Any]):
         return maps[function](*(sp.expand_mul(a) for a in arguments))
 
 
-def branch(sublayer: Sublayer, perturbed: str | None = None, argument: Any = x) -> Any:
+def branch(sublayer: Sublayer, perturbed: str | None = None, argument: sp.Expr = x) -> sp.Expr:
     """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V)."""
     algebra = ProbedBranch(sublayer, perturbed, argument)
     return sp.expand_mul(fold(sublayer.expression.root, algebra))
 
 
-def plain_branch(sublayer: Sublayer, argument: Any = x) -> Any:
+def plain_branch(sublayer: Sublayer, argument: sp.Expr = x) -> sp.Expr:
     """The branch G(argument) in the matrices W themselves."""
     algebra = ProbedBranch(sublayer, None, argument)
     algebra.names.update({m.name: weight(m.name) for m in sublayer.matrices})

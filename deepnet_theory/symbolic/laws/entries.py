@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import TypeAlias
 
 import mpmath
 import sympy as sp
@@ -15,10 +15,12 @@ import sympy as sp
 from deepnet_theory.spec.expression import Node, OperatorAlgebra, fold
 from deepnet_theory.symbolic.algebra.depth import rational
 
-Entries = tuple[Any, Any]
+Scalar: TypeAlias = sp.Expr | mpmath.mpf
+Entries: TypeAlias = tuple[Scalar, Scalar]
+Value: TypeAlias = Scalar | Entries
 
 # SymPy would compare the arguments of a maximum, each with each, which nesting makes exponential
-_SYMBOLIC: dict[str, Callable[..., Any]] = {
+_SYMBOLIC: dict[str, Callable[..., sp.Expr]] = {
     "sign": sp.sign,
     "abs": sp.Abs,
     "sqrt": sp.sqrt,
@@ -26,7 +28,7 @@ _SYMBOLIC: dict[str, Callable[..., Any]] = {
     "max": lambda *of: sp.Max(*of, evaluate=False),
     "min": lambda *of: sp.Min(*of, evaluate=False),
 }
-_NUMERIC: dict[str, Callable[..., Any]] = {
+_NUMERIC: dict[str, Callable[..., mpmath.mpf]] = {
     "sign": mpmath.sign,
     "abs": abs,
     "sqrt": mpmath.sqrt,
@@ -37,35 +39,35 @@ _NUMERIC: dict[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
-class _OnEntries(OperatorAlgebra[Any]):
+class _OnEntries(OperatorAlgebra[Value]):
     """Values are scalars and pairs; a scalar stands for a parameter of two such entries."""
 
-    values: dict[str, Any]
-    functions: dict[str, Callable[..., Any]]
-    number_of: Callable[[Fraction], Any]
+    values: dict[str, Value]
+    functions: dict[str, Callable[..., Scalar]]
+    number_of: Callable[[Fraction], Scalar]
 
-    def number(self, value: Fraction) -> Any:
+    def number(self, value: Fraction) -> Value:
         return self.number_of(value)
 
-    def name(self, name: str) -> Any:
+    def name(self, name: str) -> Value:
         return self.values[name]
 
-    def add(self, left: Any, right: Any) -> Any:
+    def add(self, left: Value, right: Value) -> Value:
         return _each(lambda a, b: a + b, left, right)
 
-    def subtract(self, left: Any, right: Any) -> Any:
+    def subtract(self, left: Value, right: Value) -> Value:
         return _each(lambda a, b: a - b, left, right)
 
-    def multiply(self, left: Any, right: Any) -> Any:
+    def multiply(self, left: Value, right: Value) -> Value:
         return _each(lambda a, b: a * b, left, right)
 
-    def divide(self, left: Any, right: Any) -> Any:
+    def divide(self, left: Value, right: Value) -> Value:
         return _each(lambda a, b: a / b, left, right)
 
-    def power(self, base: Any, exponent: Fraction) -> Any:
+    def power(self, base: Value, exponent: Fraction) -> Value:
         return _each(lambda a: a ** self.number_of(exponent), base)
 
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: str, arguments: tuple[Value, ...]) -> Value:
         match function:
             case "norm":
                 first, second = _pair(arguments[0])
@@ -84,23 +86,23 @@ class _OnEntries(OperatorAlgebra[Any]):
                 return _each(self.functions[function], *arguments)
 
 
-def _pair(value: Any) -> Entries:
+def _pair(value: Value) -> Entries:
     return value if isinstance(value, tuple) else (value, value)
 
 
-def _each(function: Any, *arguments: Any) -> Any:
+def _each(function: Callable[..., Scalar], *arguments: Value) -> Value:
     if any(isinstance(a, tuple) for a in arguments):
         return tuple(function(*e) for e in zip(*map(_pair, arguments), strict=True))
     return function(*arguments)
 
 
-def on_symbols(update: Node, rate: Any, g: Entries, theta: Entries) -> Entries:
+def on_symbols(update: Node, rate: sp.Expr, g: Entries, theta: Entries) -> Entries:
     """The two entries of an update as SymPy expressions."""
     values = {"eta": rate, "g": g, "theta": theta}
     return _pair(fold(update, _OnEntries(values, _SYMBOLIC, rational)))
 
 
-def _mpf(value: Fraction) -> Any:
+def _mpf(value: Fraction) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
 
 

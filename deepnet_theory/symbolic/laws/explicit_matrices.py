@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import sympy as sp
+
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Sublayer
@@ -135,7 +137,7 @@ class Witness:
     sublayer: Sublayer
     placement: Placement
     seed: int = 0
-    values: dict[Any, Any] = field(default_factory=dict)
+    values: dict[sp.Symbol, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         generator = random.Random(self.seed)
@@ -152,35 +154,35 @@ class Witness:
             self.values[transverse(vector.name)] = random_matrix(generator, 1)
         self.alpha = generator.uniform(1.1, 1.9)
 
-    def inner(self, changed: dict[Any, float], perturbed: str | None = None) -> Rows:
+    def inner(self, changed: dict[sp.Symbol, float], perturbed: str | None = None) -> Rows:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
         placed = self._placed(changed, perturbed)
         return placed.value if placed.before is None else scale(placed.before, 1.0 / self.alpha)
 
-    def output(self, changed: dict[Any, float]) -> Rows:
+    def output(self, changed: dict[sp.Symbol, float]) -> Rows:
         """x_{l+1}: the sublayer's output, its outermost norm included."""
         value: Rows = self._placed(changed, None).value
         return value
 
-    def _placed(self, changed: dict[Any, float], perturbed: str | None) -> _Signal:
+    def _placed(self, changed: dict[sp.Symbol, float], perturbed: str | None) -> _Signal:
         values = {**self.values, **changed}
         placed: _Signal = fold(self.placement.expression.root, _Placed(self, values, perturbed))
         return placed
 
-    def derivative(self, symbol: Any, perturbed: str | None = None) -> Rows:
+    def derivative(self, symbol: sp.Symbol, perturbed: str | None = None) -> Rows:
         """∂z/∂symbol by a finite difference."""
         at = self.values[symbol]
         return central_difference(lambda step: self.inner({symbol: at + step}, perturbed))
 
-    def evaluate(self, node: Any, alpha_symbol: Any) -> Any:
+    def evaluate(self, node: sp.Expr, alpha_symbol: sp.Symbol) -> Any:
         """A SymPy expression of nodes, scalars and matrix symbols, as numbers."""
         return value_of(node, {**self.values, alpha_symbol: self.alpha})
 
 
-def value_of(node: Any, values: dict[Any, Any]) -> Any:
+def value_of(node: sp.Expr, values: dict[sp.Symbol, Any]) -> Any:
     """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols."""
 
-    def value(item: Any) -> Any:
+    def value(item: sp.Expr) -> Any:
         if item.is_Number:
             return float(item)
         if item.is_Symbol:
@@ -229,7 +231,7 @@ class _Placed:
     """The algebra of a residual equation on explicit matrices."""
 
     witness: Witness
-    values: dict[Any, Any]
+    values: dict[sp.Symbol, Any]
     perturbed: str | None
 
     def number(self, value: Fraction) -> _Signal:
@@ -268,7 +270,7 @@ class _Branch:
     """The algebra of a branch formula on explicit matrices."""
 
     sublayer: Sublayer
-    values: dict[Any, Any]
+    values: dict[sp.Symbol, Any]
     perturbed: str | None
 
     def number(self, value: Fraction) -> Rows:

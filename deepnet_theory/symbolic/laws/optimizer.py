@@ -5,11 +5,11 @@ r"""Degrees of homogeneity of an update rule, computed from its expression.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from typing import Any
 
 import mpmath
 import sympy as sp
@@ -27,7 +27,7 @@ from deepnet_theory.spec.expression import (
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.symbols import eta
-from deepnet_theory.symbolic.laws.entries import DIGITS, on_symbols, samples
+from deepnet_theory.symbolic.laws.entries import DIGITS, Entries, on_symbols, samples
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 
@@ -229,13 +229,15 @@ def _reduce(node: Node, winners: dict[Node, Node]) -> Node:
             return node
 
 
-def entrywise(optimizer: Optimizer, rate: Any, g: Any, theta: Any) -> tuple[Any, ...]:
+def entrywise(
+    optimizer: Optimizer, rate: sp.Expr, g: Sequence[sp.Expr], theta: Sequence[sp.Expr]
+) -> Entries:
     """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
     root = degrees(optimizer).reduced
     return on_symbols(root, rate, tuple(g), tuple(theta))
 
 
-def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Any:
+def step_length(optimizer: Optimizer, gradient: sp.Expr, size: sp.Expr) -> sp.Expr:
     """‖Δθ‖ of one 1 × 2 matrix at η = 1, of exact entries whose norms ‖g‖ and ‖θ‖ are given.
 
     Their signs are such that the update is not 0, as max(-theta, 0)*g is at some.
@@ -250,7 +252,9 @@ def _telling_signs(optimizer: Optimizer) -> tuple[int, ...]:
     return next(s for s in every if sp.N(_length(optimizer, one, one, s), DIGITS) > 0)
 
 
-def _length(optimizer: Optimizer, gradient: Any, size: Any, signs: tuple[int, ...]) -> Any:
+def _length(
+    optimizer: Optimizer, gradient: sp.Expr, size: sp.Expr, signs: tuple[int, ...]
+) -> sp.Expr:
     directions = sp.Rational(3, 5), sp.Rational(-4, 5), sp.Rational(5, 13), sp.Rational(12, 13)
     first, second, *parameter = (s * e for s, e in zip(signs, directions, strict=True))
     g, theta = (gradient * first, gradient * second), [size * e for e in parameter]
@@ -258,7 +262,7 @@ def _length(optimizer: Optimizer, gradient: Any, size: Any, signs: tuple[int, ..
     return sp.sqrt(sum(entry**2 for entry in update)).doit()  # its maxima are still to be taken
 
 
-def _scaled(update: Node, scale_g: int, scale_theta: int, times: Any) -> bool:
+def _scaled(update: Node, scale_g: int, scale_theta: int, times: sp.Expr) -> bool:
     """Whether the update of scaled g and θ is ``times`` that of g and θ."""
     with mpmath.workdps(2 * DIGITS):
         least, factor = mpmath.mpf(10) ** (5 - DIGITS), mpmath.mpf(times)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import sympy as sp
 
@@ -34,29 +33,29 @@ class Term:
 
     name: str
     role: Role
-    gradient: Any
-    size: Any
+    gradient: sp.Expr
+    size: sp.Expr
 
-    def increment(self, degrees: Degrees) -> Any:
+    def increment(self, degrees: Degrees) -> sp.Expr:
         """γ^{1+p} |θ|^q, the change of the output by one step in units of η."""
         q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
         if self.gradient == 0:
             return sp.Integer(0)
         return self.gradient ** (1 + degrees.p) * self.size**q
 
-    def update(self, degrees: Degrees) -> Any:
+    def update(self, degrees: Degrees) -> sp.Expr:
         """γ^p |θ|^q, the size of the step itself in units of η."""
         q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
         return self.gradient**degrees.p * self.size**q
 
 
 @cache
-def gains_product(sublayer: Sublayer) -> Any:
+def gains_product(sublayer: Sublayer) -> sp.Expr:
     """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
     return _at_common_gain(sublayer, coefficient(branch(sublayer)))
 
 
-def _at_common_gain(sublayer: Sublayer, scalar: Any) -> Any:
+def _at_common_gain(sublayer: Sublayer, scalar: sp.Expr) -> sp.Expr:
     return scalar.xreplace(
         {
             **{gain(m.name): beta for m in sublayer.scaled},
@@ -65,7 +64,7 @@ def _at_common_gain(sublayer: Sublayer, scalar: Any) -> Any:
     )
 
 
-def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> Any:
+def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> sp.Expr:
     """r: the branch's weight against the identity path."""
     return law.weight.xreplace({P: gains_product(sublayer)})
 
@@ -96,7 +95,7 @@ def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator
             )
 
 
-def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> Any:
+def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> sp.Expr:
     """The order of the increment through one scaled matrix, the same for all of the branch.
 
     Raises ``ValueError`` where the scaled matrices differ, which no common gain can balance.

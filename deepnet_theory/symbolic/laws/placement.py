@@ -7,6 +7,7 @@ change of the branch, and how it responds to the norm's own gain and bias.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -27,7 +28,7 @@ P = sp.Symbol("P", positive=True)  # the product of a branch's gains
 H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
 
 
-def _unit_identity(argument: Any) -> Any:
+def _unit_identity(argument: sp.Expr) -> sp.Expr:
     """The argument divided by the scalar of its identity path (a norm does not see it)."""
     still = sp.Add.make_args(sp.expand_mul(argument.xreplace(AT_REST)))
     path = [t for t in still if split(t)[1] == x] or still
@@ -36,24 +37,24 @@ def _unit_identity(argument: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Residual(OperatorAlgebra[Any]):
+class Residual(OperatorAlgebra[sp.Expr]):
     """The algebra of a residual equation."""
 
-    branch_of: Any  # argument → the branch as SymPy expression
+    branch_of: Callable[[sp.Expr], sp.Expr]
     probe_gain: bool = False
     probe_bias: bool = False
     rescale: bool = True  # whether a norm's argument is divided by its identity path's scalar
 
-    def number(self, value: Fraction) -> Any:
+    def number(self, value: Fraction) -> sp.Expr:
         return rational(value)
 
-    def name(self, name: str) -> Any:
+    def name(self, name: str) -> sp.Expr:
         return {"x": x, "alpha": alpha}[name]
 
-    def power(self, base: Any, exponent: Fraction) -> Any:
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
         return base ** rational(exponent)
 
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
         if function == "branch":
             return self.branch_of(arguments[0])
         argument = sp.expand_mul(arguments[0])
@@ -65,18 +66,20 @@ class Residual(OperatorAlgebra[Any]):
         return value
 
 
-def residual(placement: Placement, branch_of: Any, **probes: bool) -> Any:
+def residual(
+    placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr], **probes: bool
+) -> sp.Expr:
     """The sublayer's output as a SymPy expression."""
     return sp.expand_mul(fold(placement.expression.root, Residual(branch_of, **probes)))
 
 
-def inside(placement: Placement, branch_of: Any) -> Any:
+def inside(placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
     """z: what the outermost norm is applied to (identity path at weight 1), or the output."""
     value = residual(placement, branch_of)
     return value.args[0] if isinstance(value, Normalise) else value
 
 
-def probed(placement: Placement, sublayer: Sublayer, perturbed: str | None = None) -> Any:
+def probed(placement: Placement, sublayer: Sublayer, perturbed: str | None = None) -> sp.Expr:
     """z of a sublayer with its real branch, probed."""
     return inside(placement, lambda argument: branch(sublayer, perturbed, argument))
 
@@ -89,10 +92,10 @@ class PlacementLaw:
     of the branch; ``norm_gain``, ``norm_bias``: of the output to the norms' parameters.
     """
 
-    weight: Any
-    response: Any
-    norm_gain: Any
-    norm_bias: Any
+    weight: sp.Expr
+    response: sp.Expr
+    norm_gain: sp.Expr
+    norm_bias: sp.Expr
     has_alpha: bool
     feeds_beta: bool  # whether the forward pass sees the gains
     stream: Any  # what a sublayer multiplies the stream by; None where it ends in a norm
@@ -124,13 +127,13 @@ def placement_law(placement: Placement) -> PlacementLaw:
     )
 
 
-def _stream(placement: Placement) -> Any:
+def _stream(placement: Placement) -> sp.Expr:
     """The coefficient of x in the sublayer's output, None where x stands inside norms alone."""
     terms = sp.Add.make_args(residual(placement, lambda y: P * Branch(y)))
     return next((split(t)[0] for t in terms if split(t)[1] == x), None)
 
 
-def _at_rest(expression: Any) -> Any:
+def _at_rest(expression: sp.Expr) -> sp.Expr:
     """The scalar of the derivative in δ at δ = 0; the largest where several terms differ."""
     derivative = sp.expand_mul(sp.diff(expression, delta).xreplace(AT_REST))
     scalars = {split(term)[0] for term in sp.Add.make_args(derivative)}
@@ -143,7 +146,7 @@ def _at_rest(expression: Any) -> Any:
     return coefficient(derivative)
 
 
-def _branch_weight(placement: Placement) -> Any:
+def _branch_weight(placement: Placement) -> sp.Expr:
     weight = weight_beside_identity(residual(placement, lambda y: P * Branch(y)))
     if weight is None:
         raise Refusal(

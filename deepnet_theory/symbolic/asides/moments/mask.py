@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import sympy as sp
 
@@ -23,7 +22,8 @@ from deepnet_theory.symbolic.expectation import (
     enumerate_expectation,
     expect,
 )
-from deepnet_theory.symbolic.expectation.exact import exact, is_zero
+from deepnet_theory.symbolic.expectation.enumeration import Entries
+from deepnet_theory.symbolic.expectation.exact import Number, exact, is_zero
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.expectation.node import random_entries
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
@@ -96,7 +96,7 @@ def _true_mask(branch: GaussianBranch, known: tuple[Known, ...]) -> Callable[[St
                 v: sp.Rational(4, 5),
                 w: sp.Rational(3, 2) * sp.sqrt(sp.Rational(width, 2)),
             }
-            values: dict[Tensor, Any] = {
+            values: dict[Tensor, Entries] = {
                 tensor: random_entries(tensor, point, generator)
                 for tensor in (dx, delta_v, delta_w)
             }
@@ -105,10 +105,10 @@ def _true_mask(branch: GaussianBranch, known: tuple[Known, ...]) -> Callable[[St
                 number = enumerate_expectation(item.polynomial, point, values)
                 point[item.symbol] = sp.sqrt(sp.sympify(number))
             places = list(product(range(1, width + 1), range(1, inner + 1)))
-            total: Any = Fraction(0)
+            total: Number = Fraction(0)
             for signs in product((-1, 1), repeat=len(places)):
-                weights = {p: size * sign for p, sign in zip(places, signs, strict=True)}
-                active = {
+                weights: Entries = {p: size * sign for p, sign in zip(places, signs, strict=True)}
+                active: Entries = {
                     (b,): Fraction(
                         sum(values[x][a,] * weights[a, b] for a in range(1, width + 1)) > 0
                     )

@@ -285,7 +285,7 @@ def _coefficient(crossing: Crossing, size: Step, bound: Step) -> Step:
 Entries = dict[Tensor, dict[tuple[int, ...], Fraction]]
 
 
-def _cases(crossing: Crossing) -> Iterator[tuple[dict[Any, Any], Entries]]:
+def _cases(crossing: Crossing) -> Iterator[tuple[dict[sp.Symbol, Any], Entries]]:
     """The numbers of the symbols and random rational entries, at two sizes."""
     generator = random.Random("cross")
     tensors = (
@@ -304,7 +304,7 @@ def _cases(crossing: Crossing) -> Iterator[tuple[dict[Any, Any], Entries]]:
         yield {**lengths, alpha: Fraction(7, 3), c: Fraction(3, 5)}, entries
 
 
-def _explicit(crossing: Crossing, point: dict[Any, Any], at: Entries) -> list[Fraction]:
+def _explicit(crossing: Crossing, point: dict[sp.Symbol, Any], at: Entries) -> list[Fraction]:
     """ps + q(aW)V by matrix products."""
     path, scale = (point.get(e, Fraction(1)) for e in (crossing.path, crossing.scale))
     big_w, big_v = at[crossing.branch.W], at[crossing.branch.V]
@@ -335,7 +335,7 @@ def _is_difference(crossing: Crossing) -> Callable[[Step], bool]:
 
 
 def _is_gradient(crossing: Crossing) -> Callable[[Step], bool]:
-    def loss(point: dict[Any, Any], at: Entries) -> Fraction:
+    def loss(point: dict[sp.Symbol, Any], at: Entries) -> Fraction:
         output = _explicit(crossing, point, at)
         return sum((at[signal][a,] * z for a, z in enumerate(output, 1)), Fraction(0))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
+from sympy.printing.printer import Printer
 
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
@@ -36,6 +37,9 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     w,
 )
 
+if TYPE_CHECKING:
+    from xml.dom.minidom import Element
+
 norm_dx_last = norm_of("dx_last", r"\Delta x_{S+1}")
 index = sp.Symbol("i", integer=True, positive=True)
 
@@ -45,20 +49,20 @@ class change(sp.Function):  # type: ignore[misc]  # noqa: N801  as SymPy names f
 
     part = ""  # the initial of a part where the stack has two
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         tail = f"_{self.part}" if self.part else ""
         return f"norm_dtheta{tail}({printer._print(self.args[0])})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         part = f"{self.part}," if self.part else ""
         return rf"\|\Delta\theta_{{{part}{printer._print(self.args[0])}}}\|"
 
-    def _mathml_presentation(self, printer: Any) -> Any:
-        def element(tag: str, *content: Any) -> Any:
-            made = printer.dom.createElement(tag)
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        def element(tag: str, *content: str | Element) -> Element:
+            made: Element = printer.dom.createElement(tag)
             for piece in content:
-                is_text = isinstance(piece, str)
-                made.appendChild(printer.dom.createTextNode(piece) if is_text else piece)
+                text = printer.dom.createTextNode
+                made.appendChild(text(piece) if isinstance(piece, str) else piece)
             return made
 
         part = (element("mi", self.part), element("mo", ",")) if self.part else ()

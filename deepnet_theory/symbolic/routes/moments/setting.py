@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import sympy as sp
 
@@ -146,7 +145,7 @@ class Case:
     alpha: Fraction
     entries: dict[Tensor, dict[tuple[int, ...], Fraction]]
 
-    def point(self) -> dict[Any, Any]:
+    def point(self) -> dict[sp.Expr, sp.Expr | int]:
         """The numbers of the symbols."""
         return {
             d: self.d,

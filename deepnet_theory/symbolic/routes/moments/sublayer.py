@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import sympy as sp
 
@@ -18,6 +17,7 @@ from deepnet_theory.symbolic.expectation import (
     enumerate_expectation,
     expect,
 )
+from deepnet_theory.symbolic.expectation.exact import Number
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
@@ -158,7 +158,7 @@ def _is_product(branch: GaussianBranch) -> Callable[[Step], bool]:
     return holds
 
 
-def _value(polynomial: Polynomial, case: Case, at: dict[str, int]) -> Any:
+def _value(polynomial: Polynomial, case: Case, at: dict[str, int]) -> Number:
     """A polynomial whose tensors all have entries."""
     return enumerate_expectation(polynomial, case.point(), case.entries, at)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import sympy as sp
 
@@ -84,7 +83,9 @@ def derivative_steps(
             )
 
 
-def _finite_difference(witness: Witness, symbol: Any, perturbed: str | None) -> Any:
+def _finite_difference(
+    witness: Witness, symbol: sp.Symbol, perturbed: str | None
+) -> Callable[[Step], bool]:
     def agrees(step: Step) -> bool:
         numeric = witness.derivative(symbol, perturbed)
         if step.rhs == 0:

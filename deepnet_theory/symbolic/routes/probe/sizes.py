@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import sympy as sp
 
@@ -39,7 +38,7 @@ KNOBS = ((1.3, 0.7), (2.6, 0.7), (1.3, 1.4))
 
 
 def sizes(
-    sublayer: Sublayer, placement: Placement, of: Callable[[Witness, dict[Any, float]], Rows]
+    sublayer: Sublayer, placement: Placement, of: Callable[[Witness, dict[sp.Symbol, float]], Rows]
 ) -> list[float]:
     """The Frobenius norm of something at the knobs, with explicit matrices."""
     found = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 
 from deepnet_theory.spec.expression import fold
@@ -117,7 +115,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     r = sp.Symbol(f"r_{sublayer.name.replace('-', '')}", positive=True)
 
     def grows(step: Step) -> bool:
-        def added(witness: Witness, changed: dict[Any, float]) -> Rows:
+        def added(witness: Witness, changed: dict[sp.Symbol, float]) -> Rows:
             return combine(witness.inner(changed), witness.values[x], -1.0)
 
         return in_proportion(sizes(sublayer, placement, added), step.rhs)
