@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from paper_checks.shared.later import sp, symbolic
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.proof.step import Step
 
 
 def derive(**chosen: Any) -> Derivation:
@@ -38,6 +40,11 @@ def value(method: str, name: str) -> sp.Expr:
     """The right-hand side of a step of :func:`told`, in positive symbols of its own names."""
     found: sp.Expr = told(method).step(name).rhs
     return found.xreplace({s: sp.Symbol(s.name, positive=True) for s in found.free_symbols})
+
+
+def unproved(steps: Iterable[Step]) -> tuple[str, ...]:
+    """The names of the steps that are not PROVED."""
+    return tuple(step.name for step in steps if step.check() is not Verdict.PROVED)
 
 
 def formula(text: str) -> sp.Expr:

@@ -47,7 +47,7 @@ class Fit:
         return f"{i.estimate:+.3f} [{i.low:+.3f}, {i.high:+.3f}]"
 
 
-def settled(at: Sequence[int], values: NDArray[Any]) -> Fit:
+def settled(at: Sequence[float], values: NDArray[Any]) -> Fit:
     """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
     fit = laboratory.fit_exponent(at, values)
     means = np.exp(np.log(np.abs(values)).mean(axis=0))

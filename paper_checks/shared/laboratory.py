@@ -17,14 +17,17 @@ from deepnet_theory.numeric.stacks.trial import MATRICES, Trial, generator_for
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.runtime import Description, build, described
+from deepnet_theory.runtime.linear import NORM_EPS, Linear
 
 __all__ = [
     "MATRICES",
+    "NORM_EPS",
     "TOLERANCE",
     "VOCAB",
     "Case",
     "Description",
     "Interval",
+    "Linear",
     "Settings",
     "Trace",
     "Trial",

@@ -12,6 +12,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from paper_checks.shared.judging import MARGIN
 from paper_checks.shared.later import laboratory, no_grad, np, torch
+from paper_checks.shared.rules import SCALED
 from paper_checks.shared.verdicts import at_most, worst
 
 if TYPE_CHECKING:
@@ -279,23 +280,43 @@ def per_depth(
     quantity: Callable[[Pass], Tensor],
     scale: Scale | None = None,
     roles: Iterable[Role] | None = None,
+    in_lots: int = 1,
 ) -> NDArray[Any]:
     """A quantity of the backward pass of every seed and depth: (seeds, depths)."""
-    columns = [quantity(backward(net.trial(depth, s, scale), roles)) for depth in at]
-    return torch.stack(columns, dim=1).double().numpy()
+    return many_per_depth(net, at, s, {"": quantity}, scale, roles, in_lots)[""]
 
 
 def many_per_depth(
-    net: Net, at: Sequence[int], s: Settings, quantities: Mapping[str, Callable[[Pass], Tensor]]
+    net: Net,
+    at: Sequence[int],
+    s: Settings,
+    quantities: Mapping[str, Callable[[Pass], Tensor]],
+    scale: Scale | None = None,
+    roles: Iterable[Role] | None = None,
+    in_lots: int = 1,
 ) -> dict[str, NDArray[Any]]:
-    """Several quantities of the same backward passes: (seeds, depths) each."""
-    passes: dict[str, list[Tensor]] = {name: [] for name in quantities}
-    for depth in at:
-        p = backward(net.trial(depth, s))
-        for name, quantity in quantities.items():
-            passes[name].append(quantity(p))
-        del p  # its memory is free for the next depth
-    return {n: torch.stack(c, dim=1).double().numpy() for n, c in passes.items()}
+    """Several quantities of the same backward passes: (seeds, depths) each.
+
+    The seeds ``in_lots`` are measured one lot after another, in a part of the memory.
+    """
+    found: dict[str, list[list[Tensor]]] = {name: [] for name in quantities}
+    for lot in lots(s, in_lots):
+        for columns in found.values():
+            columns.append([])
+        for depth in at:
+            p = backward(net.trial(depth, lot, scale), roles)
+            for name, quantity in quantities.items():
+                found[name][-1].append(quantity(p))
+            del p  # its memory is free for the next depth
+    return {
+        name: torch.cat([torch.stack(columns, dim=1) for columns in of_lots]).double().numpy()
+        for name, of_lots in found.items()
+    }
+
+
+def size_of_gradient(p: Pass) -> Tensor:
+    """The root mean square of ‖∂L/∂W‖ over the matrices that λ scales."""
+    return torch.stack([g.norm().double() for g in p.of(*SCALED)]).square().mean(0).sqrt()
 
 
 def squared_gradient(p: Pass) -> Tensor:

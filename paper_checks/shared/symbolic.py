@@ -1,5 +1,6 @@
 """What the claims take of the derivation's rooms: the one file that knows where things are."""
 
+from deepnet_theory.symbolic.asides.magnitude import closed_form, gaussian_magnitude, probe_steps
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import (
     Bernoulli,
@@ -9,13 +10,24 @@ from deepnet_theory.symbolic.expectation import (
     Tensor,
     expect,
 )
+from deepnet_theory.symbolic.implications.closures_compared import compare_closures
+from deepnet_theory.symbolic.implications.cross_table import cross_table
+from deepnet_theory.symbolic.implications.end_of_regime import crossings
+from deepnet_theory.symbolic.rule.problem import Problem
 
 __all__ = [
     "Bernoulli",
     "Gaussian",
     "Index",
     "Known",
+    "Problem",
     "Tensor",
+    "closed_form",
+    "compare_closures",
+    "cross_table",
+    "crossings",
     "derive",
     "expect",
+    "gaussian_magnitude",
+    "probe_steps",
 ]

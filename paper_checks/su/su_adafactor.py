@@ -2,172 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic, torch
+from paper_checks.shared.engine import derive, formula
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.rules import CONDITIONS, balanced
 from paper_checks.shared.sources import SU
-from paper_checks.shared.verdicts import MARGIN, proved, seen
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from paper_checks.shared.laboratory import Settings
-    from paper_checks.shared.stacks import Net
-
-DEGREES, ABOVE, STACK, BELOW, CLASS, DEPTH = (
-    "degrees (0, 1) above its floor: LAMB's, and its rule",
-    "torch's Adafactor: the first update is η·rms(θ) an entry for rms(θ) ≥ 10⁻³",
-    "torch's Adafactor moves a stack's output alike at every depth under LAMB's rule",
-    "the update is η·rms(θ) at every rms(θ)",
-    "below the floor it is Adam's class: under LAMB's rule the output's change grows as N^{1/2}, "
-    "under Adam's it is constant",
-    "LAMB's rule itself leads below the floor: at N = 10⁶/(d + m) layers, where the relative "
-    "update begins to grow as N^{1/2}",
-)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Degrees from the update expression; torch's own Adafactor on matrices and on stacks."""
-    import torch
-
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.derive import derive
-    from deepnet_theory.symbolic.implications.end_of_regime import crossings
-    from deepnet_theory.symbolic.rule.problem import Problem
-    from deepnet_theory.symbolic.rule.solved_rule import solve_rule
-    from paper_checks.shared.stacks import Net, depths, exponent, on_the_exponent, settings
-    from paper_checks.shared.verdicts import worst
-
-    selections = {n: Selection(optimizer=n) for n in ("lamb", "adafactor")}
-    rules = {n: solve_rule(s).entries[0] for n, s in selections.items()}
-    degrees = {n: Problem(s).degrees for n, s in selections.items()}
-    same = all(
-        getattr(rules["lamb"], k) == getattr(rules["adafactor"], k) for k in ("alpha", "beta")
-    ) and all(getattr(d, k) == v for d in degrees.values() for k, v in (("p", 0), ("q", 1)))
-
-    generator = torch.Generator().manual_seed(context.seed)
-    d, m = context.pick((32, 64), (128, 256))
-    rows = []
-    for size in torch.logspace(-5, 0, context.pick(11, 26)).tolist():
-        for rank in ("one", "full"):
-            theta, g, other = (
-                torch.randn(shape, generator=generator, dtype=torch.float64)
-                for shape in ((d, m), (d, m), (d, 1))
-            )
-            theta *= size
-            moved = _step(theta.clone(), g if rank == "full" else other * g[:1]) - theta
-            rms = float(theta.square().mean().sqrt())
-            update = float(moved.square().mean().sqrt()) / ETA
-            rows.append({"rms(theta)": rms, "rank of g": rank, "rms(update)/eta": update})
-    off = {
-        above: max(
-            abs(r["rms(update)/eta"] / r["rms(theta)"] - 1)
-            for r in rows
-            if (r["rms(theta)"] >= 1e-3) == above
-        )
-        for above in (True, False)
-    }
-
-    at, s = depths(context), settings(context, dtype="float64", width=32, tokens=16, seeds=4)
-    lamb, adam = Net("1", "(2*N)**(-1/2)"), Net("(2*N)**(1/2)", "(2*N)**(-1/2)")
-    above, grows, constant = (
-        exponent(label, at, _updates(net, at, s, floor))
-        for label, net, floor in (
-            ("LAMB's rule, floor 10⁻³", lamb, 1e-3),
-            ("LAMB's rule, floor 1", lamb, 1.0),
-            ("Adam's rule, floor 1", adam, 1.0),
-        )
-    )
-
-    crossing = next(c for c in crossings(Problem(selections["adafactor"])) if c.matrix == "fc1")
-    layers = {f"d = {w}, m = {4 * w}": round(crossing.at(w, 4 * w)) for w in (64, 512, 1024, 4096)}
-    width, relative = context.pick(128, 512), {}
-    cross = crossing.at(width, 4 * width)
-    for times in (0.25, 1.0, 4.0, 16.0):
-        theta = torch.empty(4 * width, width, dtype=torch.float64)
-        gain = (2 * times * cross) ** -0.5
-        torch.nn.init.xavier_normal_(theta, gain, generator=generator)
-        g = torch.randn(theta.shape, generator=generator, dtype=torch.float64)
-        moved = _step(theta.clone(), g) - theta
-        relative[times] = float(moved.norm() / theta.norm()) / ETA
-    missed = max(abs(r / max(1.0, t**0.5) - 1) for t, r in relative.items())
-    return (
-        proved(
-            DEGREES,
-            same,
-            "the degrees and the derived rule are LAMB's",
-            rule=[rules["adafactor"].alpha, rules["adafactor"].beta],
-            remarks=derive(selections["adafactor"]).remarks,
-        ),
-        seen(
-            ABOVE,
-            off[True] < MARGIN,
-            f"within {off[True]:.1%}, for gradients of rank one and of full rank",
-            steps=rows,
-            seed=context.seed,
-        ),
-        on_the_exponent(STACK, [above], 0.0, [("Adam's class", 0.5), ("SGD", -0.5)]),
-        seen(
-            BELOW,
-            off[False] < MARGIN,
-            f"below 10⁻³ it is up to {1 + off[False]:.0f} times that: 10⁻³ η an entry",
-        ),
-        worst(
-            (
-                on_the_exponent(CLASS, [grows], 0.5, [("LAMB's class", 0.0)]),
-                on_the_exponent(
-                    CLASS,
-                    [constant],
-                    0.0,
-                    [("LAMB's class", -0.5)],
-                    under_lambs_rule=grows.to_dict(),
-                ),
-            )
-        ),
-        seen(
-            DEPTH,
-            missed < MARGIN,
-            f"relative update of a Xavier matrix of width {width} at 1/4, 1, 4 and 16 times that "
-            f"depth: {', '.join(f'{r:.2f} η' for r in relative.values())}",
-            relative_updates=relative,
-            layers_at_which_the_floor_is_crossed=layers,
-        ),
-    )
-
-
-ETA = 1e-4
-
-
-def _step(theta: torch.Tensor, g: torch.Tensor, floor: float = 1e-3) -> torch.Tensor:  # noqa: F821
-    """A first step of torch's Adafactor, in place."""
-    import torch
-
-    parameter = torch.nn.Parameter(theta)
-    parameter.grad = g
-    torch.optim.Adafactor([parameter], lr=ETA, eps=(None, floor), weight_decay=0.0).step()
-    return parameter.detach()
-
-
-def _updates(net: Net, at: Sequence[int], s: Settings, floor: float) -> np.ndarray:
-    """‖ΔF‖/η per token after that step of every matrix of every seed: (seeds, depths)."""
-    import torch
-
-    from paper_checks.shared.stacks import backward
-
-    columns = []
-    for depth in at:
-        trial = net.trial(depth, s)
-        p = backward(trial)
-        for (parameter, _), g in zip(trial.parameters(), p.gradients, strict=True):
-            for theta, own in zip(parameter.detach(), g.g, strict=True):
-                _step(theta, own, floor)  # a view: the stack is stepped
-        with torch.no_grad():
-            change = (trial.output() - p.states[-1]) / ETA
-        columns.append(change.norm(dim=-1).flatten(1).mean(1))
-    return torch.stack(columns, dim=1).numpy()
-
+from paper_checks.shared.stacks import Net, backward
 
 CLAIM = Claim(
     name="su-adafactor",
@@ -176,14 +17,6 @@ CLAIM = Claim(
     "LAMB's class.",
     conditions="relative steps off, weight decay 0, first step; torch.optim.Adafactor on "
     "matrices with rms(θ) from 10⁻⁵ to 1 and on post-LN encoders of 12 to 144 layers",
-    recorded=(
-        Ruling(DEGREES, Verdict.PROVED),
-        Ruling(ABOVE, Verdict.SUPPORTED),
-        Ruling(STACK, Verdict.SUPPORTED),
-        Ruling(BELOW, Verdict.REFUTED),
-        Ruling(CLASS, Verdict.SUPPORTED, corrected=True),
-        Ruling(DEPTH, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
         "Adafactor with relative steps off has LAMB's degrees and LAMB's rule as long as rms(θ) "
         "> 10⁻³, its default floor: there torch's Adafactor moves a stack's output alike at "
@@ -200,6 +33,157 @@ CLAIM = Claim(
         "The step is η·max(10⁻³, rms(θ)) an entry: LAMB's class above the floor, Adam's below; "
         "the depth of crossing is N = 10⁶/(d+m) under λ = (2N)^{−1/2}."
     ),
-    check=check,
     seconds=3,
 )
+
+ETA, FLOOR = 1e-4, 1e-3
+LAMBS, ADAMS = Net("1", "(2*N)**(-1/2)"), Net("(2*N)**(1/2)", "(2*N)**(-1/2)")
+
+
+@CLAIM.stated("degrees (0, 1) above its floor: LAMB's, and its rule", PROVED)
+def degrees(lab: Lab) -> Finding:
+    rule = derive(optimizer="adafactor").rule.entries[0]
+    by_hand = balanced(*written_degrees(), CONDITIONS["lamb"][2])
+    same = [
+        sp.simplify(formula(text) / own) == 1
+        for text, own in zip(rule_of("lamb"), by_hand, strict=True)
+    ]
+    return lab.proved(
+        all(same) and (rule.alpha, rule.beta) == rule_of("lamb"),
+        f"the published first step has the degrees {written_degrees()}, and LAMB's rule solves "
+        "its balance",
+        rule=[rule.alpha, rule.beta],
+    )
+
+
+@CLAIM.ours("torch's Adafactor: the first update is η·rms(θ) an entry for rms(θ) ≥ 10⁻³", SUPPORTED)
+def above(lab: Lab) -> Finding:
+    off = max(abs(r["update"] / r["rms"] - 1) for r in steps(lab) if r["rms"] >= FLOOR)
+    because = f"within {off:.1%}, for gradients of rank one and of full rank"
+    return lab.seen(off < MARGIN, because, steps=steps(lab))
+
+
+@CLAIM.stated(
+    "torch's Adafactor moves a stack's output alike at every depth under LAMB's rule", SUPPORTED
+)
+def stack(lab: Lab) -> Finding:
+    return lab.exponent(updates(lab, LAMBS, FLOOR), 0.0, (("Adam's class", 0.5), ("SGD", -0.5)))
+
+
+@CLAIM.ours("the update is η·rms(θ) at every rms(θ)", REFUTED)
+def below(lab: Lab) -> Finding:
+    off = max(abs(r["update"] / r["rms"] - 1) for r in steps(lab) if r["rms"] < FLOOR)
+    because = f"below 10⁻³ it is up to {1 + off:.0f} times that: 10⁻³ η an entry"
+    return lab.seen(off < MARGIN, because)
+
+
+@CLAIM.correction(
+    "below the floor it is Adam's class: under LAMB's rule the output's change grows as N^{1/2}, "
+    "under Adam's it is constant",
+    SUPPORTED,
+)
+def adams_class(lab: Lab) -> Finding:
+    grows, constant = updates(lab, LAMBS, 1.0), updates(lab, ADAMS, 1.0)
+    return lab.worst(
+        lab.exponent(grows, 0.5, (("LAMB's class", 0.0),)),
+        lab.exponent(constant, 0.0, (("LAMB's class", -0.5),), under_lambs_rule=grows.to_dict()),
+    )
+
+
+@CLAIM.correction(
+    "LAMB's rule itself leads below the floor: at N = 10⁶/(d + m) layers, where the relative "
+    "update begins to grow as N^{1/2}",
+    SUPPORTED,
+)
+def depth_of_crossing(lab: Lab) -> Finding:
+    problem = symbolic.Problem(derive(optimizer="adafactor").selection)
+    crossing = next(c for c in symbolic.crossings(problem) if c.matrix == "fc1")
+    layers = {f"d = {w}, m = {4 * w}": round(crossing.at(w, 4 * w)) for w in (64, 512, 1024, 4096)}
+    width, relative, generator = lab.pick(128, 512), {}, lab.generator(1)
+    for times in (0.25, 1.0, 4.0, 16.0):
+        theta = torch.empty(4 * width, width, dtype=torch.float64)
+        gain = (2 * times * crossing.at(width, 4 * width)) ** -0.5
+        torch.nn.init.xavier_normal_(theta, gain, generator=generator)
+        g = torch.randn(theta.shape, generator=generator, dtype=torch.float64)
+        relative[times] = float((step(theta.clone(), g) - theta).norm() / theta.norm()) / ETA
+    missed = max(abs(r / max(1.0, t**0.5) - 1) for t, r in relative.items())
+    return lab.seen(
+        missed < MARGIN,
+        f"relative update of a Xavier matrix of width {width} at 1/4, 1, 4 and 16 times that "
+        f"depth: {', '.join(f'{r:.2f} η' for r in relative.values())}",
+        relative_updates=relative,
+        layers_at_which_the_floor_is_crossed=layers,
+    )
+
+
+def rule_of(optimizer: str) -> tuple[str, str]:
+    """α and β as derived."""
+    entry = derive(optimizer=optimizer).rule.entries[0]
+    return entry.alpha, entry.beta
+
+
+def written_degrees() -> tuple[int, int]:
+    """The degrees in g and θ of Adafactor's first step as published, above its floor.
+
+    θ·rms is scaled by U = g/√V with V = (row means ⊗ column means of g²)/mean, on a 2 × 2 matrix;
+    U's clipping is a function of U, and keeps its degree.
+    """
+    c = sp.Symbol("c", positive=True)
+    g, theta = (sp.Matrix(2, 2, sp.symbols(f"{name}1:5", positive=True)) for name in ("g", "t"))
+
+    def update(g: sp.Matrix, theta: sp.Matrix) -> sp.Matrix:
+        squares = g.multiply_elementwise(g)
+        rows, columns = squares * sp.ones(2, 1), sp.ones(1, 2) * squares
+        v = rows * columns / (2 * sum(squares))
+        rms = sp.sqrt(sum(x**2 for x in theta) / 4)
+        return g.multiply_elementwise(v.applyfunc(lambda x: 1 / sp.sqrt(x))) * rms
+
+    def degree(scaled: sp.Matrix) -> int:
+        ratios = [sp.simplify(a / b) for a, b in zip(scaled, update(g, theta), strict=True)]
+        powers = {sp.simplify(c * sp.diff(ratio, c) / ratio) for ratio in ratios}
+        (power,) = powers
+        return int(power)
+
+    return degree(update(c * g, theta)), degree(update(g, c * theta))
+
+
+@once
+def steps(lab: Lab) -> list[dict[str, float]]:
+    """The rms of matrices and of their first updates over η."""
+    generator, found = lab.generator(), []
+    d, m = lab.pick((32, 64), (128, 256))
+    for size in torch.logspace(-5, 0, lab.pick(11, 26)).tolist():
+        for rank in (1, d):
+            theta, g, other = (
+                torch.randn(shape, generator=generator, dtype=torch.float64)
+                for shape in ((d, m), (d, m), (d, 1))
+            )
+            theta *= size
+            moved = step(theta.clone(), g if rank > 1 else other * g[:1]) - theta
+            rms, update = (float(x.square().mean().sqrt()) for x in (theta, moved / ETA))
+            found.append({"rms": rms, "rank of g": rank, "update": update})
+    return found
+
+
+def step(theta: torch.Tensor, g: torch.Tensor, floor: float = FLOOR) -> torch.Tensor:
+    """A first step of torch's Adafactor, in place."""
+    parameter = torch.nn.Parameter(theta)
+    parameter.grad = g
+    torch.optim.Adafactor([parameter], lr=ETA, eps=(None, floor), weight_decay=0.0).step()  # type: ignore[no-untyped-call]
+    return parameter.detach()
+
+
+def updates(lab: Lab, net: Net, floor: float) -> Fit:
+    """The exponent of ‖ΔF‖/η per token after that step of every matrix of every seed."""
+    at, s = lab.depths(), lab.settings(dtype="float64", width=32, tokens=16, seeds=4)
+    columns: list[torch.Tensor] = []
+    for depth in at:
+        trial = net.trial(depth, s)
+        p = backward(trial)
+        for (parameter, _), g in zip(trial.parameters(), p.gradients, strict=True):
+            for theta, own in zip(parameter.detach(), g.g, strict=True):
+                step(theta, own, floor)  # a view: the stack is stepped
+        with torch.no_grad():
+            change = (trial.output() - p.states[-1]) / ETA
+        columns.append(change.norm(dim=-1).flatten(1).mean(1))
+    return settled(at, torch.stack(columns, dim=1).numpy())

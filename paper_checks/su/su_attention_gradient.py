@@ -1,28 +1,11 @@
 """∂L/∂λ_v = O(λ_o/α), ∂L/∂λ_o = O(λ_v/α)."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
-from paper_checks.shared.branch_gradients import BOUND, EXACT, LAW, ORDER, PROBE, check_branch
+from __future__ import annotations
+
+from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once
+from paper_checks.shared.branch_gradients import AnyWeight, Branch, Fits, at_any_weight
+from paper_checks.shared.judging import MARGIN, SUPPORTED
 from paper_checks.shared.sources import SU
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """The scan of knobs on stacks of attention sublayers."""
-    from paper_checks.shared.stacks import settings
-
-    conditions = {
-        "text": settings(context),
-        "correlated tokens": settings(context, data="gaussian:0.9"),
-    }
-    if context.full:  # the average depends on what tokens share and on how many there are
-        conditions |= {
-            "independent tokens": settings(context, data="gaussian:0"),
-            "width 128": settings(context, width=128, seeds=8),
-            "one head": settings(context, heads=1),
-            "128 tokens": settings(context, tokens=128),
-        }
-    return check_branch(context, "attention", "value", "output", conditions)
-
 
 CLAIM = Claim(
     name="su-attention-gradient",
@@ -30,13 +13,6 @@ CLAIM = Claim(
     statement="∂L/∂λ_v = O(λ_o/α) and ∂L/∂λ_o = O(λ_v/α).",
     conditions="post-LN stacks of self-attention sublayers; λ from 1/8 to 8, α from 1 to 64; text, "
     "independent and correlated tokens, 1 and 4 heads, 16 to 128 tokens",
-    recorded=(
-        Ruling(ORDER, Verdict.SUPPORTED),
-        Ruling(PROBE, Verdict.SUPPORTED),
-        Ruling(BOUND, Verdict.SUPPORTED),
-        Ruling(EXACT, Verdict.SUPPORTED),
-        Ruling(LAW, Verdict.SUPPORTED),
-    ),
     finding=(
         "The exponents (0, 1, −1) and (1, 0, −1) in the two gains and α are met within 0.02 as "
         "long as the branch is small beside the stream. The relation is an upper bound at any "
@@ -44,7 +20,62 @@ CLAIM = Claim(
         "λ/α. With √(α² + c²λ₁²λ₂²) in place of α, c the rms of the bare branch, it is an order "
         "everywhere. Heads, tokens and their correlation change none of this."
     ),
-    check=check,
     seconds=0.5,
     full_seconds=15,
 )
+
+ATTENTION = Branch("attention", "value", "output")
+WHAT = "‖∂L/∂W‖·α/λ against its value at branch weight 1/64"
+
+
+@CLAIM.stated("order of ‖∂L/∂W‖ for a small branch weight", SUPPORTED)
+def order(lab: Lab) -> Finding:
+    found = scanned(lab)["gradient"]
+    return lab.exponent(found, ATTENTION.predicted(found))
+
+
+@CLAIM.stated("order of |∂L/∂λ| for a small branch weight", SUPPORTED)
+def probe(lab: Lab) -> Finding:
+    found = scanned(lab)["probe"]
+    return lab.exponent(found, ATTENTION.predicted(found))
+
+
+@CLAIM.stated("as a bound, at any branch weight", SUPPORTED)
+def bound(lab: Lab) -> Finding:
+    return lab.at_most(weighted(lab).plain, 1.0, WHAT)
+
+
+@CLAIM.ours("as an order (Θ) it fails where the branch is not small", SUPPORTED)
+def exact(lab: Lab) -> Finding:
+    what = "its exponent in branch weights of 4 to 64"
+    return lab.at_most(weighted(lab).heavy, -MARGIN, what, 0.0)
+
+
+@CLAIM.ours("with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight", SUPPORTED)
+def law(lab: Lab) -> Finding:
+    return lab.within(weighted(lab).mended, 1 - MARGIN, 1 + MARGIN, f"{WHAT}, by the law")
+
+
+@once
+def scanned(lab: Lab) -> dict[str, Fits]:
+    """The exponents in both gains and α under every condition."""
+    return ATTENTION.exponents(lab, conditions(lab))
+
+
+@once
+def weighted(lab: Lab) -> AnyWeight:
+    """One sublayer at branch weights from 1/64 to 64."""
+    return at_any_weight(lab, ATTENTION)
+
+
+def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
+    """The average depends on what tokens share and on how many there are."""
+    found = {"text": lab.settings(), "correlated tokens": lab.settings(data="gaussian:0.9")}
+    if lab.full:
+        found |= {
+            "independent tokens": lab.settings(data="gaussian:0"),
+            "width 128": lab.settings(width=128, seeds=8),
+            "one head": lab.settings(heads=1),
+            "128 tokens": lab.settings(tokens=128),
+        }
+    return found

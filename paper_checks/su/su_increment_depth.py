@@ -1,108 +1,23 @@
 """With every matrix gradient O(1), ΔL = O(ηNK): linear in depth."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import SUPPORTED
 from paper_checks.shared.sources import SU
-
-PREMISE, SGD, ADAM, OUTPUT, PRE = (
-    "α = λ = (2N)^{−1/2} has matrix gradients of order one at every depth",
-    "there −ΔL/η of SGD grows in proportion to the depth",
-    "and that of Adam",
-    "and ‖ΔF‖/η of Adam",
-    "plain pre-LN, where the premise fails: it grows no faster than N^{1/2}",
+from paper_checks.shared.stacks import (
+    Net,
+    absolute_gradient,
+    backward,
+    many_per_depth,
+    model_updates,
+    per_depth,
+    size_of_gradient,
+    squared_gradient,
 )
-MENDED = "−ΔL/η of SGD is the sum of the squared gradients, whatever they are"
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Real SGD steps, gradient sizes and exponents on a stack that satisfies the premise."""
-    from dataclasses import replace
-
-    import numpy as np
-    import torch
-
-    from paper_checks.shared.stacks import (
-        Net,
-        Pass,
-        absolute_gradient,
-        backward,
-        depths,
-        exponent,
-        lots,
-        many_per_depth,
-        model_updates,
-        no_more_than,
-        on_the_exponent,
-        per_depth,
-        settings,
-        squared_gradient,
-        varied,
-    )
-    from paper_checks.shared.verdicts import seen
-
-    unit, at = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)"), depths(context)
-
-    def size(p: Pass) -> torch.Tensor:
-        chosen = p.of("value", "output", "fc1", "fc2")
-        return (sum(g.norm().double() ** 2 for g in chosen) / len(chosen)).sqrt()
-
-    # the seeds in lots, for memory; a wide stack's sums fluctuate less
-    conditions = varied(context, seeds=96)
-    if context.full:
-        conditions |= {
-            "width 128": replace(conditions["width 128"], seeds=24),
-            "64 tokens": replace(conditions["64 tokens"], seeds=48),
-        }
-    # a text of 64 tokens bends until about 24 layers
-    begins = {n: (24, 72, 216) if n == "64 tokens" else at for n in conditions}
-    quantities = {"premise": size, "sgd": squared_gradient, "adam": absolute_gradient}
-    measured = {}
-    for n, s in conditions.items():
-        parts = [
-            many_per_depth(unit, begins[n], lot, quantities)
-            for lot in lots(s, s.seeds // context.pick(24, 8))
-        ]
-        measured[n] = {q: np.concatenate([part[q] for part in parts]) for q in quantities}
-    premise, sgd, adam = (
-        [exponent(n, begins[n], values[name]) for n, values in measured.items()]
-        for name in quantities
-    )
-    moved = [
-        exponent(
-            "text",
-            at,
-            model_updates(Net(unit.alpha, unit.beta, "adam"), at, settings(context, seeds=24)),
-        )
-    ]
-    many = lots(settings(context, width=32, tokens=16, seeds=64), context.pick(2, 8))
-    plain = [per_depth(Net(placement="pre-ln"), at, lot, squared_gradient) for lot in many]
-    pre = [exponent("pre-LN", at, np.concatenate(plain))]
-    ratios = []
-    s = settings(context, dtype="float64", seeds=4)
-    for net in (unit, Net(), Net(placement="pre-ln")):
-        trial = net.trial(at[1], s)
-        p = backward(trial)
-        total = squared_gradient(p)
-        eta = 1e-6 / float(total.mean())
-        with torch.no_grad():
-            for (parameter, _), g in zip(trial.parameters(), p.gradients, strict=True):
-                parameter.sub_(eta * g.g)
-            ratios.append(((p.loss - trial.loss(trial.output())) / eta / total).tolist())
-    off = float(np.abs(np.array(ratios) - 1).max())
-    return (
-        on_the_exponent(PREMISE, premise, 0.0, [("SGD's rule", -0.5)]),
-        on_the_exponent(SGD, sgd, 1.0, [("constant", 0.0), ("square root", 0.5)]),
-        on_the_exponent(ADAM, adam, 1.0, [("constant", 0.0), ("square root", 0.5)]),
-        on_the_exponent(OUTPUT, moved, 1.0, [("constant", 0.0), ("square root", 0.5)]),
-        no_more_than(PRE, pre, 0.5),  # half way to the proportionality of the premise
-        seen(
-            MENDED,
-            off < 0.01,
-            f"ΔL of a real step agrees within {off:.1e} in three networks",
-            **{"ratios": ratios, "layers": at[1], "seed": context.seed},
-        ),
-    )
-
 
 CLAIM = Claim(
     name="su-increment-depth",
@@ -111,14 +26,6 @@ CLAIM = Claim(
     "loss in proportion to depth.",
     conditions="post-LN with α = λ = (2N)^{−1/2} (gradients O(1), branches small) and plain "
     "pre-LN, 12 to 216 layers",
-    recorded=(
-        Ruling(PREMISE, Verdict.SUPPORTED),
-        Ruling(SGD, Verdict.SUPPORTED),
-        Ruling(ADAM, Verdict.SUPPORTED),
-        Ruling(OUTPUT, Verdict.SUPPORTED),
-        Ruling(PRE, Verdict.SUPPORTED),
-        Ruling(MENDED, Verdict.SUPPORTED),
-    ),
     finding=(
         "Given its premise the statement is exact: on a near-identity stack with matrix "
         "gradients of order one (α = λ = (2N)^{−1/2}) the increments of SGD and Adam and Adam's "
@@ -126,7 +33,75 @@ CLAIM = Claim(
         "and normalisation as such: plain pre-LN has gradients that fall towards the top, and "
         "its increment grows ever more slowly, by a factor 1.6 from 16 to 144 layers."
     ),
-    check=check,
     seconds=5,
     full_seconds=93,
 )
+
+UNIT = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
+PRE = Net(placement="pre-ln")
+SLOWER = (("constant", 0.0), ("square root", 0.5))
+
+
+@CLAIM.stated("α = λ = (2N)^{−1/2} has matrix gradients of order one at every depth", SUPPORTED)
+def premise(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["premise"], 0.0, (("SGD's rule", -0.5),))
+
+
+@CLAIM.stated("there −ΔL/η of SGD grows in proportion to the depth", SUPPORTED)
+def sgd(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["sgd"], 1.0, SLOWER)
+
+
+@CLAIM.stated("and that of Adam", SUPPORTED)
+def adam(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["adam"], 1.0, SLOWER)
+
+
+@CLAIM.ours("and ‖ΔF‖/η of Adam", SUPPORTED)
+def output(lab: Lab) -> Finding:
+    at, net = lab.depths(), replace(UNIT, optimizer="adam")
+    return lab.exponent(settled(at, model_updates(net, at, lab.settings(seeds=24))), 1.0, SLOWER)
+
+
+@CLAIM.ours("plain pre-LN, where the premise fails: it grows no faster than N^{1/2}", SUPPORTED)
+def pre(lab: Lab) -> Finding:
+    s = lab.settings(width=32, tokens=16, seeds=64)
+    found = per_depth(PRE, lab.depths(), s, squared_gradient, in_lots=lab.pick(2, 8))
+    # half way to the proportionality of the premise
+    return lab.at_most(settled(lab.depths(), found), 0.5, "exponent of the increment")
+
+
+@CLAIM.stated("−ΔL/η of SGD is the sum of the squared gradients, whatever they are", SUPPORTED)
+def sum_of_squares(lab: Lab) -> Finding:
+    s, ratios = lab.settings(dtype="float64", seeds=4), []
+    for net in (UNIT, Net(), PRE):
+        trial = net.trial(lab.depths()[1], s)
+        p = backward(trial)
+        total = squared_gradient(p)
+        eta = 1e-6 / float(total.mean())
+        with torch.no_grad():
+            for (parameter, _), g in zip(trial.parameters(), p.gradients, strict=True):
+                parameter.sub_(eta * g.g)
+            ratios.append((p.loss - trial.loss(trial.output())) / eta / total)
+    off = float((torch.stack(ratios) - 1).abs().max())
+    return lab.seen(off < 0.01, f"ΔL of a real step agrees within {off:.1e} in three networks")
+
+
+@once
+def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
+    """The exponents of the gradients' size and of both increments, by condition."""
+    quantities = {"premise": size_of_gradient, "sgd": squared_gradient, "adam": absolute_gradient}
+    conditions = lab.varied(seeds=96)
+    if lab.full:  # a wide stack's sums fluctuate less
+        conditions |= {
+            "width 128": replace(conditions["width 128"], seeds=24),
+            "64 tokens": replace(conditions["64 tokens"], seeds=48),
+        }
+    found: dict[str, dict[str, Fit]] = {name: {} for name in quantities}
+    for label, s in conditions.items():
+        # a text of 64 tokens bends until about 24 layers
+        at = (24, 72, 216) if label == "64 tokens" else lab.depths()
+        lots = s.seeds // lab.pick(24, 8)  # for memory
+        for name, values in many_per_depth(UNIT, at, s, quantities, in_lots=lots).items():
+            found[name][label] = settled(at, values)
+    return found

@@ -1,66 +1,14 @@
 """Pre-Norm: the same with α = 1, λ re-solved."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
+
+from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.engine import derive, formula
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import PROVED, SUPPORTED
+from paper_checks.shared.rules import CONDITIONS, balanced
 from paper_checks.shared.sources import SU
-from paper_checks.shared.verdicts import proved
-
-RULES, SGD, ADAM, LAMB, SAME = (
-    "α = 1 gives λ = (2N)^{−1/2}, (2N)^{−1}, (2N)^{−1/2} for SGD, Adam, LAMB",
-    "constant update under SGD",
-    "constant update under Adam",
-    "constant update under LAMB",
-    "re-solving matters: with post-LN's λ Adam's update grows as N^{1/2}",
-)
-
-DATA = ("width 128", "independent tokens", "correlated tokens")
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """The engine's pre-LN rules, and the exponents of pre-LN stacks under them."""
-    import sympy as sp
-
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.derive import derive
-    from paper_checks.shared.stacks import (
-        Net,
-        depths,
-        exponent,
-        model_updates,
-        on_the_exponent,
-        variations,
-    )
-
-    N = sp.Symbol("N", positive=True)
-    expected = {"sgd": "(2*N)**(-1/2)", "adam": "1/(2*N)", "lamb": "(2*N)**(-1/2)"}
-    derived, agree = {}, True
-    for name, text in expected.items():
-        derivation = derive(Selection(optimizer=name, placement="pre-ln"))
-        entry = derivation.rule.entries[0]
-        derived[name] = (entry.alpha, entry.beta)
-        agree &= entry.alpha == "1" and derivation.verdict is Verdict.PROVED
-        agree &= sp.simplify(sp.sympify(entry.beta, {"N": N}) / sp.sympify(text, {"N": N})) == 1
-    at = depths(context)
-
-    def row(about: str, beta: str, optimizer: str, rivals: list[tuple[str, float]]) -> Finding:
-        net = Net("1", beta, optimizer, "pre-ln")
-        found = [
-            exponent(n, at, model_updates(net, at, s)) for n, s in variations(context, DATA).items()
-        ]
-        return on_the_exponent(about, found, 0.0, rivals)
-
-    old = Net("1", "(2*N)**(-1/2)", "adam", "pre-ln")
-    found = [
-        exponent(n, at, model_updates(old, at, s)) for n, s in variations(context, DATA).items()
-    ]
-    return (
-        proved(RULES, agree, "derived from the pre-LN residual equation", **derived),
-        row(SGD, "(2*N)**(-1/2)", "sgd", [("Adam's rule", -1.0), ("linear growth", 1.0)]),
-        row(ADAM, "1/(2*N)", "adam", [("SGD's rule", 0.5)]),
-        row(LAMB, "(2*N)**(-1/2)", "lamb", [("Adam's rule", -1.0), ("linear growth", 1.0)]),
-        on_the_exponent(SAME, found, 0.5, [("constant", 0.0)]),
-    )
-
+from paper_checks.shared.stacks import Net, model_updates
 
 CLAIM = Claim(
     name="su-prenorm",
@@ -69,20 +17,65 @@ CLAIM = Claim(
     "anew.",
     conditions="pre-LN encoder with final norm, matrices stepped, 12 to 144 layers, widths 32 to "
     "128; text, independent and correlated tokens",
-    recorded=(
-        Ruling(RULES, Verdict.PROVED),
-        Ruling(SGD, Verdict.SUPPORTED),
-        Ruling(ADAM, Verdict.SUPPORTED),
-        Ruling(LAMB, Verdict.SUPPORTED),
-        Ruling(SAME, Verdict.SUPPORTED),
-    ),
     finding=(
         "With α = 1 the balance gives λ = (2N)^{−1/2} for SGD and LAMB and 1/(2N) for Adam, and "
         "each keeps its optimizer's update constant in depth on pre-LN stacks (exponents within "
         "0.02 of 0). Re-solving is necessary: with the λ = (2N)^{−1/2} of its post-LN rule "
         "Adam's update grows as N^{1/2}."
     ),
-    check=check,
     seconds=4,
     full_seconds=34,
 )
+
+RULES = {"sgd": "(2*N)**(-1/2)", "adam": "1/(2*N)", "lamb": "(2*N)**(-1/2)"}
+RIVALS = (("Adam's rule", -1.0), ("linear growth", 1.0))
+
+
+@CLAIM.stated("α = 1 gives λ = (2N)^{−1/2}, (2N)^{−1}, (2N)^{−1/2} for SGD, Adam, LAMB", PROVED)
+def rules(lab: Lab) -> Finding:
+    derived, holds = {}, True
+    for name, written in RULES.items():
+        derivation = derive(optimizer=name, placement="pre-ln")
+        entry = derivation.rule.entries[0]
+        derived[name] = (entry.alpha, entry.beta)
+        # Su's conditions with α = 1, solved without the engine
+        _, lam = balanced(*CONDITIONS[name][:2], "unit-residual")
+        holds &= all(sp.simplify(formula(t) / lam) == 1 for t in (written, entry.beta))
+        holds &= entry.alpha == "1" and derivation.verdict is PROVED
+    return lab.proved(
+        holds,
+        "Su's balance solved with α = 1; the derivation from pre-LN's equation agrees",
+        **derived,
+    )
+
+
+@CLAIM.stated("constant update under SGD", SUPPORTED)
+def sgd(lab: Lab) -> Finding:
+    return lab.exponent(updates(lab, "sgd", RULES["sgd"]), 0.0, RIVALS)
+
+
+@CLAIM.stated("constant update under Adam", SUPPORTED)
+def adam(lab: Lab) -> Finding:
+    return lab.exponent(updates(lab, "adam", RULES["adam"]), 0.0, (("SGD's rule", 0.5),))
+
+
+@CLAIM.stated("constant update under LAMB", SUPPORTED)
+def lamb(lab: Lab) -> Finding:
+    return lab.exponent(updates(lab, "lamb", RULES["lamb"]), 0.0, RIVALS)
+
+
+@CLAIM.ours("re-solving matters: with post-LN's λ Adam's update grows as N^{1/2}", SUPPORTED)
+def same(lab: Lab) -> Finding:
+    return lab.exponent(updates(lab, "adam", "(2*N)**(-1/2)"), 0.5, (("constant", 0.0),))
+
+
+def updates(lab: Lab, optimizer: str, beta: str) -> dict[str, Fit]:
+    """The exponents of ‖ΔF‖/η of pre-LN stacks with α = 1."""
+    net, data = (
+        Net("1", beta, optimizer, "pre-ln"),
+        ("width 128", "independent tokens", "correlated tokens"),
+    )
+    return {
+        label: settled(lab.depths(), model_updates(net, lab.depths(), s))
+        for label, s in lab.variations(data).items()
+    }

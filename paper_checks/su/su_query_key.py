@@ -2,109 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
-from paper_checks.shared.sources import SU
-from paper_checks.shared.verdicts import worst
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from torch import Tensor
-
-    from paper_checks.shared.laboratory import Settings
-    from paper_checks.shared.stacks import Exponent, Net, Pass
-
-SMALL, REASON, LIKENESS, SGD, ADAM, LAMB, PLAIN = (
-    "under SGD's and Adam's rules the gradient over value's and output's falls as λ",
-    "the softmax alone makes it smaller with depth",
-    "the softmax makes it small where tokens are alike: as (1 − ρ)/√ρ in their correlation",
-    "negligible for SGD: their share of ‖ΔF‖ falls as λ² = (2N)^{−1/2}",
-    "negligible for Adam: their share of ‖ΔF‖ falls as λ = (2N)^{−1/2}",
-    "negligible for LAMB: their share falls with depth",
-    "of equal order for LAMB: their share is constant in depth",
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Lab,
+    laboratory,
+    no_grad,
+    np,
+    once,
+    torch,
 )
-VARIED = ("64 tokens", "independent tokens", "correlated tokens", "one head", "GELU")
-DEPTHS = (64, 128, 256)  # from where the share of ‖ΔF‖ has settled
-DEEP = (128, 256, 512)  # for SGD's rule, whose S·r² falls only as (2N)^{−1/2}
-DEEPEST = (256, 512, 1024)  # for one head, whose share has settled from there
-LIKE = (0.5, 0.75, 0.875, 0.9375, 0.96875)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Gradient ratios and shares of one step taken with query and key alone."""
-    from paper_checks.shared.rules import PUBLISHED
-    from paper_checks.shared.stacks import Net, exponent, on_the_exponent, per_depth, varied
-
-    small = []
-    for name, power in (("sgd", -0.25), ("adam", -0.5)):  # the exponents of λ in N
-        net = Net(*PUBLISHED[name], name)
-        for label, s in varied(context, VARIED, seeds=16).items():
-            found = exponent(f"{name}, {label}", DEPTHS, per_depth(net, DEPTHS, s, _ratio))
-            small.append(on_the_exponent(SMALL, [found], power, [("as large", 0.0)]))
-    # λ fixed, only α carries the depth: the softmax has to do it alone
-    fixed = [
-        exponent(n, DEPTHS, per_depth(Net("2*N", "1"), DEPTHS, s, _ratio))
-        for n, s in varied(context, VARIED, seeds=16).items()
-    ]
-    shares = {}
-    for name in PUBLISHED:
-        shares[name] = []
-        for label, s in varied(context, VARIED, seeds=24 if name == "sgd" else 8).items():
-            at = DEEP if name == "sgd" else DEEPEST if label == "one head" else DEPTHS
-            shares[name].append(exponent(label, at, _share(Net(*PUBLISHED[name], name), at, s)))
-    constant = on_the_exponent(REASON, fixed, 0.0, [("λ of Adam's rule", -0.5)])
-    vanishes = on_the_exponent(LAMB, shares["lamb"], -0.5)
-    against = [("constant", 0.0)]
-    return (
-        worst(small),
-        Finding(
-            REASON,
-            # that it is constant where λ is fixed refutes what the sentence says of depth
-            {Verdict.SUPPORTED: Verdict.REFUTED, Verdict.REFUTED: Verdict.SUPPORTED}.get(
-                constant.verdict, constant.verdict
-            ),
-            f"λ = 1, α = 2N, the ratio to value and output; {constant.because}",
-            constant.evidence,
-        ),
-        on_the_exponent(LIKENESS, [_by_likeness(context)], 1.0, [("no effect", 0.0)]),
-        on_the_exponent(SGD, shares["sgd"], -0.5, against, seed=context.seed),
-        on_the_exponent(ADAM, shares["adam"], -0.5, against),
-        vanishes,
-        on_the_exponent(PLAIN, shares["lamb"], 0.0, [("vanishing", -0.5)]),
-    )
-
-
-def _ratio(p: Pass) -> Tensor:
-    """The root mean square of the gradients of query and key over that of value and output."""
-    small = sum(g.norm() ** 2 for g in p.of("query", "key"))
-    return (small / sum(g.norm() ** 2 for g in p.of("value", "output"))).sqrt()
-
-
-def _share(net: Net, at: Sequence[int], s: Settings) -> np.ndarray:
-    """‖ΔF‖ of a step of query and key alone over that of the other matrices: (seeds, depths)."""
-    from paper_checks.shared.stacks import model_updates
-
-    alone = model_updates(net, at, s, lambda d: d.name in ("query", "key"))
-    return alone / model_updates(net, at, s, lambda d: d.name not in ("query", "key"))
-
-
-def _by_likeness(context: Context) -> Exponent:
-    """The ratio's exponent in (1 − ρ)/√ρ for tokens of correlation ρ, in a shallow stack."""
-    import numpy as np
-
-    from paper_checks.shared.stacks import Net, exponent, per_depth, settings
-
-    columns = [
-        per_depth(Net("64", "1"), (2,), settings(context, seeds=32, data=f"gaussian:{r}"), _ratio)
-        for r in LIKE
-    ]
-    rho = np.array(LIKE)
-    return exponent("2 layers", (1 - rho) / rho**0.5, np.concatenate(columns, axis=1))
-
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.rules import PUBLISHED
+from paper_checks.shared.sources import SU
+from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 
 CLAIM = Claim(
     name="su-query-key",
@@ -114,18 +30,9 @@ CLAIM = Claim(
         "affect the update."
     ),
     conditions=(
-        "post-LN encoder under the rules of SGD, Adam and LAMB, 64 to 256 layers, SGD's share to "
-        "512, with one head Adam's and LAMB's to 1,024; text and "
+        "post-LN encoder under the rules of SGD, Adam and LAMB, 64 to 256 layers, SGD to "
+        "512, with one head Adam and LAMB to 1,024; text and "
         "Gaussian tokens, 16 and 64 tokens, 1 and 4 heads, ReLU and GELU"
-    ),
-    recorded=(
-        Ruling(SMALL, Verdict.SUPPORTED),
-        Ruling(REASON, Verdict.REFUTED),
-        Ruling(LIKENESS, Verdict.SUPPORTED, corrected=True),
-        Ruling(SGD, Verdict.SUPPORTED),
-        Ruling(ADAM, Verdict.SUPPORTED),
-        Ruling(LAMB, Verdict.REFUTED),
-        Ruling(PLAIN, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "Query and key gradients carry λ_vλ_o/α, one λ more than value and output. That factor, "
@@ -145,7 +52,152 @@ CLAIM = Claim(
         "where λ → 0 and the optimizer's step is not proportional to ‖θ‖ (SGD, Adam); of equal "
         "order for LAMB, since λ²/α·1 = λ/α·λ."
     ),
-    check=check,
     seconds=25,
     full_seconds=284,
 )
+
+VARIED = ("64 tokens", "independent tokens", "correlated tokens", "one head", "GELU")
+DEPTHS = (64, 128, 256)  # from where the share of ‖ΔF‖ has settled
+DEEP = (128, 256, 512)  # for SGD's rule, whose S·r² falls only as (2N)^{−1/2}
+DEEPEST = (256, 512, 1024)  # for one head, whose share has settled from there
+CONSTANT = (("constant", 0.0),)
+
+
+@CLAIM.stated(
+    "under SGD's and Adam's rules the gradient over value's and output's falls as λ", SUPPORTED
+)
+def small(lab: Lab) -> Finding:
+    found, wanted = {}, {}
+    for name, power in (("sgd", -0.25), ("adam", -0.5)):  # the exponents of λ in N
+        for label, fits in steps(lab, name).items():
+            found[f"{name}, {label}"], wanted[f"{name}, {label}"] = fits.ratio, power
+    return lab.exponent(found, wanted, (("as large", 0.0),))
+
+
+@CLAIM.stated("the softmax alone makes it smaller with depth", REFUTED)
+def reason(lab: Lab) -> Finding:
+    # λ fixed, only α carries the depth: the softmax has to do it alone
+    net = Net("2*N", "1")
+    fixed = {
+        label: settled(DEPTHS, per_depth(net, DEPTHS, s, ratio))
+        for label, s in lab.varied(VARIED, seeds=16).items()
+    }
+    what = "λ = 1, α = 2N: exponent of the ratio to value and output"
+    return lab.exponent(fixed, -0.5, (("constant", 0.0),), what=what)
+
+
+@CLAIM.correction(
+    "the softmax makes it small where tokens are alike: as (1 − ρ)/√ρ in their correlation",
+    SUPPORTED,
+)
+def likeness(lab: Lab) -> Finding:
+    like = (0.5, 0.75, 0.875, 0.9375, 0.96875)
+    columns = [
+        per_depth(Net("64", "1"), (2,), lab.settings(seeds=32, data=f"gaussian:{r}"), ratio)
+        for r in like
+    ]
+    found = settled([(1 - rho) / rho**0.5 for rho in like], np.concatenate(columns, axis=1))
+    return lab.exponent(found, 1.0, (("no effect", 0.0),))
+
+
+@CLAIM.stated("negligible for SGD: their share of ‖ΔF‖ falls as λ² = (2N)^{−1/2}", SUPPORTED)
+def sgd(lab: Lab) -> Finding:
+    return lab.exponent(shares(lab, "sgd"), -0.5, CONSTANT)
+
+
+@CLAIM.stated("negligible for Adam: their share of ‖ΔF‖ falls as λ = (2N)^{−1/2}", SUPPORTED)
+def adam(lab: Lab) -> Finding:
+    return lab.exponent(shares(lab, "adam"), -0.5, CONSTANT)
+
+
+@CLAIM.ours("negligible for LAMB: their share falls with depth", REFUTED)
+def lamb(lab: Lab) -> Finding:
+    return lab.exponent(shares(lab, "lamb"), -0.5)
+
+
+@CLAIM.correction("of equal order for LAMB: their share is constant in depth", SUPPORTED)
+def plain(lab: Lab) -> Finding:
+    return lab.exponent(shares(lab, "lamb"), 0.0, (("vanishing", -0.5),))
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Exponents in depth: of query's and key's share of ‖ΔF‖, and of their gradient's ratio."""
+
+    share: Fit
+    ratio: Fit
+
+
+def shares(lab: Lab, optimizer: str) -> dict[str, Fit]:
+    """The exponent of the share under every condition."""
+    return {label: fits.share for label, fits in steps(lab, optimizer).items()}
+
+
+def steps(lab: Lab, optimizer: str) -> dict[str, Fits]:
+    """What one backward pass a network tells of both, under every condition."""
+    return every_step(lab)[optimizer]
+
+
+@once
+def every_step(lab: Lab) -> dict[str, dict[str, Fits]]:
+    """All three rules."""
+    found: dict[str, dict[str, Fits]] = {name: {} for name in PUBLISHED}
+    for name, fits in found.items():
+        net = Net(*PUBLISHED[name], name)
+        for label, s in lab.varied(VARIED, seeds=24 if name == "sgd" else 8).items():
+            at = DEEP if name == "sgd" else DEEPEST if label == "one head" else DEPTHS
+            share, size = both(net, at, s)
+            fits[label] = Fits(settled(at, share), settled(at, size))
+    return found
+
+
+def both(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:
+    """The share of ‖ΔF‖ and the ratio of the gradients: (2, seeds, depths)."""
+    columns, eta = [], {True: 2.0**-14, False: 2.0**-14}
+    for depth in at:
+        trial = net.trial(depth, s)
+        p = backward(trial)
+        moved = {}
+        for ours in (True, False):
+            moved[ours], eta[ours] = changes(trial, p, ours, eta[ours])
+        columns.append(torch.stack([moved[True] / moved[False], ratio(p)]))
+    return torch.stack(columns, dim=2).double().numpy()
+
+
+@no_grad
+def changes(
+    trial: laboratory.Trial, p: Pass, of_scores: bool, eta: float
+) -> tuple[torch.Tensor, float]:
+    """‖ΔF‖/η per token of each seed after a step of query and key alone, or of the others.
+
+    η is a power of two, so that it rounds no weight, at which the output moves by about 10⁻³ of
+    itself: far above rounding, and near enough to a linear step.
+    """
+    expression = trial.selection.the_optimizer.expression
+    chosen = [
+        (w, g)
+        for (w, d), g in zip(trial.parameters(), p.gradients, strict=True)
+        if (d.name in ("query", "key")) == of_scores
+    ]
+    kept = [w.clone() for w, _ in chosen]
+    for _ in range(6):
+        for (w, g), old in zip(chosen, kept, strict=True):
+            w.copy_(old + laboratory.update(expression, eta, g.g, old))
+        change = (trial.output() - p.states[-1]).double()
+        for (w, _), old in zip(chosen, kept, strict=True):
+            w.copy_(old)
+        relative = float(change.norm() / p.states[-1].norm())
+        if 2.0**-13 < relative < 2.0**-8:
+            return change.norm(dim=-1).flatten(1).mean(1) / eta, eta
+        eta *= 2.0 ** round(np.log2(2.0**-10 / relative))
+    raise ArithmeticError(f"no step moves the output by 10⁻³ of itself; the last: {relative:g}")
+
+
+def ratio(p: Pass) -> torch.Tensor:
+    """The root mean square of the gradients of query and key over that of value and output."""
+    small, large = (  # (seeds,)
+        torch.stack([g.norm() for g in p.of(*names)]).norm(dim=0)
+        for names in (("query", "key"), ("value", "output"))
+    )
+    found: torch.Tensor = small / large
+    return found

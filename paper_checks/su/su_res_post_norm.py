@@ -2,114 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, no_grad, np, once, torch
+from paper_checks.shared.fitting import Fit, mean, settled
+from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
+from paper_checks.shared.rules import SCALED
 from paper_checks.shared.sources import SU
-from paper_checks.shared.verdicts import MARGIN, seen, within, worst
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from paper_checks.shared.laboratory import Settings
-
-MAGNITUDE, BRANCH, GRADIENT, LAW, ALPHA, LAMB = (
-    "λ does not change the branch's magnitude, with ReLU or GELU",
-    "λ does not change the branch",
-    "so λ does not matter for the update",
-    "‖∂L/∂W‖ ~ 1/(αλ): the update goes as λ^{−2} under SGD and λ^{−1} under Adam",
-    "λ = 1 and α = 2N keep Adam's update constant in depth",
-    "under LAMB λ does not matter for the update of the scaled matrices",
-)
-LAMS = (0.25, 0.5, 1.0, 2.0, 4.0)
-PLACE = "res-post-ln"
-DATA = ("independent tokens", "correlated tokens", "width 128")
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Outputs and updates of res-post-LN stacks against λ; Adam's exponent with α = 2N."""
-    import numpy as np
-
-    from paper_checks.shared.laboratory import t_interval
-    from paper_checks.shared.stacks import (
-        Net,
-        depths,
-        exponent,
-        model_updates,
-        on_the_exponent,
-        settings,
-        variations,
-    )
-
-    sizes, off = {}, {}
-    for activation in ("relu", "gelu"):
-        s = settings(context, activation=activation)
-        found = [_branches(lam, s) for lam in LAMS]
-        base, whole = found[LAMS.index(1.0)]
-        off[activation] = max(float((o - whole).norm() / whole.norm()) for _, o in found)
-        for lam, (size, _) in zip(LAMS, found, strict=True):
-            sizes[f"{activation}, {lam:g}"] = t_interval((size / base).numpy())
-    slopes: dict[str, list] = {name: [] for name in ("sgd", "adam", "lamb")}
-    for label, s in variations(context, DATA).items():
-        for name, found_slopes in slopes.items():
-            values = [
-                model_updates(
-                    Net("16", repr(lam), name, PLACE),
-                    (8,),
-                    s,
-                    lambda d: d.name in ("value", "output", "fc1", "fc2"),
-                )
-                for lam in LAMS
-            ]
-            found_slopes.append(exponent(f"{name}, {label}", LAMS, np.concatenate(values, axis=1)))
-    at = depths(context)
-    adam = [
-        exponent(n, at, model_updates(Net("2*N", "1", "adam", PLACE), at, v))
-        for n, v in variations(context).items()
-    ]
-    return (
-        within(MAGNITUDE, sizes, 1 - MARGIN, 1 + MARGIN, "rms beside λ = 1", **off),
-        seen(
-            BRANCH,
-            off["relu"] < 1e-2,  # LN's ε is 10⁻⁵ beside a variance of 4⁻⁴ at λ = 1/4
-            f"the output changes by at most {off['relu']:.1e} for λ from 1/4 to 4 with ReLU "
-            f"(LN's ε), by {off['gelu']:.2f} with GELU, which is not homogeneous",
-            **{"lambda": LAMS, "change of the output": off},
-        ),
-        on_the_exponent(GRADIENT, slopes["sgd"] + slopes["adam"], 0.0, seed=context.seed),
-        worst(
-            (
-                on_the_exponent(LAW, slopes["sgd"], -2.0, [("no effect", 0.0)]),
-                on_the_exponent(LAW, slopes["adam"], -1.0, [("no effect", 0.0)]),
-            )
-        ),
-        on_the_exponent(ALPHA, adam, 0.0, [("post-LN's rule", 0.5)]),
-        on_the_exponent(LAMB, slopes["lamb"], 0.0, [("Adam's", -1.0)]),
-    )
-
-
-def _branches(lam: float, s: Settings) -> tuple[Tensor, Tensor]:
-    """The rms of the branches' contributions x_{l+1} − x_l of every seed, and the output."""
-    import itertools
-
-    import torch
-
-    from paper_checks.shared.stacks import Net
-
-    trial = Net("16", repr(lam), placement=PLACE).trial(8, s)
-    states: list[Tensor] = [trial.inputs[-1]]
-    handles = [
-        residual.register_forward_hook(lambda m, a, out: states.append(out))
-        for residual in trial.model.residuals()
-    ]
-    with torch.no_grad():
-        output = trial.output()
-    for handle in handles:
-        handle.remove()
-    steps = torch.stack([b - a for a, b in itertools.pairwise(states)], dim=1)
-    return steps.double().square().flatten(1).mean(1).sqrt(), output
-
+from paper_checks.shared.stacks import Net, model_updates, residual_sums
 
 CLAIM = Claim(
     name="su-res-post-norm",
@@ -120,14 +20,6 @@ CLAIM = Claim(
     ),
     conditions="res-post-LN encoder with final norm, λ from 1/4 to 4 at 8 layers, text, "
     "independent and correlated tokens, widths 32 to 128; Adam with α = 2N at 12 to 144 layers",
-    recorded=(
-        Ruling(MAGNITUDE, Verdict.SUPPORTED),
-        Ruling(BRANCH, Verdict.SUPPORTED),
-        Ruling(GRADIENT, Verdict.REFUTED),
-        Ruling(LAW, Verdict.SUPPORTED, corrected=True),
-        Ruling(ALPHA, Verdict.SUPPORTED),
-        Ruling(LAMB, Verdict.SUPPORTED),
-    ),
     finding=(
         "λ leaves the branch's magnitude alone in res-post-norm, with ReLU the branch itself, and "
         "λ = 1 with α = 2N does balance Adam. But λ is not without effect: behind a norm the "
@@ -142,7 +34,102 @@ CLAIM = Claim(
         "‖∂L/∂W‖ ~ 1/(αλ) for a branch that ends in a norm: fix λ = 1 because it sets the unit "
         "of the learning rate, not because it is immaterial."
     ),
-    check=check,
     seconds=2,
     full_seconds=19,
 )
+
+LAMS = (0.25, 0.5, 1.0, 2.0, 4.0)
+PLACE = "res-post-ln"
+
+
+@CLAIM.stated("λ does not change the branch's magnitude, with ReLU or GELU", SUPPORTED)
+def magnitude(lab: Lab) -> Finding:
+    found = {
+        f"{activation}, {lam:g}": mean((size / sizes[1.0]).numpy())
+        for activation, (sizes, _) in branches(lab).items()
+        for lam, size in sizes.items()
+    }
+    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "rms beside λ = 1")
+
+
+@CLAIM.ours("λ does not change the branch", SUPPORTED)
+def branch(lab: Lab) -> Finding:
+    off = {}
+    for activation, (_, outputs) in branches(lab).items():
+        whole = outputs[1.0]
+        off[activation] = max(float((o - whole).norm() / whole.norm()) for o in outputs.values())
+    return lab.seen(
+        off["relu"] < 1e-2,  # LN's ε is 10⁻⁵ beside a variance of 4⁻⁴ at λ = 1/4
+        f"the output changes by at most {off['relu']:.1e} for λ from 1/4 to 4 with ReLU "
+        f"(LN's ε), by {off['gelu']:.2f} with GELU, which is not homogeneous",
+    )
+
+
+@CLAIM.ours("so λ does not matter for the update", REFUTED)
+def update(lab: Lab) -> Finding:
+    return lab.exponent(slopes(lab, "sgd") | slopes(lab, "adam"), 0.0)
+
+
+@CLAIM.correction(
+    "‖∂L/∂W‖ ~ 1/(αλ): the update goes as λ^{−2} under SGD and λ^{−1} under Adam", SUPPORTED
+)
+def law(lab: Lab) -> Finding:
+    rivals = (("no effect", 0.0),)
+    return lab.worst(
+        lab.exponent(slopes(lab, "sgd"), -2.0, rivals),
+        lab.exponent(slopes(lab, "adam"), -1.0, rivals),
+    )
+
+
+@CLAIM.stated("λ = 1 and α = 2N keep Adam's update constant in depth", SUPPORTED)
+def alpha(lab: Lab) -> Finding:
+    net, at = Net("2*N", "1", "adam", PLACE), lab.depths()
+    found = {n: settled(at, model_updates(net, at, s)) for n, s in lab.variations().items()}
+    return lab.exponent(found, 0.0, (("post-LN's rule", 0.5),))
+
+
+@CLAIM.ours("under LAMB λ does not matter for the update of the scaled matrices", SUPPORTED)
+def lamb(lab: Lab) -> Finding:
+    return lab.exponent(slopes(lab, "lamb"), 0.0, (("Adam's", -1.0),))
+
+
+Branches = tuple[dict[float, torch.Tensor], dict[float, torch.Tensor]]
+
+
+@once
+@no_grad
+def branches(lab: Lab) -> dict[str, Branches]:
+    """By activation and λ: the rms of x_{l+1} − x_l of every seed, and the output."""
+    found: dict[str, Branches] = {}
+    for activation in ("relu", "gelu"):
+        sizes, outputs = found.setdefault(activation, ({}, {}))
+        for lam in LAMS:
+            trial = Net("16", repr(lam), placement=PLACE).trial(
+                8, lab.settings(activation=activation)
+            )
+            steps = torch.stack([b - a for (_, a, _), (_, b, _) in pairwise(residual_sums(trial))])
+            sizes[lam] = steps.double().square().transpose(0, 1).flatten(1).mean(1).sqrt()
+            outputs[lam] = trial.output()
+    return found
+
+
+def slopes(lab: Lab, optimizer: str) -> dict[str, Fit]:
+    """The exponents in λ of the update of the scaled matrices."""
+    return every_slope(lab)[optimizer]
+
+
+@once
+def every_slope(lab: Lab) -> dict[str, dict[str, Fit]]:
+    """All optimizers, width and data varied."""
+
+    def scaled(d: laboratory.Description) -> bool:
+        return d.name in SCALED
+
+    found: dict[str, dict[str, Fit]] = {name: {} for name in ("sgd", "adam", "lamb")}
+    data = ("independent tokens", "correlated tokens", "width 128")
+    for label, s in lab.variations(data).items():
+        for name, fits in found.items():
+            nets = [Net("16", repr(lam), name, PLACE) for lam in LAMS]
+            values = [model_updates(net, (8,), s, scaled) for net in nets]
+            fits[f"{name}, {label}"] = settled(LAMS, np.concatenate(values, axis=1))
+    return found

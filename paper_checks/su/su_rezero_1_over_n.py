@@ -2,93 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
+from deepnet_theory.spec.sublayer import Role
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, once, torch
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import MARGIN, SUPPORTED, UNDECIDED
 from paper_checks.shared.sources import SU
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-INVERSE, FALLS, ROOT = (
-    "the mean |a| after training goes as 1/N",
-    "the mean |a| falls with the depth",
-    "it falls no faster than N^{−1/2}: S·a² does not shrink with the depth",
-)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """ReZero stacks without norms, trained with Adagrad on text; the exponent of mean |a|."""
-    import torch
-
-    from paper_checks.shared.stacks import exponent, no_more_than, on_the_exponent
-
-    at = (4, 8, 16, 32)
-    found, inverse, losses, sizes = [], [], {}, {}
-    for rate, steps in context.pick(((0.02, 100),), ((0.02, 300), (0.01, 300))):
-        label = f"rate {rate}, {steps} steps"
-        runs = [_train(context, depth, rate, steps) for depth in at]
-        values = torch.stack([a.abs().mean(0) for a, _ in runs], dim=1).double().numpy()
-        found.append(exponent(label, at, values))
-        inverse.append(exponent(f"1/|a|, {label}", at, 1 / values))
-        losses[label] = [loss for _, loss in runs]
-        sizes[label] = (values.mean(0) * at).tolist()
-    return (
-        on_the_exponent(
-            INVERSE, found, -1.0, **{"|a|*N": sizes, "last loss": losses, "seed": context.seed}
-        ),
-        no_more_than(FALLS, found, 0.0, tolerance=-0.05),
-        no_more_than(ROOT, inverse, 0.5),
-    )
-
-
-def _train(context: Context, depth: int, rate: float, steps: int) -> tuple[Tensor, float]:
-    """The scalars (2N, seeds) of x + aF(x) after training from a = 0, and the last loss."""
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from deepnet_theory.runtime import build, described
-    from deepnet_theory.spec.constants import (
-        Architecture,
-        Constants,
-        PartConstants,
-        SublayerConstants,
-    )
-    from deepnet_theory.spec.sublayer import Role
-    from paper_checks.shared.laboratory import generator_for, text_windows
-
-    seeds, tokens, batch, width = 12, 16, 4, 32
-    kinds = tuple(SublayerConstants(kind, 1.0, 1.0) for kind in ("attention", "ffn"))
-    model = build(
-        Constants(
-            "encoder",
-            "post-ln",
-            "layer",
-            (PartConstants("encoder", depth, True, kinds),),
-            Architecture(width=width, heads=4, residual_gain=0.0),
-        ),
-        seeds=seeds,
-        generator=generator_for(context.seed, f"rezero {depth}"),
-        embedding_generator=generator_for(context.seed, "embedding and head"),
-    )
-    norms = (Role.NORM_GAIN, Role.NORM_BIAS)
-    parameters = [p for p, d in described(model) if d.role not in norms]
-    optimizer = torch.optim.Adagrad(parameters, lr=rate)
-    data = generator_for(context.seed, "training data")
-    for _ in range(steps):
-        windows = text_windows(seeds * batch, tokens + 1, data).reshape(seeds, batch, -1)
-        x = model.embed(windows[..., :-1])
-        for residual in model.residuals():  # no norm
-            x = x + residual.residual_gain.view(-1, 1, 1, 1) * residual.branch(x)
-        logits = model.head(x).flatten(0, -2)
-        loss = cross_entropy(logits, windows[..., 1:].flatten(), reduction="none")
-        optimizer.zero_grad(set_to_none=True)
-        loss.view(seeds, -1).mean(1).sum().backward()
-        optimizer.step()
-    gains = [residual.residual_gain.detach().flatten() for residual in model.residuals()]
-    return torch.stack(gains), float(loss.detach().mean())
-
 
 CLAIM = Claim(
     name="su-rezero-1-over-n",
@@ -96,27 +15,94 @@ CLAIM = Claim(
     statement="ReZero's scalars, trained with Adagrad, converge to about 1/N.",
     conditions="causal ReZero stacks without norms, Adagrad, text, 4 to 32 layers, width 32, "
     "100 and 300 steps at rates 0.02 and 0.01",
-    recorded=(
-        Ruling(INVERSE, Verdict.REFUTED),
-        Ruling(FALLS, Verdict.SUPPORTED),
-        Ruling(ROOT, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
-        "Not at this scale, short of convergence: after 300 Adagrad steps the mean size falls as "
+        "Not decided: the sentence is of converged models, and nothing here converges. On the way "
+        "there, after 300 Adagrad steps, the mean size falls as "
         "N^{−0.50 ± 0.03} at rate 0.02 and as N^{−0.38 ± 0.03} at rate 0.01 between 4 and 32 "
         "layers (N^{−0.47} after 100 steps): never faster than N^{−1/2}, which keeps S·a² and not "
         "S·a constant, the balance of independent directions. The exponent is a property of rate "
-        "and time as much as of depth; 1/N would take S aligned branches."
+        "and time as much as of depth. Mean |a| is 0.079, 0.059, 0.040 and 0.028 at 4, 8, 16 "
+        "and 32 layers at rate 0.02, so that |a|·N is 0.32, 0.47, 0.64 and 0.91."
     ),
-    counterexample=(
-        "Width 32, Adagrad 0.02, 300 steps: mean |a| is 0.079, 0.059, 0.040 and 0.028 at 4, 8, 16 "
-        "and 32 layers, so |a|·N is 0.32, 0.47, 0.64 and 0.91."
+    would_decide=(
+        "stacks of 12 to 128 layers trained until neither the loss nor mean |a| moves any more, "
+        "with the exponent of mean |a| in N at the end"
     ),
-    corrected=(
-        "Mean |a| falls with depth no faster than N^{−1/2} in training of some hundred steps: S·a² "
-        "stays of order one, S·a grows."
-    ),
-    check=check,
     seconds=20,
     full_seconds=163,
 )
+
+AT = (4, 8, 16, 32)
+SEEDS, TOKENS, BATCH, WIDTH = 12, 16, 4, 32
+
+
+@CLAIM.stated("the mean |a| after training goes as 1/N", UNDECIDED)
+def inverse(lab: Lab) -> Finding:
+    sizes = {label: str(fit) for label, fit in exponents(lab).items()}
+    scaled = {label: (values.mean(0) * AT).tolist() for label, values in trained(lab).items()}
+    because = f"none of these runs has converged; their exponents are {sizes}"
+    return lab.undecided(because, **{"|a|*N": scaled})
+
+
+@CLAIM.ours("short of convergence the mean |a| falls with the depth", SUPPORTED)
+def falls(lab: Lab) -> Finding:
+    return lab.at_most(exponents(lab), 0.0, "exponent of mean |a|", tolerance=-MARGIN)
+
+
+@CLAIM.ours(
+    "there it falls no faster than N^{−1/2}: S·a² does not shrink with the depth", SUPPORTED
+)
+def root(lab: Lab) -> Finding:
+    inverses = {label: settled(AT, 1 / values) for label, values in trained(lab).items()}
+    return lab.at_most(inverses, 0.5, "exponent of 1/|a|")
+
+
+def exponents(lab: Lab) -> dict[str, Fit]:
+    """Of mean |a| in the depth, by rate and steps."""
+    return {label: settled(AT, values) for label, values in trained(lab).items()}
+
+
+@once
+def trained(lab: Lab) -> dict[str, Array]:
+    """Mean |a| after training, by rate and steps: (seeds, depths) each."""
+    found = {}
+    for rate, steps in lab.pick(((0.02, 100),), ((0.02, 300), (0.01, 300))):
+        columns = [train(lab, depth, rate, steps).abs().mean(0) for depth in AT]
+        found[f"rate {rate}, {steps} steps"] = torch.stack(columns, dim=1).double().numpy()
+    return found
+
+
+def train(lab: Lab, depth: int, rate: float, steps: int) -> torch.Tensor:
+    """The scalars (2N, seeds) of x + aF(x) after training from a = 0."""
+    kinds = tuple(SublayerConstants(kind, 1.0, 1.0) for kind in ("attention", "ffn"))
+    constants = Constants(
+        stack="encoder",
+        placement="post-ln",
+        norm="layer",
+        parts=(PartConstants("encoder", depth, True, kinds),),
+        architecture=Architecture(width=WIDTH, heads=4, residual_gain=0.0),
+    )
+    generator_for = laboratory.generator_for
+    model = laboratory.build(
+        constants,
+        seeds=SEEDS,
+        generator=generator_for(lab.seed, f"rezero {depth}"),
+        embedding_generator=generator_for(lab.seed, "embedding and head"),
+    )
+    norms = (Role.NORM_GAIN, Role.NORM_BIAS)
+    parameters = [p for p, d in laboratory.described(model) if d.role not in norms]
+    gains = [r.residual_gain for r in model.residuals() if r.residual_gain is not None]
+    optimizer = torch.optim.Adagrad(parameters, lr=rate)
+    data = generator_for(lab.seed, "training data")
+    for _ in range(steps):
+        windows = laboratory.text_windows(SEEDS * BATCH, TOKENS + 1, data)
+        windows = windows.reshape(SEEDS, BATCH, -1)
+        x = model.embed(windows[..., :-1])
+        for residual, gain in zip(model.residuals(), gains, strict=True):  # no norm
+            x = x + gain.view(-1, 1, 1, 1) * residual.branch(x)
+        logits, targets = model.head(x).flatten(0, -2), windows[..., 1:].flatten()
+        loss = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+        optimizer.zero_grad(set_to_none=True)
+        loss.view(SEEDS, -1).mean(1).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return torch.stack([gain.detach().flatten() for gain in gains])

@@ -2,104 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.sources import SU
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from torch import Tensor
-
-    from paper_checks.shared.laboratory import Settings
-    from paper_checks.shared.stacks import Net, Pass
-
-GRADIENT, LAYERS, RATE, RULE, SLOWLY = (
-    "a stack whose matrix gradients are of the same size at every depth",
-    "and of the same size in every layer",
-    "there the range of learning rates in which a sign step does what its gradient says "
-    "shrinks as 1/N",
-    "under Adam's rule that range does not shrink",
-    "under Adam's rule it shrinks slower than the weights, which go as N^{−1/2}",
+from paper_checks.shared.stacks import (
+    Net,
+    absolute_gradient,
+    backward,
+    per_depth,
+    size_of_gradient,
 )
-DATA = ("text", "gaussian:0")
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Gradients, and the largest sign step that lowers the loss by half of η‖∇L‖₁ or more."""
-    import numpy as np
-
-    from paper_checks.shared.stacks import (
-        Net,
-        backward,
-        depths,
-        exponent,
-        no_more_than,
-        on_the_exponent,
-        per_depth,
-        settings,
-    )
-
-    at = depths(context)
-    unit = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
-    adam = Net("(2*N)**(1/2)", "(2*N)**(-1/2)")
-    gradient, layers, free, ruled = [], [], [], []
-    for data in DATA:
-        s = settings(context, seeds=96, data=data, width=32, tokens=16)
-        gradient.append(exponent(data, at, per_depth(unit, at, s, _size)))
-        fc1 = np.stack([g.norm().numpy() for g in backward(unit.trial(at[-1], s)).of("fc1")], 1)
-        layers.append(exponent(f"fc1, {data}", range(1, at[-1] + 1), fc1))
-        s = settings(context, seeds=48, data=data, width=32, tokens=16)
-        free.append(exponent(data, at, _largest_rates(unit, at, s)))
-        s = settings(context, seeds=16, data=data, width=32, tokens=16)
-        rates = _largest_rates(adam, at, s)
-        ruled.append(exponent(data, at, 1 / rates))
-    return (
-        on_the_exponent(GRADIENT, gradient, 0.0, [("linear growth", 1.0)]),
-        on_the_exponent(LAYERS, layers, 0.0, [("a power of the layer", -0.5)]),
-        on_the_exponent(RATE, free, -1.0, [("constant", 0.0)], seed=context.seed),
-        no_more_than(RULE, ruled, 0.0),
-        no_more_than(SLOWLY, ruled, 0.5, tolerance=0.0),
-    )
-
-
-def _size(p: Pass) -> Tensor:
-    """The root mean square of ‖∂L/∂W‖ over the scaled matrices."""
-    chosen = p.of("value", "output", "fc1", "fc2")
-    return (sum(g.norm().double() ** 2 for g in chosen) / len(chosen)).sqrt()
-
-
-def _largest_rates(net: Net, at: Sequence[int], s: Settings) -> np.ndarray:
-    """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
-    import numpy as np
-    import torch
-
-    from paper_checks.shared.stacks import absolute_gradient, backward
-
-    columns = []
-    for depth in at:
-        trial = net.trial(depth, s)
-        p = backward(trial)
-        promised = absolute_gradient(p)
-        low = torch.full((trial.seeds,), -20.0, dtype=torch.float64)  # powers of two
-        high = torch.zeros_like(low)
-        with torch.no_grad():
-            kept = [w.clone() for w, _ in trial.parameters()]
-            for _ in range(12):
-                middle = (low + high) / 2
-                eta = 2**middle
-                for (w, _), old, g in zip(trial.parameters(), kept, p.gradients, strict=True):
-                    rate = eta.to(w.dtype).view(-1, *[1] * (w.ndim - 1))
-                    w.copy_(old - rate * g.g.sign())
-                keeps = (p.loss - trial.loss(trial.output())).double() > eta * promised / 2
-                low = torch.where(keeps, middle, low)
-                high = torch.where(keeps, high, middle)
-        columns.append((2**low).numpy())
-    return np.stack(columns, axis=1)
-
 
 CLAIM = Claim(
     name="su-root-cause",
@@ -110,13 +25,6 @@ CLAIM = Claim(
     ),
     conditions="post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, width 32, "
     "one sign step, text and independent tokens",
-    recorded=(
-        Ruling(GRADIENT, Verdict.SUPPORTED),
-        Ruling(LAYERS, Verdict.SUPPORTED),
-        Ruling(RATE, Verdict.SUPPORTED),
-        Ruling(RULE, Verdict.REFUTED),
-        Ruling(SLOWLY, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
         "A stack with α = λ = (2N)^{−1/2} has gradients that no one would fault: of the same size "
         "in every layer and at every depth (exponents within 0.02 of 0). Yet the range of learning "
@@ -134,7 +42,85 @@ CLAIM = Claim(
         "Gradients of order one at every depth leave a range of rates that goes as 1/N; Adam's "
         "rule leaves one that falls slower than N^{−1/2} (measured: N^{−0.04} to N^{−0.12})."
     ),
-    check=check,
     seconds=32,
     full_seconds=39,
 )
+
+UNIT = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
+ADAM = Net("(2*N)**(1/2)", "(2*N)**(-1/2)")
+DATA = ("text", "gaussian:0")
+WHAT = "exponent of the inverse of the largest rate"
+
+
+@CLAIM.stated("a stack whose matrix gradients are of the same size at every depth", SUPPORTED)
+def gradient(lab: Lab) -> Finding:
+    at = lab.depths()
+    found = {n: settled(at, per_depth(UNIT, at, s, size_of_gradient)) for n, s in stacks(lab, 96)}
+    return lab.exponent(found, 0.0, (("linear growth", 1.0),))
+
+
+@CLAIM.stated("and of the same size in every layer", SUPPORTED)
+def layers(lab: Lab) -> Finding:
+    found, deepest = {}, lab.depths()[-1]
+    for data, s in stacks(lab, 96):
+        sizes = [g.norm().numpy() for g in backward(UNIT.trial(deepest, s)).of("fc1")]
+        found[f"fc1, {data}"] = settled(range(1, deepest + 1), np.stack(sizes, axis=1))
+    return lab.exponent(found, 0.0, (("a power of the layer", -0.5),))
+
+
+@CLAIM.stated(
+    "there the range of learning rates in which a sign step does what its gradient says "
+    "shrinks as 1/N",
+    SUPPORTED,
+)
+def rate(lab: Lab) -> Finding:
+    at = lab.depths()
+    found = {data: settled(at, largest_rates(UNIT, at, s)) for data, s in stacks(lab, 48)}
+    return lab.exponent(found, -1.0, (("constant", 0.0),))
+
+
+@CLAIM.ours("under Adam's rule that range does not shrink", REFUTED)
+def rule(lab: Lab) -> Finding:
+    return lab.at_most(ruled(lab), 0.0, WHAT)
+
+
+@CLAIM.correction(
+    "under Adam's rule it shrinks slower than the weights, which go as N^{−1/2}", SUPPORTED
+)
+def slowly(lab: Lab) -> Finding:
+    return lab.at_most(ruled(lab), 0.5, WHAT, tolerance=0.0)
+
+
+def stacks(lab: Lab, seeds: int) -> list[tuple[str, laboratory.Settings]]:
+    """Small stacks, by data."""
+    return [(d, lab.settings(seeds=seeds, data=d, width=32, tokens=16)) for d in DATA]
+
+
+@once
+def ruled(lab: Lab) -> dict[str, Fit]:
+    """The exponent of the inverse of the largest rate under Adam's rule."""
+    at = lab.depths()
+    return {data: settled(at, 1 / largest_rates(ADAM, at, s)) for data, s in stacks(lab, 16)}
+
+
+def largest_rates(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:
+    """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
+    columns = []
+    for depth in at:
+        trial = net.trial(depth, s)
+        p = backward(trial)
+        promised = absolute_gradient(p)
+        low = torch.full((trial.seeds,), -20.0, dtype=torch.float64)  # powers of two
+        high = torch.zeros_like(low)
+        with torch.no_grad():
+            kept = [w.clone() for w, _ in trial.parameters()]
+            for _ in range(12):
+                middle = (low + high) / 2
+                eta = 2**middle
+                for (w, _), old, g in zip(trial.parameters(), kept, p.gradients, strict=True):
+                    w.copy_(old - eta.to(w.dtype).view(-1, *[1] * (w.ndim - 1)) * g.g.sign())
+                keeps = (p.loss - trial.loss(trial.output())).double() > eta * promised / 2
+                low = torch.where(keeps, middle, low)
+                high = torch.where(keeps, high, middle)
+        columns.append((2**low).numpy())
+    return np.stack(columns, axis=1)

@@ -2,79 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, torch
+from paper_checks.shared.fitting import Fit, in_groups, settled
+from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.sources import SU
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from paper_checks.shared.laboratory import Settings
-    from paper_checks.shared.stacks import Pass
-
-LINEAR, BOUND, PLAIN, MATCHED = (
-    "η/N keeps the increment constant where every matrix gradient is O(1) (α = λ = (2N)^{−1/2})",
-    "η/N keeps the increment of plain post-LN from growing, in the typical seed",
-    "η/N keeps it constant in plain pre-LN under SGD and Adam",
-    "plain pre-LN under Adam: η over Σ_l 1/x_l, the stream's sizes, keeps it from growing",
+from paper_checks.shared.stacks import (
+    Net,
+    Pass,
+    absolute_gradient,
+    many_per_depth,
+    squared_gradient,
 )
-DATA = ("independent tokens", "correlated tokens")
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Exponents of η·‖∇L‖² and η·‖∇L‖₁ with the learning rate η/N, on stacks without a rule."""
-    import numpy as np
-
-    from paper_checks.shared.fitting import in_groups
-    from paper_checks.shared.stacks import (
-        Net,
-        absolute_gradient,
-        exponent,
-        lots,
-        many_per_depth,
-        no_more_than,
-        on_the_exponent,
-        squared_gradient,
-        varied,
-    )
-
-    at, deep = (8, 32, 128), (16, 64, 256)
-    increments = {"sgd": squared_gradient, "adam": absolute_gradient}
-    unit = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
-    linear, post, pre, matched, means = [], [], [], [], {}
-    for label, s in varied(context, DATA, seeds=96).items():
-
-        def by_depth(net: Net, at: tuple[int, ...] = at, s: Settings = s) -> dict[str, np.ndarray]:
-            quantities = {**increments, "stream": _stream}
-            found = [many_per_depth(net, at, part, quantities) for part in lots(s, 3)]
-            return {q: np.concatenate([f[q] for f in found]) for q in quantities}
-
-        even = by_depth(unit)
-        linear += [exponent(f"{o}, {label}", at, even[o] / at) for o in increments]
-        # plain post-LN multiplies random factors: its increment varies by orders between seeds
-        plain = by_depth(Net(), deep)
-        post += [exponent(f"{o}, {label}", deep, plain[o] / deep) for o in increments]
-        means |= {
-            f"{o}, {label}": exponent("", deep, in_groups(plain[o] / deep)).to_dict()
-            for o in increments
-        }
-        plain = by_depth(Net(placement="pre-ln"))
-        pre += [exponent(f"{o}, {label}", at, plain[o] / at) for o in increments]
-        matched.append(exponent(label, at, plain["adam"] / plain["stream"]))
-    return (
-        on_the_exponent(LINEAR, linear, 0.0, [("no warm-up", 1.0)]),
-        no_more_than(BOUND, post, 0.0, **{"mean over seeds": means, "seed": context.seed}),
-        on_the_exponent(PLAIN, pre, 0.0),
-        no_more_than(MATCHED, matched, 0.0),
-    )
-
-
-def _stream(p: Pass) -> Tensor:
-    """Σ_l 1/x_l over the inputs of the sublayers, x_l the rms of an entry."""
-    return sum(1 / x.double().square().mean((1, 2, 3)).sqrt() for x in p.states[:-1])
-
 
 CLAIM = Claim(
     name="su-warmup",
@@ -83,19 +23,14 @@ CLAIM = Claim(
     "constant in depth.",
     conditions="stacks without a rule, 8 to 256 layers, width 32; increments of SGD and Adam; "
     "text, independent and correlated tokens",
-    recorded=(
-        Ruling(LINEAR, Verdict.SUPPORTED),
-        Ruling(BOUND, Verdict.SUPPORTED),
-        Ruling(PLAIN, Verdict.REFUTED),
-        Ruling(MATCHED, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
-        "η/N is exactly right where every matrix gradient is of order one, and it stops the "
+        "η/N is exactly right where every matrix gradient is of order one, which is the "
+        "sentence's premise, and it stops the "
         "growth in plain post-LN, whose typical increment then falls (exponents near −0.4; SGD's "
         "mean over seeds is carried by a few of them, and 96 do not settle its exponent). As an "
         "upper bound on the rate it is safe for a typical stack. As a recipe it overshoots in "
-        "plain pre-LN, where the increment then falls as N^{−0.7} under SGD and N^{−0.4} to "
-        "N^{−0.5} under Adam: there Adam needs about η/√N."
+        "plain pre-LN, where the premise fails and the increment then falls as N^{−0.7} under SGD "
+        "and N^{−0.4} to N^{−0.5} under Adam: there Adam needs about η/√N."
     ),
     counterexample=(
         "Plain pre-LN with rate η/N, text, width 32: Adam's increment per η is 43, 25 and 13 at 8, "
@@ -106,7 +41,78 @@ CLAIM = Claim(
         "gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam (for SGD there see "
         "su-prenorm-needed)."
     ),
-    check=check,
     seconds=18,
     full_seconds=49,
 )
+
+
+@CLAIM.stated(
+    "η/N keeps the increment constant where every matrix gradient is O(1) (α = λ = (2N)^{−1/2})",
+    SUPPORTED,
+)
+def linear(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["unit"].increments, 0.0, (("no warm-up", 1.0),))
+
+
+@CLAIM.stated(
+    "η/N keeps the increment of plain post-LN from growing, in the typical seed", SUPPORTED
+)
+def bound(lab: Lab) -> Finding:
+    post = measured(lab)["post-LN"]
+    means = {label: fit.to_dict() for label, fit in post.of_means.items()}
+    return lab.at_most(post.increments, 0.0, "exponent", mean_over_seeds=means)
+
+
+@CLAIM.ours("η/N keeps it constant in plain pre-LN under SGD and Adam", REFUTED)
+def plain(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["pre-LN"].increments, 0.0)
+
+
+@CLAIM.correction(
+    "plain pre-LN under Adam: η over Σ_l 1/x_l, the stream's sizes, keeps it from growing",
+    SUPPORTED,
+)
+def matched(lab: Lab) -> Finding:
+    return lab.at_most(measured(lab)["pre-LN"].over_stream, 0.0, "exponent")
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Exponents with the rate η/N, of the typical seed and of means, and with η over Σ 1/x."""
+
+    increments: dict[str, Fit]
+    of_means: dict[str, Fit]
+    over_stream: dict[str, Fit]
+
+
+@once
+def measured(lab: Lab) -> dict[str, Fits]:
+    """By stack."""
+    # plain post-LN multiplies random factors: its increment varies by orders between seeds
+    nets = {
+        "unit": (Net("(2*N)**(-1/2)", "(2*N)**(-1/2)"), (8, 32, 128)),
+        "post-LN": (Net(), (16, 64, 256)),
+        "pre-LN": (Net(placement="pre-ln"), (8, 32, 128)),
+    }
+    return {name: of_net(lab, net, at) for name, (net, at) in nets.items()}
+
+
+def of_net(lab: Lab, net: Net, at: tuple[int, ...]) -> Fits:
+    """One stack under every condition."""
+    quantities = {"sgd": squared_gradient, "adam": absolute_gradient, "stream": stream}
+    found = Fits({}, {}, {})
+    data = ("independent tokens", "correlated tokens")
+    for label, s in lab.varied(data, seeds=96).items():
+        of: dict[str, Array] = many_per_depth(net, at, s, quantities, in_lots=3)
+        for optimizer in ("sgd", "adam"):
+            increment = of[optimizer] / at
+            found.increments[f"{optimizer}, {label}"] = settled(at, increment)
+            found.of_means[f"{optimizer}, {label}"] = settled(at, in_groups(increment))
+        found.over_stream[label] = settled(at, of["adam"] / of["stream"])
+    return found
+
+
+def stream(p: Pass) -> torch.Tensor:
+    """Σ_l 1/x_l over the inputs of the sublayers, x_l the rms of an entry."""
+    squares = [x.double().square().mean((1, 2, 3)) for x in p.states[:-1]]
+    return torch.stack(squares).rsqrt().sum(0)

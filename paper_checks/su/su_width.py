@@ -2,125 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.sources import SU
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
-    from paper_checks.shared.laboratory import Settings
-    from paper_checks.shared.stacks import Net, Pass
-
-SGD, ADAM, LAMB, INPUTS, SIGNS, RATIOS, HEAD = (
-    "the increment of SGD does not grow with the width",
-    "the increment of Adam does not grow with the width",
-    "the increment of LAMB does not grow with the width",
-    "‖∇L‖²/‖∂L/∂F‖² grows as d for a few independent tokens: their inputs have length √d",
-    "Adam's ‖∇L‖₁/‖∂L/∂F‖ grows as d^{3/2}: √d inputs times the root of d² entries",
-    "LAMB's Σ‖θ‖‖g‖₁/√n over ‖∂L/∂F‖ grows as d: ‖θ‖ ~ √d",
-    "‖∂L/∂F‖² grows as d/(d + V) with V symbols: a Xavier head",
+from paper_checks.shared.stacks import (
+    Net,
+    Pass,
+    absolute_gradient,
+    many_per_depth,
+    norms,
+    squared_gradient,
 )
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Increments of the loss at one depth against the width, with and without a rule."""
-    import numpy as np
-
-    from paper_checks.shared.laboratory import VOCAB
-    from paper_checks.shared.stacks import (
-        Net,
-        absolute_gradient,
-        exponent,
-        no_more_than,
-        on_the_exponent,
-        settings,
-        squared_gradient,
-    )
-
-    widths = (32, 64, 128, 256)
-    depth = 8
-    increments = {"sgd": squared_gradient, "adam": absolute_gradient, "lamb": _lamb}
-    nets = {
-        "post-LN, SGD's rule": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"),
-        "pre-LN, LAMB's rule": Net("1", "(2*N)**(-1/2)", placement="pre-ln"),
-    }
-    growth: dict[str, list] = {name: [] for name in increments}
-    laws: dict[str, list] = {"sgd": [], "shared": [], "adam": [], "lamb": [], "head": []}
-    conditions = [("text", 16), ("gaussian:0", 16)]
-    if context.full:
-        conditions += [("gaussian:0.9", 16), ("gaussian:0", 64)]
-    for data, tokens in conditions:
-        long = tokens > 16
-        if context.full:
-            at = widths[:3] if long else widths
-        else:  # the laws are of wide stacks, and vary less between their seeds
-            at = widths[:3] if data == "text" else widths[1:]
-        seeds = 16 if long else context.pick(16, 40)
-        s = settings(context, tokens=tokens, batch=2, seeds=seeds, data=data)
-        for name, net in nets.items():
-            label = f"{name}, {data}, {tokens} tokens"
-            found = _over_widths(net, depth, at, s, {**increments, "top": _at_the_top})
-            for key in growth:
-                growth[key].append(exponent(label, at, found[key]))
-            if data == "text":  # byte embeddings grow less alike with d: the laws are of one ρ
-                continue
-            root = np.sqrt(found["top"])
-            by = {"sgd": found["top"], "adam": root, "lamb": root}
-            for key, signal in by.items():
-                # many tokens, or tokens that are alike, share a part of their gradients: evidence
-                few = data == "gaussian:0" and not long
-                kind = "shared" if key == "sgd" and not few else key
-                laws[kind].append(exponent(label, at, found[key] / signal))
-            d = np.array(at)
-            laws["head"].append(exponent(label, at, found["top"] / (d / (d + VOCAB))))
-    absorbed = ("absorbed", 0.0)
-    return (
-        no_more_than(SGD, growth["sgd"], 0.0, seed=context.seed),
-        no_more_than(ADAM, growth["adam"], 0.0),
-        no_more_than(LAMB, growth["lamb"], 0.0),
-        on_the_exponent(
-            INPUTS,
-            laws["sgd"],
-            1.0,
-            [absorbed, ("number of parameters", 2.0)],
-            **{"correlated or more tokens": [e.to_dict() for e in laws["shared"]]},
-        ),
-        on_the_exponent(SIGNS, laws["adam"], 1.5, [absorbed, ("number of parameters", 2.0)]),
-        on_the_exponent(RATIOS, laws["lamb"], 1.0, [absorbed, ("Adam's", 1.5)]),
-        on_the_exponent(HEAD, laws["head"], 0.0, [("constant head", -0.5)]),
-    )
-
-
-def _over_widths(
-    net: Net, depth: int, widths: tuple[int, ...], s: Settings, quantities: dict
-) -> dict[str, np.ndarray]:
-    """Quantities of one backward pass of every seed and width: (seeds, widths) each."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from paper_checks.shared.stacks import many_per_depth
-
-    columns = [many_per_depth(net, (depth,), replace(s, width=w), quantities) for w in widths]
-    return {name: np.concatenate([c[name] for c in columns], axis=1) for name in quantities}
-
-
-def _lamb(p: Pass) -> Tensor:
-    return sum(
-        g.theta.flatten(1).norm(dim=1).double()
-        * g.g.double().abs().flatten(1).sum(1)
-        / g.g[0].numel() ** 0.5
-        for g in p.gradients
-    )
-
-
-def _at_the_top(p: Pass) -> Tensor:
-    return p.signals[-1].flatten(1).norm(dim=1).double() ** 2
-
 
 CLAIM = Claim(
     name="su-width",
@@ -133,15 +28,6 @@ CLAIM = Claim(
         "post-LN and pre-LN with a rule, 8 layers, widths 32 to 256 at fixed heads and "
         "tokens; text and Gaussian tokens of correlation 0 and 0.9 (the laws on Gaussian tokens), "
         "16 and 64 tokens"
-    ),
-    recorded=(
-        Ruling(SGD, Verdict.REFUTED),
-        Ruling(ADAM, Verdict.REFUTED),
-        Ruling(LAMB, Verdict.REFUTED),
-        Ruling(INPUTS, Verdict.SUPPORTED, corrected=True),
-        Ruling(SIGNS, Verdict.SUPPORTED, corrected=True),
-        Ruling(RATIOS, Verdict.SUPPORTED, corrected=True),
-        Ruling(HEAD, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "Width is not absorbed by Xavier's initialisation. At fixed depth the increment of one "
@@ -159,7 +45,114 @@ CLAIM = Claim(
         "SGD's increment grows as d·d/(d+V) in the width at fixed K: as d² while the vocabulary "
         "is the larger, as d beyond; Adam's as d^{3/2} and LAMB's as d, times √(d/(d+V))."
     ),
-    check=check,
     seconds=10,
     full_seconds=91,
 )
+
+NETS = {
+    "post-LN, SGD's rule": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"),
+    "pre-LN, LAMB's rule": Net("1", "(2*N)**(-1/2)", placement="pre-ln"),
+}
+DEPTH, WIDTHS = 8, (32, 64, 128, 256)
+ABSORBED = ("absorbed", 0.0)
+
+
+@CLAIM.stated("the increment of SGD does not grow with the width", REFUTED)
+def sgd(lab: Lab) -> Finding:
+    return lab.at_most(measured(lab)["sgd"], 0.0, "exponent in d")
+
+
+@CLAIM.stated("the increment of Adam does not grow with the width", REFUTED)
+def adam(lab: Lab) -> Finding:
+    return lab.at_most(measured(lab)["adam"], 0.0, "exponent in d")
+
+
+@CLAIM.stated("the increment of LAMB does not grow with the width", REFUTED)
+def lamb(lab: Lab) -> Finding:
+    return lab.at_most(measured(lab)["lamb"], 0.0, "exponent in d")
+
+
+@CLAIM.correction(
+    "‖∇L‖²/‖∂L/∂F‖² grows as d for a few independent tokens: their inputs have length √d", SUPPORTED
+)
+def inputs(lab: Lab) -> Finding:
+    # many tokens, or tokens that are alike, share a part of their gradients: evidence
+    found = measured(lab)["sgd over signal"]
+    few = {label: fit for label, fit in found.items() if label.endswith("gaussian:0, 16 tokens")}
+    others = {label: fit.to_dict() for label, fit in found.items() if label not in few}
+    rivals = (ABSORBED, ("number of parameters", 2.0))
+    return lab.exponent(few, 1.0, rivals, correlated_or_more_tokens=others)
+
+
+@CLAIM.correction(
+    "Adam's ‖∇L‖₁/‖∂L/∂F‖ grows as d^{3/2}: √d inputs times the root of d² entries", SUPPORTED
+)
+def signs(lab: Lab) -> Finding:
+    rivals = (ABSORBED, ("number of parameters", 2.0))
+    return lab.exponent(measured(lab)["adam over signal"], 1.5, rivals)
+
+
+@CLAIM.correction("LAMB's Σ‖θ‖‖g‖₁/√n over ‖∂L/∂F‖ grows as d: ‖θ‖ ~ √d", SUPPORTED)
+def ratios(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["lamb over signal"], 1.0, (ABSORBED, ("Adam's", 1.5)))
+
+
+@CLAIM.correction("‖∂L/∂F‖² grows as d/(d + V) with V symbols: a Xavier head", SUPPORTED)
+def head(lab: Lab) -> Finding:
+    return lab.exponent(measured(lab)["signal over law"], 0.0, (("constant head", -0.5),))
+
+
+@once
+def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
+    """Exponents in the width: of the increments, and of their parts on Gaussian tokens."""
+    conditions = [("text", 16), ("gaussian:0", 16)]
+    if lab.full:
+        conditions += [("gaussian:0.9", 16), ("gaussian:0", 64)]
+    found: dict[str, dict[str, Fit]] = {}
+    for data, tokens in conditions:
+        at = widths(lab, data, tokens)
+        seeds = 16 if tokens > 16 else lab.pick(16, 40)
+        s = lab.settings(tokens=tokens, batch=2, seeds=seeds, data=data)
+        for name, net in NETS.items():
+            of = over_widths(net, at, s)
+            signal = of.pop("signal")
+            if data != "text":  # byte embeddings grow less alike with d: the laws are of one ρ
+                d, root = np.array(at), np.sqrt(signal)
+                of |= {
+                    "sgd over signal": of["sgd"] / signal,
+                    "adam over signal": of["adam"] / root,
+                    "lamb over signal": of["lamb"] / root,
+                    "signal over law": signal / (d / (d + laboratory.VOCAB)),
+                }
+            for quantity, values in of.items():
+                label = f"{name}, {data}, {tokens} tokens"
+                found.setdefault(quantity, {})[label] = settled(at, values)
+    return found
+
+
+def widths(lab: Lab, data: str, tokens: int) -> tuple[int, ...]:
+    """The laws are of wide stacks, and vary less between their seeds."""
+    if lab.full:
+        return WIDTHS[:3] if tokens > 16 else WIDTHS
+    return WIDTHS[:3] if data == "text" else WIDTHS[1:]
+
+
+def over_widths(net: Net, at: tuple[int, ...], s: laboratory.Settings) -> dict[str, Array]:
+    """Increments and the squared signal at the top of every seed and width: (seeds, widths)."""
+    quantities = {
+        "sgd": squared_gradient,
+        "adam": absolute_gradient,
+        "lamb": of_lamb,
+        "signal": lambda p: norms(p.signals[-1]).double() ** 2,
+    }
+    columns = [many_per_depth(net, (DEPTH,), replace(s, width=w), quantities) for w in at]
+    return {name: np.concatenate([c[name] for c in columns], axis=1) for name in quantities}
+
+
+def of_lamb(p: Pass) -> torch.Tensor:
+    """Σ‖θ‖‖g‖₁/√n over the matrices."""
+    terms = [
+        norms(g.theta).double() * g.g.double().abs().flatten(1).sum(1) / g.g[0].numel() ** 0.5
+        for g in p.gradients
+    ]
+    return torch.stack(terms).sum(0)

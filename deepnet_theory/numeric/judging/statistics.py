@@ -129,7 +129,7 @@ class Fit:
 
 
 def fit_exponent(
-    depths: Sequence[int], values: Array, groups: Sequence[object] | None = None
+    depths: Sequence[float], values: Array, groups: Sequence[object] | None = None
 ) -> Fit:
     """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
 
