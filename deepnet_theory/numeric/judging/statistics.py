@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,37 +66,6 @@ def positive_interval(samples: Sequence[float] | Array, confidence: float = CONF
     with np.errstate(over="ignore"):
         factor = float(np.exp((linear.high - mean) / mean))
     return Interval(mean, mean / factor, mean * factor)
-
-
-def bca_interval(
-    samples: Sequence[float] | Array,
-    statistic: Callable[[Array], float] = lambda x: float(np.mean(x)),
-    confidence: float = CONFIDENCE,
-    resamples: int = 9999,
-    seed: int = 0,
-) -> Interval:
-    """A statistic of independent samples with its BCa bootstrap interval.
-
-    The interval is that of SciPy; where all samples agree, it is the point itself.
-    """
-    from scipy.stats import bootstrap
-
-    x = np.asarray(samples, dtype=float)
-    estimate = statistic(x)
-    if len(x) < 2 or not np.isfinite(x).all():
-        return Interval(estimate, -math.inf, math.inf)
-    if np.ptp(x) == 0:
-        return Interval(estimate, estimate, estimate)
-    result = bootstrap(
-        (x,),
-        lambda y: statistic(y),
-        n_resamples=resamples,
-        confidence_level=confidence,
-        method="BCa",
-        vectorized=False,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Interval(estimate, float(result.low), float(result.high))
 
 
 def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:

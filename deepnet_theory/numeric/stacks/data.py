@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pydoc_data.topics import topics  # type: ignore[import-untyped]
 
 import torch
 from torch import Tensor
@@ -17,8 +18,6 @@ def text_bytes() -> Tensor:
 
     Real text that every Python ships, so nothing is downloaded.
     """
-    from pydoc_data.topics import topics  # type: ignore[import-untyped]
-
     text = "\n".join(topics[name] for name in sorted(topics)).encode("utf-8")
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).to(torch.int64)
 

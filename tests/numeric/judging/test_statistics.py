@@ -10,7 +10,6 @@ from scipy import stats
 
 from deepnet_theory.numeric.judging.statistics import (
     Interval,
-    bca_interval,
     fit_exponent,
     judge,
     positive_interval,
@@ -91,11 +90,6 @@ def test_intervals_cover():
     rng = np.random.default_rng(0)
     hits_t = sum(0.0 in t_interval(rng.standard_normal(8)) for _ in range(2000))
     assert 0.935 < hits_t / 2000 < 0.965
-    hits_b = sum(
-        1.0 in bca_interval(rng.exponential(size=30), resamples=300, seed=i) for i in range(120)
-    )
-    assert hits_b / 120 > 0.85
-    assert bca_interval([2.0, 2.0]) == Interval(2.0, 2.0, 2.0)
     assert t_interval([1.0]).high == math.inf
 
 
