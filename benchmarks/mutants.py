@@ -195,7 +195,7 @@ def main() -> None:
             fates[mutant] = fate(tree, tests_of(mutant.file), asked.limit)
             file.write_text(source, encoding="utf-8")
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
-    asked.output.write_text(page(fates, len(found), asked), encoding="utf-8")
+            asked.output.write_text(page(fates, len(found), asked), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,27 +6,29 @@ Each function imports the room that it needs when it is called.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION, InputError, shown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.selection import Select, Selection
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from sympy import Expr
 
-    from deepnet_theory.numeric.stacks.settings import Settings
-    from deepnet_theory.spec.constants import Constants
+    from deepnet_theory.numeric.stacks.settings import Measure, Settings
+    from deepnet_theory.numeric.verify import Watch
+    from deepnet_theory.processes import Progress
+    from deepnet_theory.spec.constants import Constants, Sizes
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
@@ -38,7 +40,7 @@ def derive(
     *,
     depth: DepthLike | None = None,
     background: bool = False,
-    **select: Any,
+    **select: Unpack[Select],
 ) -> Derivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
@@ -66,7 +68,10 @@ def derive(
 
 
 def compare_closures(
-    selection: Selection | str | None = None, *, depth: DepthLike | None = None, **select: Any
+    selection: Selection | str | None = None,
+    *,
+    depth: DepthLike | None = None,
+    **select: Unpack[Select],
 ) -> Comparison:
     """Every closure's rule and what it implies, side by side.
 
@@ -85,7 +90,9 @@ def compare_closures(
     return replace(run(selection), values=tuple(at.items()))
 
 
-def _selection(selection: Selection | Derivation | str | None, select: dict[str, Any]) -> Selection:
+def _selection(
+    selection: Selection | Derivation | str | None, select: Mapping[str, object]
+) -> Selection:
     match selection:
         case None:
             return _record(Selection, "a selection", select)
@@ -175,12 +182,12 @@ def verify(
     depths: str | Iterable[object] | None = None,
     *,
     rule: Rule | None = None,
-    progress: Any = None,
-    watch: Any = None,
-    resume: Any = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    resume: Verification | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
-    **measure: Any,
+    **measure: Unpack[Measure],
 ) -> Verification:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
 
@@ -245,10 +252,10 @@ def verify_rivals(
     derivation: Derivation | Selection | str,
     depths: str | Iterable[object] | None = None,
     *,
-    progress: Any = None,
+    progress: Progress | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
-    **measure: Any,
+    **measure: Unpack[Measure],
 ) -> tuple[Verification, ...]:
     """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
 
@@ -293,14 +300,16 @@ def verify_rivals(
     return tuple(found)
 
 
-def _stage(progress: Any, start: float, length: float, prefix: str = "") -> Any:
+def _stage(
+    progress: Progress | None, start: float, length: float, prefix: str = ""
+) -> Progress | None:
     """Progress of one stage, told as a share of the whole."""
     if progress is None:
         return None
     return lambda done, total, what: progress(start + length * done / total, 1.0, prefix + what)
 
 
-def settings_from(measure: dict[str, Any]) -> Settings:
+def settings_from(measure: Measure) -> Settings:
     """The laboratory's settings; raises :class:`InputError` for a name it does not know."""
     from deepnet_theory.numeric.stacks.settings import Settings
 
@@ -312,7 +321,7 @@ def export(
     depth: DepthLike,
     *,
     rule: Rule | None = None,
-    **architecture: Any,
+    **architecture: Unpack[Sizes],
 ) -> Constants:
     """The constants of one model: the rule's values at a depth, with where they came from.
 
@@ -389,12 +398,12 @@ def make_report(
     depth: DepthLike | list[DepthLike] | None = None,
     command: str = "",
     rivals: bool = True,
-    progress: Any = None,
-    watch: Any = None,
-    resume: Any = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    resume: Verification | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
-    **measure: Any,
+    **measure: Unpack[Measure],
 ) -> Report:
     """Derive → verify → export in one HTML page, which needs no network.
 
@@ -440,7 +449,7 @@ def make_report(
 T = TypeVar("T")
 
 
-def _record(kind: type[T], what: str, values: dict[str, Any]) -> T:
+def _record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
     known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     unknown = [name for name in values if name not in known]
     if unknown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import sympy as sp
@@ -11,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
+from deepnet_theory.numeric.stacks.settings import Measure, Settings
+from deepnet_theory.spec.constants import Architecture, Sizes
 from deepnet_theory.spec.depth import parse_depth
+from deepnet_theory.spec.selection import Select
 from deepnet_theory.spec.stack import stack
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
@@ -217,3 +221,12 @@ def test_a_call_that_is_not_meant_ends_in_one_sentence(
     with pytest.raises(dt.InputError, match=said) as raised:
         call(derivation)
     assert "--" not in str(raised.value)  # the library speaks Python, the command line options
+
+
+@pytest.mark.parametrize(
+    ("keywords", "record"), [(Select, dt.Selection), (Sizes, Architecture), (Measure, Settings)]
+)
+def test_the_keywords_of_a_function_are_the_fields_of_its_record(
+    keywords: type, record: type
+) -> None:
+    assert get_type_hints(keywords) == get_type_hints(record)

@@ -30,7 +30,7 @@ class Context:
     seed: int = 0
     threads: int = 1
 
-    def pick(self, quick: Any, full: Any) -> Any:
+    def pick(self, quick: T, full: T) -> T:
         """The first value in a quick run, the second in a full one."""
         return full if self.full else quick
 
@@ -95,6 +95,7 @@ class Part:
         return self.full if full else self.quick
 
 
+T = TypeVar("T")
 Check = TypeVar("Check", bound=Callable[[Any], Finding])
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, shown, unknown
@@ -70,6 +70,21 @@ class Architecture:
     tied_head: bool = False
     dropout: float = 0.0
     residual_gain: float | None = None  # initial value of a learnable scalar on every branch
+
+
+class Sizes(TypedDict, total=False):
+    """The fields of an :class:`Architecture`, as keywords."""
+
+    width: int
+    heads: int
+    kv_heads: int | None
+    ffn_ratio: float
+    vocab: int
+    activation: str
+    bias: bool
+    tied_head: bool
+    dropout: float
+    residual_gain: float | None
 
 
 @dataclass(frozen=True)

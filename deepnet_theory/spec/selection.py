@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import TypedDict
 
 from deepnet_theory.spec.closure import Closure, closure
 from deepnet_theory.spec.errors import InputError, shown, unknown
@@ -14,6 +15,23 @@ from deepnet_theory.spec.stack import Stack, stack
 
 METHODS = ("probe", "lemma", "moments")
 AMPLIFICATIONS = ("published", "worst-case", "independent")
+
+
+class Select(TypedDict, total=False):
+    """The fields of a :class:`Selection`, as keywords."""
+
+    optimizer: str | None
+    update: str | None
+    regime: tuple[tuple[str, str], ...]
+    placement: str
+    norm: str
+    stack: str
+    layer: str | None
+    method: str
+    closure: str | None
+    amplification: str
+    one_alpha: bool
+    allow_ascent: bool
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from typing import TypedDict
 
 import torch
 
@@ -16,6 +17,24 @@ STEPS = ("matrices", "all")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 TEXT = "text"
 GAUSSIAN = "gaussian"
+
+
+class Measure(TypedDict, total=False):
+    """The fields of :class:`Settings`, as keywords."""
+
+    width: int
+    heads: int
+    tokens: int
+    batch: int
+    seeds: int
+    activation: str
+    step: str
+    data: str
+    device: str
+    dtype: str
+    seed: int
+    draws: int
+    ffn_ratio: float
 
 
 @dataclass(frozen=True)
