@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from deepnet_theory.numeric.measuring.model_update import ModelUpdate
 from deepnet_theory.numeric.running import schedule
+from deepnet_theory.numeric.stacks.case import Case
 
 from .conftest import Cli
 
@@ -24,11 +26,11 @@ def send_at(monkeypatch: pytest.MonkeyPatch, layers: int, number: int) -> None:
     """Send this process a signal as soon as the stack of so many layers is to be measured."""
     measure = schedule.measure_model_update
 
-    def measured(selection, rule, depth, *rest):  # type: ignore[no-untyped-def]
-        if depth == {"N": layers}:
+    def measured(case: Case) -> ModelUpdate:
+        if case.depth == {"N": layers}:
             os.kill(os.getpid(), number)
             time.sleep(5)
-        return measure(selection, rule, depth, *rest)
+        return measure(case)
 
     monkeypatch.setattr(schedule, "measure_model_update", measured)
 
