@@ -13,7 +13,7 @@ from deepnet_theory.numeric.measuring.trace import Trace, correlation, take_trac
 from deepnet_theory.numeric.stacks.case import VOCAB, Case
 from deepnet_theory.numeric.stacks.data import text_bytes, text_windows
 from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.trial import MATRICES, Trial, generator_for
+from deepnet_theory.numeric.stacks.trial import MATRICES, Trial, draw_batch, generator_for
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.runtime import Description, build, described
@@ -34,6 +34,7 @@ __all__ = [
     "build",
     "correlation",
     "described",
+    "draw_batch",
     "fit_exponent",
     "generator_for",
     "judge",
