@@ -22,21 +22,23 @@ CLAIM = Claim(
         "and Gaussian tokens of correlation 0 and 0.5"
     ),
     finding=(
-        "Under Adam the constants train, in shallow stacks as in deep ones, without warm-up "
-        "(@@). That is what the paper says. What they do not do is balance "
-        "Adam's update: its first step moves a DeepNorm stack as N^{1/2}, and so do the next ones "
-        "(deepnet-constant-update), while the forward pass stays near the identity. Two remedies "
-        "were measured to restore exponent 0: Adam's own rule (2N)^{1/2}, (2N)^{−1/2}, or the "
-        "published constants with a learning rate proportional to N^{−1/2}. At fixed depth the "
-        "difference is a constant that tuning the rate absorbs, which is why practice does not "
-        "notice; at 100 layers it decides what rate trains at all (deepnet-trains)."
+        "Under Adam the constants train without warm-up, shallow stacks and deep ones: 0.70 and "
+        "0.61 nats below the byte frequencies after 300 steps at 6 and 24 layers. That is what "
+        "the paper says. What they do not do is balance Adam's update: its first step moves a "
+        "DeepNorm stack as N^{1/2}, and so do the next ones (deepnet-constant-update), while the "
+        "forward pass stays near the identity. Two remedies were measured to restore exponent 0: "
+        "Adam's own rule (2N)^{1/2}, (2N)^{−1/2}, or the published constants with a learning rate "
+        "proportional to N^{−1/2}. At fixed depth the difference is a constant that tuning the "
+        "rate absorbs, which is why practice does not notice; at 100 layers it decides which "
+        "rates train (deepnet-trains)."
     ),
     counterexample="N = 64 instead of 8: Adam's first step moves the output √8 = 2.8 times as far.",
     corrected=(
         "Under Adam the SGD constants give ‖ΔF‖ = Θ(ηN^{1/2}): either lower η as N^{−1/2} or "
         "take α = (2N)^{1/2}, β = (2N)^{−1/2}."
     ),
-    seconds=6.0,
+    seconds=7.0,
+    full_seconds=26,
 )
 
 PUBLISHED = Net(DEEPNORM.alpha, DEEPNORM.beta, "adam")

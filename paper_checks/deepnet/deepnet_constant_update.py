@@ -39,8 +39,8 @@ CLAIM = Claim(
         "first step alone on text and Gaussian tokens"
     ),
     finding=(
-        "Not nearly constant: along the first steps of Adam DeepNorm's update grows fourfold from 6 "
-        "to 100 layers in an encoder, with exponent 0.49 at both rates, and 3.3- to 3.8-fold in "
+        "Not nearly constant: along the first steps of Adam DeepNorm's update grows fourfold from "
+        "6 to 100 layers in an encoder, with exponent 0.49 at both rates, and 3.3- to 3.8-fold in "
         "the figure's own encoder–decoder (0.43 and 0.48), as the count of degrees says, where "
         "under SGD it is constant. Plain Post-LN's grows 13- and 8-fold at 10⁻⁵ and is 28 and 35 "
         "times larger at 100 layers, next to which DeepNorm's may well look nearly constant in a "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
-from paper_checks.shared.judging import PROVED
+from paper_checks.shared.judging import PROVED, SUPPORTED
 from paper_checks.shared.sources import NOTE
 from paper_checks.shared.stacks import Net
 from paper_checks.shared.streams import residual_sums
@@ -41,10 +41,10 @@ def identity(lab: Lab) -> Finding:
     return lab.proved(exact, "1 to 4 sublayers with undefined F_k and Norm")
 
 
-@CLAIM.ours("built Pre-LN stacks in float64", PROVED)
+@CLAIM.ours("built Pre-LN stacks in float64", SUPPORTED)
 def stream(lab: Lab) -> Finding:
     gap = gaps(lab)["stream"]
-    return lab.proved(gap < 1e-12, f"largest relative difference {gap:.1e}")
+    return lab.seen(gap < 1e-12, f"largest relative difference {gap:.1e}")
 
 
 @CLAIM.ours("Post-Norm unrolls to a sum with weights of its own", PROVED)
@@ -61,10 +61,10 @@ def post_norm(lab: Lab) -> Finding:
     return lab.proved(exact, "the weight of x_0 is the product of the norms' factors")
 
 
-@CLAIM.ours("F = Norm(x_0 + Σ F_k(Norm(x_k)))", PROVED)
+@CLAIM.ours("F = Norm(x_0 + Σ F_k(Norm(x_k)))", SUPPORTED)
 def output(lab: Lab) -> Finding:
     gap = gaps(lab)["output"]
-    return lab.proved(gap < 1e-12, f"largest relative difference {gap:.1e}")
+    return lab.seen(gap < 1e-12, f"largest relative difference {gap:.1e}")
 
 
 @once
