@@ -52,10 +52,11 @@ if TYPE_CHECKING:
     )
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verdict import Verdict
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.workflow import derive, export, make_report, own_rule, verify
+    from deepnet_theory.workflow import derive, export, make_report, own_rule, transfer, verify
 
 _HOMES = {
     "derive": "workflow",
@@ -63,7 +64,9 @@ _HOMES = {
     "export": "workflow",
     "make_report": "workflow",
     "own_rule": "workflow",
+    "transfer": "workflow",
     "Derivation": "symbolic.derivation",
+    "Transfer": "spec.transfer",
     "Verification": "spec.verification",
     "Constants": "spec.constants",
     "Selection": "spec.selection",
@@ -84,12 +87,14 @@ __all__ = [
     "Refusal",
     "Rule",
     "Selection",
+    "Transfer",
     "Verdict",
     "Verification",
     "derive",
     "export",
     "make_report",
     "own_rule",
+    "transfer",
     "verify",
 ]
 

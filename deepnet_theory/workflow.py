@@ -6,7 +6,7 @@ Each function imports the room that it needs when it is called.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deepnet_theory.processes import Progress
     from deepnet_theory.spec.constants import Constants, Sizes
     from deepnet_theory.spec.prediction import Predictions
+    from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.implications.closures_compared import Comparison
@@ -226,6 +227,106 @@ def verify(
         processes=processes,
         executor=executor,
     )
+
+
+TRANSFER: Measure = {"batch": 8, "seeds": 4}  # what training takes where it is not given
+
+
+def transfer(
+    selection: Selection | Derivation | str,
+    depths: str | Iterable[object] | None = None,
+    rates: str | Iterable[float] = (),
+    closures: Iterable[str] | None = None,
+    *,
+    rule: Rule | None = None,
+    steps: int = 100,
+    text: str | Path | None = None,
+    progress: Progress | None = None,
+    watch: Callable[[Transfer], None] | None = None,
+    resume: Transfer | str | Path | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    **measure: Unpack[Measure],
+) -> Transfer:
+    r"""Train at every depth with every learning rate, and say whether the best one transfers.
+
+    .. math:: \eta^*(N) \propto N^{c}, \qquad \text{it transfers where the interval of } c
+              \text{ over seeds lies inside } \pm\tfrac1{16}
+
+    The loss is the held-out one after ``steps`` steps of the selection's optimizer on windows of
+    ``text``, next byte; embedding, head and the rest are stepped at their derived multipliers.
+    ``transfer("adam", [8, 32], "1e-4:1e-1", ["symmetric", "unit-init"])`` makes one curve a depth
+    and closure, without ``closures`` of the selection's own one; ``rule`` is beside them as "own".
+    ``measure`` are the fields of :class:`~deepnet_theory.numeric.stacks.settings.Settings`.
+    Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
+    gives no rule, or the optimizer is known by its first step alone.
+    """
+    from deepnet_theory.numeric.running.record import rule_to_dict
+    from deepnet_theory.numeric.stacks.case import VOCAB
+    from deepnet_theory.numeric.stacks.depths import default_depths, depth_key, parse_depths
+    from deepnet_theory.symbolic.rule.problem import Problem
+    from deepnet_theory.training.runs import causal
+    from deepnet_theory.training.transfer import parse_rates
+    from deepnet_theory.training.transfer import transfer as run
+    from deepnet_theory.training.transfer_record import Candidate, Course
+
+    selection = _selection(selection, {})
+    stack = selection.the_stack
+    if len(stack.parts) > 1:
+        raise InputError(
+            f"transfer trains stacks of one part, and {selection.stack!r} has two; valid are: "
+            "encoder, decoder"
+        )
+    if "draws" in measure:
+        raise InputError("draws were given, and transfer trains each seed once; leave it out")
+    settings = settings_from({**TRANSFER, **measure})
+    wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
+    grid = parse_rates(rates if isinstance(rates, str) else list(rates))
+    course = Course(selection.the_optimizer, settings, steps, None if text is None else str(text))
+    names = [Problem(selection).closure.name] if closures is None else dict.fromkeys(closures)
+    derived: dict[str, tuple[Derivation, Rule | None]] = {
+        name: (derive(replace(selection, closure=name)), None) for name in names
+    }
+    if rule is not None:
+        derived["own"] = (derive(selection), rule)
+    sizes: Sizes = {
+        "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
+        "vocab": VOCAB, "activation": settings.activation,
+    }  # fmt: skip
+    candidates = [
+        Candidate(
+            closure=name,
+            rule=rule_to_dict(own or derivation.rule),
+            rho="" if own else _relative_update(derivation),
+            constants={
+                depth_key(depth): causal(
+                    export(derivation, next(iter(depth.values())), rule=own, **sizes)
+                )
+                for depth in wanted
+            },
+        )
+        for name, (derivation, own) in derived.items()
+    ]
+    return run(
+        selection,
+        candidates,
+        wanted,
+        grid,
+        course,
+        progress=progress,
+        watch=watch,
+        resume=resume,
+        processes=processes,
+        executor=executor,
+    )
+
+
+def _relative_update(derivation: Derivation) -> str:
+    """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
+    found = [c for c in derivation.consequences if c.name == "relative-update"]
+    if len({c.value for c in found}) == 1:
+        return str(found[0].value)
+    return ", ".join(f"{c.sublayer} {c.value}" for c in found)
 
 
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict

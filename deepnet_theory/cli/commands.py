@@ -31,6 +31,7 @@ from deepnet_theory.spec.errors import InputError
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.spec.transfer import Transfer
 
 DEFAULT_TEXT_JSON = ("text", "json")
 
@@ -280,6 +281,81 @@ def train(
     return result.exit_code
 
 
+def transfer(
+    select: Select,
+    own: Own,
+    measure: Measure,
+    talk: Talk,
+    rates: Annotated[
+        str,
+        typer.Option("--rates", metavar="LIST", help="Learning rates: 1e-4,1e-3 or 1e-4:1e-1."),
+    ],
+    closures: Annotated[
+        str | None,
+        typer.Option(
+            "--closures",
+            metavar="LIST",
+            help="symmetric,unit-init: one curve each; the first one's verdict is the exit code.",
+            parser=in_lower_case,
+        ),
+    ] = None,
+    steps: Annotated[
+        int, typer.Option("--steps", metavar="N", help="Of the optimizer; 100.", parser=whole)
+    ] = 100,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
+    ] = None,
+    format: TextOrJson = "text",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE", help="Write an HTML page there.")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="FILE", help="Go on from an earlier -o FILE."),
+    ] = None,
+) -> int:
+    """Train at several depths and learning rates: does the best rate transfer?"""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    path, shown = output_path(output), output_path(page)
+    selection = select.selection()
+    rule = own.rule(selection)
+    from deepnet_theory import workflow
+    from deepnet_theory.report import of_transfer
+    from deepnet_theory.report.live import live
+
+    def keep(part: Transfer) -> None:
+        _save(path, part.to_json() + "\n", Talk(quiet=True), whole=False)
+
+    with live("transfer", talk.quiet) as progress:
+        result = workflow.transfer(
+            selection,
+            measure.depths,
+            rates,
+            None if closures is None else [name.strip() for name in closures.split(",")],
+            rule=rule,
+            steps=steps,
+            text=text,
+            progress=progress,
+            watch=None if path is None else keep,
+            resume=resume,
+            processes=measure.processes,
+            **measure.settings(),
+        )
+    kept = _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    if result.stopped and kept is not None:
+        say(f"{result.stopped}: --resume {kept} goes on from what was trained")
+    document = of_transfer.document(result)
+    if shown is not None:
+        from deepnet_theory.report.printing.html import page as html
+
+        _save(shown, html(document), talk, whole=not result.stopped)
+    print(result.to_json() if format == "json" else _printed(document, "text"))
+    return result.exit_code
+
+
 def report(
     select: Select,
     measure: Measure,
@@ -371,6 +447,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "train constants.json",
         "train constants.json --text book.txt --steps 300",
     ),
+    "transfer": (
+        "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
+        "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
+    ),
     "report": (
         "report --optimizer sgd -o report.html",
         "report --optimizer adam --depth 99 --depth 999 -o report.html",
@@ -392,6 +472,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "check": check,
     "export": export,
     "train": train,
+    "transfer": transfer,
     "report": report,
     "list": list_,
 }

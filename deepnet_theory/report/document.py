@@ -161,7 +161,32 @@ class Figure:
     caption: str = ""
 
 
-Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Figure
+@dataclass(frozen=True)
+class Curve:
+    """A line through points ``(x, y)``, ``y`` NaN where there is none; ``best`` is its least one.
+
+    ``shade``, from 0 to 1, orders the curves of a panel.
+    """
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    shade: float = 1.0
+    best: Mark | None = None  # x and its interval, ``mean`` the y
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Curves in panels side by side, x logarithmic, with a ``level`` to lie below."""
+
+    panels: tuple[tuple[str, tuple[Curve, ...]], ...]
+    x_label: str
+    y_label: str
+    level: float
+    level_label: str
+    caption: str = ""
+
+
+Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Figure | Panels
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report import of_derivation, of_verification
+from deepnet_theory.report import of_derivation, of_transfer, of_verification
+from deepnet_theory.report.figures.panels import panels
 from deepnet_theory.report.figures.svg import Plot, drawn
 from deepnet_theory.report.numbers import power
 from deepnet_theory.report.of_derivation import owner
@@ -17,6 +18,7 @@ from deepnet_theory.report.printing.text import text
 from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
+    from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.implications.cross_table import CrossTable
@@ -100,3 +102,13 @@ def losses(runs: Sequence[Run]) -> Plot:
         series.append(doc.Series(name, marks, own=index == 0, colour=2 if index == 2 else 1))
     label, title = "cross-entropy, nats per byte", "Training loss by rule"
     return drawn(doc.Figure(tuple(series), (), "step", label, title))
+
+
+def transfer_plot(transfer: Transfer) -> Plot:
+    """The curves of a transfer as a figure."""
+    return panels(of_transfer.figure(transfer))
+
+
+def transfer_html(transfer: Transfer) -> str:
+    """A transfer as a notebook shows it."""
+    return fragment(of_transfer.document(transfer))

@@ -221,6 +221,8 @@ UPDATE = Grammar(
         "clip": (3, 3),
     },
 )
+# m and v are running means of the gradient and of its square
+RUNNING = Grammar("a running update", ("eta", "g", "theta", "m", "v"), UPDATE.functions)
 DEPTH = Grammar(
     purpose="an expression in the depth",
     symbols=("N", "M"),

@@ -1,4 +1,4 @@
-"""An optimizer is the expression of its first update, and nothing else."""
+"""An optimizer is the expression of its first update; how it goes on is one more expression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.expression import UPDATE, Expression
+from deepnet_theory.spec.expression import RUNNING, UPDATE, Expression
 from deepnet_theory.spec.sign import refuse_unless_real
 
 
@@ -25,12 +25,38 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Running:
+    r"""How an optimizer goes on after its first step, from running means of the gradient.
+
+    ``update`` is written in the grammar of :data:`~deepnet_theory.spec.expression.RUNNING`: as
+    the first update, in m and v beside g, where
+
+    .. math:: m_t = \frac{\sum_{s\le t} a^{t-s} g_s}{\sum_{s\le t} a^{t-s}}, \qquad
+              v_t = \frac{\sum_{s\le t} b^{t-s} g_s^2}{\sum_{s\le t} b^{t-s}}
+
+    with a = ``first`` and b = ``second``; ``summed`` leaves m the sum alone. At the first step
+    m = g and v = g², and the two updates must agree, but for an epsilon.
+    """
+
+    update: str
+    first: float = 0.0
+    second: float = 0.0
+    summed: bool = False
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The parsed update."""
+        return RUNNING.parse(self.update)
+
+
+@dataclass(frozen=True)
 class Optimizer:
     r"""A first-step update rule :math:`\Delta\theta = u(\eta, g, \theta)`, weight decay 0.
 
     ``update`` is written in the grammar of :data:`~deepnet_theory.spec.expression.UPDATE`.
     Where the expression adds or compares terms of different degrees, ``regime`` states which
     side is the larger, as pairs ``(larger, smaller)`` of expressions in the same grammar.
+    ``running`` says how it goes on; one without it has only a first step.
     """
 
     name: str
@@ -40,6 +66,7 @@ class Optimizer:
     mind: str = ""
     source: str = ""
     reference: Reference | None = None
+    running: Running | None = None
 
     def __post_init__(self) -> None:
         missing = {"eta"} - self.expression.names
@@ -51,6 +78,8 @@ class Optimizer:
         for pair in self.regime:
             for side in pair:
                 refuse_unless_real(UPDATE.parse(side))
+        if self.running is not None:
+            _ = self.running.expression
 
     @cached_property
     def expression(self) -> Expression:
@@ -69,5 +98,11 @@ def optimizer(name: str) -> Optimizer:
 
 
 def custom_optimizer(update: str, regime: tuple[tuple[str, str], ...] = ()) -> Optimizer:
-    """A user's own update rule, on the same path as the built-in ones."""
-    return Optimizer(name="custom", update=update, regime=regime, summary="the user's own update")
+    """A user's own update rule, on the same path as the built-in ones; it keeps no memory."""
+    return Optimizer(
+        name="custom",
+        update=update,
+        regime=regime,
+        summary="the user's own update",
+        running=Running(update),
+    )

@@ -44,6 +44,13 @@ class Exponent:
     rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
     constant: bool = False  # shown: the interval lies within the tolerance of 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        row = asdict(self)
+        row["in"] = row.pop("variable")
+        row["verdict"] = self.verdict.value
+        return row
+
     @property
     def trend(self) -> str:
         """What the measured quantity does with depth, and whether that was predicted."""
@@ -124,12 +131,7 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        exponents = []
-        for e in self.exponents:
-            row = asdict(e)
-            row["in"] = row.pop("variable")
-            row["verdict"] = e.verdict.value
-            exponents.append(row)
+        exponents = [e.to_dict() for e in self.exponents]
         return {
             "schema": SCHEMA,
             "select": self.select,
@@ -170,14 +172,15 @@ class Verification:
 
     def to_json(self) -> str:
         """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Plain data in which NaN and infinity, which JSON lacks, are None."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
+        return {k: finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return value

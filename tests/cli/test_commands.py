@@ -43,7 +43,9 @@ QUICK = {
     "verify": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
     "report": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
     "train": "--steps 2 --batch 2 --tokens 16",
+    "transfer": "--depths 2,4 --steps 2 --seeds 2 --width 16 --heads 2 --tokens 8 --batch 2",
 }
+VERDICTS = ("verify", "report", "transfer")
 
 
 @pytest.mark.parametrize(("command", "example"), EVERY_EXAMPLE, ids=[e for _, e in EVERY_EXAMPLE])
@@ -59,7 +61,7 @@ def test_every_example_of_the_help_runs(
         words = " ".join(f"word{n % 97}" for n in range(5000))
         Path("book.txt").write_text(words, encoding="utf-8")
     outcome = cli(*shlex.split(example), *QUICK.get(command, "").split())
-    assert outcome.code in ((0, 1, 3) if command in ("verify", "report") else (0,)), outcome.err
+    assert outcome.code in ((0, 1, 3) if command in VERDICTS else (0,)), outcome.err
     if " -o " in example:
         assert Path(example.split("-o ")[1].split()[0]).stat().st_size > 0
     else:

@@ -1,1 +1,1 @@
-"""The optimizer's first step: its expression per seed, and its real implementation."""
+"""The optimizer's steps: its expressions per seed, and its real implementation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from deepnet_theory.report.document import Mark, Slope
+from deepnet_theory.report.document import Mark, Panels, Slope
 
 
 def drawable(mark: Mark) -> bool:
@@ -44,3 +44,12 @@ def tick_label(value: float) -> str:
         return f"{value:g}"
     mantissa, exponent = f"{value:.0e}".split("e")
     return f"{mantissa}e{int(exponent)}"
+
+
+def ceiling(figure: Panels) -> float:
+    """Where panels end above: the level lies in their middle, or all curves lie below it."""
+    ys = [y for _, curves in figure.panels for c in curves for _, y in c.points if y == y]
+    if not ys:
+        return figure.level
+    room = max(figure.level - min(ys), 0.05 * abs(figure.level))
+    return min(max(*ys, figure.level), figure.level + room) + room / 20

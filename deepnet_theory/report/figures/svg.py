@@ -41,16 +41,19 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class _Scale:
-    """A logarithmic axis: data from ``low`` to ``high`` onto pixels ``start`` to ``end``."""
+class Scale:
+    """An axis: data from ``low`` to ``high`` onto pixels ``start`` to ``end``."""
 
     low: float
     high: float
     start: float
     end: float
+    logarithmic: bool = True
 
     def __call__(self, value: float) -> float:
-        share = math.log(value / self.low) / math.log(self.high / self.low)
+        share = (value - self.low) / (self.high - self.low)
+        if self.logarithmic:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
 
@@ -64,13 +67,13 @@ def drawn(figure: doc.Figure) -> Plot:
     marks = [m for s in series for m in s.marks]
     label = f"{figure.y_label} against {figure.x_label}"
     if not marks:
-        return Plot(_document(['<text x="20" y="40">no finite point was measured</text>'], label))
+        return Plot(document(['<text x="20" y="40">no finite point was measured</text>'], label))
     xs = sorted({m.x for m in marks})
     first, last = xs[0], xs[-1] if len(xs) > 1 else xs[0] * 2
-    x = _Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
+    x = Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
     ends = [height(s, at) for s in slopes for at in (first, last)]
     values = [v for m in marks for v in (m.low, m.mean, m.high) if v > 0] + ends
-    y = _Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
+    y = Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
     body = [*_axes(x, y, xs, figure.x_label, figure.y_label)]
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
@@ -84,24 +87,26 @@ def drawn(figure: doc.Figure) -> Plot:
     body += _labels([*slopes, *bare], y, last)
     if figure.title:
         body.append(f'<text class="title" x="{LEFT}" y="16">{escape(figure.title)}</text>')
-    return Plot(_document(body, label))
+    return Plot(document(body, label))
 
 
-def _document(body: Sequence[str], label: str) -> str:
+def document(body: Sequence[str], label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
+    """An SVG picture of these elements, told by its label where it is not seen."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
-        f'aria-label="{escape(label)}" width="560" viewBox="0 0 {WIDTH} {HEIGHT}">'
+        f'aria-label="{escape(label)}" width="{width * 560 / WIDTH:.0f}" '
+        f'viewBox="0 0 {width} {height}">'
         f"<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n" + "\n".join(body) + "\n</svg>"
     )
 
 
-def _line(slope: doc.Slope, x: _Scale, y: _Scale, first: float, last: float) -> str:
+def _line(slope: doc.Slope, x: Scale, y: Scale, first: float, last: float) -> str:
     (y1, y2) = (y(height(slope, at)) for at in (first, last))
     kind = "own" if slope.own else _coloured("rival", slope.colour)
     return f'<path class="{kind}" d="M{x(first):.1f} {y1:.1f}L{x(last):.1f} {y2:.1f}"/>'
 
 
-def _point(mark: doc.Mark, x: _Scale, y: _Scale, series: doc.Series) -> str:
+def _point(mark: doc.Mark, x: Scale, y: Scale, series: doc.Series) -> str:
     at = x(mark.x)
     low = max(mark.low, y.low)
     middle = y(mark.mean)
@@ -127,7 +132,7 @@ def _coloured(kind: str, colour: int, end: str = "") -> str:
     return f"{kind}{end}" if colour == 1 else f"{kind}{end} {kind}-2{end}"
 
 
-def _labels(slopes: Sequence[doc.Slope], y: _Scale, last: float) -> list[str]:
+def _labels(slopes: Sequence[doc.Slope], y: Scale, last: float) -> list[str]:
     """Labels at the right ends of the lines, pushed apart where they would overlap."""
     blocks = [(y(height(s, last)), s, s.label.split("\n")) for s in slopes]
     blocks.sort(key=lambda block: (block[0], -block[1].exponent))  # from the top down
@@ -147,7 +152,7 @@ def _labels(slopes: Sequence[doc.Slope], y: _Scale, last: float) -> list[str]:
     return lines
 
 
-def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str) -> list[str]:
+def _axes(x: Scale, y: Scale, xs: Sequence[float], x_label: str, y_label: str) -> list[str]:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     lines = [f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>']
     free = 0.0
@@ -155,20 +160,21 @@ def _axes(x: _Scale, y: _Scale, xs: Sequence[float], x_label: str, y_label: str)
         at = x(value)
         lines.append(f'<path class="grid" d="M{at:.1f} {TOP}V{bottom}"/>')
         if at - 11 >= free:
-            lines.append(_text(f"{value:g}", at, bottom + 15))
+            lines.append(text(f"{value:g}", at, bottom + 15))
             free = at + 13
     for value in ticks(y.low, y.high):
         at = y(value)
         lines.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-        lines.append(_text(tick_label(value), LEFT - 6, at + 4, "end"))
+        lines.append(text(tick_label(value), LEFT - 6, at + 4, "end"))
     middle = (TOP + bottom) / 2
-    across = _text(y_label, 0, 0)
+    across = text(y_label, 0, 0)
     return [
         *lines,
-        _text(x_label, (LEFT + right) / 2, HEIGHT - 8),
+        text(x_label, (LEFT + right) / 2, HEIGHT - 8),
         f'<g transform="translate(13 {middle}) rotate(-90)">{across}</g>',
     ]
 
 
-def _text(words: str, x: float, y: float, anchor: str = "middle") -> str:
+def text(words: str, x: float, y: float, anchor: str = "middle") -> str:
+    """Words at a place."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'

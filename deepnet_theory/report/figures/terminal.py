@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deepnet_theory.report.document import Figure
-from deepnet_theory.report.figures.axis import drawable, height, roomy, tick_label, ticks
+from deepnet_theory.report.document import Figure, Panels
+from deepnet_theory.report.figures.axis import ceiling, drawable, height, roomy, tick_label, ticks
 
 
 def characters(figure: Figure) -> list[str]:
@@ -39,6 +39,37 @@ def characters(figure: Figure) -> list[str]:
     plotext.title(f"{figure.y_label}: o measured, · predicted slope")
     drawn = plotext.uncolorize(plotext.build())
     return [f"  {line.rstrip()}" for line in drawn.splitlines()]
+
+
+def panels(figure: Panels) -> list[str]:
+    """The lines of the panels one below the other, a letter a curve; none without plotext."""
+    try:
+        import plotext
+    except ImportError:
+        return []
+    lines: list[str] = []
+    top = ceiling(figure)
+    for title, curves in figure.panels:
+        plotext.clear_figure()
+        plotext.theme("clear")
+        plotext.plotsize(64, 16)
+        plotext.xscale("log")
+        legend = []
+        for letter, curve in zip("abcdefghijklmnopqrstuvwxyz", curves, strict=False):
+            there = [(x, y) for x, y in curve.points if y <= top]
+            if there:
+                plotext.scatter([x for x, _ in there], [y for _, y in there], marker=letter)
+                legend.append(f"{letter} {curve.label}")
+        if not legend:
+            continue
+        xs = [x for _, curve in figure.panels for c in curve for x, _ in c.points]
+        plotext.plot([min(xs), max(xs)], [figure.level] * 2, marker="·")
+        plotext.xticks(*_labelled(_apart(sorted(set(xs)))))
+        plotext.xlabel(figure.x_label)
+        plotext.title(f"{title}: {', '.join(legend)}, · {figure.level_label}")
+        drawn = plotext.uncolorize(plotext.build())
+        lines += [f"  {line.rstrip()}" for line in drawn.splitlines()]
+    return lines
 
 
 def _labelled(values: Sequence[float]) -> tuple[list[float], list[str]]:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.figures.panels import panels
 from deepnet_theory.report.figures.svg import drawn
 from deepnet_theory.report.printing.mathml import equation_mathml, inline_mathml, knob_mathml, math
 from deepnet_theory.report.printing.width import width
@@ -73,9 +74,10 @@ def _block(block: doc.Block) -> str:
             return _step(block)
         case doc.Listing():
             return f"<pre><code>{escape(block.text)}</code></pre>"
-        case doc.Figure():
+        case doc.Figure() | doc.Panels():
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
-            return f"<figure>{drawn(block).svg}{caption}</figure>"
+            plot = panels(block) if isinstance(block, doc.Panels) else drawn(block)
+            return f"<figure>{plot.svg}{caption}</figure>"
 
 
 def _rule(rule: doc.RuleBox) -> str:

@@ -30,7 +30,7 @@ def _block(block: doc.Heading | doc.Block) -> str:
             return f"$$\n{equation}\n$$\n\n{_words(block.because)}"
         case doc.Listing():
             return f"```\n{block.text.rstrip()}\n```"
-        case doc.Figure():
+        case doc.Figure() | doc.Panels():
             return f"*{_escape(block.caption)}*"
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.figures.terminal import characters
+from deepnet_theory.report.figures.terminal import characters, panels
 from deepnet_theory.report.printing.pretty import equation, inline
 
 WIDTH = 80
@@ -40,6 +40,8 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
             return [f"  {line}" for line in block.text.splitlines()]
         case doc.Figure():
             return characters(block) if plots else []
+        case doc.Panels():
+            return panels(block) if plots else []
 
 
 def plain(words: doc.Words) -> str:

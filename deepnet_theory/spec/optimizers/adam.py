@@ -1,6 +1,6 @@
 """Adam: bias-corrected first step."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 ADAM = Optimizer(
     name="adam",
@@ -9,4 +9,5 @@ ADAM = Optimizer(
     mind="holds where |g| is far above epsilon",
     source="Su, §Multiple optimizers; Kingma & Ba, arXiv 1412.6980",
     reference=Reference("torch.optim:Adam"),
+    running=Running("-eta*m/(sqrt(v) + 10**-8)", first=0.9, second=0.999),
 )

@@ -1,6 +1,6 @@
 """Adam with decoupled weight decay, here 0."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 ADAMW = Optimizer(
     name="adamw",
@@ -9,4 +9,5 @@ ADAMW = Optimizer(
     mind="torch's default weight decay is 0.01, not 0",
     source="Loshchilov & Hutter, arXiv 1711.05101",
     reference=Reference("torch.optim:AdamW", options=(("weight_decay", 0.0),)),
+    running=Running("-eta*m/(sqrt(v) + 10**-8)", first=0.9, second=0.999),
 )

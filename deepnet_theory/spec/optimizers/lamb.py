@@ -1,6 +1,6 @@
 """LAMB: Adam's direction, scaled to the parameter's norm."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 LAMB = Optimizer(
     name="lamb",
@@ -19,5 +19,10 @@ LAMB = Optimizer(
             ("max_grad_norm", 0.0),
         ),
         requires="verify",
+    ),
+    running=Running(
+        "-eta*norm(theta)*m/(sqrt(v) + 10**-6)/norm(m/(sqrt(v) + 10**-6))",
+        first=0.9,
+        second=0.999,
     ),
 )

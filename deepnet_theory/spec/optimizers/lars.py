@@ -1,6 +1,6 @@
 """LARS with trust coefficient 0.001."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 LARS = Optimizer(
     name="lars",
@@ -17,4 +17,5 @@ LARS = Optimizer(
         ),
         requires="verify",
     ),
+    running=Running("-eta*0.001*norm(theta)*g/norm(g)"),
 )

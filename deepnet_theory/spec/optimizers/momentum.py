@@ -1,6 +1,6 @@
 """SGD with momentum: the first step has no history."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 MOMENTUM = Optimizer(
     name="momentum",
@@ -9,4 +9,5 @@ MOMENTUM = Optimizer(
     mind="Nesterov's variant multiplies the first step by 1 + momentum",
     source="Polyak, 1964",
     reference=Reference("torch.optim:SGD", options=(("momentum", 0.9),)),
+    running=Running("-eta*m", first=0.9, summed=True),
 )

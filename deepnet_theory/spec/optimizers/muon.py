@@ -1,6 +1,6 @@
 """Muon: the polar factor of the gradient."""
 
-from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.optimizer import Optimizer, Running
 
 MUON = Optimizer(
     name="muon",
@@ -8,4 +8,5 @@ MUON = Optimizer(
     summary="Muon: the polar factor of the gradient",
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",
     source="Jordan et al., 2024",
+    running=Running("-eta*polar(m)", first=0.95),
 )

@@ -1,6 +1,6 @@
 """SGD with Nesterov momentum 0.9."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 NESTEROV = Optimizer(
     name="nesterov",
@@ -14,4 +14,5 @@ NESTEROV = Optimizer(
             ("nesterov", True),
         ),
     ),
+    running=Running("-eta*(g + 0.9*m)", first=0.9, summed=True),
 )

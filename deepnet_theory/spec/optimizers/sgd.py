@@ -1,6 +1,6 @@
 """Plain stochastic gradient descent."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 SGD = Optimizer(
     name="sgd",
@@ -8,4 +8,5 @@ SGD = Optimizer(
     summary="plain stochastic gradient descent",
     source="Su, §Multiple optimizers",
     reference=Reference("torch.optim:SGD"),
+    running=Running("-eta*g"),
 )

@@ -1,6 +1,6 @@
 """Sign of the gradient."""
 
-from deepnet_theory.spec.optimizer import Optimizer, Reference
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 SIGNSGD = Optimizer(
     name="signsgd",
@@ -10,4 +10,5 @@ SIGNSGD = Optimizer(
     reference=Reference(
         "pytorch_optimizer:SignSGD", options=(("momentum", 0.0),), requires="verify"
     ),
+    running=Running("-eta*sign(g)"),
 )

@@ -1,0 +1,96 @@
+"""A search of the learning rate over depths as a document: the verdicts, and the curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import depth_words, number, signed, signed_interval, true_signs
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.transfer import ClosureTransfer, Curve, Transfer
+
+CAPTION = (
+    "Held-out loss against learning rate, one line a depth; points are the best rates, with "
+    "their 95% intervals over seeds. A line ends where a run diverged."
+)
+
+
+def document(transfer: Transfer) -> doc.Document:
+    """Whether the best rate transfers under every closure, the curves, and every best rate."""
+    t = transfer
+    stepped = t.select.get("optimizer") or t.select.get("update")
+    title = f"Does the learning rate transfer? {t.select['placement']}, stepped by {stepped}"
+    answer = tuple(doc.Paragraph(_answer(c)) for c in t.closures)
+    exponents = doc.Section("Exponents in depth", tuple(_exponents(t)))
+    curves = doc.Section("Loss against learning rate", (figure(t), _rates(t)))
+    ran = f"{t.device}, {t.seconds:.0f} s; unigram entropy {number(t.baseline, '.3f')} nats a byte"
+    stopped = (doc.Paragraph(f"{t.stopped}: a part of what was asked for."),) if t.stopped else ()
+    trained = doc.Paragraph(_trained(t), aside=True)
+    return doc.Document(
+        title, (*answer, trained), (exponents, curves), (*stopped, doc.Paragraph(ran))
+    )
+
+
+def figure(transfer: Transfer) -> doc.Panels:
+    """The curves of every closure in a panel of its own."""
+    panels = tuple((c.closure, tuple(_curves(c))) for c in transfer.closures)
+    return doc.Panels(
+        panels, "learning rate", "held-out loss, nats a byte", transfer.baseline,
+        "unigram entropy", CAPTION,
+    )  # fmt: skip
+
+
+def _curves(closure: ClosureTransfer) -> Iterator[doc.Curve]:
+    last = max(1, len(closure.curves) - 1)
+    for index, c in enumerate(closure.curves):
+        best = doc.Mark(c.best, c.best_loss, c.low, c.high) if math.isfinite(c.best) else None
+        points = tuple(zip(c.rates, c.losses, strict=True))
+        yield doc.Curve(depth_words(c.depth), points, index / last, best)
+
+
+def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
+    e = closure.exponent
+    told = f"{closure.closure}: the best rate goes as {e.variable}^{e.estimate:.3f}, "
+    if e.estimate != e.estimate:
+        told = f"{closure.closure}: no exponent of the best rate; "
+    return f"{told}{true_signs(e.because)}: ", closure.verdict, "."
+
+
+def _trained(t: Transfer) -> str:
+    m = t.measure
+    return (
+        f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width {m['width']}, "
+        f"{m['seeds']} seeds, no warm-up. SUPPORTED: the exponent's interval over seeds lies "
+        "inside ±1/16."
+    )
+
+
+def _exponents(t: Transfer) -> Iterator[doc.Block]:
+    rows = []
+    for c in t.closures:
+        for e in (c.exponent, c.failing):
+            known = e.estimate == e.estimate
+            shown = (signed(e.estimate), signed_interval(e.low, e.high)) if known else ("-", "-")
+            rows.append(doc.cells(c.closure, doc.Code(c.rho), e.share, *shown))
+    head = ("closure", "ρ/η", "exponent of", "measured", "95% interval")
+    yield doc.Table(head, tuple(rows), numbers=(3, 4))
+    yield doc.Terms(tuple((f"{c.closure}, {e.share}", true_signs(e.because))
+                          for c in t.closures for e in (c.exponent, c.failing)))  # fmt: skip
+
+
+def _rates(t: Transfer) -> doc.Table:
+    rows = tuple((c.closure, *_rate(curve)) for c in t.closures for curve in c.curves)
+    head = ("closure", "depth", "best rate", "95% interval", "loss there", "fails from")
+    return doc.Table(head, rows, numbers=(2, 3, 4, 5))
+
+
+def _rate(curve: Curve) -> tuple[str, ...]:
+    fails = "-" if curve.first_failing is None else number(curve.first_failing)
+    if not math.isfinite(curve.best):
+        return depth_words(curve.depth), "-", "-", "-", fails
+    ends = f"{number(curve.low, '.3g')} to {number(curve.high, '.3g')}"
+    best, loss = number(curve.best, ".3g"), number(curve.best_loss, ".3f")
+    return depth_words(curve.depth), best, ends, loss, fails

@@ -1,0 +1,125 @@
+"""What a search of the learning rate over depths hands back: curves, exponents, verdicts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.verification import Exponent, finite
+
+if TYPE_CHECKING:
+    from deepnet_theory.report.figures.svg import Plot
+
+SCHEMA = "deepnet-theory/transfer/1"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Held-out loss against learning rate at one depth, nats a byte.
+
+    ``values`` has one row a rate and one loss a seed in it, NaN where a run diverged; ``losses``
+    are the means over seeds. ``best`` is the geometric mean of the seeds' best rates, with its
+    interval over seeds, NaN where the grid does not bracket them; ``best_loss`` the loss there.
+    ``first_failing`` is the least rate above the best one at which a seed diverged or the mean
+    loss is no better than the unigram entropy, None where none of the grid fails.
+    """
+
+    depth: dict[str, int]
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+    best: float
+    low: float
+    high: float
+    best_loss: float
+    best_by_seed: tuple[float, ...]
+    first_failing: float | None
+    finding: str = ""  # where a best rate is not within the grid
+
+
+@dataclass(frozen=True)
+class ClosureTransfer:
+    """One rule's curves, the exponents of its best and its failing rate, and the verdict.
+
+    SUPPORTED: the learning rate transfers, the exponent's interval lies inside ±1/16.
+    """
+
+    closure: str
+    rule: dict[str, Any]
+    rho: str  # relative update of a scaled matrix, in units of eta
+    curves: tuple[Curve, ...]
+    exponent: Exponent
+    failing: Exponent
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Loss against learning rate after a fixed number of steps, by closure and depth.
+
+    ``measure`` and ``select`` say what was trained; ``baseline`` is the unigram entropy of the
+    text, which a rate must beat. Plain data: ``to_json`` writes the public form, ``plot`` draws
+    it, ``dt.transfer(resume=…)`` goes on from it.
+    """
+
+    select: dict[str, Any]
+    measure: dict[str, Any]
+    closures: tuple[ClosureTransfer, ...]
+    baseline: float
+    device: str
+    seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""  # what ended the training before its end, in words
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the first closure that was asked for."""
+        return self.closures[0].verdict
+
+    @property
+    def exit_code(self) -> int:
+        """The first closure's verdict's, or 130 after an interruption."""
+        return INTERRUPTED if self.stopped == INTERRUPTION else self.verdict.exit_code
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        closures = []
+        for c in self.closures:
+            row = {**asdict(c), "verdict": c.verdict.value}
+            for name, exponent in (("exponent", c.exponent), ("failing", c.failing)):
+                row[name] = exponent.to_dict()
+            closures.append(row)
+        return {
+            "schema": SCHEMA,
+            "select": self.select,
+            "measure": self.measure,
+            "closures": closures,
+            "baseline": self.baseline,
+            "complete": not self.stopped,
+            "verdict": self.verdict.value,
+            "device": self.device,
+            "seconds": self.seconds,
+            "versions": self.versions,
+        }
+
+    def to_json(self) -> str:
+        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
+        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def plot(self) -> Plot:
+        """Loss against rate, a line a depth, the closures side by side."""
+        from deepnet_theory.report.notebook import transfer_plot
+
+        return transfer_plot(self)
+
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.notebook import transfer_html
+
+        return transfer_html(self)
+
+    def __repr__(self) -> str:
+        told = "; ".join(f"{c.closure}: {c.exponent.because}" for c in self.closures)
+        return f"<Transfer {told}: {self.verdict.value}>"

@@ -1,0 +1,127 @@
+"""From losses against learning rates to the best rate, its exponent in depth, and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepnet_theory.numeric.judging.statistics import (
+    Array,
+    Interval,
+    judge,
+    slopes,
+    t_interval,
+)
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.verification import Exponent
+
+TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
+BELOW, ABOVE = "below", "above"
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best rate of one curve and the loss there; NaN, and the side, where it lies outside."""
+
+    rate: float
+    loss: float
+    outside: str = ""
+
+
+def best_rate(rates: Sequence[float], losses: Sequence[float]) -> Optimum:
+    r"""The vertex of the parabola in :math:`\log\eta` through the three least losses.
+
+    Where the three do not lie around the least of them, since losses leap beyond the best rate,
+    they say nothing of the far side, and the rate of the least loss is taken; a vertex is kept
+    between that rate's neighbours. A run that diverged, NaN, is worse than any. Where the least
+    loss is at an end of the grid, the best rate lies outside.
+    """
+    x = np.log(np.asarray(rates, dtype=float))
+    y = np.asarray(losses, dtype=float)
+    y = np.where(np.isfinite(y), y, math.inf)
+    if not np.isfinite(y).any():
+        return Optimum(math.nan, math.nan, BELOW)
+    at = int(y.argmin())
+    if at in (0, len(y) - 1):
+        return Optimum(math.nan, math.nan, BELOW if at == 0 else ABOVE)
+    three = np.sort(np.argsort(y, kind="stable")[:3])
+    if not (three[0] < at < three[2] and np.isfinite(y[three]).all()):
+        return Optimum(float(rates[at]), float(y[at]))
+    a, b, c = np.polyfit(x[three] - x[at], y[three], 2)
+    if not a > 0:  # the three lie on no valley
+        return Optimum(float(rates[at]), float(y[at]))
+    shift = float(np.clip(-b / (2 * a), x[at - 1] - x[at], x[at + 1] - x[at]))
+    return Optimum(math.exp(x[at] + shift), min(float(y[at]), float((a * shift + b) * shift + c)))
+
+
+def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
+    """The least rate above that of the least loss whose run diverged or does not beat the baseline.
+
+    Where every run fails, it is the least rate: nothing of the grid trains.
+    """
+    y = np.where(np.isfinite(losses), losses, math.inf)
+    for rate, loss in list(zip(rates, y, strict=True))[int(y.argmin()) :]:
+        if not loss < baseline:
+            return float(rate)
+    return None
+
+
+def geometric(rates: Sequence[float]) -> Interval:
+    """The geometric mean of rates with its interval over seeds."""
+    found = t_interval(np.log(rates))
+    ends = (math.exp(min(v, 700.0)) for v in (found.estimate, found.low, found.high))
+    return Interval(*ends)
+
+
+def best_exponent(
+    variable: str, depths: Sequence[int], best: Array, outside: Sequence[str]
+) -> Exponent:
+    """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
+
+    SUPPORTED where its interval over seeds lies inside ±1/16. ``outside`` are the sentences on
+    depths whose best rates the grid does not bracket: they leave it UNDECIDED.
+    """
+    if outside or len(set(depths)) < 2 or not len(best):
+        because = "; ".join(outside) or "an exponent needs two depths"
+        return _undecided(variable, "best rate", because)
+    interval = t_interval(slopes(np.log(np.asarray(depths, dtype=float)), np.log(best)))
+    verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
+    return _exponent(variable, "best rate", interval, verdict, because, 0.0)
+
+
+def failing_exponent(
+    variable: str, depths: Sequence[int], failing: Sequence[Sequence[float | None]], ratio: float
+) -> Exponent:
+    """The exponent in depth of the first failing rates (seeds, depths) of a grid of this ratio.
+
+    A rate fails somewhere between the first failing one and the one before it. The middle is
+    taken; what the slope can change by where it is not is added to the interval over seeds.
+    """
+    if len(set(depths)) < 2 or not failing:
+        return _undecided(variable, "failing rate", "an exponent needs two depths")
+    if any(None in row for row in failing):
+        return _undecided(variable, "failing rate", "no rate of the grid fails at some depth")
+    x = np.log(np.asarray(depths, dtype=float))
+    found = t_interval(slopes(x, np.log(np.asarray(failing, dtype=float))))
+    centred = x - x.mean()
+    grid = float(np.abs(centred).sum() / (centred @ centred)) * math.log(ratio) / 2
+    interval = Interval(found.estimate, found.low - grid, found.high + grid)
+    because = f"[{interval.low:+.3f}, {interval.high:+.3f}], of which ±{grid:.3f} is the grid's"
+    return _exponent(variable, "failing rate", interval, Verdict.ASSUMED, because, None)
+
+
+def _exponent(
+    variable: str, share: str, i: Interval, verdict: Verdict, because: str, predicted: float | None
+) -> Exponent:
+    constant = i.within(-TOLERANCE, TOLERANCE)
+    return Exponent(
+        variable, share, i.estimate, i.low, i.high, predicted, verdict, because, constant=constant
+    )
+
+
+def _undecided(variable: str, share: str, because: str) -> Exponent:
+    nan = Interval(math.nan, -math.inf, math.inf)
+    return _exponent(variable, share, nan, Verdict.UNDECIDED, because, None)

@@ -1,0 +1,370 @@
+"""Loss against learning rate at several depths: stacks of seeds trained for a few steps."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.memory import available_bytes
+from deepnet_theory.numeric.stacks.settings import STEPS
+from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
+from deepnet_theory.numeric.stepping.trajectory import Trajectory
+from deepnet_theory.processes import Job, ProcessDied, Progress, executor_of, run_jobs, silent
+from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime.linear import Make
+from deepnet_theory.runtime.machine import LARGE, in_threads
+from deepnet_theory.runtime.model import Model
+from deepnet_theory.spec.constants import LARGEST, Constants
+from deepnet_theory.spec.errors import (
+    INTERRUPTION,
+    InputError,
+    ran_out_of_memory,
+    shown,
+)
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.transfer import ClosureTransfer, Curve, Transfer
+from deepnet_theory.training.optimum import (
+    BELOW,
+    best_exponent,
+    best_rate,
+    failing_exponent,
+    failing_rate,
+    geometric,
+)
+from deepnet_theory.training.transfer_record import (
+    Candidate,
+    Course,
+    Losses,
+    Record,
+    resume_record,
+)
+
+HELD_OUT_BATCHES = 8
+FREE = 0.6  # of the memory that one stack of models may take
+KEPT = 22  # numbers of the width that a token leaves in a sublayer for the backward pass, at most
+
+Watch = Callable[[Transfer], None]  # receives the part of the result that is there
+
+
+def transfer(
+    selection: Selection,
+    candidates: Sequence[Candidate],
+    depths: Sequence[Depth],
+    rates: Sequence[float],
+    course: Course,
+    *,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    resume: Transfer | str | Path | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+) -> Transfer:
+    """Train every candidate at every depth with every rate, and say which rates transfer.
+
+    All seeds of one run are one stack of models, and so are several rates, as far as memory goes
+    and it is faster. A seed begins with the same embedding and head, and sees the same batches,
+    at every depth and rate and under every rule. An interrupt (Ctrl-C) gives the partial result,
+    UNDECIDED, from which ``resume`` goes on, as from its file; ``watch`` receives each part of it.
+
+    Raises :class:`InputError` for what cannot be trained, or a ``resume`` of other settings.
+    """
+    began = time.perf_counter()
+    settings = course.settings
+    baseline = course.corpus().baseline
+    record = resume_record(resume, selection, candidates, course)
+    jobs = [
+        _job(candidate, depth, some, course, record)
+        for depth in depths
+        for candidate in candidates
+        for some in _stacks(candidate, depth, rates, course, record)
+    ]
+    seconds = 0.0 if not isinstance(resume, Transfer) else resume.seconds
+
+    def result(stopped: str) -> Transfer:
+        return _judged(
+            selection, candidates, depths, rates, course, record, baseline,
+            seconds + time.perf_counter() - began, stopped,
+        )  # fmt: skip
+
+    def told(job: Job) -> Job:
+        def keep(found: Any) -> None:
+            job.keep(found)
+            if watch is not None:
+                watch(result(INTERRUPTION))
+
+        return replace(job, keep=keep)
+
+    stopped = ""
+    repeated = len(candidates) * len(rates) * course.steps
+    count = fitting_processes(processes, list(depths) * min(repeated, 10_000), settings)
+    try:
+        with fitting_threads(settings) as threads, executor_of(count, executor) as where:
+            threaded = [replace(j, work=partial(in_threads, threads, j.work)) for j in jobs]
+            total = sum(job.cost for job in jobs)
+            run_jobs(map(told, threaded), where, total, progress or silent)
+    except KeyboardInterrupt:
+        stopped = INTERRUPTION
+    except ProcessDied as died:
+        stopped = str(died)
+    except (MemoryError, RuntimeError) as wrong:
+        if not ran_out_of_memory(wrong):
+            raise
+        stopped = "memory ran out"
+    if stopped and stopped != INTERRUPTION and not record.losses:
+        raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
+    return result(stopped)
+
+
+def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
+    """The learning rates of a list, or of a text: ``1e-4,1e-3``, or ``1e-4:1e-2``.
+
+    A range is in equal ratios close to 2, ``1e-4:1e-2:9`` in nine rates. Raises
+    :class:`InputError` for anything else, or where they are not in equal ratios: the grid is
+    geometric.
+    """
+    items: list[object] = []
+    for item in rates.split(",") if isinstance(rates, str) else rates:
+        items += _range(item) if isinstance(item, str) and ":" in item else [item]
+    try:
+        found = sorted({float(item) for item in items})  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = []
+    if not found or not all(0 < rate <= LARGEST for rate in found):
+        raise InputError(
+            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3 or 1e-4:1e-2"
+        )
+    return tuple(found)
+
+
+def _range(text: str) -> list[float]:
+    try:
+        first, last, *count = text.split(":")
+        low, high = float(first), float(last)
+        number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
+        if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
+            raise ValueError
+    except (ValueError, ArithmeticError, TypeError):
+        raise InputError(
+            f"the rates {shown(text)} are no range; valid are LOW:HIGH and LOW:HIGH:NUMBER, "
+            "such as 1e-4:1e-2"
+        ) from None
+    ratio = (high / low) ** (1 / (number - 1))
+    return [float(f"{low * ratio**i:.6g}") for i in range(number)]
+
+
+def _stacks(
+    candidate: Candidate, depth: Depth, rates: Sequence[float], course: Course, record: Record
+) -> Iterator[tuple[float, ...]]:
+    """The rates that are to be trained, as many together as one stack holds."""
+    key = depth_key(depth)
+    missing = [rate for rate in rates if rate not in record.of(candidate.closure, key)]
+    settings = course.settings
+    free = FREE * available_bytes(settings.torch_device)
+    size = int(free / (settings.seeds * _bytes(candidate.constants[key], course)))
+    if settings.torch_device.type == "cpu":  # small work is done together, large by itself
+        activations = settings.seeds * settings.batch * settings.tokens * settings.width
+        size = min(size, LARGE // activations)
+    size = max(1, size)
+    for first in range(0, len(missing), size):
+        yield tuple(missing[first : first + size])
+
+
+def _bytes(constants: Constants, course: Course) -> int:
+    """What training one model takes: weights, gradients, means, and activations of a step."""
+    settings = course.settings
+    model = build(constants, device="meta")
+    sublayers = sum(p.layers * len(p.sublayers) for p in constants.parts)
+    weights = sum(p.numel() for p in model.parameters())
+    a = constants.architecture
+    activations = settings.batch * settings.tokens * (KEPT * sublayers * a.width + 4 * a.vocab)
+    return (5 * weights + activations) * settings.torch_dtype.itemsize
+
+
+def _job(
+    candidate: Candidate, depth: Depth, rates: tuple[float, ...], course: Course, record: Record
+) -> Job:
+    key = depth_key(depth)
+    return Job(
+        f"{candidate.closure}, depth {key}, rate {rates[0]:g}"
+        + (f" to {rates[-1]:g}" if len(rates) > 1 else ""),
+        float(len(rates) * sum(depth.values())),
+        partial(train_stack, candidate.constants[key], rates, course),
+        lambda found: record.keep(candidate.closure, key, dict(zip(rates, found, strict=True))),
+    )
+
+
+def train_stack(constants: Constants, rates: Sequence[float], course: Course) -> tuple[Losses, ...]:
+    """The held-out losses of every seed at each of the rates, (rates, seeds); NaN: it diverged."""
+    settings, corpus = course.settings, course.corpus()
+    seeds, device = settings.seeds, settings.torch_device
+    model = stacked(constants, course, len(rates))
+    k = len(rates) * seeds  # rates by seeds
+    eta = torch.tensor(rates, dtype=settings.torch_dtype).repeat_interleave(seeds).to(device)
+    wanted = [
+        (p, eta * group["lr"]) for group in parameter_groups(model, 1.0) for p in group["params"]
+    ]
+    trajectory = Trajectory(course.optimizer, wanted)
+    with trajectory.stepping(model):
+        for step in range(course.steps):
+            windows = [
+                corpus.batch(settings.batch, _generator(settings.seed + seed, step))
+                for seed in range(seeds)
+            ]
+            tokens = torch.stack([w.tokens for w in windows]).to(device).repeat(len(rates), 1, 1)
+            targets = torch.stack([w.targets for w in windows]).to(device).repeat(len(rates), 1, 1)
+            losses = cross_entropies(model, tokens, targets)
+            if not losses.detach().isfinite().any():
+                return ((math.nan,) * seeds,) * len(rates)
+            trajectory.step(losses)
+    with torch.no_grad():
+        held_out = torch.zeros(k, device=device, dtype=torch.float64)
+        for index in range(HELD_OUT_BATCHES):
+            batch = corpus.batch(
+                settings.batch, _generator(settings.seed, -1 - index), held_out=True
+            ).to(device)
+            targets = batch.targets.expand(k, -1, -1)
+            held_out += cross_entropies(model, batch.tokens, targets).double() / HELD_OUT_BATCHES
+    held_out[~held_out.isfinite()] = math.nan
+    return tuple(tuple(row) for row in held_out.view(len(rates), seeds).tolist())
+
+
+def cross_entropies(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross-entropy per byte of every model of a stack, in nats: (k,)."""
+    logits = model(tokens)  # (k, batch, tokens, vocab)
+    losses = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
+    return losses.view(targets.shape[0], -1).mean(1)
+
+
+@torch.no_grad()
+def stacked(constants: Constants, course: Course, repeats: int) -> Model:
+    """The models of all seeds, ``repeats`` times over, each drawn as if it were alone."""
+    settings, a = course.settings, constants.architecture
+    vectors = settings.step == STEPS[1]
+    make = Make(
+        repeats * settings.seeds, settings.torch_device, settings.torch_dtype, vectors, a.bias
+    )
+    model = Model(constants, make)
+    for seed in range(settings.seeds):
+        outer, inner = (_generator(settings.seed + seed, i) for i in (2**20, 2**20 + 1))
+        single = build(
+            constants, generator=inner, embedding_generator=outer, trainable_vectors=vectors
+        )
+        for own, drawn in zip(model.parameters(), single.parameters(), strict=True):
+            own[seed :: settings.seeds] = drawn.to(own)
+    return model
+
+
+def _generator(seed: int, index: int) -> torch.Generator:
+    """A generator of its own for each purpose and step of each seed."""
+    return torch.Generator().manual_seed((seed * 10_000_019 + index) % 2**63)
+
+
+def _judged(
+    selection: Selection,
+    candidates: Sequence[Candidate],
+    depths: Sequence[Depth],
+    rates: Sequence[float],
+    course: Course,
+    record: Record,
+    baseline: float,
+    seconds: float,
+    stopped: str,
+) -> Transfer:
+    device = course.settings.torch_device
+    return Transfer(
+        select={k: v for k, v in selection.to_dict().items() if k != "closure"},
+        measure={
+            **course.to_dict(),
+            "depths": [depth_key(d) for d in depths],
+            "rates": list(rates),
+        },
+        closures=tuple(_closure(c, depths, rates, record, baseline) for c in candidates),
+        baseline=baseline,
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        seconds=seconds,
+        versions={"python": platform.python_version(), "torch": torch.__version__},
+        stopped=stopped,
+    )
+
+
+def _closure(
+    candidate: Candidate,
+    depths: Sequence[Depth],
+    rates: Sequence[float],
+    record: Record,
+    baseline: float,
+) -> ClosureTransfer:
+    curves, failing = [], []
+    for depth in depths:
+        kept = record.of(candidate.closure, depth_key(depth))
+        there = {rate: kept[rate] for rate in rates if rate in kept}
+        if len(there) == len(rates):
+            seeds = list(zip(*there.values(), strict=True))
+            failing.append([failing_rate(rates, seed, baseline) for seed in seeds])
+        curves.append(_curve(depth, there, len(rates), baseline))
+    variable = next(iter(depths[0]))
+    layers = [depth[variable] for depth in depths]
+    best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
+    exponent = best_exponent(variable, layers, best, [c.finding for c in curves if c.finding])
+    whole = len(failing) == len(depths)
+    ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
+    return ClosureTransfer(
+        closure=candidate.closure,
+        rule=candidate.rule,
+        rho=candidate.rho,
+        curves=tuple(curves),
+        exponent=exponent,
+        failing=failing_exponent(
+            variable, layers, list(zip(*failing, strict=True)) if whole else [], ratio
+        ),
+        verdict=exponent.verdict,
+    )
+
+
+def _curve(depth: Depth, there: dict[float, Losses], wanted: int, baseline: float) -> Curve:
+    rates, values = tuple(there), tuple(there.values())
+    losses = tuple(float(np.mean(row)) for row in values)  # NaN where a seed diverged
+    key, nan = depth_key(depth), math.nan
+    if len(there) < wanted:
+        finding = f"depth {key} has {len(there)} of {wanted} rates"
+        return Curve(
+            dict(depth), rates, losses, values, nan, nan, nan, nan, (), None, finding
+        )  # fmt: skip
+    optima = [best_rate(rates, seed) for seed in zip(*values, strict=True)]
+    sides = [o.outside for o in optima if o.outside]
+    by_seed = tuple(o.rate for o in optima)
+    interval = geometric(by_seed)
+    finding = ""
+    if sides:
+        end = rates[0] if sides[0] == BELOW else rates[-1]
+        finding = (
+            f"at depth {key} the best rate of {len(sides)} of {len(optima)} seeds is not within "
+            f"the grid: ask for rates {sides[0]} {end:g}"
+        )
+    return Curve(
+        depth=dict(depth),
+        rates=rates,
+        losses=losses,
+        values=values,
+        best=interval.estimate,
+        low=interval.low,
+        high=interval.high,
+        best_loss=float(np.mean([o.loss for o in optima])),
+        best_by_seed=by_seed,
+        first_failing=failing_rate(rates, losses, baseline),
+        finding=finding,
+    )

@@ -1,0 +1,86 @@
+"""Best and failing rates of losses whose optimum is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.training.optimum import (
+    best_exponent,
+    best_rate,
+    failing_exponent,
+    failing_rate,
+)
+
+RATES = [1e-3 * 2**i for i in range(8)]
+DEPTHS = [8, 16, 32, 64]
+
+
+def valley(optimum, shift=0.0):
+    """Losses of a parabola in log η."""
+    return [2.5 + shift + 0.3 * math.log(rate / optimum) ** 2 for rate in RATES]
+
+
+@pytest.mark.parametrize("optimum", [0.0031, 0.008, 0.0377])
+def test_the_vertex_of_a_parabola_is_found(optimum):
+    found = best_rate(RATES, valley(optimum))
+    assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
+
+
+def test_an_optimum_that_the_grid_does_not_bracket_has_no_number():
+    assert math.isnan(best_rate(RATES, valley(1e-4)).rate)
+    assert best_rate(RATES, valley(1e-4)).outside == "below"
+    assert best_rate(RATES, valley(1.0)).outside == "above"
+    assert best_rate(RATES, [math.nan] * 8).outside == "below"
+
+
+def test_beyond_a_cliff_nothing_is_made_of_one_side():
+    losses = [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan]
+    assert best_rate(RATES, losses).rate == RATES[4]  # a parabola of the first five says 0.032
+    losses[5] = 2.7
+    assert RATES[3] < best_rate(RATES, losses).rate < RATES[5]
+
+
+def test_the_failing_rate_is_the_first_above_the_best():
+    losses = [5.0, 3.3, 2.9, 2.7, 3.0, 3.25, 3.1, math.nan]
+    assert failing_rate(RATES, losses, 3.2) == RATES[5]  # not the first one, too slow to learn
+    assert failing_rate(RATES, [*losses[:5], 3.0, 3.1, math.nan], 3.2) == RATES[7]
+    assert failing_rate(RATES, valley(0.01), 100.0) is None
+    assert failing_rate(RATES, [math.nan] * 8, 3.2) == RATES[0]
+
+
+def best(exponent, noise=0.02, seeds=6):
+    """Best rates (seeds, depths) that go as a power of the depth."""
+    drawn = np.random.default_rng(0).normal(0, noise, (seeds, len(DEPTHS)))
+    found = [
+        [best_rate(RATES, valley(0.012 * (n / 8) ** exponent * math.exp(e))).rate for n, e in row]
+        for row in (zip(DEPTHS, one, strict=True) for one in drawn)
+    ]
+    return np.array(found)
+
+
+def test_a_planted_exponent_is_told_from_transfer():
+    flat = best_exponent("N", DEPTHS, best(0.0), [])
+    assert flat.verdict is Verdict.SUPPORTED and flat.constant
+    for wrong in (-0.5, -0.25, 0.25):
+        found = best_exponent("N", DEPTHS, best(wrong), [])
+        assert found.verdict is Verdict.REFUTED and abs(found.estimate - wrong) < 0.03
+    noisy = best_exponent("N", DEPTHS, best(0.0, noise=0.3), [])
+    assert noisy.verdict is Verdict.UNDECIDED
+    outside = best_exponent("N", DEPTHS, best(0.0), ["at depth 8 it is not within the grid"])
+    assert outside.verdict is Verdict.UNDECIDED and "depth 8" in outside.because
+
+
+def test_the_interval_of_failing_rates_holds_what_the_grid_leaves_open():
+    """True thresholds between two rates: the slope of the grid's is within the interval."""
+    generator = np.random.default_rng(1)
+    for exponent in (0.0, -0.25, -0.5):
+        for _ in range(50):
+            limits = 0.06 * np.array(DEPTHS, dtype=float) ** exponent * generator.uniform(0.9, 1.1)
+            rows = [[next(r for r in RATES if r >= t) for t in limits]] * 3
+            found = failing_exponent("N", DEPTHS, rows, 2.0)
+            assert found.low <= exponent <= found.high
+    assert failing_exponent("N", DEPTHS, [[0.1, 0.1, 0.1, None]], 2.0).verdict is Verdict.UNDECIDED

@@ -1,0 +1,205 @@
+"""Loss against learning rate at tiny sizes: seeds and rates in one stack, resuming, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+import deepnet_theory as dt
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime.building import unstack
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.training import transfer as module
+from deepnet_theory.training.runs import causal
+from deepnet_theory.training.transfer import parse_rates, stacked, train_stack
+from deepnet_theory.training.transfer_record import Course
+
+TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
+SMALL = {"steps": 3, **TINY}
+RATES = (1e-3, 1e-2, 1e-1)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def constants(depth=3, closure="symmetric"):
+    derivation = dt.derive(optimizer="adam", closure=closure)
+    return causal(dt.export(derivation, depth, width=16, heads=2))
+
+
+def course(steps=3, **given):
+    return Course(optimizer("adam"), Settings(**{**TINY, **given}), steps)
+
+
+def test_a_stack_is_its_models_trained_one_by_one():
+    """Each seed and rate by itself, with torch's own Adam on an ordinary model."""
+    c, run = constants(), course(steps=4)
+    together = train_stack(c, RATES, run)
+    for rate, row in zip(RATES, together, strict=True):
+        assert train_stack(c, [rate], run)[0] == pytest.approx(row, rel=1e-5)
+    corpus = run.corpus()
+    for seed in range(2):
+        model = unstack(stacked(c, run, 1), seed)
+        library = torch.optim.Adam(parameter_groups(model, 1e-2), lr=1e-2)
+        for step in range(4):
+            batch = corpus.batch(2, module._generator(seed, step))
+            loss = torch.nn.functional.cross_entropy(
+                model(batch.tokens).flatten(0, 1), batch.targets.flatten()
+            )
+            library.zero_grad()
+            loss.backward()
+            library.step()
+        held_out = [
+            corpus.batch(2, module._generator(0, -1 - i), held_out=True)
+            for i in range(module.HELD_OUT_BATCHES)
+        ]
+        with torch.no_grad():
+            losses = [
+                torch.nn.functional.cross_entropy(
+                    model(b.tokens).flatten(0, 1), b.targets.flatten()
+                )
+                for b in held_out
+            ]
+        assert float(torch.stack(losses).mean()) == pytest.approx(together[1][seed], rel=1e-4)
+
+
+def test_a_seed_begins_alike_at_every_rate_and_depth():
+    run = course()
+    shallow, deep = stacked(constants(3), run, 2), stacked(constants(6), run, 1)
+    assert torch.equal(shallow.embed.weight[:2], deep.embed.weight)
+    assert torch.equal(shallow.head.weight[2:], deep.head.weight)
+    own = build(constants(3)).constants
+    assert shallow.constants == own
+    for p in shallow.parameters():
+        assert torch.equal(p[:2], p[2:])
+
+
+def test_a_run_that_diverges_takes_no_other_with_it():
+    rows = train_stack(constants(), (1e-3, 1e30), course(steps=6))
+    assert all(map(math.isfinite, rows[0])) and all(map(math.isnan, rows[1]))
+    alone = train_stack(constants(), (1e-3,), course(steps=6))
+    assert rows[0] == pytest.approx(alone[0], rel=1e-6)
+
+
+def test_the_json_says_what_was_measured():
+    result = dt.transfer("adam", [2, 4], RATES, ["unit-init", "symmetric"], **SMALL)
+    data = json.loads(result.to_json())
+    assert data["schema"] == "deepnet-theory/transfer/1" and data["complete"]
+    assert [c["closure"] for c in data["closures"]] == ["unit-init", "symmetric"]
+    assert [c["rho"] for c in data["closures"]] == ["1", "sqrt(2*N)"]
+    for c in data["closures"]:
+        assert c["exponent"]["in"] == "N" and c["verdict"] == c["exponent"]["verdict"]
+        for curve, layers in zip(c["curves"], (2, 4), strict=True):
+            assert curve["depth"] == {"N": layers} and curve["rates"] == list(RATES)
+            assert len(curve["losses"]) == 3 and {"best", "low", "high", "first_failing"} <= {
+                *curve
+            }
+    assert result.exit_code == result.closures[0].verdict.exit_code
+    assert "<svg" in result.plot().svg and "transfer" in result._repr_html_()
+
+
+def test_finished_runs_are_not_trained_again(monkeypatch):
+    parts = []
+    whole = dt.transfer("adam", [2, 4], RATES, ["symmetric"], watch=parts.append, **SMALL)
+    trained = []
+
+    def counted(c, rates, run):
+        trained.append(rates)
+        return train_stack(c, rates, run)
+
+    monkeypatch.setattr(module, "train_stack", counted)
+    part = parts[0]
+    assert part.stopped and part.verdict is Verdict.UNDECIDED and part.exit_code == 130
+    resumed = dt.transfer("adam", [2, 4], RATES, ["symmetric"], resume=part, **SMALL)
+    assert len(trained) == len(parts) - 1
+    assert json.loads(resumed.to_json())["closures"] == json.loads(whole.to_json())["closures"]
+    # more rates are trained, and no others
+    trained.clear()
+    dt.transfer("adam", [2, 4], (*RATES, 0.5), ["symmetric"], resume=whole, **SMALL)
+    assert trained == [(0.5,), (0.5,)]
+
+
+def test_an_interrupt_keeps_what_was_trained(monkeypatch):
+    def interrupted(c, rates, run):
+        if len(c.parts[0].sublayers) and c.parts[0].layers == 4:
+            raise KeyboardInterrupt
+        return train_stack(c, rates, run)
+
+    monkeypatch.setattr(module, "train_stack", interrupted)
+    result = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
+    assert result.exit_code == 130 and not json.loads(result.to_json())["complete"]
+    shallow, deep = result.closures[0].curves
+    assert len(shallow.rates) == 3 and not deep.rates and "0 of 3" in deep.finding
+
+
+DAMAGE = (
+    lambda d: d["closures"][0]["curves"][0]["values"].pop(),
+    lambda d: d["closures"][0]["curves"][0]["values"][0].append(1.0),
+    lambda d: d["closures"][0]["curves"][0]["rates"].__setitem__(0, "1"),
+    lambda d: d["closures"][0]["curves"][0].__setitem__("depth", {"N": -1}),
+    lambda d: d["closures"][0].pop("rule"),
+    lambda d: d.__setitem__("closures", {}),
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_refused(tmp_path, damage):
+    result = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
+    data = json.loads(result.to_json())
+    damage(data)
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError, match="damaged"):
+        dt.transfer("adam", [2, 4], RATES, ["symmetric"], resume=path, **SMALL)
+
+
+def test_a_record_of_something_else_is_refused(tmp_path):
+    result = dt.transfer("adam", [2], RATES, ["symmetric"], **SMALL)
+    for other in ({"steps": 4}, {"seed": 1}):
+        with pytest.raises(InputError, match="'measure' differs"):
+            dt.transfer("adam", [2], RATES, ["symmetric"], resume=result, **{**SMALL, **other})
+    with pytest.raises(InputError, match="'select' differs"):
+        dt.transfer("sgd", [2], RATES, ["symmetric"], resume=result, **SMALL)
+    ours = replace(result, closures=(replace(result.closures[0], rule={"name": "another"}),))
+    with pytest.raises(InputError, match="rule of 'symmetric' differs"):
+        dt.transfer("adam", [2], RATES, ["symmetric"], resume=ours, **SMALL)
+
+
+def test_rates_are_a_list_or_a_range():
+    assert parse_rates("1e-2,1e-3") == (1e-3, 1e-2)
+    found = parse_rates("1e-3:1e-1")
+    assert found[0] == 1e-3 and found[-1] == 1e-1 and len(found) == 8
+    assert all(1.8 < b / a < 2.2 for a, b in pairwise(found))
+    assert len(parse_rates("1e-3:1e-1:5")) == 5
+    for wrong in ("", "1e-3:", "1:1", "-1", "a", "1e-2:1e-3", "nan", "inf", "1e-3:1:x"):
+        with pytest.raises(InputError, match="rates"):
+            parse_rates(wrong)
+
+
+def test_what_cannot_be_trained_is_refused():
+    for given, word in (
+        ({"data": "gaussian:0.5"}, "nothing to learn"),
+        ({"steps": 0}, "steps"),
+        ({"draws": 2}, "draws"),
+    ):
+        with pytest.raises(InputError, match=word):
+            dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **given})
+    with pytest.raises(Refusal, match="first step alone"):
+        dt.transfer("lion", [2], RATES, ["symmetric"], **SMALL)
+    with pytest.raises(InputError, match="one part"):
+        dt.transfer(dt.Selection(optimizer="adam", stack="encoder-decoder"), None, RATES)
+    with pytest.raises(InputError, match="closure"):
+        dt.transfer("adam", [2], RATES, ["nonsense"], **SMALL)
