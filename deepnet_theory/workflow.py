@@ -451,10 +451,7 @@ def export(
             "select": selection.to_dict(),
             "rule": used.name,
             "meaning": used.meaning,
-            "formulas": [
-                {"stack": e.part, "sublayer": e.sublayer, "alpha": e.alpha, "beta": e.beta}
-                for e in used.entries
-            ],
+            "formulas": [entry.to_dict() for entry in used.entries],
             "eta": used.eta,
             "depth": at,
             "verdict": derivation.verdict.value if rule is None else "ASSUMED",

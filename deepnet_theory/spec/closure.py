@@ -10,7 +10,7 @@ from deepnet_theory.spec.expression import Expression, Grammar
 
 CLOSURE = Grammar(
     purpose="one side of a closure",
-    symbols=("alpha", "beta", "m"),
+    symbols=("alpha", "beta", "m", "rho"),
     functions={"sqrt": (1, 1)},
 )
 
@@ -19,8 +19,10 @@ CLOSURE = Grammar(
 class Closure:
     """Conditions that hold beside the balance, as ``(left, right)`` sides of equations.
 
-    Sides are monomials in alpha, beta and m, the number of scaled matrices of the branch.
-    ``knobs`` are the unknowns that balance and conditions together must determine.
+    Sides are monomials in alpha, beta, m, the number of scaled matrices of the branch, and rho,
+    the relative update ‖ΔW‖/(η‖W‖) of one of them. ``knobs`` are the unknowns that balance and
+    conditions together must determine: ``eta``, one factor on the learning rate, ``rate``, a
+    multiplier for the scaled matrices of each kind, which is taken only where α and β cannot do.
     """
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -15,12 +15,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RuleEntry:
-    """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds)."""
+    """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds).
+
+    ``rate`` is κ, the learning-rate multiplier of its scaled matrices; ``rho`` their relative
+    update ‖ΔW‖/(η‖W‖) under the optimizer that the rule was derived for, empty where none was.
+    """
 
     part: str
     sublayer: str
     alpha: str
     beta: str
+    rate: str = "1"
+    rho: str = field(default="", compare=False)
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
@@ -36,6 +42,26 @@ class RuleEntry:
                 f"alpha = {self.alpha!r} and beta = {self.beta!r} must be positive at {where}"
             )
         return alpha, beta
+
+    def rate_at(self, **depth: int) -> float:
+        """The value of κ at a depth."""
+        return evaluate(DEPTH.parse(self.rate), **depth)
+
+    def to_dict(self, **depth: int) -> dict[str, str | float]:
+        """Plain data, with the values at a depth where one is given."""
+        row: dict[str, str | float] = {
+            "stack": self.part,
+            "sublayer": self.sublayer,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "rate": self.rate,
+        }
+        if self.rho:
+            row["rho"] = self.rho
+        if depth:
+            row["alpha_value"], row["beta_value"] = self.at(**depth)
+            row["rate_value"] = self.rate_at(**depth)
+        return row
 
 
 @dataclass(frozen=True)

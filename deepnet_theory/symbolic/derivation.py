@@ -126,21 +126,10 @@ class Derivation:
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
         depth = dict(self.values)
-        rule = []
-        for entry in self.rule.entries:
-            row: dict[str, Any] = {
-                "stack": entry.part,
-                "sublayer": entry.sublayer,
-                "alpha": entry.alpha,
-                "beta": entry.beta,
-            }
-            if depth:
-                row["alpha_value"], row["beta_value"] = entry.at(**depth)
-            rule.append(row)
         result: dict[str, Any] = {
             "schema": SCHEMA,
             "select": self.selection.to_dict(),
-            "rule": rule,
+            "rule": [entry.to_dict(**depth) for entry in self.rule.entries],
             "eta": self.rule.eta,
             "meaning": self.rule.meaning,
             "relation": self.relation.name,

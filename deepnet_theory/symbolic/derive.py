@@ -13,6 +13,7 @@ from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.implications.exponents import predictions
@@ -38,7 +39,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     conclusion: list[str] = []
     ends: list[str] = []
     for balanced in reversed(problem.balanced):
-        after = list(self_consistency_steps(problem, balanced))
+        after = [*self_consistency_steps(problem, balanced), *beyond_steps(problem, balanced)]
         steps += [*balanced.steps, *after]
         conclusion += balanced.conclusion
         ends += [step.name for step in after]
@@ -74,10 +75,13 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
 
 
 def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:
-    """Raise ``TypeError`` where a rule holds an α or β that no step of the conclusion states."""
+    """Raise ``TypeError`` where a rule holds an α, β or κ that no step of the conclusion states."""
     stated = {(step.name, str(step.lhs)): step.rhs for step in conclusion}
     for entry in rule.entries:
-        for knob, written in zip(("alpha", "beta"), entry.expressions, strict=True):
+        wanted = {"alpha": entry.alpha, "beta": entry.beta}
+        if entry.rate != "1":
+            wanted["kappa"] = entry.rate
+        for knob, written in wanted.items():
             values = [
                 rhs
                 for (name, lhs), rhs in stated.items()

@@ -34,11 +34,7 @@ class Comparison:
         depth = dict(self.values)
         rows: list[dict[str, Any]] = []
         for name, rule in self.rules.items():
-            entries = [
-                {"stack": e.part, "sublayer": e.sublayer, "alpha": e.alpha, "beta": e.beta}
-                | (dict(zip(_VALUES, e.at(**depth), strict=True)) if depth else {})
-                for e in rule.entries
-            ]
+            entries = [entry.to_dict(**depth) for entry in rule.entries]
             implied: dict[str, Any] = {}
             for c in self.consequences[name]:
                 kind = implied.setdefault(c.part, {}).setdefault(c.sublayer, {})
@@ -57,9 +53,6 @@ class Comparison:
     def to_json(self) -> str:
         """The comparison as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-
-
-_VALUES = ("alpha_value", "beta_value")
 
 
 def compare_closures(selection: Selection) -> Comparison:

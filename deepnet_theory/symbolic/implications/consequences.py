@@ -10,6 +10,7 @@ import sympy as sp
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.monomial import present
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta
+from deepnet_theory.symbolic.implications.orders import of_kind
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.laws.parameters import terms
 from deepnet_theory.symbolic.rule.balanced import Balanced
@@ -30,7 +31,7 @@ class Consequence:
 
 
 def consequences(problem: Problem) -> Iterator[Consequence]:
-    """Weight, gradient, update, relative update, branch weight and S·r² of every kind."""
+    """Weight, gradient, update, ρ, branch weight, S·r, S·r² and the orders of every kind."""
     for balanced in problem.balanced:
         for kind in balanced.kinds:
             yield from kind_consequences(problem, balanced, kind)
@@ -45,12 +46,14 @@ def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Itera
         value = sp.sympify(expression).xreplace(own)
         return present(balanced.at_solution(value))
 
-    update = term.update(problem.degrees)
+    multiplier = balanced.rate * balanced.rate_of(kind)
+    update = multiplier * term.update(problem.degrees)
+    found = of_kind(balanced, kind)
     rows = (
         ("initial-weight", "size of a scaled matrix at initialisation", beta),
         ("gradient", "size of a scaled matrix's gradient", term.gradient),
         ("update", "size of a scaled matrix's first update, in units of eta", update),
-        ("relative-update", "update over weight, in units of eta", update / term.size),
+        ("relative-update", "rho, update over weight, in units of eta", found.rho),
         (
             "branch-weight",
             "r, the branch against the identity path",
@@ -67,6 +70,22 @@ def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Itera
             balanced.part.name,
             kind.name,
         )
+    for order, size in enumerate(found.sizes, start=1):
+        yield Consequence(
+            f"order-{order}",
+            f"what order {order} of an update moves the output by, in units of eta^{order}",
+            size,
+            balanced.part.name,
+            kind.name,
+        )
+    yield Consequence(
+        "failing-rate",
+        "how the learning rate falls at which aligned steps fail",
+        found.failing,
+        balanced.part.name,
+        kind.name,
+        found.state,
+    )
 
 
 def share_consequences(found: tuple[Share, ...]) -> Iterator[Consequence]:

@@ -64,6 +64,9 @@ def share_exponent(
             increment = term.increment(setting.degrees)
             if term.role in roles and increment != 0:
                 size = _at_rule(increment, rule, part, sublayer, variable)
+                if term.role is Role.SCALED:
+                    rate = rule.entry(part.name, sublayer.name).rate
+                    size += rational(growth(rate, variable.name))
                 candidates.append(repeated + size)
     return max(candidates) + rational(growth(rule.eta, variable.name))
 

@@ -14,9 +14,10 @@ import sympy as sp
 
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
-from deepnet_theory.symbolic.laws.parameters import terms
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.laws.parameters import Term, terms
 from deepnet_theory.symbolic.rule.balanced import Balanced
+from deepnet_theory.symbolic.rule.kinds import Kind
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
@@ -65,7 +66,7 @@ def shares(problem: Problem) -> Iterator[Share]:
             seen.add(sublayer.name)
             kind = next(k for k in balanced.kinds if sublayer.name in k.members)
             for term in terms(sublayer, problem.law, norm):
-                total = total_of(problem, balanced, kind.alpha, kind.beta, term)
+                total = total_of(problem, balanced, kind, term)
                 yield Share(
                     part=balanced.part.name,
                     sublayer=sublayer.name,
@@ -76,13 +77,13 @@ def shares(problem: Problem) -> Iterator[Share]:
                 )
 
 
-def total_of(
-    problem: Problem, balanced: Balanced, a: sp.Symbol, b: sp.Symbol, term: sp.Expr
-) -> sp.Expr:
-    """S·A·(increment of one term) at the solution."""
+def total_of(problem: Problem, balanced: Balanced, kind: Kind, term: Term) -> sp.Expr:
+    """S·A·(increment of one term) at the solution; κ is of the scaled matrices alone."""
     increment = term.increment(problem.degrees)
     if increment == 0:
         return sp.Integer(0)
-    own = increment.xreplace({alpha: a, beta: b})
+    own = increment.xreplace(kind.own)
     repeated = balanced.sublayers * balanced.factor * balanced.rate
+    if term.role is Role.SCALED:
+        repeated *= balanced.rate_of(kind)
     return simplified(repeated * balanced.at_solution(own))

@@ -95,6 +95,12 @@ def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator
             )
 
 
+def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> sp.Expr:
+    """γ^p |θ|^{q-1}: what a step makes of a scaled matrix over the matrix, in units of η."""
+    scaled = next(t for t in terms(sublayer, law) if t.role is Role.SCALED)
+    return scaled.update(degrees) / scaled.size
+
+
 def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> sp.Expr:
     """The order of the increment through one scaled matrix, the same for all of the branch.
 

@@ -59,12 +59,16 @@ class Later:
 
 @dataclass(frozen=True)
 class Amplification:
-    """A, what the balance is multiplied with, and the steps that say so."""
+    """A, what the balance is multiplied with, and the steps that say so.
+
+    ``backward`` is the part of ``factor`` that comes with the gradient, and so with the update.
+    """
 
     form: str
     size: sp.Expr
     factor: sp.Expr
     steps: tuple[Step, ...]
+    backward: sp.Expr
     alternatives: tuple[tuple[str, sp.Expr], ...] = ()
 
 
@@ -78,11 +82,13 @@ def amplification(setting: Setting, part: Part, later: Later) -> Amplification:
     chosen = setting.selection.amplification
     forms = {form: _in_form(setting, part, later, form) for form in AMPLIFICATIONS}
     steps = forms[chosen]
+    times = sp.Integer(0) if chosen == "published" else setting.degrees.p
     return Amplification(
         form=chosen,
         size=steps[1].rhs,
         factor=_factor(steps),
         steps=steps,
+        backward=simplified(steps[1].rhs ** times),
         alternatives=tuple((form, _factor(found)) for form, found in forms.items()),
     )
 

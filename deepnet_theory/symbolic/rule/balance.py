@@ -7,8 +7,9 @@ Nothing here knows an optimizer or a placement by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import sympy as sp
 
@@ -16,6 +17,7 @@ from deepnet_theory.spec.closure import Closure, closures
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import (
+    Solution,
     exponents,
     simplified,
     solve,
@@ -30,7 +32,7 @@ from deepnet_theory.symbolic.rule.amplification import (
     one_by_one,
 )
 from deepnet_theory.symbolic.rule.balanced import Balanced
-from deepnet_theory.symbolic.rule.closures import closure_steps, fixed_alpha_step
+from deepnet_theory.symbolic.rule.closures import closure_steps, default_closure, fixed_alpha_step
 from deepnet_theory.symbolic.rule.kinds import (
     SECTION,
     Kind,
@@ -58,14 +60,13 @@ def balance(
     amplified = None if later is None else amplification(setting, part, later)
     count, total = count_step(part), sum_step(part, of, setting.route)
     before = (count, total, *(() if amplified is None else amplified.steps))
-    imposed = _imposed(setting, setting.closure, part, of, before, amplified)
-    unknowns = _unknowns(setting.closure, of)
-    solution = solve([(s.lhs, s.rhs) for s in imposed], unknowns)
-    others = _Alternatives(setting, part, of, before, amplified)
+    conditions = _Conditions(setting, part, of, before, amplified)
+    imposed, solution = conditions.solved(setting.closure)
+    others = conditions.alternatives()
     if solution is None:
         raise Refusal(_no_solution(setting, part, of, others))
     if not solution.unique:
-        free = ", ".join(str(u) for u in unknowns if u not in solution.values)
+        free = ", ".join(str(u) for u in solution.unknowns if u not in solution.values)
         raise Refusal(
             f"the closure {setting.closure.name!r} leaves {free} undetermined in the {part.name}: "
             f"the balance under {setting.selection.the_placement.name} does not depend on it; "
@@ -85,49 +86,113 @@ def balance(
     return result
 
 
-def _unknowns(chosen: Closure, of: tuple[Kind, ...]) -> tuple[sp.Symbol, ...]:
-    knobs = dict.fromkeys(symbol for kind in of for symbol in (kind.alpha, kind.beta))
-    return (*knobs, *((rate,) if "eta" in chosen.knobs else ()))
+@dataclass(frozen=True)
+class _Conditions:
+    """The balance of a part, to which any closure can be joined."""
 
+    setting: Setting
+    part: Part
+    kinds: tuple[Kind, ...]
+    before: tuple[Step, ...]  # the count, the sum, and what passes through the later part
+    amplified: Amplification | None
 
-def _imposed(
-    setting: Setting,
-    chosen: Closure,
-    part: Part,
-    of: tuple[Kind, ...],
-    before: tuple[Step, ...],
-    amplified: Amplification | None,
-) -> tuple[Step, ...]:
-    """Balance and closure of every kind: the conditions that determine the rule."""
-    count, total, *passage = before
-    steps = []
-    times = rate if "eta" in chosen.knobs else sp.Integer(1)
-    factor = sp.Integer(1) if amplified is None else amplified.factor
-    for kind in of:
-        one = total.rhs / eta if len(of) == 1 else count.rhs * kind.increment
-        steps.append(
-            Step(
-                name=f"balance-{kind.tag(part.name)}",
-                section=SECTION,
-                lhs=simplified(times * factor * one),
-                rhs=sp.Integer(1),
-                relation=Relation.EQUAL,
-                imposed=True,
-                because="imposed: the part changes the output by eta whatever the depth"
-                + ("" if kind.name == "*" else ", every sublayer by an equal share of it")
-                + ("" if amplified is None else ", at the output that decides"),
-                source="Su, §Increment explosion; layer cake, §4.3",
-                uses=(count.name, total.name, *(step.name for step in passage)),
-                establishes=(rate,) if times == rate else (),
-                checks=(Check("the shares add to one", _share(count, kind, times * factor)),),
+    def solved(self, chosen: Closure) -> tuple[tuple[Step, ...], Solution | None]:
+        """The first attempt that has one solution and keeps the premises; else the first of all."""
+        first = None
+        for joined, rates in self._attempts(chosen):
+            imposed = self._imposed(joined, rates)
+            unknowns = self._unknowns(chosen, rates)
+            solution = solve([(step.lhs, step.rhs) for step in imposed], unknowns)
+            if self._holds(chosen, solution):
+                return imposed, solution
+            first = first or (imposed, solution)
+        assert first is not None
+        return first
+
+    def _attempts(self, chosen: Closure) -> Iterator[tuple[tuple[Closure, ...], tuple[Kind, ...]]]:
+        """Closures to be joined, and the kinds whose κ is a knob.
+
+        Without a κ before one; where every point of a curve does, the default closure's point.
+        One matrix a branch has no order beyond the first, so that any closure does without κ.
+        """
+        yield (chosen,), ()
+        if "rate" not in chosen.knobs:
+            return
+        setting = self.setting
+        default = default_closure(setting.selection.method, setting.degrees, setting.law)
+        yield (chosen, default), ()
+        if all(kind.matrices == 1 for kind in self.kinds):
+            yield (default,), ()
+        for several in range(1, len(self.kinds) + 1):
+            for rates in combinations(reversed(self.kinds), several):
+                yield (chosen,), rates
+                yield (chosen, default), rates
+
+    def _unknowns(self, chosen: Closure, rates: tuple[Kind, ...]) -> tuple[sp.Symbol, ...]:
+        knobs = dict.fromkeys(symbol for kind in self.kinds for symbol in (kind.alpha, kind.beta))
+        once = (rate,) if "eta" in chosen.knobs else ()
+        return (*knobs, *once, *(kind.rate for kind in rates))
+
+    def _imposed(self, joined: tuple[Closure, ...], rates: tuple[Kind, ...]) -> tuple[Step, ...]:
+        """Balance and closure of every kind: the conditions that determine the rule."""
+        count, total, *passage = self.before
+        setting, part, of, amplified = self.setting, self.part, self.kinds, self.amplified
+        steps = []
+        times = rate if "eta" in joined[0].knobs else sp.Integer(1)
+        factor = sp.Integer(1) if amplified is None else amplified.factor
+        own_rates = {kind.name: kind.rate if kind in rates else sp.Integer(1) for kind in of}
+        for kind in of:
+            one = total.rhs / eta if len(of) == 1 else count.rhs * kind.increment
+            every = times * factor * own_rates[kind.name]
+            steps.append(
+                Step(
+                    name=f"balance-{kind.tag(part.name)}",
+                    section=SECTION,
+                    lhs=simplified(every * one),
+                    rhs=sp.Integer(1),
+                    relation=Relation.EQUAL,
+                    imposed=True,
+                    because="imposed: the part changes the output by eta whatever the depth"
+                    + ("" if kind.name == "*" else ", every sublayer by an equal share of it")
+                    + ("" if amplified is None else ", at the output that decides")
+                    + (", at a learning rate of its own" if kind in rates else ""),
+                    source="Su, §Increment explosion; layer cake, §4.3",
+                    uses=(count.name, total.name, *(step.name for step in passage)),
+                    establishes=tuple(
+                        symbol for symbol in (times, own_rates[kind.name]) if symbol.is_Symbol
+                    ),
+                    checks=(Check("the shares add to one", _share(count, kind, every)),),
+                )
             )
-        )
-    for index, kind in enumerate(of):
-        if index == 0 or not setting.selection.one_alpha:
-            steps.extend(closure_steps(chosen, kind, part.name))
-        if not setting.law.has_alpha:
-            steps.append(fixed_alpha_step(kind, part.name, setting.selection.placement))
-    return tuple(steps)
+        backward = sp.Integer(1) if amplified is None else amplified.backward
+        for index, kind in enumerate(of):
+            number = 1
+            for closure in joined:
+                # one α for all kinds is picked by the first one's condition; ρ is of each kind
+                if index == 0 or not setting.selection.one_alpha or "rate" in closure.knobs:
+                    relative = backward * times * own_rates[kind.name]
+                    found = tuple(closure_steps(closure, kind, part.name, relative, number))
+                    steps.extend(found)
+                    number += len(found)
+            if not setting.law.has_alpha:
+                steps.append(fixed_alpha_step(kind, part.name, setting.selection.placement))
+        return tuple(steps)
+
+    def _holds(self, chosen: Closure, solution: Solution | None) -> bool:
+        if solution is None or not solution.unique:
+            return False
+        count = self.before[0].rhs
+        found = Balanced(self.part, count, self.kinds, chosen, solution.values, (), self.amplified)
+        return broken_premise(self.setting, found) is None
+
+    def alternatives(self) -> str:
+        """The closures that do balance, found by solving with each; in words."""
+        works = [
+            other.name
+            for other in closures().values()
+            if other.name != self.setting.closure.name and self._holds(other, self.solved(other)[1])
+        ]
+        return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 
 
 def _share(count: Step, kind: Kind, times: sp.Expr) -> Callable[[Step], bool]:
@@ -171,37 +236,7 @@ def _times(setting: Setting, later: Later, layers: int) -> sp.Expr:
     return size if more[1] > more[0] * sp.Float("1.000001") else sp.Integer(1)
 
 
-# ---- refusals ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Alternatives:
-    """The closures that do balance, found by solving with each; in words."""
-
-    setting: Setting
-    part: Part
-    kinds: tuple[Kind, ...]
-    before: tuple[Step, ...]
-    amplified: Amplification | None
-
-    def __str__(self) -> str:
-        works = [
-            other.name
-            for other in closures().values()
-            if other.name != self.setting.closure.name and self._balances(other)
-        ]
-        return f"use the closure {' or '.join(works)}" if works else "no closure balances"
-
-    def _balances(self, other: Closure) -> bool:
-        imposed = _imposed(self.setting, other, self.part, self.kinds, self.before, self.amplified)
-        solution = solve([(s.lhs, s.rhs) for s in imposed], _unknowns(other, self.kinds))
-        if solution is None or not solution.unique:
-            return False
-        found = Balanced(self.part, self.before[0].rhs, self.kinds, other, solution.values)
-        return broken_premise(self.setting, found) is None
-
-
-def _no_solution(setting: Setting, part: Part, of: tuple[Kind, ...], others: _Alternatives) -> str:
+def _no_solution(setting: Setting, part: Part, of: tuple[Kind, ...], others: str) -> str:
     felt = [
         name
         for name, allowed in (("alpha", setting.law.has_alpha), ("beta", True))

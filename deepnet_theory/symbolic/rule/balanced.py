@@ -42,6 +42,20 @@ class Balanced:
         """The learning rate's factor."""
         return self.values.get(rate, sp.Integer(1))
 
+    def rate_of(self, kind: Kind) -> sp.Expr:
+        """κ, the learning-rate multiplier of a kind's scaled matrices."""
+        return self.values.get(kind.rate, sp.Integer(1))
+
+    @property
+    def backward(self) -> sp.Expr:
+        """What the later part multiplies the gradients of this one with."""
+        return sp.Integer(1) if self.amplification is None else self.amplification.backward
+
+    def relative_update(self, kind: Kind) -> sp.Expr:
+        """ρ = ‖ΔW‖/(η‖W‖) of a scaled matrix at the solution."""
+        times = self.rate * self.rate_of(kind) * self.backward
+        return simplified(times * self.at_solution(kind.relative))
+
     def value(self, symbol: sp.Symbol) -> sp.Expr:
         """The solved value of α or β (or of η's factor)."""
         return self.values[symbol]

@@ -38,9 +38,9 @@ def default_closure(method: str, d: Degrees, law: PlacementLaw) -> Closure:
 class _Side(OperatorAlgebra[sp.Expr]):
     """One side of a closure, in a kind's own symbols."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, relative: sp.Expr) -> None:
         matrices = sp.Integer(kind.matrices)
-        self.names = {"alpha": kind.alpha, "beta": kind.beta, "m": matrices}
+        self.names = {"alpha": kind.alpha, "beta": kind.beta, "m": matrices, "rho": relative}
 
     def number(self, value: Fraction) -> sp.Expr:
         return rational(value)
@@ -55,10 +55,15 @@ class _Side(OperatorAlgebra[sp.Expr]):
         return sp.sqrt(arguments[0])
 
 
-def closure_steps(chosen: Closure, kind: Kind, part: str) -> Iterator[Step]:
-    """The closure's conditions for one kind of sublayer, imposed."""
-    for number, sides in enumerate(chosen.expressions, 1):
-        left, right = (fold(side.root, _Side(kind)) for side in sides)
+def closure_steps(
+    chosen: Closure, kind: Kind, part: str, times: sp.Expr, first: int = 1
+) -> Iterator[Step]:
+    """The closure's conditions for one kind of sublayer, imposed; numbered from ``first``.
+
+    ``times`` is what multiplies its relative update: κ, or what comes with the gradient.
+    """
+    for number, sides in enumerate(chosen.expressions, first):
+        left, right = (fold(side.root, _Side(kind, times * kind.relative)) for side in sides)
         yield Step(
             name=f"closure-{kind.tag(part)}-{number}",
             section=SECTION,
@@ -69,16 +74,27 @@ def closure_steps(chosen: Closure, kind: Kind, part: str) -> Iterator[Step]:
             because=f"imposed by the closure '{chosen.name}': {chosen.summary}",
             source=chosen.source,
             establishes=(kind.alpha, kind.beta),
-            checks=(Check("as the closure's own text says", _as_written(sides, kind)),),
+            checks=(Check("as the closure's own text says", _as_written(sides, kind, times)),),
         )
 
 
-def _as_written(sides: tuple[Expression, Expression], kind: Kind) -> Callable[[Step], bool]:
+def _as_written(
+    sides: tuple[Expression, Expression], kind: Kind, times: sp.Expr
+) -> Callable[[Step], bool]:
+    others = dict.fromkeys(sp.sympify(times).free_symbols, 0.7)  # κ, and depths behind it
+
+    def relative(a: float, b: float) -> float:
+        """ρ from the increment, which is in proportion to the branch's weight and to ρ."""
+        per_weight = kind.increment / kind.weight
+        at, plain = ({kind.alpha: x, kind.beta: y} for x, y in ((a, b), (1.0, 1.0)))
+        return float(times.subs(others) * per_weight.subs(at) / per_weight.subs(plain))
+
     def holds(step: Step) -> bool:
         for a, b in ((0.3, 1.7), (2.5, 0.6)):
             names = {"alpha": a, "beta": b, "m": float(len(kind.sublayer.scaled))}
+            names["rho"] = relative(a, b)
             for side, written in zip((step.lhs, step.rhs), sides, strict=True):
-                value = float(side.subs({kind.alpha: a, kind.beta: b}))
+                value = float(side.subs({kind.alpha: a, kind.beta: b, **others}))
                 if abs(value - float(fold(written.root, FloatAlgebra(**names)))) > 1e-12 * value:
                     return False
         return True

@@ -11,7 +11,11 @@ import sympy as sp
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.symbolic.algebra.monomial import simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta, part_symbol
+from deepnet_theory.symbolic.laws.optimizer import degrees
+from deepnet_theory.symbolic.laws.parameters import relative_update
+from deepnet_theory.symbolic.laws.placement import placement_law
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.route import Route
@@ -24,7 +28,9 @@ _layer = sp.Symbol("l", integer=True, positive=True)
 class Kind:
     """Sublayers of a part that share α and β, with what the route proved of one of them.
 
-    ``increment`` (per η) and ``weight`` are in the kind's own α and β.
+    ``increment`` (per η), ``weight`` and ``relative``, the update of a scaled matrix over the
+    matrix (per η), are in the kind's own α and β; ``rate`` is κ, where the scaled matrices take
+    a learning-rate multiplier.
     """
 
     name: str  # "*" where every sublayer of the part behaves alike
@@ -33,6 +39,8 @@ class Kind:
     beta: sp.Symbol
     increment: sp.Expr
     weight: sp.Expr
+    relative: sp.Expr
+    rate: sp.Symbol
     rests_on: tuple[str, ...]  # the steps of increments and weights
     members: tuple[str, ...]  # the names of its sublayers
 
@@ -40,6 +48,11 @@ class Kind:
     def matrices(self) -> int:
         """m_s, the number of scaled matrices of a branch."""
         return len(self.sublayer.scaled)
+
+    @property
+    def constant(self) -> sp.Expr:
+        """c of the increment c·r·ρ, what the route keeps of the number of matrices."""
+        return simplified(self.increment / (self.weight * self.relative))
 
     @property
     def own(self) -> dict[sp.Symbol, sp.Symbol]:
@@ -58,6 +71,7 @@ def kinds(part: Part, parts: int, route: Route, selection: Selection) -> tuple[K
         len({(route.increments[s.name].value, route.weights[s.name].value) for s in distinct}) == 1
         and len({len(s.scaled) for s in distinct}) == 1
     )
+    law, of = placement_law(selection.the_placement), degrees(selection.the_optimizer)
     groups = [distinct] if alike else [[s] for s in distinct]
     result = []
     for group in groups:
@@ -76,6 +90,8 @@ def kinds(part: Part, parts: int, route: Route, selection: Selection) -> tuple[K
                 beta=own[beta],
                 increment=increment.per_eta.xreplace(own),
                 weight=weight.value.xreplace(own),
+                relative=relative_update(group[0], law, of).xreplace(own),
+                rate=part_symbol("kappa", part.name, parts, name),
                 rests_on=tuple(route.increments[s.name].name for s in group),
                 members=tuple(s.name for s in group),
             )
@@ -157,7 +173,8 @@ def _each(
 ) -> Iterator[sp.Expr]:
     for sublayer in [s for _ in range(layers) for s in part.layer]:
         kind = next(k for k in of if sublayer.name in k.members)
-        knobs = {alpha: at[kind.alpha], beta: at[kind.beta], eta: sp.Integer(1)}
+        rate = at.get(kind.rate, sp.Integer(1))  # an update is proportional to its learning rate
+        knobs = {alpha: at[kind.alpha], beta: at[kind.beta], eta: rate}
         yield route.increments[sublayer.name].value.xreplace(knobs)
 
 

@@ -45,7 +45,8 @@ def rule_of(problem: Problem) -> SolvedRule:
     for balanced in problem.balanced:
         for kind in balanced.kinds:
             values = (balanced.value(kind.alpha), balanced.value(kind.beta))
-            written = (_written(problem, value) for value in values)
+            multiplied = (balanced.rate_of(kind), balanced.relative_update(kind))
+            written = (_written(problem, value) for value in (*values, *multiplied))
             entries.append(RuleEntry(balanced.part.name, kind.name, *written))
             solved.append(values)
         rate = balanced.rate

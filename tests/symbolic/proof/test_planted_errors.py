@@ -16,6 +16,7 @@ DERIVATIONS = {
     "res-post-ln": derive(Selection(optimizer="adam", placement="res-post-ln")),
     "swiglu": derive(Selection(optimizer="lamb", layer="attention,ffn:swiglu")),
     "encoder-decoder": derive(Selection(optimizer="sgd", stack="encoder-decoder")),
+    "complete": derive(Selection(optimizer="adam", placement="pre-ln", closure="complete")),
 }
 STEPS = [
     pytest.param(step, id=f"{name}-{step.name}")

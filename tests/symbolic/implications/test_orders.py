@@ -1,0 +1,146 @@
+"""Every order of one update, ρ, and the closure under which no order changes with the depth."""
+
+from fractions import Fraction
+from math import comb
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.implications.exponents import exponents_of
+from deepnet_theory.symbolic.implications.orders import orders
+from deepnet_theory.symbolic.laws.optimizer import degrees
+from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+
+LAYERS = (None, "attention,ffn:swiglu", "ffn:swiglu,attention,ffn")
+DEPTH = 10**12
+
+
+def at(expression, depth=DEPTH):
+    return float(expression.subs(dict.fromkeys(DEPTHS.values(), depth)))
+
+
+def measured_orders(problem):
+    """S·r((1+ηρ)^m - 1) multiplied out, at two depths: the exponent of each power of η."""
+    for balanced in problem.balanced:
+        for kind in balanced.kinds:
+            sizes = []
+            for depth in (DEPTH, DEPTH**2):
+                weight = at(balanced.self_consistency(kind, 1), depth)
+                rho = at(balanced.relative_update(kind), depth)
+                sizes.append([weight * comb(kind.matrices, k) * rho**k for k in (1, 2, 3)])
+            for first, second in zip(*sizes, strict=True):
+                if first:
+                    yield sp.log(second / first) / sp.log(DEPTH)
+
+
+@pytest.mark.parametrize("placement", placements())
+@pytest.mark.parametrize("optimizer", optimizers())
+@pytest.mark.parametrize("layer", LAYERS)
+def test_complete_keeps_every_order(optimizer, placement, layer):
+    selection = Selection(optimizer=optimizer, placement=placement, layer=layer, closure="complete")
+    problem = Problem(selection)
+    assert all(abs(float(e)) < 1e-6 for e in measured_orders(problem))
+    assert {o.state for o in orders(problem)} == {"stable"}
+    assert set(exponents_of(selection, solve_rule(selection)).values()) == {Fraction(0)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    p=st.sampled_from(["0", "1/2", "1", "2"]),
+    q=st.sampled_from(["0", "1/2", "1", "2", "3"]),
+    placement=st.sampled_from(sorted(placements())),
+    layer=st.sampled_from(LAYERS),
+)
+def test_complete_needs_a_rate_where_the_formula_says(p, q, placement, layer):
+    update = f"-eta*norm(theta)**({q})*norm(g)**({p})*sign(g)"
+    selection = Selection(update=update, placement=placement, layer=layer, closure="complete")
+    problem = Problem(selection)
+    found = degrees(selection.the_optimizer)
+    assert all(abs(float(e)) < 1e-6 for e in measured_orders(problem))
+    left = 1 + found.p - found.q
+    for balanced in problem.balanced:
+        for kind in balanced.kinds:
+            if problem.law.has_alpha:  # α makes the branch's weight, β has ρ alone
+                possible = left != 0 or found.p == 0
+            else:  # β makes both
+                possible = found.p * kind.matrices == left
+            assert (balanced.rate_of(kind) == 1) == possible
+
+
+def test_known_rules():
+    def rule(**select):
+        return [(e.alpha, e.beta, e.rate, e.rho) for e in solve_rule(Selection(**select)).entries]
+
+    complete = {"closure": "complete"}
+    assert rule(optimizer="adam", **complete) == [("2*N", "1", "1", "1")]
+    assert rule(optimizer="adam") == [("(2*N)**(1/2)", "(2*N)**(-1/2)", "1", "(2*N)**(1/2)")]
+    assert rule(optimizer="sgd", **complete) == [("1", "(2*N)**(-1/2)", "1", "1")]
+    assert rule(optimizer="sgd")[0][3] == "(2*N)**(-1/4)"
+    assert rule(optimizer="lamb", **complete) == rule(optimizer="lamb")
+    assert rule(optimizer="adam", placement="pre-ln")[0][3] == "2*N"
+    half = "(2*N)**(-1/2)"
+    assert rule(optimizer="adam", placement="pre-ln", **complete) == [("1", half, half, "1")]
+    assert rule(optimizer="adam", placement="branch-multiplier", **complete) == [
+        ("2*N", "1", "1", "1")
+    ]
+
+
+def test_states_and_failing_rates():
+    def of(**select):
+        (found,) = orders(Problem(Selection(**select)))
+        return found.state, str(sp.simplify(found.failing * sp.Symbol("x")))
+
+    assert of(optimizer="adam")[0] == "unstable"
+    assert of(optimizer="sgd")[0] == "lazy"
+    assert of(optimizer="lamb")[0] == "stable"
+    adam, pre = (
+        next(iter(orders(Problem(Selection(optimizer="adam", placement=p)))))
+        for p in ("post-ln", "pre-ln")
+    )
+    N = DEPTHS["N"]
+    assert sp.simplify(adam.failing / (2 * N) ** sp.Rational(-1, 4)) == 1
+    assert sp.simplify(pre.failing / (2 * N) ** sp.Rational(-1, 2)) == 1
+
+
+@pytest.mark.parametrize("form", ["published", "worst-case", "independent"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "muon"])
+def test_both_parts_are_complete(optimizer, form):
+    selection = Selection(
+        optimizer=optimizer, stack="encoder-decoder", closure="complete", amplification=form
+    )
+    derivation = derive(selection)
+    assert derivation.verdict is Verdict.PROVED
+    assert {e.rho for e in derivation.rule.entries} == {"1"}
+
+
+def test_one_alpha_for_kinds_of_different_matrices():
+    selection = Selection(
+        optimizer="sgd", layer="attention,ffn:swiglu", one_alpha=True, closure="complete"
+    )
+    attention, swiglu = solve_rule(selection).entries
+    assert attention.alpha == swiglu.alpha == "1"
+    assert (attention.rate, swiglu.rate) == ("1", "(2*N)**(1/3)")
+    assert attention.rho == swiglu.rho == "1"
+
+
+def test_no_method_is_without_it():
+    for method in ("lemma", "moments"):
+        for optimizer in ("sgd", "adam"):
+            derivation = derive(Selection(optimizer=optimizer, method=method, closure="complete"))
+            assert derivation.verdict is Verdict.PROVED
+            assert derivation.rule.entries[0].rho == "1"
+
+
+def test_what_leaves_the_identity_is_still_refused():
+    with pytest.raises(Refusal, match="grow"):
+        derive(Selection(optimizer="adam", placement="pre-ln", closure="learning-rate"))
