@@ -20,25 +20,28 @@ def parameter_groups(model: nn.Module, lr: float) -> list[dict[str, Any]]:
 
     η and the multipliers are those of the model's constants; a role without one takes 1. The
     embedding follows the first part's multipliers and the head the last part's. Each group has
-    a ``name`` such as ``"encoder/norm-gain"``. Works on a model wrapped by ``torch.compile``,
-    DDP or FSDP2. Norm gains stay near 1, where single precision resolves 6e-8 to 1.2e-7: a
-    smaller step of theirs, as 1/N with a small ``lr`` may make, is rounded away. Raises
+    a ``name`` such as ``"encoder/norm-gain"``; scaled matrices whose kinds of sublayers take
+    different rates have a group each, ``"encoder/scaled/ffn"``. Works on a model wrapped by
+    ``torch.compile``, DDP or FSDP2. Norm gains stay near 1, where single precision resolves
+    6e-8 to 1.2e-7: a smaller step of theirs, as 1/N with a small ``lr`` may make, is rounded
+    away. Raises
     :class:`InputError` for a model that :func:`build` did not make.
     """
     c = constants_of(model)
-    multipliers = {p.name: p.multipliers for p in c.parts}
-    multipliers["embedding"] = c.parts[0].multipliers
-    multipliers["head"] = c.parts[-1].multipliers
-    groups: dict[tuple[str, Role], list[nn.Parameter]] = {}
+    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
+    found: dict[tuple[str, Role], dict[float, list[tuple[nn.Parameter, str | None]]]] = {}
     for parameter, d in described(model):
-        groups.setdefault((d.part or "", d.role), []).append(parameter)
+        part = d.part or ""
+        times = c.multiplier(outside.get(part, part), d.role, d.sublayer)
+        found.setdefault((part, d.role), {}).setdefault(times, []).append((parameter, d.kind))
     return [
         {
-            "params": parameters,
-            "lr": lr * c.eta * multipliers[part].get(role.value, 1.0),
-            "name": f"{part}/{role.value}",
+            "params": [parameter for parameter, _ in members],
+            "lr": lr * c.eta * times,
+            "name": "/".join((part, role.value, *((members[0][1] or "",) * (len(of) > 1)))),
         }
-        for (part, role), parameters in groups.items()
+        for (part, role), of in found.items()
+        for times, members in of.items()
     ]
 
 

@@ -34,11 +34,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SublayerConstants:
-    """α and β of one kind of sublayer of a part's layer."""
+    """α and β of one kind of sublayer of a part's layer.
+
+    ``rate`` is the learning-rate multiplier of its scaled matrices, beside those of the roles.
+    """
 
     kind: str
     alpha: float
     beta: float
+    rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,10 @@ class Constants:
         """
         parts = []
         for part in selection.the_stack.parts:
+            entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
             values = tuple(
-                SublayerConstants(s.name, *rule.entry(part.name, s.name).at(**depth))
-                for s in part.layer
+                SublayerConstants(kind, *entry.at(**depth), rate=entry.rate_at(**depth))
+                for kind, entry in entries
             )
             rates = (multipliers or {}).get(part.name, {})
             parts.append(PartConstants(part.name, depth[part.depth], part.causal, values, rates))
@@ -144,6 +149,16 @@ class Constants:
             eta=rule.eta_at(**depth),
             origin=origin or {},
         )
+
+    def multiplier(self, part: str, role: Role, sublayer: int | None = None) -> float:
+        """What the learning rate of a role's parameters is multiplied by, η's factor besides.
+
+        ``sublayer`` is the index within a layer of the sublayer that they belong to.
+        """
+        own = next(p for p in self.parts if p.name == part)
+        scaled = role is Role.SCALED and sublayer is not None
+        rate = own.sublayers[sublayer or 0].rate if scaled else 1.0
+        return own.multipliers.get(role.value, 1.0) * rate
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with its ``schema``."""
@@ -319,8 +334,8 @@ def _check_part(p: PartConstants) -> None:
         if s.kind not in list(sublayers()):
             raise unknown("sublayer", s.kind, sublayers())
         _need(
-            _is_positive(s.alpha) and _is_positive(s.beta),
-            f"{p.name}: alpha and beta of {s.kind!r} must be from {1 / LARGEST:.0e} to "
+            all(map(_is_positive, (s.alpha, s.beta, s.rate))),
+            f"{p.name}: alpha, beta and rate of {s.kind!r} must be from {1 / LARGEST:.0e} to "
             f"{LARGEST:.0e}",
         )
     _need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")

@@ -116,7 +116,7 @@ def test_infinite_and_nan_numbers_are_refused():
 @pytest.mark.parametrize("knob", ["alpha", "beta"])
 @pytest.mark.parametrize("value", [1e308, 1e-308, 10**400, True, "2", None])
 def test_a_number_that_no_float32_holds_is_refused(knob, value):
-    with pytest.raises(InputError, match="alpha and beta of 'attention' must be from"):
+    with pytest.raises(InputError, match="alpha, beta and rate of 'attention' must be from"):
         constants(**{knob: value})
 
 

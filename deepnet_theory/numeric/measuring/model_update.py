@@ -167,7 +167,7 @@ def _power_of_two(eta: float) -> float:
 
 
 def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
-    rates = torch.full((trial.seeds,), eta * trial.eta_factor, dtype=trial.settings.torch_dtype)
+    rates = torch.full((trial.seeds,), eta, dtype=trial.settings.torch_dtype)
     rates[trial.drawn :] /= 2  # the twin
     rates = rates.to(trial.settings.torch_device)
     first_order = torch.zeros_like(rates)
@@ -179,7 +179,10 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
     if not parameters:
         return _nothing(trial, eta)
     expression = trial.selection.the_optimizer.expression
-    with only(trial.model, parameters), stepping(parameters, expression, rates, observe):
+    with (
+        only(trial.model, parameters),
+        stepping(parameters, expression, rates, observe, trial.rate),
+    ):
         before = trial.output()
         losses = trial.loss(before)
         backward(losses)

@@ -68,7 +68,6 @@ class Probe:
             if d.part in chosen and d.layer in chosen[d.part] and d.sublayer is not None:
                 sampled.setdefault((d.part, d.layer, d.sublayer), []).append((parameter, d))
         eta = self.model_update.eta * math.sqrt(sum(layers.values()))
-        rates = eta * trial.eta_factor
         parameters = [p for group in sampled.values() for p, _ in group]
         with only(trial.model, parameters):
             before = trial.output()
@@ -81,7 +80,7 @@ class Probe:
             for (part, _, _), group in sampled.items():
                 kept = [p.clone() for p, _ in group]
                 for p, _ in group:
-                    p.add_(update(expression, rates, own[id(p)], p))
+                    p.add_(update(expression, eta * trial.rate(p), own[id(p)], p))
                 change = (trial.output() - before).double()
                 size = change.norm(dim=-1).flatten(1).mean(1).cpu() / eta
                 total += size * layers[part] / len(chosen[part])

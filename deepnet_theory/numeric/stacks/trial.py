@@ -118,6 +118,7 @@ class Trial:
             given = settings.correlation is not None
             self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
         self.eta_factor = case.eta_factor
+        self.rates = {id(p): self._rate(d) for p, d in described(self.model)}
 
     @torch.no_grad()
     def _draw(self) -> None:
@@ -157,6 +158,16 @@ class Trial:
             logits.flatten(0, -2), self.batch.targets.flatten(), reduction="none"
         )
         return losses.view(self.seeds, -1).mean(dim=1)
+
+    def _rate(self, d: Description) -> float:
+        """The rule's own multiplier: of the scaled matrices, whose sublayers are a part's."""
+        if d.role is not Role.SCALED or d.part is None:
+            return 1.0
+        return self.model.constants.multiplier(d.part, d.role, d.sublayer)
+
+    def rate(self, parameter: nn.Parameter) -> float:
+        """What the rule multiplies the learning rate of one parameter by, κ included."""
+        return self.eta_factor * self.rates[id(parameter)]
 
     def parameters(
         self, roles: Iterable[Role] | None = None, part: str | None = None

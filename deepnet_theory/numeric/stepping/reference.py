@@ -20,22 +20,23 @@ from deepnet_theory.spec.optimizer import Reference
 
 
 def real_optimizer(
-    reference: Reference, parameters: Iterable[nn.Parameter], learning_rate: float
+    reference: Reference, parameters: Iterable[nn.Parameter], rates: Iterable[float]
 ) -> torch.optim.Optimizer:
-    """The library's optimizer on the parameters of a single seed, (1, …) each.
+    """The library's optimizer on the parameters of a single seed, (1, …), each at its own rate.
 
     Its norms and factors are meant for one model's matrices, so it is given each parameter
     without the seed axis: a view of the same memory, with the gradient's view beside it.
     Raises what :func:`library_optimizer` raises.
     """
-    single = []
-    for parameter in parameters:
+    single: dict[float, list[nn.Parameter]] = {}
+    for parameter, rate in zip(parameters, rates, strict=True):
         if parameter.shape[0] != 1 or parameter.grad is None:
             raise ValueError("a real optimizer steps one seed whose gradients are there")
         view = nn.Parameter(parameter.detach()[0])
         view.grad = parameter.grad[0]
-        single.append(view)
-    return library_optimizer(reference)(single, lr=learning_rate)
+        single.setdefault(rate, []).append(view)
+    groups = [{"params": views, "lr": rate} for rate, views in single.items()]
+    return library_optimizer(reference)(groups, lr=max(single))
 
 
 def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
@@ -64,7 +65,6 @@ def compare_with_real_step(case: Case, eta: float) -> dict[str, Any]:
         return {**row, "skipped": f"{selection.the_optimizer.name!r} names no library optimizer"}
     row["optimizer"] = reference.target
     trial = Trial(case, seeds=1)
-    rate = eta * trial.eta_factor
     parameters = [p for p, _ in trial.parameters()]
     with only(trial.model, parameters):
         before = trial.output()
@@ -75,12 +75,14 @@ def compare_with_real_step(case: Case, eta: float) -> dict[str, Any]:
         with torch.no_grad():
             for p in parameters:
                 assert p.grad is not None
-                p.add_(update(expression, rate, p.grad, p))
+                p.add_(update(expression, eta * trial.rate(p), p.grad, p))
             ours = (trial.output() - before).double()
             for p, old in zip(parameters, kept, strict=True):
                 p.copy_(old)
         try:
-            optimizer = real_optimizer(reference, parameters, rate)
+            optimizer = real_optimizer(
+                reference, parameters, [eta * trial.rate(p) for p in parameters]
+            )
         except MissingExtraError as missing:
             return {**row, "skipped": str(missing)}
         optimizer.step()

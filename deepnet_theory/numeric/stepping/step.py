@@ -20,19 +20,21 @@ def stepping(
     expression: Expression,
     eta: Tensor,
     observe: Observer | None = None,
+    rate: Callable[[nn.Parameter], float] = lambda _: 1.0,
 ) -> Iterator[None]:
     """Within this context a backward pass steps each parameter as soon as its gradient is there.
 
     The update is evaluated per seed with the learning rates ``eta`` (seeds,) and added in
     place; the gradient is freed at once, so that no second copy of the parameters lives.
-    ``observe`` receives each parameter, its gradient and its update, before it is added.
+    ``rate`` multiplies the learning rate of a parameter. ``observe`` receives each parameter, its
+    gradient and its update, before it is added.
     """
 
     @torch.no_grad()
     def hook(parameter: nn.Parameter) -> None:
         gradient = parameter.grad
         assert gradient is not None
-        change = update(expression, eta, gradient, parameter.detach())
+        change = update(expression, eta * rate(parameter), gradient, parameter.detach())
         if observe is not None:
             observe(parameter, gradient, change)
         parameter.grad = None
