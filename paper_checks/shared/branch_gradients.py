@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paper_checks.shared.bench import Claim, Finding, Lab, once
 from paper_checks.shared.fitting import mean, power, powers
+from paper_checks.shared.judging import MARGIN, SUPPORTED
 from paper_checks.shared.later import Array, np, torch
 from paper_checks.shared.stacks import Net, Pass, backward
 
 if TYPE_CHECKING:
-    from paper_checks.shared.bench import Lab
     from paper_checks.shared.laboratory import Interval, Settings
 
 Point = tuple[float, float, float]  # λ of the first matrix, λ of the second, α
@@ -112,3 +113,43 @@ def at_any_weight(lab: Lab, branch: Branch) -> AnyWeight:
 
     heavy = {n: power(lams[lams > 1] ** 2, v[:, lams > 1]) for n, v in ratio.items()}
     return AnyWeight(by_weight(np.ones(len(GAINS))), by_weight(corrected), heavy)
+
+
+def judge_branch(
+    claim: Claim, branch: Branch, conditions: Callable[[Lab], Mapping[str, Settings]]
+) -> None:
+    """The parts of Su's relation that are the same for both kinds of branch."""
+    what = "‖∂L/∂W‖·α/λ against its value at branch weight 1/64"
+
+    @once
+    def scanned(lab: Lab) -> dict[str, Fits]:
+        return branch.exponents(lab, conditions(lab))
+
+    @once
+    def weighted(lab: Lab) -> AnyWeight:
+        return at_any_weight(lab, branch)
+
+    @claim.stated("order of ‖∂L/∂W‖ for a small branch weight", SUPPORTED)
+    def order(lab: Lab) -> Finding:
+        found = scanned(lab)["gradient"]
+        return lab.exponent(found, branch.predicted(found))
+
+    @claim.stated("order of |∂L/∂λ| for a small branch weight", SUPPORTED)
+    def probe(lab: Lab) -> Finding:
+        found = scanned(lab)["probe"]
+        return lab.exponent(found, branch.predicted(found))
+
+    @claim.stated("as a bound, at any branch weight", SUPPORTED)
+    def bound(lab: Lab) -> Finding:
+        return lab.at_most(weighted(lab).plain, 1.0, what)
+
+    @claim.ours("as an order (Θ) it fails where the branch is not small", SUPPORTED)
+    def exact(lab: Lab) -> Finding:
+        exponent = "its exponent in branch weights of 4 to 64"
+        return lab.at_most(weighted(lab).heavy, -MARGIN, exponent, 0.0)
+
+    @claim.ours(
+        "with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight", SUPPORTED
+    )
+    def law(lab: Lab) -> Finding:
+        return lab.within(weighted(lab).mended, 1 - MARGIN, 1 + MARGIN, f"{what}, by the law")

@@ -12,7 +12,13 @@ from paper_checks.shared.stacks import Net
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from paper_checks.shared.bench import Lab
     from paper_checks.shared.laboratory import Settings
+
+
+def everything(lab: Lab, **other: Any) -> Settings:
+    """All parameters stepped, in float64: a step of η/(2N) of a gain of 1 is lost in rounding."""
+    return lab.settings(step="all", dtype="float64", **other)
 
 
 def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) -> NDArray[Any]:

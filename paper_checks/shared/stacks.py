@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.claim import Context, Finding
+from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from paper_checks.shared.judging import MARGIN
+from paper_checks.shared.fitting import Fit, settled
 from paper_checks.shared.later import laboratory, no_grad, np, torch
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.verdicts import at_most, worst
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from deepnet_theory.runtime import Description
-    from paper_checks.shared.laboratory import Interval, Settings, Trial
+    from paper_checks.shared.laboratory import Settings, Trial
 
     Chosen = Callable[[Description], bool]
     Scale = Callable[[Description], float]
@@ -280,10 +279,10 @@ def per_depth(
     quantity: Callable[[Pass], Tensor],
     scale: Scale | None = None,
     roles: Iterable[Role] | None = None,
-    in_lots: int = 1,
+    at_once: int | None = None,
 ) -> NDArray[Any]:
     """A quantity of the backward pass of every seed and depth: (seeds, depths)."""
-    return many_per_depth(net, at, s, {"": quantity}, scale, roles, in_lots)[""]
+    return many_per_depth(net, at, s, {"": quantity}, scale, roles, at_once)[""]
 
 
 def many_per_depth(
@@ -293,14 +292,14 @@ def many_per_depth(
     quantities: Mapping[str, Callable[[Pass], Tensor]],
     scale: Scale | None = None,
     roles: Iterable[Role] | None = None,
-    in_lots: int = 1,
+    at_once: int | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Several quantities of the same backward passes: (seeds, depths) each.
 
-    The seeds ``in_lots`` are measured one lot after another, in a part of the memory.
+    So many seeds are measured ``at_once``, in a part of the memory; all, unless it is given.
     """
     found: dict[str, list[list[Tensor]]] = {name: [] for name in quantities}
-    for lot in lots(s, in_lots):
+    for lot in lots(s, s.seeds // at_once if at_once else 1):
         for columns in found.values():
             columns.append([])
         for depth in at:
@@ -334,72 +333,24 @@ def absolute_gradient(p: Pass) -> Tensor:
 # ---- exponents -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Exponent:
-    """A measured exponent under one condition."""
-
-    label: str
-    interval: Interval
-    fitted_from: float
-    points: tuple[float, ...]
-    at: tuple[float, ...] = ()
-    seeds: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for evidence."""
-        i = self.interval
-        return {
-            "condition": self.label,
-            "exponent": round(i.estimate, 4),
-            "low": round(i.low, 4),
-            "high": round(i.high, 4),
-            "fitted_from": self.fitted_from,
-            "at": self.at,
-            "seeds": self.seeds,
-            "means": self.points,
-        }
-
-    def __str__(self) -> str:
-        i = self.interval
-        return f"{i.estimate:+.3f} [{i.low:+.3f}, {i.high:+.3f}]"
+def exponents(
+    net: Net,
+    at: Sequence[int],
+    conditions: Mapping[str, Settings],
+    quantities: Mapping[str, Callable[[Pass], Tensor]],
+    at_once: int | None = None,
+) -> dict[str, dict[str, Fit]]:
+    """The exponents in depth of quantities of a backward pass: by quantity and condition."""
+    found: dict[str, dict[str, Fit]] = {name: {} for name in quantities}
+    for label, s in conditions.items():
+        of = many_per_depth(net, at, s, quantities, at_once=at_once)
+        for name, values in of.items():
+            found[name][label] = settled(at, values)
+    return found
 
 
-def exponent(label: str, at: Sequence[int], values: NDArray[Any]) -> Exponent:
-    """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
-    fit = laboratory.fit_exponent(at, values)
-    means = np.exp(np.log(np.abs(values)).mean(axis=0))
-    return Exponent(
-        label, fit.interval, fit.fitted_from, tuple(means.tolist()), tuple(at), len(values)
-    )
-
-
-def on_the_exponent(
-    about: str,
-    found: Sequence[Exponent],
-    predicted: float,
-    rivals: Sequence[tuple[str, float]] = (),
-    tolerance: float = MARGIN,
-    **evidence: Any,
-) -> Finding:
-    """The verdict on one predicted exponent under all conditions: the worst of them."""
-    evidence = {"predicted": predicted, "measured": [e.to_dict() for e in found], **evidence}
-    judged = []
-    for e in found:
-        verdict, because = laboratory.judge(e.interval, predicted, rivals, tolerance)
-        judged.append(Finding(about, verdict, f"{e.label}: the exponent {because}", evidence))
-    return worst(judged)
-
-
-def no_more_than(
-    about: str,
-    found: Sequence[Exponent],
-    bound: float,
-    tolerance: float = MARGIN,
-    **evidence: Any,
-) -> Finding:
-    """The verdict on an upper bound of an exponent, O and not Θ, under all conditions."""
-    evidence = {"measured": [e.to_dict() for e in found], **evidence}
-    return worst(
-        at_most(about, e.interval, bound, f"{e.label}: the exponent", tolerance, **evidence)
-        for e in found
-    )
+def update_exponents(
+    net: Net, at: Sequence[int], conditions: Mapping[str, Settings]
+) -> dict[str, Fit]:
+    """The exponents in depth of ‖ΔF‖/η of a step, by condition."""
+    return {n: settled(at, model_updates(net, at, s)) for n, s in conditions.items()}

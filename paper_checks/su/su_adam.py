@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, torch
 from paper_checks.shared.fitting import settled
 from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.multipliers import scaled_updates
+from paper_checks.shared.multipliers import everything, scaled_updates
 from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, absolute_gradient, backward, model_updates, per_depth
+from paper_checks.shared.stacks import (
+    Net,
+    absolute_gradient,
+    backward,
+    model_updates,
+    per_depth,
+    update_exponents,
+)
 
 CLAIM = Claim(
     name="su-adam",
@@ -45,7 +52,7 @@ GROWING = (("SGD's rule", 0.5), ("linear growth", 1.0))
 @CLAIM.stated("λ/α = 1/(2N) keeps Adam's update constant in depth", SUPPORTED)
 def constant(lab: Lab) -> Finding:
     at = lab.depths()
-    found = {n: settled(at, model_updates(RULE, at, s)) for n, s in lab.variations().items()}
+    found = update_exponents(RULE, at, lab.variations())
     own = torch_adam(RULE, at, lab.settings(dtype="float64"))
     return lab.exponent({**found, "torch's Adam, ε = 10⁻⁸": settled(at, own)}, 0.0, GROWING)
 
@@ -83,11 +90,6 @@ def all_parameters(lab: Lab) -> Finding:
 def all_with_multipliers(lab: Lab) -> Finding:
     at = lab.depths()
     return lab.exponent(settled(at, scaled_updates(RULE, at, everything(lab), 1e-6)), 0.0, GROWING)
-
-
-def everything(lab: Lab) -> laboratory.Settings:
-    # float64: a step of η/(2N) is lost in the rounding of a gain of 1 in single precision
-    return lab.settings(step="all", dtype="float64")
 
 
 def torch_adam(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:

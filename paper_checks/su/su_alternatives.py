@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp, symbolic, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic, torch
 from paper_checks.shared.engine import formula
 from paper_checks.shared.fitting import Fit, settled
 from paper_checks.shared.judging import PROVED, SUPPORTED
@@ -14,7 +14,7 @@ from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import (
     Net,
     Pass,
-    many_per_depth,
+    exponents,
     model_updates,
     norms,
     size_of_gradient,
@@ -69,26 +69,28 @@ def derived(lab: Lab) -> Finding:
 )
 def gradient(lab: Lab) -> Finding:
     found = {
-        f"{net}, {n}": f for net, fits in measured(lab)["gradient"].items() for n, f in fits.items()
+        f"{name}, {label}": fit
+        for name, of in measured(lab).items()
+        for label, fit in of["gradient"].items()
     }
     return lab.exponent(found, -0.5, (("constant", 0.0), ("Adam's", -1.0)))
 
 
 @CLAIM.stated("α = 1: the relative update does not shrink with depth", SUPPORTED)
 def unit_residual(lab: Lab) -> Finding:
-    found = measured(lab)["relative"]["unit-residual"]
+    found = measured(lab)["unit-residual"]["relative"]
     return lab.exponent(found, 0.0, (("symmetric", -0.25),))
 
 
 @CLAIM.stated("λ = 1: it shrinks as (2N)^{−1/2}", SUPPORTED)
 def unit_init(lab: Lab) -> Finding:
-    return lab.exponent(measured(lab)["relative"]["unit-init"], -0.5, (("symmetric", -0.25),))
+    return lab.exponent(measured(lab)["unit-init"]["relative"], -0.5, (("symmetric", -0.25),))
 
 
 @CLAIM.stated("symmetric: in between, as (2N)^{−1/4}", SUPPORTED)
 def symmetric(lab: Lab) -> Finding:
     rivals = (("alpha = 1", 0.0), ("lambda = 1", -0.5))
-    return lab.exponent(measured(lab)["relative"]["symmetric"], -0.25, rivals)
+    return lab.exponent(measured(lab)["symmetric"]["relative"], -0.25, rivals)
 
 
 @CLAIM.ours("all three move the output by the same order", SUPPORTED)
@@ -106,19 +108,13 @@ def output(lab: Lab) -> Finding:
 def measured(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
     """The exponents of the scaled matrices' gradient and of gradient over weight, by choice."""
     quantities = {"gradient": size_of_gradient, "relative": relative_update}
-    found: dict[str, dict[str, dict[str, Fit]]] = {q: {n: {} for n in NETS} for q in quantities}
-    data = ("width 128", "independent tokens", "correlated tokens")
-    for name, net in NETS.items():
-        for label, s in lab.varied(data, seeds=48).items():
-            if label == "width 128":
-                s = replace(s, seeds=16)
-            lots = s.seeds // lab.pick(24, 8)
-            values: dict[str, Array] = many_per_depth(
-                net, lab.depths(), s, quantities, in_lots=lots
-            )
-            for quantity, of in values.items():
-                found[quantity][name][label] = settled(lab.depths(), of)
-    return found
+    conditions = lab.varied(("width 128", "independent tokens", "correlated tokens"), seeds=48)
+    if lab.full:
+        conditions["width 128"] = replace(conditions["width 128"], seeds=16)
+    return {
+        name: exponents(net, lab.depths(), conditions, quantities, at_once=lab.pick(24, 8))
+        for name, net in NETS.items()
+    }
 
 
 def relative_update(p: Pass) -> torch.Tensor:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once
-from paper_checks.shared.branch_gradients import AnyWeight, Branch, Fits, at_any_weight
-from paper_checks.shared.judging import MARGIN, SUPPORTED
+from paper_checks.shared.bench import Claim, Lab, laboratory
+from paper_checks.shared.branch_gradients import Branch, judge_branch
 from paper_checks.shared.sources import SU
 
 CLAIM = Claim(
@@ -24,49 +23,6 @@ CLAIM = Claim(
     full_seconds=15,
 )
 
-ATTENTION = Branch("attention", "value", "output")
-WHAT = "‖∂L/∂W‖·α/λ against its value at branch weight 1/64"
-
-
-@CLAIM.stated("order of ‖∂L/∂W‖ for a small branch weight", SUPPORTED)
-def order(lab: Lab) -> Finding:
-    found = scanned(lab)["gradient"]
-    return lab.exponent(found, ATTENTION.predicted(found))
-
-
-@CLAIM.stated("order of |∂L/∂λ| for a small branch weight", SUPPORTED)
-def probe(lab: Lab) -> Finding:
-    found = scanned(lab)["probe"]
-    return lab.exponent(found, ATTENTION.predicted(found))
-
-
-@CLAIM.stated("as a bound, at any branch weight", SUPPORTED)
-def bound(lab: Lab) -> Finding:
-    return lab.at_most(weighted(lab).plain, 1.0, WHAT)
-
-
-@CLAIM.ours("as an order (Θ) it fails where the branch is not small", SUPPORTED)
-def exact(lab: Lab) -> Finding:
-    what = "its exponent in branch weights of 4 to 64"
-    return lab.at_most(weighted(lab).heavy, -MARGIN, what, 0.0)
-
-
-@CLAIM.ours("with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight", SUPPORTED)
-def law(lab: Lab) -> Finding:
-    return lab.within(weighted(lab).mended, 1 - MARGIN, 1 + MARGIN, f"{WHAT}, by the law")
-
-
-@once
-def scanned(lab: Lab) -> dict[str, Fits]:
-    """The exponents in both gains and α under every condition."""
-    return ATTENTION.exponents(lab, conditions(lab))
-
-
-@once
-def weighted(lab: Lab) -> AnyWeight:
-    """One sublayer at branch weights from 1/64 to 64."""
-    return at_any_weight(lab, ATTENTION)
-
 
 def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
     """The average depends on what tokens share and on how many there are."""
@@ -79,3 +35,6 @@ def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
             "128 tokens": lab.settings(tokens=128),
         }
     return found
+
+
+judge_branch(CLAIM, Branch("attention", "value", "output"), conditions)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory
+from paper_checks.shared.bench import Claim, Finding, Lab
 from paper_checks.shared.fitting import mean, settled
 from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.multipliers import scaled_updates
+from paper_checks.shared.multipliers import everything, scaled_updates
 from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, model_updates, per_depth, squared_gradient
 
@@ -40,16 +41,17 @@ CLAIM = Claim(
 )
 
 RULE = Net("(2*N)**(1/4)", "(2*N)**(-1/4)")
+SMALL: dict[str, Any] = {"seeds": 16, "width": 32, "tokens": 16}
 RIVALS = (("linear growth", 1.0), ("Adam's rule", -1.0))
 
 
 @CLAIM.stated("the increment of the loss, λ = 1/α, matrices stepped", SUPPORTED)
 def loss(lab: Lab) -> Finding:
     found = {}
-    for label, s in lab.variations(seeds=16, width=32, tokens=16).items():
+    for label, s in lab.variations(**SMALL).items():
         wide = label == "width 128"  # in lots of two seeds, and not as deep, for memory
         at, given = ((32, 96, 288), replace(s, seeds=8)) if wide else (lab.deep(), s)
-        values = per_depth(RULE, at, given, squared_gradient, in_lots=4 if wide else 2)
+        values = per_depth(RULE, at, given, squared_gradient, at_once=2 if wide else 8)
         found[label] = settled(at, values)
     return lab.exponent(found, 0.0, RIVALS)
 
@@ -59,7 +61,7 @@ def loss(lab: Lab) -> Finding:
 )
 def output(lab: Lab) -> Finding:
     curve = {"lambda = (2N)^-1/2": Net("1", "(2*N)**(-1/2)"), "lambda = (2N)^-1/4": RULE}
-    at, s = lab.deep(), sizes(lab)
+    at, s = lab.deep(), lab.settings(**SMALL)
     found = {label: settled(at, model_updates(net, at, s)) for label, net in curve.items()}
     return lab.exponent(found, 0.0, RIVALS)
 
@@ -67,7 +69,9 @@ def output(lab: Lab) -> Finding:
 @CLAIM.stated("1/√(4N): same exponent, half the increment", SUPPORTED)
 def paper(lab: Lab) -> Finding:
     at, published = lab.depths(), Net("(2*N)**(1/4)", "(8*N)**(-1/4)")
-    own, theirs = (per_depth(net, at, sizes(lab), squared_gradient) for net in (RULE, published))
+    own, theirs = (
+        per_depth(net, at, lab.settings(**SMALL), squared_gradient) for net in (RULE, published)
+    )
     halves = {f"{n} layers": mean(one) for n, one in zip(at, (theirs / own).T, strict=True)}
     # 1/2 by the rule, within 5 %
     what = "increment over that of 1/√(2N)"
@@ -76,21 +80,11 @@ def paper(lab: Lab) -> Finding:
 
 @CLAIM.ours("all parameters stepped", REFUTED)
 def all_parameters(lab: Lab) -> Finding:
-    found = settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab)))
+    found = settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab, **SMALL)))
     return lab.exponent(found, 0.0, RIVALS)
 
 
 @CLAIM.correction("all parameters with the derived learning-rate multipliers", SUPPORTED)
 def all_with_multipliers(lab: Lab) -> Finding:
-    found = settled(lab.depths(), scaled_updates(RULE, lab.depths(), everything(lab)))
+    found = settled(lab.depths(), scaled_updates(RULE, lab.depths(), everything(lab, **SMALL)))
     return lab.exponent(found, 0.0, RIVALS)
-
-
-def sizes(lab: Lab) -> laboratory.Settings:
-    """16 small stacks."""
-    return lab.settings(seeds=16, width=32, tokens=16)
-
-
-def everything(lab: Lab) -> laboratory.Settings:
-    # float64: a step of η/(2N) is lost in the rounding of a gain of 1 in single precision
-    return lab.settings(step="all", dtype="float64", seeds=16, width=32, tokens=16)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp, torch
-from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.fitting import Fit
 from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, absolute_gradient, many_per_depth, squared_gradient
+from paper_checks.shared.stacks import Net, absolute_gradient, exponents, squared_gradient
 
 CLAIM = Claim(
     name="su-branchnorm",
@@ -106,5 +106,5 @@ def increments(lab: Lab, alpha: str, seeds: int) -> dict[str, Fit]:
     """The exponents of both optimizers' increments under λ = 1."""
     s = lab.settings(seeds=seeds, width=32, tokens=16)
     both = {"SGD": squared_gradient, "Adam": absolute_gradient}
-    found = many_per_depth(Net(alpha, "1"), lab.depths(), s, both, in_lots=seeds // 32)
-    return {name: settled(lab.depths(), values) for name, values in found.items()}
+    found = exponents(Net(alpha, "1"), lab.depths(), {"text": s}, both, at_once=32)
+    return {name: fits["text"] for name, fits in found.items()}

@@ -12,7 +12,7 @@ from paper_checks.shared.stacks import (
     Net,
     absolute_gradient,
     backward,
-    many_per_depth,
+    exponents,
     model_updates,
     per_depth,
     size_of_gradient,
@@ -66,7 +66,7 @@ def output(lab: Lab) -> Finding:
 @CLAIM.ours("plain pre-LN, where the premise fails: it grows no faster than N^{1/2}", SUPPORTED)
 def pre(lab: Lab) -> Finding:
     s = lab.settings(width=32, tokens=16, seeds=64)
-    found = per_depth(PRE, lab.depths(), s, squared_gradient, in_lots=lab.pick(2, 8))
+    found = per_depth(PRE, lab.depths(), s, squared_gradient, at_once=lab.pick(32, 8))
     # half way to the proportionality of the premise
     return lab.at_most(settled(lab.depths(), found), 0.5, "exponent of the increment")
 
@@ -97,11 +97,9 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
             "width 128": replace(conditions["width 128"], seeds=24),
             "64 tokens": replace(conditions["64 tokens"], seeds=48),
         }
-    found: dict[str, dict[str, Fit]] = {name: {} for name in quantities}
-    for label, s in conditions.items():
-        # a text of 64 tokens bends until about 24 layers
-        at = (24, 72, 216) if label == "64 tokens" else lab.depths()
-        lots = s.seeds // lab.pick(24, 8)  # for memory
-        for name, values in many_per_depth(UNIT, at, s, quantities, in_lots=lots).items():
-            found[name][label] = settled(at, values)
-    return found
+    # a text of 64 tokens bends until about 24 layers
+    longer = {n: conditions.pop(n) for n in ("64 tokens",) if n in conditions}
+    at_once = lab.pick(24, 8)  # for memory
+    found = exponents(UNIT, lab.depths(), conditions, quantities, at_once)
+    later = exponents(UNIT, (24, 72, 216), longer, quantities, at_once)
+    return {name: fits | later[name] for name, fits in found.items()}

@@ -6,9 +6,9 @@ from deepnet_theory.spec.expression import UPDATE
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, torch
 from paper_checks.shared.fitting import settled
 from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.multipliers import scaled_updates
+from paper_checks.shared.multipliers import everything, scaled_updates
 from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, backward, model_updates, norms
+from paper_checks.shared.stacks import Net, backward, model_updates, norms, update_exponents
 
 CLAIM = Claim(
     name="su-lamb",
@@ -42,8 +42,7 @@ RIVALS = (("Adam's rule", -0.5), ("SGD's rule", 0.25))
 
 @CLAIM.stated("α = 1, λ = (2N)^{−1/2} keeps LAMB's update constant in depth", SUPPORTED)
 def balance(lab: Lab) -> Finding:
-    at = lab.depths()
-    found = {n: settled(at, model_updates(RULE, at, s)) for n, s in lab.variations().items()}
+    found = update_exponents(RULE, lab.depths(), lab.variations())
     return lab.exponent(found, 0.0, RIVALS)
 
 
@@ -92,11 +91,6 @@ def all_parameters(lab: Lab) -> Finding:
 def all_with_multipliers(lab: Lab) -> Finding:
     found = scaled_updates(RULE, lab.depths(), everything(lab))
     return lab.exponent(settled(lab.depths(), found), 0.0, (("one rate", 1.0),))
-
-
-def everything(lab: Lab) -> laboratory.Settings:
-    # float64: a step of η/(2N) is lost in the rounding of a gain of 1 in single precision
-    return lab.settings(step="all", dtype="float64")
 
 
 Extremes = tuple[float, float]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
 from paper_checks.shared.engine import derive, formula
-from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.fitting import Fit
 from paper_checks.shared.judging import PROVED, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
 from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, model_updates
+from paper_checks.shared.stacks import Net, update_exponents
 
 CLAIM = Claim(
     name="su-prenorm",
@@ -71,11 +71,5 @@ def same(lab: Lab) -> Finding:
 
 def updates(lab: Lab, optimizer: str, beta: str) -> dict[str, Fit]:
     """The exponents of ‖ΔF‖/η of pre-LN stacks with α = 1."""
-    net, data = (
-        Net("1", beta, optimizer, "pre-ln"),
-        ("width 128", "independent tokens", "correlated tokens"),
-    )
-    return {
-        label: settled(lab.depths(), model_updates(net, lab.depths(), s))
-        for label, s in lab.variations(data).items()
-    }
+    conditions = lab.variations(("width 128", "independent tokens", "correlated tokens"))
+    return update_exponents(Net("1", beta, optimizer, "pre-ln"), lab.depths(), conditions)

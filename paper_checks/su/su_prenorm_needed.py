@@ -21,8 +21,8 @@ from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import (
     Net,
     absolute_gradient,
+    exponents,
     lots,
-    many_per_depth,
     residual_sums,
     squared_gradient,
 )
@@ -116,19 +116,10 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
     quantities = {
         "sgd": squared_gradient,
         "adam": absolute_gradient,
-        "sum": lambda p: inverses(p.states[:-1], 1).sum(1),
-        "squares": lambda p: inverses(p.states[:-1], 2).sum(1),
+        "adam over sum": lambda p: absolute_gradient(p) / inverses(p.states[:-1], 1).sum(1),
+        "sgd over squares": lambda p: squared_gradient(p) / inverses(p.states[:-1], 2).sum(1),
     }
-    found: dict[str, dict[str, Fit]] = {}
-    for label, s in conditions(lab).items():
-        of = many_per_depth(NET, AT, s, quantities, in_lots=3)
-        of |= {
-            "adam over sum": of["adam"] / of["sum"],
-            "sgd over squares": of["sgd"] / of["squares"],
-        }
-        for name, values in of.items():
-            found.setdefault(name, {})[label] = settled(AT, values)
-    return found
+    return exponents(NET, AT, conditions(lab), quantities, at_once=32)
 
 
 def streams(lab: Lab, power: int) -> dict[str, Array]:

@@ -9,7 +9,7 @@ from paper_checks.shared.fitting import Fit, mean, settled
 from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.rules import SCALED
 from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, model_updates, residual_sums
+from paper_checks.shared.stacks import Net, model_updates, residual_sums, update_exponents
 
 CLAIM = Claim(
     name="su-res-post-norm",
@@ -83,8 +83,7 @@ def law(lab: Lab) -> Finding:
 
 @CLAIM.stated("λ = 1 and α = 2N keep Adam's update constant in depth", SUPPORTED)
 def alpha(lab: Lab) -> Finding:
-    net, at = Net("2*N", "1", "adam", PLACE), lab.depths()
-    found = {n: settled(at, model_updates(net, at, s)) for n, s in lab.variations().items()}
+    found = update_exponents(Net("2*N", "1", "adam", PLACE), lab.depths(), lab.variations())
     return lab.exponent(found, 0.0, (("post-LN's rule", 0.5),))
 
 

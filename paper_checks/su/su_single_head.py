@@ -136,7 +136,7 @@ def deep(lab: Lab) -> dict[str, dict[str, Fit]]:
     for label, (net, s) in conditions(lab).items():
         if net.optimizer == "adam" and not lab.full:
             continue  # its query and key are small from 12 layers on
-        of = parts(net, DEEP, replace(s, heads=1, seeds=8), without_scale=True, in_lots=2)
+        of = parts(net, DEEP, replace(s, heads=1, seeds=8), without_scale=True, at_once=4)
         for what, fits in found.items():
             fits[label] = settled(DEEP, of[what])
     return found
@@ -147,7 +147,7 @@ def parts(
     at: Sequence[int],
     s: laboratory.Settings,
     without_scale: bool = False,
-    in_lots: int = 1,
+    at_once: int | None = None,
 ) -> Parts:
     """(seeds, depths) each; without the scale, the query is larger by √h, h a head's width."""
     root = (s.width / s.heads) ** 0.5 if without_scale else 1.0
@@ -169,7 +169,7 @@ def parts(
             "keys": lambda p: torch.stack([g.norm().double() for g in p.of("key")]).norm(dim=0),
         },
         lambda d: root if d.name == "query" else 1.0,
-        in_lots=in_lots,
+        at_once=at_once,
     )
     whole = found["scores"] + found["scaled"]
     return {"all": whole, "share": found["scores"] / whole, "keys": found["keys"]}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
-from paper_checks.shared.fitting import Fit, settled
+from paper_checks.shared.fitting import Fit
 from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.rules import SCALED
 from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, Pass, many_per_depth
+from paper_checks.shared.stacks import Net, Pass, exponents
 
 CLAIM = Claim(
     name="su-unit-gradient",
@@ -94,29 +94,25 @@ Fits = dict[str, dict[str, Fit]]
 @once
 def post(lab: Lab) -> Fits:
     """The exponents in plain post-LN, by matrices and condition."""
-    at, found = (8, 32, 128), Fits()
     quantities = {
         "top": size_in(-1, *SCALED),
         "bottom": size_in(0, *SCALED),
         "query": size_in(-1, "query", "key"),
     }
-    for label, s in lab.varied(DATA, seeds=96).items():
-        for name, values in many_per_depth(Net(), at, s, quantities, in_lots=6).items():
-            found.setdefault(name, {})[label] = settled(at, values)
-    return found
+    return exponents(Net(), (8, 32, 128), lab.varied(DATA, seeds=96), quantities, at_once=16)
 
 
 @once
 def pre(lab: Lab) -> Fits:
     """The exponents in plain pre-LN, by matrices and condition."""
-    at, found, net = (16, 48, 144), Fits(), Net(placement="pre-ln")
-    quantities = {"top": size_in(-1, *SCALED), "bottom": size_in(0, *SCALED), "stream": stream}
-    for label, s in lab.varied(DATA[:3], seeds=192).items():
-        of = many_per_depth(net, at, s, quantities, in_lots=6)
-        of["top times stream"] = of["top"] * of.pop("stream")
-        for name, values in of.items():
-            found.setdefault(name, {})[label] = settled(at, values)
-    return found
+    top = size_in(-1, *SCALED)
+    quantities = {
+        "top": top,
+        "bottom": size_in(0, *SCALED),
+        "top times stream": lambda p: top(p) * stream(p),
+    }
+    net, conditions = Net(placement="pre-ln"), lab.varied(DATA[:3], seeds=192)
+    return exponents(net, (16, 48, 144), conditions, quantities, at_once=32)
 
 
 def size_in(layer: int, *names: str) -> Callable[[Pass], torch.Tensor]:

@@ -103,7 +103,7 @@ def of_net(lab: Lab, net: Net, at: tuple[int, ...]) -> Fits:
     found = Fits({}, {}, {})
     data = ("independent tokens", "correlated tokens")
     for label, s in lab.varied(data, seeds=96).items():
-        of: dict[str, Array] = many_per_depth(net, at, s, quantities, in_lots=3)
+        of: dict[str, Array] = many_per_depth(net, at, s, quantities, at_once=32)
         for optimizer in ("sgd", "adam"):
             increment = of[optimizer] / at
             found.increments[f"{optimizer}, {label}"] = settled(at, increment)

@@ -207,7 +207,7 @@ def test_seeds_in_lots_are_the_lots_one_after_another() -> None:
 
     s = bench().settings(width=16, tokens=4, seeds=4)
     parts = [per_depth(PLAIN, (1, 2), lot, squared_gradient) for lot in lots(s, 2)]
-    both = per_depth(PLAIN, (1, 2), s, squared_gradient, in_lots=2)
+    both = per_depth(PLAIN, (1, 2), s, squared_gradient, at_once=2)
     assert both.tolist() == [row for part in parts for row in part.tolist()]
 
 
