@@ -118,14 +118,14 @@ ERRORS = [
      "(weight / gain) for", LEMMA),
     ("symbolic/routes/lemma/placement.py", "self.branch**2 + self.change**2",
      "self.change**2", LEMMA),
-    ("symbolic/routes/lemma/scalar.py", "rhs=weight / alpha", "rhs=alpha / weight", LEMMA),
-    ("symbolic/routes/moments/sublayer.py", "rhs=(v**2 + w**2) * change.rhs**2",
-     "rhs=(v**2 + w**2) * change.rhs**2 / 2", MOMENTS),
-    ("symbolic/routes/moments/recursion.py", "rhs=exact.rhs.subs(v**2 * w**2, 0)",
-     "rhs=exact.rhs", MOMENTS),
+    ("symbolic/routes/lemma/scalar.py", "weight / alpha,", "alpha / weight,", LEMMA),
+    ("symbolic/routes/moments/sublayer.py", "(v**2 + w**2) * change.rhs**2,",
+     "(v**2 + w**2) * change.rhs**2 / 2,", MOMENTS),
+    ("symbolic/routes/moments/recursion.py", "exact.rhs.subs(v**2 * w**2, 0)",
+     "exact.rhs", MOMENTS),
     ("symbolic/routes/moments/increment.py", "parameter_size = sp.sqrt(v**2 + w**2)",
      "parameter_size = sp.sqrt(v * w)", {"optimizer": "lamb", "method": "moments"}),
-    ("symbolic/routes/moments/norm.py", "rhs=sp.sqrt(d) / norm_pz", "rhs=d / norm_pz", MOMENTS),
+    ("symbolic/routes/moments/norm.py", "sp.sqrt(d) / norm_pz,", "d / norm_pz,", MOMENTS),
 ]  # fmt: skip
 
 

@@ -25,11 +25,11 @@ from deepnet_theory.symbolic.expectation import (
 )
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 
-SECTION = "A fully connected layer"
 SOURCE = "layer cake, §3"
+SECTION = Section("A fully connected layer", SOURCE)
 
 _n = sp.Symbol("n", positive=True)
 _s = sp.Symbol("s", positive=True)  # standard deviation of a hidden unit's input
@@ -47,26 +47,22 @@ def initialisation_steps() -> tuple[Step, ...]:
     linear = Expectation(entry * entry, "y_k^2", r"y_k^2", _KNOWN)
     density = sp.exp(-(_h**2) / (2 * _s**2)) / sp.sqrt(2 * sp.pi) / _s
     return (
-        Step(
-            name="layer-forward",
-            section=SECTION,
-            lhs=linear,
-            rhs=expect(entry * entry, _KNOWN),
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "layer-forward",
+            linear,
+            expect(entry * entry, _KNOWN),
+            (
                 "y = xW + b with b = 0 and variance beta^2/n: an entry's mean square is beta^2 "
                 "times the input's, for every fixed x"
             ),
             source=f"{SOURCE}, first displayed equation and below",
             checks=(ENUMERATED,),
         ),
-        Step(
-            name="layer-forward-relu",
-            section=SECTION,
-            lhs=sp.Integral(_h**2 * density, (_h, 0, sp.oo)),
-            rhs=_s**2 / 2,
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "layer-forward-relu",
+            sp.Integral(_h**2 * density, (_h, 0, sp.oo)),
+            _s**2 / 2,
+            (
                 "x' = f(y) with f = ReLU: half of the mean square passes, so the variance "
                 "2*beta^2/n, s^2 = 2*beta^2*|x|^2/n, gives beta^2 again"
             ),

@@ -15,10 +15,10 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.symbols import N, eta
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.proof.checks import equal_at_sizes
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
-SECTION = "The increment"
+SECTION = Section("The increment")
 SU, RETOLD = "Su, §Increment explosion", "bookstall's retelling of Su, §1 Increment explosion"
 
 _t = sp.Symbol("t", positive=True)
@@ -34,36 +34,30 @@ def increment_steps() -> tuple[Step, ...]:
     """Taylor's first term, a norm of n entries, and NK gradients of order one."""
     total = sp.Sum(sp.Sum(eta * _c**2, (_k, 1, _K)), (_l, 1, N))
     return (
-        Step(
-            name="first-order-increment",
-            section=SECTION,
-            lhs=change,
-            rhs=_t * slope,
-            relation=Relation.ASYMPTOTIC,
-            because="Taylor: the loss changes by <gradient, step> up to terms of order t^2",
+        SECTION.asymptotic(
+            "first-order-increment",
+            change,
+            _t * slope,
+            "Taylor: the loss changes by <gradient, step> up to terms of order t^2",
             source=f"{SU}, first equation",
             regime=Regime(_t, sp.S.Zero, "theta and the direction of the step fixed"),
             assumptions=("linear-step",),
             establishes=(change,),
             checks=(Check("polynomial losses expanded in t", _taylor),),
         ),
-        Step(
-            name="norm-of-n-entries",
-            section=SECTION,
-            lhs=sp.Sum(_c**2, (_i, 1, _n)),
-            rhs=_n * _c**2,
-            relation=Relation.EQUAL,
-            because="|x|^2 is the sum of n squares, here of n entries of size c",
+        SECTION.equal(
+            "norm-of-n-entries",
+            sp.Sum(_c**2, (_i, 1, _n)),
+            _n * _c**2,
+            "|x|^2 is the sum of n squares, here of n entries of size c",
             source=f"{RETOLD}, third equation",
             checks=(equal_at_sizes(_n),),
         ),
-        Step(
-            name="increment-of-every-matrix",
-            section=SECTION,
-            lhs=total,
-            rhs=_K * N * eta * _c**2,
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "increment-of-every-matrix",
+            total,
+            _K * N * eta * _c**2,
+            (
                 "one step of SGD, eta*|gradient|^2 for each of K matrices in each of N layers, "
                 "every gradient of norm c"
             ),
@@ -71,13 +65,11 @@ def increment_steps() -> tuple[Step, ...]:
             uses=("first-order-increment", "norm-of-n-entries"),
             checks=(Check("matrices listed one by one, N, K = 1, 2, 3", _listed),),
         ),
-        Step(
-            name="increment-of-unit-gradients",
-            section=SECTION,
-            lhs=_K * N * eta * _c**2,
-            rhs=eta * N * _K,
-            relation=Relation.BOUND,
-            because="every gradient of order one: the increment explosion, linear in the depth",
+        SECTION.bound(
+            "increment-of-unit-gradients",
+            _K * N * eta * _c**2,
+            eta * N * _K,
+            "every gradient of order one: the increment explosion, linear in the depth",
             source=f"{RETOLD}, second equation; {SU}",
             uses=("increment-of-every-matrix",),
             bounded=(_c,),

@@ -32,10 +32,10 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 )
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
-SECTION = "The stream unrolled"
+SECTION = Section("The stream unrolled")
 NOTE = "Pre/Post norm note, §1"
 
 _T = sp.Symbol("T", integer=True, nonnegative=True)
@@ -57,23 +57,19 @@ def unrolled_steps() -> tuple[Step, ...]:
     """The sum, the neighbours' angle, and the wider layer."""
     size = 1 + _t * r**2
     return (
-        Step(
-            name="stream-unrolled",
-            section=SECTION,
-            lhs=stream(_T + 1),
-            rhs=stream(0) + sp.Sum(term(_j), (_j, 0, _T)),
-            relation=Relation.EQUAL,
-            because="x_{t+1} = x_t + F_t(Norm(x_t)) put into itself down to x_0",
+        SECTION.equal(
+            "stream-unrolled",
+            stream(_T + 1),
+            stream(0) + sp.Sum(term(_j), (_j, 0, _T)),
+            "x_{t+1} = x_t + F_t(Norm(x_t)) put into itself down to x_0",
             source=f"{NOTE}, the displayed recursion",
             checks=(Check("the recursion run at T = 0, 1, 2, 3", _recursion),),
         ),
-        Step(
-            name="neighbouring-cosine",
-            section=SECTION,
-            lhs=cosine,
-            rhs=sp.sqrt(size / (size + r**2)),
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "neighbouring-cosine",
+            cosine,
+            sp.sqrt(size / (size + r**2)),
+            (
                 "E<x_t, x_{t+1}> over the root of both mean squares: for branches of weight r "
                 "independent of the stream it is E|x_t|^2 = 1 + t*r^2 over the root of it and of "
                 "1 + (t + 1)*r^2"
@@ -83,13 +79,11 @@ def unrolled_steps() -> tuple[Step, ...]:
             establishes=(cosine,),
             checks=(Check("fair signs listed, t = 1, 2, 3", _signs_listed),),
         ),
-        Step(
-            name="neighbouring-streams",
-            section=SECTION,
-            lhs=sp.sqrt(size / (size + r**2)),
-            rhs=sp.S.One,
-            relation=Relation.ASYMPTOTIC,
-            because=(
+        SECTION.asymptotic(
+            "neighbouring-streams",
+            sp.sqrt(size / (size + r**2)),
+            sp.S.One,
+            (
                 "so Norm(x_{t+1}) is nearly Norm(x_t) at great t, the sine being of order "
                 "t^(-1/2): the next branch reads nearly the same input"
             ),
@@ -98,13 +92,11 @@ def unrolled_steps() -> tuple[Step, ...]:
             regime=Regime(_t, sp.oo, "r fixed"),
             checks=(Check("squares at t = 1/s, s = 0", _squares_meet),),
         ),
-        Step(
-            name="two-layers-as-one",
-            section=SECTION,
-            lhs=Activation(_u * _A) * _B + Activation(_u * _C) * _D,
-            rhs=Activation(_u * Beside(_A, _C)) * Above(_B, _D),
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "two-layers-as-one",
+            Activation(_u * _A) * _B + Activation(_u * _C) * _D,
+            Activation(_u * Beside(_A, _C)) * Above(_B, _D),
+            (
                 "two branches that read one input are one of twice the hidden width, whose halves "
                 "are the two; the note prints F_t twice and applies it to F_t(Norm(x_t))"
             ),

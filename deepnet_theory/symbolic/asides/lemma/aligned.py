@@ -13,7 +13,6 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, r, v, w
 from deepnet_theory.symbolic.proof.checks import at_most_at_sizes, equal_at_sizes
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.jacobians import jacobian
 from deepnet_theory.symbolic.routes.lemma.scalar import x
@@ -28,13 +27,11 @@ def aligned_steps() -> tuple[Step, ...]:
 
 
 def _worst_case() -> Step:
-    return Step(
-        name="telescoping-worst-case",
-        section=SECTION,
-        lhs=telescoped(sp.exp(r)),
-        rhs=sp.exp(S * r) * total,
-        relation=Relation.AT_MOST,
-        because=(
+    return SECTION.at_most(
+        "telescoping-worst-case",
+        telescoped(sp.exp(r)),
+        sp.exp(S * r) * total,
+        (
             "with all branches along their inputs J ≤ e^r, so the published form holds up "
             "to the constant e^(S·r), which is one only where S·r is bounded"
         ),
@@ -51,24 +48,20 @@ def _growth_above_one(expression: sp.Expr) -> sp.Expr:
 
 def _equal_sublayers() -> tuple[Step, ...]:
     growth = sp.Symbol("G", positive=True)
-    series = Step(
-        name="aligned-sum",
-        section=SECTION,
-        lhs=sp.Sum(growth ** (S - i), (i, 1, S)),
-        rhs=(growth**S - 1) / (growth - 1),
-        relation=Relation.EQUAL,
-        because="equal sublayers, every Jacobian the same: a geometric series",
+    series = SECTION.equal(
+        "aligned-sum",
+        sp.Sum(growth ** (S - i), (i, 1, S)),
+        (growth**S - 1) / (growth - 1),
+        "equal sublayers, every Jacobian the same: a geometric series",
         uses=("telescoping", "jacobian-all-positive"),
         checks=(equal_at_sizes(S, rewrite=sp.cancel),),
         establishes=(growth,),
     )
-    amplified = Step(
-        name="aligned-amplification",
-        section=SECTION,
-        lhs=(series.rhs / S).subs(growth, jacobian),
-        rhs=(sp.exp(S * r) - 1) / (S * r),
-        relation=Relation.ASYMPTOTIC,
-        because=(
+    amplified = SECTION.asymptotic(
+        "aligned-amplification",
+        (series.rhs / S).subs(growth, jacobian),
+        (sp.exp(S * r) - 1) / (S * r),
+        (
             "how much the worst case exceeds the published sum: (e^c − 1)/c at S·r = c, "
             "and without bound where S·r grows"
         ),
@@ -107,26 +100,22 @@ def _aligned_stack() -> tuple[Step, ...]:
     output = x * one**S
     published = S * w * x / alpha
     excess = jacobian ** (S - 1) * (1 - r) / (1 + r**2) ** sp.Rational(3, 2)
-    whole = Step(
-        name="aligned-stack-derivative",
-        section=SECTION,
-        lhs=sp.Derivative(output, v),
-        rhs=published * excess.subs(r, weight),
-        relation=Relation.EQUAL,
-        because=(
+    whole = SECTION.equal(
+        "aligned-stack-derivative",
+        sp.Derivative(output, v),
+        published * excess.subs(r, weight),
+        (
             "S scalar sublayers of one v and one w, moved together: the published sum S·w/α "
             "times what the Jacobians in between make of it"
         ),
         uses=("telescoping", "derivative-v", "jacobian-all-positive"),
         checks=(Check("logarithmic derivative, and a central difference", _stack_differentiated),),
     )
-    grown = Step(
-        name="aligned-stack-excess",
-        section=SECTION,
-        lhs=excess,
-        rhs=sp.exp(S * r),
-        relation=Relation.ASYMPTOTIC,
-        because=(
+    grown = SECTION.asymptotic(
+        "aligned-stack-excess",
+        excess,
+        sp.exp(S * r),
+        (
             "so with unit Jacobians the bound fails in the paper's own scalar model wherever "
             "S·r grows; random signs, not small r, are what makes it hold"
         ),

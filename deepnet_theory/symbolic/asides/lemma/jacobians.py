@@ -20,7 +20,6 @@ from deepnet_theory.symbolic.algebra.monomial import exponent_in
 from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
 from deepnet_theory.symbolic.algebra.symbols import S, r
 from deepnet_theory.symbolic.proof.checks import EXACT, written_out
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.jacobians import (
     SECTION,
@@ -48,36 +47,30 @@ def product_steps() -> tuple[Step, ...]:
 
 def _three() -> tuple[Step, ...]:
     return (
-        Step(
-            name="jacobian-geometric-mean",
-            section=SECTION,
-            lhs=jacobian ** (K / 2) * opposite ** (K / 2),
-            rhs=geometric,
-            relation=Relation.EQUAL,
-            because="exp E log|J| to the power K: half of the signs positive, half negative",
+        SECTION.equal(
+            "jacobian-geometric-mean",
+            jacobian ** (K / 2) * opposite ** (K / 2),
+            geometric,
+            "exp E log|J| to the power K: half of the signs positive, half negative",
             source=SOURCE,
             uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(Check("all sign patterns multiplied, K = 1, 2", _geometric_by_patterns),),
         ),
-        Step(
-            name="jacobian-mean",
-            section=SECTION,
-            lhs=expectation(1),
-            rhs=mean,
-            relation=Relation.EQUAL,
-            because="independent signs: E J to the power K, by the binomial theorem",
+        SECTION.equal(
+            "jacobian-mean",
+            expectation(1),
+            mean,
+            "independent signs: E J to the power K, by the binomial theorem",
             uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(by_patterns(1),),
         ),
-        Step(
-            name="jacobian-all-positive",
-            section=SECTION,
-            lhs=sp.Product(jacobian, (j, 1, K)),
-            rhs=aligned,
-            relation=Relation.EQUAL,
-            because="every branch along its input, as in the paper's own scalar sublayer",
+        SECTION.equal(
+            "jacobian-all-positive",
+            sp.Product(jacobian, (j, 1, K)),
+            aligned,
+            "every branch along its input, as in the paper's own scalar sublayer",
             source="layer cake, §4.2",
             uses=("derivative-x", "branch-weight"),
             checks=(Check("the one sign pattern multiplied, K = 1, 2, 3", _aligned_by_pattern),),
@@ -123,13 +116,11 @@ def _order() -> tuple[Step, ...]:
     def at_most(
         name: str, left: sp.Expr, right: sp.Expr, because: str, uses: tuple[str, ...]
     ) -> Step:
-        return Step(
-            name=name,
-            section=SECTION,
-            lhs=left,
-            rhs=right,
-            relation=Relation.AT_MOST,
-            because=because,
+        return SECTION.at_most(
+            name,
+            left,
+            right,
+            because,
             uses=uses,
             checks=(GROWING_GAP,),
         )
@@ -161,13 +152,11 @@ def _order() -> tuple[Step, ...]:
 
 def _leading() -> tuple[Step, ...]:
     def leading(name: str, product_: sp.Expr, order: int, exponent: sp.Expr, because: str) -> Step:
-        return Step(
-            name=f"{name}-leading",
-            section=SECTION,
-            lhs=product_,
-            rhs=sp.exp(exponent),
-            relation=Relation.ASYMPTOTIC,
-            because=because,
+        return SECTION.asymptotic(
+            f"{name}-leading",
+            product_,
+            sp.exp(exponent),
+            because,
             uses=(name,),
             regime=Regime(r, sp.Integer(0), f"{K * r**order} fixed"),
             checks=(_log_ratio(order),),
@@ -218,13 +207,11 @@ def _log_ratio(order: int) -> Check:
 def _at_power() -> tuple[Step, ...]:
     at = {K: S, r: S**-kappa}
     return (
-        Step(
-            name="geometric-product-of-the-stack",
-            section=SECTION,
-            lhs=sp.exp(-K * r**2).subs(at),
-            rhs=sp.exp(-(S ** (1 - 2 * kappa))),
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "geometric-product-of-the-stack",
+            sp.exp(-K * r**2).subs(at),
+            sp.exp(-(S ** (1 - 2 * kappa))),
+            (
                 "all S Jacobians at r = S^(−κ): tends to 1 for κ > 1/2, to a constant at 1/2, "
                 "to 0 below; 'smaller than one, decaying exponentially' holds of every κ and "
                 "decides nothing"
@@ -234,13 +221,11 @@ def _at_power() -> tuple[Step, ...]:
             checks=EXACT,
             establishes=(S, kappa),
         ),
-        Step(
-            name="aligned-product-of-the-stack",
-            section=SECTION,
-            lhs=sp.exp(K * r).subs(at),
-            rhs=sp.exp(S ** (1 - kappa)),
-            relation=Relation.EQUAL,
-            because="the worst case at r = S^(−κ): bounded for κ ≥ 1 alone",
+        SECTION.equal(
+            "aligned-product-of-the-stack",
+            sp.exp(K * r).subs(at),
+            sp.exp(S ** (1 - kappa)),
+            "the worst case at r = S^(−κ): bounded for κ ≥ 1 alone",
             uses=("jacobian-all-positive-leading",),
             checks=EXACT,
         ),
@@ -264,13 +249,11 @@ def products_at(
         ("all-positive", aligned, sublayers * weight, "every branch along its input"),
     )
     return tuple(
-        Step(
-            name=f"jacobian-{name}-{part}",
-            section=SECTION,
-            lhs=sp.expand_log(sp.log(formula), force=True).subs({K: sublayers, r: weight}),
-            rhs=sp.powsimp(exponent),
-            relation=Relation.ASYMPTOTIC,
-            because=(
+        SECTION.asymptotic(
+            f"jacobian-{name}-{part}",
+            sp.expand_log(sp.log(formula), force=True).subs({K: sublayers, r: weight}),
+            sp.powsimp(exponent),
+            (
                 f"logarithm of the product of all Jacobians of the {part} at the rule's own r, "
                 f"{meaning}: {_tendency(exponent, depth)}"
             ),

@@ -13,7 +13,6 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import S, alpha, beta, eta
 from deepnet_theory.symbolic.laws.placement import P
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.lemma.increment import SECTION, SOURCE, Law, delta
 from deepnet_theory.symbolic.routes.lemma.scalar import Gains
@@ -21,13 +20,11 @@ from deepnet_theory.symbolic.routes.lemma.scalar import Gains
 
 def sublayers_together(law: Law, of: Gains) -> Step:
     """The source's closing bound, S equal sublayers of unequal gains."""
-    return Step(
-        name="increment-of-equal-sublayers",
-        section=SECTION,
-        lhs=S * eta * delta**law.degrees.p * law.share(of),
-        rhs=eta * S * law.share(of),
-        relation=Relation.BOUND,
-        because="the loss's gradient at the output is of order one",
+    return SECTION.bound(
+        "increment-of-equal-sublayers",
+        S * eta * delta**law.degrees.p * law.share(of),
+        eta * S * law.share(of),
+        "the loss's gradient at the output is of order one",
         source=SOURCE,
         uses=("sum-over-sublayers",),
         assumptions=("bounded-loss-gradient",),
@@ -42,13 +39,11 @@ def matrix_by_matrix(law: Law, of: Gains) -> Step:
     kappa = law.found.leading.xreplace({P: sp.Mul(*of)})
     single = sp.Add(*((sp.Mul(*of) / gain * kappa) ** (1 + p) * gain**q for gain in of))
     norm = law.share(of)
-    return Step(
-        name="matrix-by-matrix",
-        section=SECTION,
-        lhs=sp.Mul(single.xreplace(equal), 1 / norm.xreplace(equal), evaluate=False),
-        rhs=sp.Integer(count) ** ((1 - p - q) / 2),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        "matrix-by-matrix",
+        sp.Mul(single.xreplace(equal), 1 / norm.xreplace(equal), evaluate=False),
+        sp.Integer(count) ** ((1 - p - q) / 2),
+        (
             f"adding the {count} matrices' increments one by one gives this multiple of the "
             "norm's form: a constant, 1 where p + q = 1"
         ),

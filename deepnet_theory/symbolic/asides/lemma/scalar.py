@@ -13,7 +13,6 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import alpha, r
 from deepnet_theory.symbolic.proof.checks import EXACT, NONNEGATIVE_TERMS, ratio_in_branch_weight
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import SIGN, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.increment import responses
 from deepnet_theory.symbolic.routes.lemma.scalar import (
@@ -38,13 +37,11 @@ def derivative_steps(gains: Gains) -> tuple[Step, ...]:
 
 def _one_sign_variance(gains: Gains) -> Step:
     weight = sp.Mul(*gains)
-    return Step(
-        name="variance-with-one-sign",
-        section=SECTION,
-        lhs=(alpha + weight) ** 2,
-        rhs=2 * (alpha**2 + weight**2),
-        relation=Relation.AT_MOST,
-        because=(
+    return SECTION.at_most(
+        "variance-with-one-sign",
+        (alpha + weight) ** 2,
+        2 * (alpha**2 + weight**2),
+        (
             "with G = Px itself var(αx + G) is (α + P)², of the order of α² + P² but not "
             "equal to it: dividing by the true deviation would return x and no derivative "
             "in v or w at all, so the additive variance belongs to the random sign"
@@ -55,13 +52,11 @@ def _one_sign_variance(gains: Gains) -> Step:
 
 
 def _leading(name: str, exact: Step, rhs: sp.Expr, gains: Gains, because: str) -> Step:
-    return Step(
-        name=f"derivative-{name}-leading",
-        section=SECTION,
-        lhs=exact.rhs,
-        rhs=rhs,
-        relation=Relation.ASYMPTOTIC,
-        because=because,
+    return SECTION.asymptotic(
+        f"derivative-{name}-leading",
+        exact.rhs,
+        rhs,
+        because,
         source=SOURCE,
         uses=(exact.name, "branch-weight"),
         assumptions=("small-branch-weight",),
@@ -80,13 +75,11 @@ def _one_sign(gains: Gains) -> tuple[Step, ...]:
         exact = derivative(gain.name, gains, gain, uses=FROM)
         steps += [exact, _leading(gain.name, exact, weight / gain * x / alpha, gains, why)]
     squared = sp.Add(*(step.rhs**2 for step in steps[2::2]))
-    norm = Step(
-        name="parameter-norm",
-        section=SECTION,
-        lhs=sp.factor_terms(squared.xreplace({x: sp.S.One})),
-        rhs=responses(gains) / alpha**2,
-        relation=Relation.ASYMPTOTIC,
-        because="E‖∂f/∂θ‖² with E x² = 1, leading order",
+    norm = SECTION.asymptotic(
+        "parameter-norm",
+        sp.factor_terms(squared.xreplace({x: sp.S.One})),
+        responses(gains) / alpha**2,
+        "E‖∂f/∂θ‖² with E x² = 1, leading order",
         source="layer cake, §4.2, second supplement",
         uses=tuple(step.name for step in steps[2::2]),
         assumptions=("unit-activations", "small-branch-weight"),
@@ -100,35 +93,29 @@ def _random_sign(gains: Gains) -> tuple[Step, ...]:
     weight = sp.Mul(*gains)
     exact = tuple(derivative(gain.name, gains, gain, sigma, FROM) for gain in gains)
     squared = sp.Add(*(mean_over_signs(step.rhs**2) for step in exact)).xreplace({x: sp.S.One})
-    mean = Step(
-        name="parameter-norm-signed",
-        section=SECTION,
-        lhs=sp.factor_terms(squared),
-        rhs=sp.factor(squared),
-        relation=Relation.EQUAL,
-        because="E‖∂f/∂θ‖² over both signs with E x² = 1; the terms odd in r cancel",
+    mean = SECTION.equal(
+        "parameter-norm-signed",
+        sp.factor_terms(squared),
+        sp.factor(squared),
+        "E‖∂f/∂θ‖² over both signs with E x² = 1; the terms odd in r cancel",
         source=SIGNED_SOURCE,
         uses=tuple(step.name for step in exact),
         assumptions=("unit-activations", "independent-signs"),
         checks=EXACT,
     )
-    bound = Step(
-        name="parameter-norm-at-most",
-        section=SECTION,
-        lhs=mean.rhs,
-        rhs=responses(gains) / alpha**2,
-        relation=Relation.AT_MOST,
-        because="with the random sign the source's leading order is an upper bound at every r",
+    bound = SECTION.at_most(
+        "parameter-norm-at-most",
+        mean.rhs,
+        responses(gains) / alpha**2,
+        "with the random sign the source's leading order is an upper bound at every r",
         uses=("parameter-norm-signed",),
         checks=(NONNEGATIVE_TERMS,),
     )
-    leading = Step(
-        name="parameter-norm-signed-leading",
-        section=SECTION,
-        lhs=mean.rhs,
-        rhs=responses(gains) / alpha**2,
-        relation=Relation.ASYMPTOTIC,
-        because="and it is approached to order r², the ratio being 1/(1 + r²)²",
+    leading = SECTION.asymptotic(
+        "parameter-norm-signed-leading",
+        mean.rhs,
+        responses(gains) / alpha**2,
+        "and it is approached to order r², the ratio being 1/(1 + r²)²",
         source=SIGNED_SOURCE,
         uses=("parameter-norm-signed", "branch-weight"),
         assumptions=("small-branch-weight",),

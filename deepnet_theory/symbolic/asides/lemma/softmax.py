@@ -13,12 +13,12 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import i, j, k, l, v, w
 from deepnet_theory.symbolic.proof.checks import at_most_at_sizes, equal_at_sizes
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Regime, Step
 from deepnet_theory.symbolic.routes.lemma.scalar import x
 
-SECTION = "Softmax lemma"
 SOURCE = "layer cake, §4.1"
+SECTION = Section("Softmax lemma", SOURCE)
 
 n, d = sp.symbols("n d", integer=True, positive=True)  # tokens, width
 rho = sp.Symbol("rho", positive=True)  # correlation of two tokens, at most 1
@@ -42,47 +42,39 @@ def softmax_steps() -> tuple[Step, ...]:
 
 
 def _convexity() -> tuple[Step, ...]:
-    weights = Step(
-        name="softmax-weights",
-        section=SECTION,
-        lhs=sp.Sum(sp.exp(_q(i)) / _total, (i, 1, n)),
-        rhs=sp.Integer(1),
-        relation=Relation.EQUAL,
-        because="the normaliser does not depend on the summation index",
-        source=SOURCE,
+    weights = SECTION.equal(
+        "softmax-weights",
+        sp.Sum(sp.exp(_q(i)) / _total, (i, 1, n)),
+        sp.Integer(1),
+        "the normaliser does not depend on the summation index",
         checks=(equal_at_sizes(n, sizes=(1, 3), rewrite=_scores_as_logarithms),),
         establishes=(n,),
     )
-    cauchy_schwarz = Step(
-        name="cauchy-schwarz",
-        section=SECTION,
-        lhs=sp.Sum(_x(k) ** 2, (k, 1, d)) * sp.Sum(_y(k) ** 2, (k, 1, d))
-        - sp.Sum(_x(k) * _y(k), (k, 1, d)) ** 2,
-        rhs=sp.Sum((_x(k) * _y(l) - _x(l) * _y(k)) ** 2, (k, 1, d), (l, 1, d)) / 2,
-        relation=Relation.EQUAL,
-        because="Lagrange's identity: the gap is a sum of squares, so |cos| ≤ 1",
+    cauchy_schwarz = SECTION.equal(
+        "cauchy-schwarz",
+        (
+            sp.Sum(_x(k) ** 2, (k, 1, d)) * sp.Sum(_y(k) ** 2, (k, 1, d))
+            - sp.Sum(_x(k) * _y(k), (k, 1, d)) ** 2
+        ),
+        sp.Sum((_x(k) * _y(l) - _x(l) * _y(k)) ** 2, (k, 1, d), (l, 1, d)) / 2,
+        "Lagrange's identity: the gap is a sum of squares, so |cos| ≤ 1",
         checks=(equal_at_sizes(d, sizes=(1, 2)),),
         establishes=(d,),
+        source="derived here",
     )
-    triangle = Step(
-        name="softmax-triangle",
-        section=SECTION,
-        lhs=sp.Sum(_s(i) * _s(j) * _cosine(i, j) * _length(i) * _length(j), (i, 1, n), (j, 1, n)),
-        rhs=sp.Sum(_s(i) * _length(i), (i, 1, n)) ** 2,
-        relation=Relation.AT_MOST,
-        because="squared length of the average: every cosine is at most 1 (Jensen for the norm)",
-        source=SOURCE,
+    triangle = SECTION.at_most(
+        "softmax-triangle",
+        sp.Sum(_s(i) * _s(j) * _cosine(i, j) * _length(i) * _length(j), (i, 1, n), (j, 1, n)),
+        sp.Sum(_s(i) * _length(i), (i, 1, n)) ** 2,
+        "squared length of the average: every cosine is at most 1 (Jensen for the norm)",
         uses=("cauchy-schwarz",),
         checks=(at_most_at_sizes(n, sizes=_PAIR, rewrite=_cosines_at_most_one),),
     )
-    convex = Step(
-        name="softmax-convexity",
-        section=SECTION,
-        lhs=sp.Sum(sp.exp(_q(i)) * (ell - _gap(i)), (i, 1, n)) / _total,
-        rhs=ell,
-        relation=Relation.AT_MOST,
-        because="a weighted mean of lengths L_max − g_i is at most the greatest length",
-        source=SOURCE,
+    convex = SECTION.at_most(
+        "softmax-convexity",
+        sp.Sum(sp.exp(_q(i)) * (ell - _gap(i)), (i, 1, n)) / _total,
+        ell,
+        "a weighted mean of lengths L_max − g_i is at most the greatest length",
         uses=("softmax-weights",),
         checks=(at_most_at_sizes(n, sizes=(1, 3), rewrite=_scores_as_logarithms),),
         establishes=(ell,),
@@ -103,13 +95,11 @@ def _cosines_at_most_one(expression: sp.Expr) -> sp.Expr:
 
 def _token_norm() -> Step:
     mean_square = sp.Sum(_x(l) ** 2, (l, 1, d)) / d
-    return Step(
-        name="token-norm",
-        section=SECTION,
-        lhs=sp.sqrt(sp.Sum(_x(k) ** 2 / mean_square, (k, 1, d))),
-        rhs=sp.sqrt(d),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        "token-norm",
+        sp.sqrt(sp.Sum(_x(k) ** 2 / mean_square, (k, 1, d))),
+        sp.sqrt(d),
+        (
             "d entries divided by their root mean square, which at mean 0 is their deviation: "
             "variance 1 makes a length of √d, not d"
         ),
@@ -121,62 +111,57 @@ def _token_norm() -> Step:
 def _correlation() -> tuple[Step, ...]:
     pair = rho + (1 - rho) * sp.KroneckerDelta(i, j)
     concentration = sp.Sum(sp.exp(2 * _q(i)), (i, 1, n)) / _total**2
-    weighted = Step(
-        name="average-of-correlated-tokens",
-        section=SECTION,
-        lhs=sp.Sum(sp.exp(_q(i)) * sp.exp(_q(j)) * pair, (i, 1, n), (j, 1, n)) / _total**2,
-        rhs=rho + (1 - rho) * concentration,
-        relation=Relation.EQUAL,
-        because="E‖Σ s_i x_i‖²/d for tokens with E x_i·x_j = ρd off the diagonal and d on it",
+    weighted = SECTION.equal(
+        "average-of-correlated-tokens",
+        sp.Sum(sp.exp(_q(i)) * sp.exp(_q(j)) * pair, (i, 1, n), (j, 1, n)) / _total**2,
+        rho + (1 - rho) * concentration,
+        "E‖Σ s_i x_i‖²/d for tokens with E x_i·x_j = ρd off the diagonal and d on it",
         uses=("softmax-weights", "token-norm"),
         checks=(equal_at_sizes(n, sizes=_PAIR, rewrite=_scores_as_logarithms),),
         establishes=(rho,),
+        source="derived here",
     )
-    above = Step(
-        name="average-at-least-correlation",
-        section=SECTION,
-        lhs=rho,
-        rhs=weighted.rhs,
-        relation=Relation.AT_MOST,
-        because="whatever the scores, the mean square of the average is at least ρ",
+    above = SECTION.at_most(
+        "average-at-least-correlation",
+        rho,
+        weighted.rhs,
+        "whatever the scores, the mean square of the average is at least ρ",
         uses=("average-of-correlated-tokens",),
         checks=(at_most_at_sizes(n, sizes=_PAIR, rewrite=_correlation_at_most_one),),
+        source="derived here",
     )
-    below = Step(
-        name="average-at-most-one",
-        section=SECTION,
-        lhs=weighted.rhs,
-        rhs=sp.Integer(1),
-        relation=Relation.AT_MOST,
-        because="and at most 1, the convexity bound again",
+    below = SECTION.at_most(
+        "average-at-most-one",
+        weighted.rhs,
+        sp.Integer(1),
+        "and at most 1, the convexity bound again",
         uses=("average-of-correlated-tokens", "softmax-convexity"),
         checks=(at_most_at_sizes(n, sizes=_PAIR, rewrite=_correlation_at_most_one),),
+        source="derived here",
     )
-    uniform = Step(
-        name="average-with-uniform-weights",
-        section=SECTION,
-        lhs=sp.Sum(pair, (i, 1, n), (j, 1, n)) / n**2,
-        rhs=rho + (1 - rho) / n,
-        relation=Relation.EQUAL,
-        because=(
+    uniform = SECTION.equal(
+        "average-with-uniform-weights",
+        sp.Sum(pair, (i, 1, n), (j, 1, n)) / n**2,
+        rho + (1 - rho) / n,
+        (
             "equal scores; n² times either side is a polynomial of degree 2 in n, "
             "so agreement at three n is agreement at all"
         ),
         uses=("average-of-correlated-tokens",),
         checks=(equal_at_sizes(n),),
+        source="derived here",
     )
-    long = Step(
-        name="average-over-many-tokens",
-        section=SECTION,
-        lhs=uniform.rhs,
-        rhs=rho,
-        relation=Relation.ASYMPTOTIC,
-        because=(
+    long = SECTION.asymptotic(
+        "average-over-many-tokens",
+        uniform.rhs,
+        rho,
+        (
             "only correlated tokens (ρ > 0) keep their magnitude √ρ in a long uniform average; "
             "at ρ = 0 it shrinks to 1/√n, so the lemma's bound is not an equality of magnitude"
         ),
         uses=("average-with-uniform-weights",),
         regime=Regime(n, sp.oo, "rho > 0 fixed"),
+        source="derived here",
     )
     return weighted, above, below, uniform, long
 
@@ -196,13 +181,11 @@ def _correlation_at_most_one(expression: sp.Expr) -> sp.Expr:
 
 
 def _branch() -> Step:
-    return Step(
-        name="attention-branch",
-        section=SECTION,
-        lhs=a * v * w * x,
-        rhs=v * w * x,
-        relation=Relation.ORDER,
-        because=(
+    return SECTION.order(
+        "attention-branch",
+        a * v * w * x,
+        v * w * x,
+        (
             "query and key leave the branch's magnitude at that of xW_VW_O, "
             "up to the factor a of the average, which lies between √ρ and 1"
         ),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import S, i, r
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.lemma.placement import SECTION
 
@@ -20,13 +19,11 @@ def far_from_identity(power: sp.Expr) -> Step:
     half = (1 - power) / 2
     size = 1 + S * r**2
     integral = sp.log(size) / r**2 if half == 0 else (size**half - 1) / (half * r**2)
-    return Step(
-        name="sum-without-near-identity",
-        section=SECTION,
-        lhs=sp.Sum((1 + i * r**2) ** (half - 1), (i, 1, S)),
-        rhs=integral,
-        relation=Relation.AT_MOST,
-        because=(
+    return SECTION.at_most(
+        "sum-without-near-identity",
+        sp.Sum((1 + i * r**2) ** (half - 1), (i, 1, S)),
+        integral,
+        (
             "D^(1+p) summed at any branch weight: where r does not shrink with depth the growing "
             "stream makes S terms count as log S (p = 1) or √S (p = 0), in independent directions"
         ),

@@ -15,11 +15,11 @@ from itertools import combinations
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 
 SU = "Su, §Magnitude analysis"
-DISTANCE = "Magnitude of a matrix"
+DISTANCE = Section("Magnitude of a matrix")
 
 d = sp.Symbol("d", positive=True)
 m = sp.Symbol("m", positive=True)
@@ -82,37 +82,31 @@ def closed_form() -> tuple[Step, ...]:
     slope = sp.diff(in_u, u)  # linear in u
     minimiser = -slope.coeff(u, 0) / slope.coeff(u, 1)
     remainder = in_u.subs(u, minimiser)
-    start = Step(
-        name="distance",
-        section=DISTANCE,
-        lhs=distance**2,
-        rhs=squared,
-        relation=Relation.EQUAL,
-        because="‖A/κ² − I‖² = tr A²/κ⁴ − 2 tr A/κ² + d for the symmetric d×d matrix A = WWᵀ",
+    start = DISTANCE.equal(
+        "distance",
+        distance**2,
+        squared,
+        "‖A/κ² − I‖² = tr A²/κ⁴ − 2 tr A/κ² + d for the symmetric d×d matrix A = WWᵀ",
         source=SU,
         establishes=(distance,),
         checks=(in_models("written out for explicit matrices", _explicit),),
     )
-    square = Step(
-        name="completed-square",
-        section=DISTANCE,
-        lhs=in_u,
-        rhs=t2 * (u - minimiser) ** 2 + sp.expand(remainder),
-        relation=Relation.EQUAL,
-        because=(
+    square = DISTANCE.equal(
+        "completed-square",
+        in_u,
+        t2 * (u - minimiser) ** 2 + sp.expand(remainder),
+        (
             "in u = 1/κ² the squared distance is a quadratic with leading coefficient "
             "tr(WWᵀ)² > 0 for W ≠ 0: one minimum, and κ ↦ 1/κ² is one to one"
         ),
         uses=("distance",),
         checks=(IDENTITY, SAMPLED, Check("the square is a square, the rest holds no u", _squared)),
     )
-    closed = Step(
-        name="magnitude",
-        section=DISTANCE,
-        lhs=magnitude,
-        rhs=sp.sqrt(1 / minimiser),
-        relation=Relation.EQUAL,
-        because="the square vanishes at u = tr WWᵀ / tr(WWᵀ)², that is κ = ‖WWᵀ‖_F / ‖W‖_F",
+    closed = DISTANCE.equal(
+        "magnitude",
+        magnitude,
+        sp.sqrt(1 / minimiser),
+        "the square vanishes at u = tr WWᵀ / tr(WWᵀ)², that is κ = ‖WWᵀ‖_F / ‖W‖_F",
         source=SU,
         uses=("completed-square",),
         establishes=(magnitude,),
@@ -123,24 +117,20 @@ def closed_form() -> tuple[Step, ...]:
             Check("the distance grows on both sides", _is_the_minimum),
         ),
     )
-    rest = Step(
-        name="least-distance",
-        section=DISTANCE,
-        lhs=least**2,
-        rhs=sp.expand(remainder),
-        relation=Relation.EQUAL,
-        because="what the completed square leaves over",
+    rest = DISTANCE.equal(
+        "least-distance",
+        least**2,
+        sp.expand(remainder),
+        "what the completed square leaves over",
         uses=("completed-square",),
         establishes=(least,),
         checks=(in_models("written out for explicit matrices", _explicit),),
     )
-    cauchy = Step(
-        name="orthogonal-only-if-equal-singular-values",
-        section=DISTANCE,
-        lhs=t1**2,
-        rhs=d * t2,
-        relation=Relation.AT_MOST,
-        because=(
+    cauchy = DISTANCE.at_most(
+        "orthogonal-only-if-equal-singular-values",
+        t1**2,
+        d * t2,
+        (
             "d tr A² − (tr A)² = Σ_{i<j} (a_i − a_j)² over the eigenvalues of A = WWᵀ (Lagrange): "
             "the least distance is 0 only where all singular values are equal"
         ),

@@ -22,10 +22,10 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 
-PROBE = "The probe"
+PROBE = Section("The probe")
 
 probe = NamedQuantity("dL_dlambda", r"\partial L/\partial\lambda", real=True)
 inner = NamedQuantity("inner_G_U", r"\langle\partial L/\partial W,U\rangle", real=True)
@@ -72,24 +72,20 @@ def probe_steps() -> tuple[Step, ...]:
     of_square = Expectation(_inner * _inner, "<G,U>^2", r"\langle G,U\rangle^2", _KNOWN_G)
     of_size = Expectation(_size, "||U||^2", r"\|U\|^2")
     return (
-        Step(
-            name="probe-identity",
-            section=PROBE,
-            lhs=probe,
-            rhs=inner,
-            relation=Relation.EQUAL,
-            because="the chain rule for W = λU: ∂W_ik/∂λ = U_ik",
+        PROBE.equal(
+            "probe-identity",
+            probe,
+            inner,
+            "the chain rule for W = λU: ∂W_ik/∂λ = U_ik",
             source=SU,
             establishes=(probe,),
             checks=(in_models("polynomial losses differentiated entry by entry", _losses),),
         ),
-        Step(
-            name="probe-ceiling",
-            section=PROBE,
-            lhs=sp.Abs(inner),
-            rhs=norm_g * norm_u,
-            relation=Relation.AT_MOST,
-            because="Cauchy–Schwarz: the probe never exceeds the gradient's norm times ‖U‖",
+        PROBE.at_most(
+            "probe-ceiling",
+            sp.Abs(inner),
+            norm_g * norm_u,
+            "Cauchy–Schwarz: the probe never exceeds the gradient's norm times ‖U‖",
             source=SU,
             uses=("probe-identity",),
             checks=(
@@ -97,32 +93,26 @@ def probe_steps() -> tuple[Step, ...]:
                 in_models("with equality where the gradient is along U", _parallel),
             ),
         ),
-        Step(
-            name="probe-square",
-            section=PROBE,
-            lhs=of_square,
-            rhs=square,
-            relation=Relation.EQUAL,
-            because="a gradient G that does not depend on the Gaussian direction U",
+        PROBE.equal(
+            "probe-square",
+            of_square,
+            square,
+            "a gradient G that does not depend on the Gaussian direction U",
             uses=("probe-identity",),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name="direction-size",
-            section=PROBE,
-            lhs=of_size,
-            rhs=size,
-            relation=Relation.EQUAL,
-            because="σ² for each of the d·m entries",
+        PROBE.equal(
+            "direction-size",
+            of_size,
+            size,
+            "σ² for each of the d·m entries",
             checks=(ENUMERATED,),
         ),
-        Step(
-            name="probe-share",
-            section=PROBE,
-            lhs=of_square / (norm_g**2 * of_size),
-            rhs=share,
-            relation=Relation.EQUAL,
-            because=(
+        PROBE.equal(
+            "probe-share",
+            of_square / (norm_g**2 * of_size),
+            share,
+            (
                 "for independent directions the probe is √(d·m) below its ceiling: of the "
                 "gradient's order in depth, not in width"
             ),

@@ -21,10 +21,10 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
-RANDOM = "Magnitude of a Xavier matrix"
+RANDOM = Section("Magnitude of a Xavier matrix")
 
 sigma = sp.Symbol("sigma", positive=True)
 norm_x = norm_of("x")
@@ -60,8 +60,7 @@ def gaussian_magnitude() -> tuple[Step, ...]:
     spread = sp.cancel(norm4 / norm2**2 - 1)
     wide = Regime(d, sp.oo, "m = d")
     return (
-        _enumerated("trace", of_trace, first,
-                "σ² for each of the d·m entries"),
+        _enumerated("trace", of_trace, first, "σ² for each of the d·m entries"),
         _enumerated(
             "trace-of-square",
             of_square,
@@ -71,23 +70,23 @@ def gaussian_magnitude() -> tuple[Step, ...]:
         ),
         _enumerated(
             "gaussian-ratio",
-            of_square / of_trace, ratio,
+            of_square / of_trace,
+            ratio,
             "the ratio of expectations: what κ² concentrates on",
             ("trace", "trace-of-square", "magnitude"),
         ),
         _enumerated(
             "xavier-ratio",
-            xavier_square / xavier_trace, xavier,
+            xavier_square / xavier_trace,
+            xavier,
             "Xavier normal: σ² = 2β²/(d + m)",
             ("gaussian-ratio",),
         ),
-        Step(
-            name="xavier-magnitude",
-            section=RANDOM,
-            lhs=sp.sqrt(xavier),
-            rhs=sp.sqrt(2) * beta,
-            relation=Relation.ASYMPTOTIC,
-            because=(
+        RANDOM.asymptotic(
+            "xavier-magnitude",
+            sp.sqrt(xavier),
+            sp.sqrt(2) * beta,
+            (
                 "(d + m + 1)/(d + m) tends to 1: the magnitude of a wide Xavier matrix is √2 times "
                 "its gain, whatever m/d"
             ),
@@ -97,23 +96,23 @@ def gaussian_magnitude() -> tuple[Step, ...]:
         ),
         _enumerated(
             "xavier-residual",
-            1 - of_trace**2 / (d * of_square), left_over,
+            1 - of_trace**2 / (d * of_square),
+            left_over,
             "the least squared distance to the identity per row, from the ratio of expectations: "
             "½ for a square matrix, small only for m ≫ d",
             ("least-distance", "trace", "trace-of-square"),
         ),
-        Step(
-            name="xavier-residual-square",
-            section=RANDOM,
-            lhs=left_over.subs(m, d),
-            rhs=sp.limit(left_over.subs(m, d), d, sp.oo),
-            relation=Relation.ASYMPTOTIC,
-            because="a square Xavier matrix is half way between orthogonal and nothing",
+        RANDOM.asymptotic(
+            "xavier-residual-square",
+            left_over.subs(m, d),
+            sp.limit(left_over.subs(m, d), d, sp.oo),
+            "a square Xavier matrix is half way between orthogonal and nothing",
             regime=wide,
             uses=("xavier-residual",),
         ),
         _enumerated(
-            "image-norm", norm_square,
+            "image-norm",
+            norm_square,
             norm2,
             "for an x that does not depend on W: it is in this sense, on average over W and at a "
             "given vector, that a Xavier matrix is nearly orthogonal",
@@ -121,11 +120,13 @@ def gaussian_magnitude() -> tuple[Step, ...]:
         _enumerated(
             "image-norm-fourth",
             norm_fourth,
-            norm4, "‖xW‖² is σ²‖x‖² times a χ² with m degrees of freedom",
+            norm4,
+            "‖xW‖² is σ²‖x‖² times a χ² with m degrees of freedom",
         ),
         _enumerated(
             "image-norm-spread",
-            norm_fourth / norm_square**2 - 1, spread,
+            norm_fourth / norm_square**2 - 1,
+            spread,
             "the relative variance of ‖xW‖² vanishes with the width",
             ("image-norm", "image-norm-fourth"),
         ),
@@ -137,7 +138,7 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             "there: ‖xW‖ ≈ β‖x‖ while λ(W) ≈ √2 β",
             ("image-norm", "xavier-ratio"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _squares_meet(step: Step) -> bool:
@@ -152,13 +153,11 @@ def _squares_meet(step: Step) -> bool:
 def _enumerated(
     name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, uses: tuple[str, ...] = ()
 ) -> Step:
-    return Step(
-        name=name,
-        section=RANDOM,
-        lhs=lhs,
-        rhs=rhs,
-        relation=Relation.EQUAL,
-        because=because,
+    return RANDOM.equal(
+        name,
+        lhs,
+        rhs,
+        because,
         uses=uses,
         checks=(ENUMERATED,),
     )

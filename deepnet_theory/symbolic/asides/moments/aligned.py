@@ -28,7 +28,7 @@ from deepnet_theory.symbolic.expectation import (
 )
 from deepnet_theory.symbolic.expectation.exact import exact, is_zero
 from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     d,
@@ -41,7 +41,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     x,
 )
 
-ALIGNED = "Gradient-aligned update"
+ALIGNED = Section("Gradient-aligned update")
 
 p, q = Index("p", n), Index("q", n)
 tau = sp.Symbol("tau", positive=True)  # variance of the back-propagated signal's entries
@@ -95,13 +95,11 @@ def aligned_step(
     establishes: tuple[sp.Symbol, ...] = (),
     checks: tuple[Check, ...] = (ENUMERATED,),
 ) -> Step:
-    return Step(
-        name=name,
-        section=ALIGNED,
-        lhs=lhs,
-        rhs=rhs,
-        relation=Relation.EQUAL,
-        because=because,
+    return ALIGNED.equal(
+        name,
+        lhs,
+        rhs,
+        because,
         uses=uses,
         assumptions=assumptions,
         establishes=establishes,

@@ -16,7 +16,6 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.exact import exact, is_zero
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     GaussianBranch,
@@ -143,13 +142,11 @@ def _rectified() -> tuple[Step, ...]:
             uses=("aligned-relu-own", "aligned-relu-cross"),
             assumptions=("independent-signal",),
         ),
-        Step(
-            name="aligned-relu-many-tokens",
-            section=ALIGNED,
-            lhs=many / one,
-            rhs=1 / sp.pi**2,
-            relation=Relation.ASYMPTOTIC,
-            because=(
+        ALIGNED.asymptotic(
+            "aligned-relu-many-tokens",
+            many / one,
+            1 / sp.pi**2,
+            (
                 "however many orthogonal tokens, 1/π² of the single token's factor remains: behind "
                 "ReLU averaging over tokens does not make the update independent"
             ),

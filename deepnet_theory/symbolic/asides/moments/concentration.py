@@ -11,7 +11,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation import Expectation, expect
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_X,
@@ -25,7 +25,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     w,
 )
 
-CONCENTRATION = "Concentration"
+CONCENTRATION = Section("Concentration")
 
 
 def _by_noncentral_chi_square(branch: GaussianBranch) -> Callable[[Step], bool]:
@@ -62,24 +62,20 @@ def concentration_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     leading = sp.factor(_at_large(spread * d, d)) / d
     named = f"{branch.name}-concentration"
     return (
-        Step(
-            name=named + "-fourth-moment",
-            section=CONCENTRATION,
-            lhs=Expectation(square * square, "||z||^4", r"\|z\|^4", (KNOWN_X,)),
-            rhs=fourth,
-            relation=Relation.EQUAL,
-            because="pairings of W and V and the mask's own coincidences, for every fixed x",
+        CONCENTRATION.equal(
+            named + "-fourth-moment",
+            Expectation(square * square, "||z||^4", r"\|z\|^4", (KNOWN_X,)),
+            fourth,
+            "pairings of W and V and the mask's own coincidences, for every fixed x",
             uses=(f"{branch.name}-norm",),
             assumptions=branch.assumptions,
             checks=(Check("by the non-central chi-square law", _by_noncentral_chi_square(branch)),),
         ),
-        Step(
-            name=named,
-            section=CONCENTRATION,
-            lhs=spread,
-            rhs=leading,
-            relation=Relation.ASYMPTOTIC,
-            because="the relative variance of ‖z‖² vanishes with the width: ‖z‖ ≈ √E‖z‖²",
+        CONCENTRATION.asymptotic(
+            named,
+            spread,
+            leading,
+            "the relative variance of ‖z‖² vanishes with the width: ‖z‖ ≈ √E‖z‖²",
             uses=(named + "-fourth-moment",),
             assumptions=("unit-activations",),
             regime=Regime(d, sp.oo, "m = d"),

@@ -12,7 +12,7 @@ from deepnet_theory.symbolic.expectation import (
     Tensor,
     expect,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE_ATTENTION,
@@ -30,7 +30,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     x,
 )
 
-HEADS = "Heads"
+HEADS = Section("Heads")
 
 h = sp.Symbol("h", positive=True)  # heads
 head_width = sp.Symbol("d_k", positive=True)
@@ -48,13 +48,11 @@ def head_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     softmaxed = (averaged * averaged).sum(i)
     of_average = (KNOWN_X, KNOWN_AVERAGE)
     return (
-        Step(
-            name=f"{branch.name}-of-an-average",
-            section=HEADS,
-            lhs=Expectation(softmaxed, "||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2", of_average),
-            rhs=expect(softmaxed, of_average),
-            relation=Relation.EQUAL,
-            because=(
+        HEADS.equal(
+            f"{branch.name}-of-an-average",
+            Expectation(softmaxed, "||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2", of_average),
+            expect(softmaxed, of_average),
+            (
                 "with softmax the value map sees an average a of the tokens: the branch weighs "
                 "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
                 "under even attention"
@@ -63,13 +61,11 @@ def head_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             assumptions=("fresh-weights",),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=f"{branch.name}-heads",
-            section=HEADS,
-            lhs=node,
-            rhs=sp.factor(expect(square, (KNOWN_X,))),
-            relation=Relation.EQUAL,
-            because=(
+        HEADS.equal(
+            f"{branch.name}-heads",
+            node,
+            sp.factor(expect(square, (KNOWN_X,))),
+            (
                 "Σ_a x W_V^a W_O^a over the heads is xW_VW_O with the heads' columns side by side: "
                 "m = h·d_k, and the number of heads drops out"
             ),

@@ -28,7 +28,7 @@ from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.expectation.node import random_entries
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
@@ -55,7 +55,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     x,
 )
 
-MASK = "ReLU's mask"
+MASK = Section("ReLU's mask")
 
 s = sp.Symbol("s", positive=True)  # standard deviation of a hidden unit's input
 t = sp.Symbol("t", real=True)
@@ -132,13 +132,11 @@ def mask_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     return (
         _moment(2, "an even power: R and |h| are independent, so the coin is exact"),
         _moment(4, "again even: coin and mask agree"),
-        Step(
-            name="mask-moment-1",
-            section=MASK,
-            lhs=sp.Integral(t * density, (t, 0, sp.oo)),
-            rhs=half_gaussian(1),
-            relation=Relation.EQUAL,
-            because=(
+        MASK.equal(
+            "mask-moment-1",
+            sp.Integral(t * density, (t, 0, sp.oo)),
+            half_gaussian(1),
+            (
                 "an odd power: hidden units have a mean. The coin gives "
                 f"{coin(1)}: it misses what tokens have in common after ReLU"
             ),
@@ -147,21 +145,27 @@ def mask_steps(branch: GaussianBranch) -> tuple[Step, ...]:
         ),
         _exact(branch, "norm", (z * z).sum(i), (KNOWN_X,), "||z||^2", r"\|z\|^2"),
         _exact(
-            branch, "input-term", (change * change).sum(i), (KNOWN_DX,), "||dz/dx dx||^2",
+            branch,
+            "input-term",
+            (change * change).sum(i),
+            (KNOWN_DX,),
+            "||dz/dx dx||^2",
             r"\|\tfrac{\partial z}{\partial x}\Delta x\|^2",
         ),
         _exact(
-            branch, "first-matrix", (first * first).sum(i), (KNOWN_XDW,), "||dz/dW dW||^2",
+            branch,
+            "first-matrix",
+            (first * first).sum(i),
+            (KNOWN_XDW,),
+            "||dz/dW dW||^2",
             r"\|\tfrac{\partial z}{\partial W}\Delta W\|^2",
         ),
         _second_matrix(branch),
-        Step(
-            name="mask-two-tokens",
-            section=MASK,
-            lhs=sp.Integral(angle, (phi, theta - sp.pi / 2, sp.pi / 2)),
-            rhs=kernel,
-            relation=Relation.EQUAL,
-            because=(
+        MASK.equal(
+            "mask-two-tokens",
+            sp.Integral(angle, (phi, theta - sp.pi / 2, sp.pi / 2)),
+            kernel,
+            (
                 "E[ReLU(h_p)ReLU(h_q)] for tokens of equal norm at angle θ, in polar coordinates "
                 "(∫r³e^(−r²/2)dr = 2); two independent coins would give s²cosθ/4"
             ),
@@ -169,33 +173,29 @@ def mask_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             establishes=(theta, s, phi),
             checks=(QUADRATURE,),
         ),
-        Step(
-            name="mask-orthogonal-tokens",
-            section=MASK,
-            lhs=sp.Integral(angle.subs(theta, sp.pi / 2), (phi, 0, sp.pi / 2)) / half_gaussian(2),
-            rhs=1 / sp.pi,
-            relation=Relation.EQUAL,
-            because=(
+        MASK.equal(
+            "mask-orthogonal-tokens",
+            sp.Integral(angle.subs(theta, sp.pi / 2), (phi, 0, sp.pi / 2)) / half_gaussian(2),
+            1 / sp.pi,
+            (
                 "the cosine of two hidden vectors whose tokens are orthogonal: not 0 but 1/π. This "
                 "is where the coin fails; one token's second moments do not see it"
             ),
             uses=("mask-two-tokens", "mask-moment-2"),
             checks=(QUADRATURE,),
         ),
-    )  # fmt: skip
+    )
 
 
 _COUNTERPART = {"first-matrix": "parameter-fixed-input"}
 
 
 def _moment(order: int, because: str) -> Step:
-    return Step(
-        name=f"mask-moment-{order}",
-        section=MASK,
-        lhs=sp.Integral(t**order * density, (t, 0, sp.oo)),
-        rhs=coin(order),
-        relation=Relation.EQUAL,
-        because=because,
+    return MASK.equal(
+        f"mask-moment-{order}",
+        sp.Integral(t**order * density, (t, 0, sp.oo)),
+        coin(order),
+        because,
         establishes=(s, t),
         checks=(
             QUADRATURE,
@@ -212,15 +212,13 @@ def _second_matrix(branch: GaussianBranch) -> Step:
     moved = (hidden[k] * delta_v[k, i]).sum(k)
     known = (KNOWN_DV, KNOWN_SUM)
     of_input = branch.convention.inner * norm_x**2
-    return Step(
-        name=f"{branch.name}-mask-second-matrix",
-        section=MASK,
-        lhs=Expectation(
+    return MASK.equal(
+        f"{branch.name}-mask-second-matrix",
+        Expectation(
             (moved * moved).sum(i), "||ReLU(xW) dV||^2", r"\|\mathrm{ReLU}(xW)\Delta V\|^2", known
         ),
-        rhs=sp.collect(sp.expand(expect((moved * moved).sum(i), known)), (norm_dv, norm_sum)),
-        relation=Relation.EQUAL,
-        because=(
+        sp.collect(sp.expand(expect((moved * moved).sum(i), known)), (norm_dv, norm_sum)),
+        (
             "odd in each column of W: hidden units have a mean, so what the rows of ΔV have in "
             f"common (1ᵀΔV) counts by itself, up to m times. With s² = {of_input} the coin's value "
             "w²‖ΔV‖² is right only where ‖1ᵀΔV‖² = ‖ΔV‖², as for independent rows"
@@ -240,13 +238,11 @@ def _exact(
     text: str,
     tex: str,
 ) -> Step:
-    return Step(
-        name=f"{branch.name}-mask-{of}",
-        section=MASK,
-        lhs=Expectation(polynomial, f"{text}, R = [xW > 0]", rf"{tex},\ R=\mathbf 1[xW>0]", known),
-        rhs=expect(polynomial, known),
-        relation=Relation.EQUAL,
-        because=(
+    return MASK.equal(
+        f"{branch.name}-mask-{of}",
+        Expectation(polynomial, f"{text}, R = [xW > 0]", rf"{tex},\ R=\mathbf 1[xW>0]", known),
+        expect(polynomial, known),
+        (
             "even in every column of W once V is contracted, so the mask that W itself makes gives "
             "exactly the coin's value: the independence of the mask is not needed here"
         ),

@@ -9,12 +9,12 @@ from fractions import Fraction
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import CAKE, GaussianBranch, d, m, v
 from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
 
-RANGES = "Index ranges"
+RANGES = Section("Index ranges")
 
 tau = sp.Symbol("tau", positive=True)  # variance of the entries of ΔW
 literal = NamedQuantity(
@@ -65,24 +65,20 @@ def range_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     right, wrong = sp.expand(d * d * m * entry), sp.expand(d * d * d * entry)
     named = f"{branch.name}-index-ranges"
     return (
-        Step(
-            name=named,
-            section=RANGES,
-            lhs=whole,
-            rhs=right,
-            relation=Relation.EQUAL,
-            because="Σ_{j=1}^{d} Σ_{k=1}^{m}: W is d×m, all d·m entries of ΔW of variance τ count",
+        RANGES.equal(
+            named,
+            whole,
+            right,
+            "Σ_{j=1}^{d} Σ_{k=1}^{m}: W is d×m, all d·m entries of ΔW of variance τ count",
             uses=(f"{branch.name}-parameter-term",),
             establishes=(whole, tau),
             checks=(Check("entries added one by one", _counted(branch, printed=False)),),
         ),
-        Step(
-            name=named + "-as-printed",
-            section=RANGES,
-            lhs=literal,
-            rhs=wrong,
-            relation=Relation.EQUAL,
-            because=(
+        RANGES.equal(
+            named + "-as-printed",
+            literal,
+            wrong,
+            (
                 "the source prints Σ_{j=1}^{m} Σ_{k=1}^{d} over W ∈ R^{d×m}: for m > d there is no "
                 "w_jk with j > d, and hidden units k > d are left out (m ≥ d)"
             ),
@@ -92,13 +88,11 @@ def range_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             establishes=(literal,),
             checks=(Check("entries added one by one", _counted(branch, printed=True)),),
         ),
-        Step(
-            name=named + "-slip",
-            section=RANGES,
-            lhs=wrong,
-            rhs=right,
-            relation=Relation.AT_MOST,
-            because=(
+        RANGES.at_most(
+            named + "-slip",
+            wrong,
+            right,
+            (
                 "by the factor d/m; equal for m = d alone. A slip of the pen: the result that the "
                 "source goes on with, dv²/2m·‖ΔW‖², is the one of the right ranges"
             ),

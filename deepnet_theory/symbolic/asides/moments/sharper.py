@@ -8,7 +8,7 @@ from deepnet_theory.symbolic.algebra.monomial import present, solve
 from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.expectation import expect
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
 from deepnet_theory.symbolic.routes.moments.setting import (
@@ -30,7 +30,7 @@ from deepnet_theory.symbolic.routes.moments.sublayer import (
     parameter_change,
 )
 
-RULE = "Rule of the sharper bound"
+RULE = Section("Rule of the sharper bound")
 SOURCE = "layer cake, §5.3"
 
 
@@ -39,13 +39,11 @@ def sharper_bound_step(branch: GaussianBranch) -> Step:
     change = parameter_change(branch, x_white)
     whole = expect((change * change).sum(i), (KNOWN_DV, KNOWN_DW))
     named = f"{branch.name}-parameter-"
-    return Step(
-        name=named + "sharper-bound",
-        section=PARAMETERS,
-        lhs=whole.subs({v: beta, w: beta}),
-        rhs=beta**2 * (norm_dv**2 + norm_dw**2),
-        relation=Relation.AT_MOST,
-        because="with v = w = β nothing need be added: β² in place of v² + w² = 2β²",
+    return PARAMETERS.at_most(
+        named + "sharper-bound",
+        whole.subs({v: beta, w: beta}),
+        beta**2 * (norm_dv**2 + norm_dw**2),
+        "with v = w = β nothing need be added: β² in place of v² + w² = 2β²",
         source=branch.source,
         uses=(named + "term", named + "change"),
         assumptions=("wide-hidden-layer",),
@@ -55,13 +53,11 @@ def sharper_bound_step(branch: GaussianBranch) -> Step:
 
 def sharper_coefficient_step(branches: tuple[GaussianBranch, ...]) -> Step:
     """β/α bounds the coefficient of ‖Δθ‖ at v = w = β."""
-    return Step(
-        name="sharper-coefficient",
-        section=RECURSION,
-        lhs=beta / sp.sqrt(alpha**2 + beta**4),
-        rhs=beta / alpha,
-        relation=Relation.AT_MOST,
-        because="with v = w = β the sharper bound gives β/α in place of √(v²+w²)/α = √2·β/α",
+    return RECURSION.at_most(
+        "sharper-coefficient",
+        beta / sp.sqrt(alpha**2 + beta**4),
+        beta / alpha,
+        "with v = w = β the sharper bound gives β/α in place of √(v²+w²)/α = √2·β/α",
         source=SOURCE,
         uses=tuple(f"{branch.name}-parameter-sharper-bound" for branch in branches),
         checks=(SQUARES_AT_MOST,),
@@ -94,13 +90,11 @@ def sharper_rule_steps() -> tuple[Step, ...]:
         return step.lhs in values and solution.unique and set(values) == {alpha, beta}
 
     return tuple(
-        Step(
-            name=f"sharper-rule-{symbol}",
-            section=RULE,
-            lhs=symbol,
-            rhs=present(values[symbol]),
-            relation=Relation.EQUAL,
-            because=(
+        RULE.equal(
+            f"sharper-rule-{symbol}",
+            symbol,
+            present(values[symbol]),
+            (
                 "SGD, 2N sublayers, balance 2Nβ²/α² = 1 and closure √(v²+w²) = 1/α at v = w = β: "
                 "the powers of N stay, the constants lose a factor 2 under the root"
             ),

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.moments.setting import n
 
-TOKENS = "Sequence length"
+TOKENS = Section("Sequence length")
 
 output = NamedQuantity("norm_dF", r"\|\Delta F\|_F")
 token_sum = NamedQuantity("sum_norm_dx_p", r"\sum_p\|\Delta x_p\|")
@@ -36,24 +36,20 @@ def token_steps() -> tuple[Step, ...]:
     """‖ΔF‖_F ≤ Σ_p ‖Δx_p‖ ≤ √n ‖ΔF‖_F."""
     explicit = in_models("at explicit changes, with equality once each", _outputs)
     return (
-        Step(
-            name="output-at-most-sum-of-tokens",
-            section=TOKENS,
-            lhs=output,
-            rhs=token_sum,
-            relation=Relation.AT_MOST,
-            because="a root of a sum of squares is at most the sum; equal where one token moves",
+        TOKENS.at_most(
+            "output-at-most-sum-of-tokens",
+            output,
+            token_sum,
+            "a root of a sum of squares is at most the sum; equal where one token moves",
             source="layer cake, §5",
             establishes=(output, token_sum),
             checks=(explicit,),
         ),
-        Step(
-            name="sum-of-tokens-at-most",
-            section=TOKENS,
-            lhs=token_sum,
-            rhs=sp.sqrt(n) * output,
-            relation=Relation.AT_MOST,
-            because=(
+        TOKENS.at_most(
+            "sum-of-tokens-at-most",
+            token_sum,
+            sp.sqrt(n) * output,
+            (
                 "Cauchy–Schwarz; equal where all tokens move alike, which is the usual case: there "
                 "‖ΔF‖_F = √n‖Δx_p‖, and the source's Σ_p is √n too large"
             ),

@@ -11,7 +11,7 @@ from deepnet_theory.symbolic.expectation import (
     Expectation,
     expect,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,
@@ -30,7 +30,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
 )
 from deepnet_theory.symbolic.routes.moments.sublayer import parameter_change
 
-VARIANCES = "Variance conventions"
+VARIANCES = Section("Variance conventions")
 
 scale = sp.Symbol("c", positive=True)
 
@@ -77,39 +77,33 @@ def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
 def _moment(
     name: str, lhs: Expectation, rhs: sp.Expr, because: str, assumptions: tuple[str, ...]
 ) -> Step:
-    return Step(
-        name=name,
-        section=VARIANCES,
-        lhs=lhs,
-        rhs=rhs,
-        relation=Relation.EQUAL,
-        because=because,
+    return VARIANCES.equal(
+        name,
+        lhs,
+        rhs,
+        because,
         assumptions=assumptions,
         checks=(ENUMERATED,),
     )
 
 
 def _ratio(name: str, lhs: sp.Expr, because: str, uses: tuple[str, ...]) -> Step:
-    return Step(
-        name=name,
-        section=VARIANCES,
-        lhs=lhs,
-        rhs=sp.cancel(lhs),
-        relation=Relation.EQUAL,
-        because=f"r²α² at {because}; the fan-in convention has v²w² there",
+    return VARIANCES.equal(
+        name,
+        lhs,
+        sp.cancel(lhs),
+        f"r²α² at {because}; the fan-in convention has v²w² there",
         uses=uses,
         checks=(IDENTITY, SAMPLED),
     )
 
 
 def _scaled(name: str, factor: sp.Expr, uses: tuple[str, ...]) -> Step:
-    return Step(
-        name=name,
-        section=VARIANCES,
-        lhs=factor.subs({d: scale * d, m: scale * m}, simultaneous=True),
-        rhs=factor,
-        relation=Relation.EQUAL,
-        because="unchanged where d and m grow together: only m/d enters, never the depth",
+    return VARIANCES.equal(
+        name,
+        factor.subs({d: scale * d, m: scale * m}, simultaneous=True),
+        factor,
+        "unchanged where d and m grow together: only m/d enters, never the depth",
         uses=uses,
         establishes=(scale,),
         checks=(IDENTITY, SAMPLED),

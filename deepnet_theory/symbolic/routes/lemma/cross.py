@@ -24,13 +24,13 @@ from deepnet_theory.symbolic.proof.checks import (
     ratio_in_branch_weight,
     written_out,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.lemma.placement import Directions, epsilon
 from deepnet_theory.symbolic.routes.two_parts import added_up, crossings, sublayers
 
-SECTION = "Encoder and decoder"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
+SECTION = Section("Encoder and decoder", SOURCE)
 
 _y, _m = sp.symbols("y m", positive=True)
 _X = sp.Symbol("X_e", positive=True)  # ‖Δ of the encoder's output‖
@@ -53,17 +53,16 @@ def _streaming(found: Directions) -> tuple[Step, ...]:
         return vanishes(step.rhs - placement_law(found.placement).weight)
 
     return (
-        Step(
-            name="cross-attention-response",
-            section=SECTION,
-            lhs=_c,
-            rhs=found.weight,
-            relation=Relation.EQUAL,
-            because="the memory is normalised, so the branch carries its change at its weight",
+        SECTION.equal(
+            "cross-attention-response",
+            _c,
+            found.weight,
+            "the memory is normalised, so the branch carries its change at its weight",
             uses=("branch-weight-of-placement",),
             assumptions=("attention-keeps-magnitude",),
             checks=(Check("the matrix law of the placement", holds),),
             establishes=(_c,),
+            source="derived here",
         ),
     )
 
@@ -71,28 +70,24 @@ def _streaming(found: Directions) -> tuple[Step, ...]:
 def _normalised(found: Directions) -> tuple[Step, ...]:
     still = {epsilon: sp.S.Zero}
     output = found.output.path.xreplace(still) * _y + found.output.branch.xreplace(still) * _m
-    exact = Step(
-        name="cross-attention-derivative",
-        section=SECTION,
-        lhs=sp.Derivative(output, _m),
-        rhs=sp.diff(output, _m),
-        relation=Relation.EQUAL,
-        because="the decoder's stream y and the memory m are independent and of variance 1, as "
-        "the path and the branch of a sublayer are",
-        source=SOURCE,
+    exact = SECTION.equal(
+        "cross-attention-derivative",
+        sp.Derivative(output, _m),
+        sp.diff(output, _m),
+        (
+            "the decoder's stream y and the memory m are independent and of variance 1, as "
+            "the path and the branch of a sublayer are"
+        ),
         uses=("stream-growth",),
         assumptions=("attention-keeps-magnitude", "unit-activations"),
         checks=DERIVATIVE,
         establishes=(_y, _m, _c),
     )
-    bound = Step(
-        name="cross-attention-response",
-        section=SECTION,
-        lhs=exact.rhs,
-        rhs=found.weight,
-        relation=Relation.AT_MOST,
-        because="at most its leading order, the branch weight",
-        source=SOURCE,
+    bound = SECTION.at_most(
+        "cross-attention-response",
+        exact.rhs,
+        found.weight,
+        "at most its leading order, the branch weight",
         uses=("cross-attention-derivative", "branch-weight-of-placement"),
         checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, found.weight)),
     )
@@ -100,17 +95,14 @@ def _normalised(found: Directions) -> tuple[Step, ...]:
 
 
 def _two_parts(decoder: Part, telescoping: str) -> Step:
-    return Step(
-        name="two-part-bound",
-        section=SECTION,
-        lhs=_F(sublayers(decoder) + 1),
-        rhs=crossings(decoder) * _c * _X + sp.Sum(_D(l) * _T(l), (l, 1, sublayers(decoder))),
-        relation=Relation.AT_MOST,
-        because=(
+    return SECTION.at_most(
+        "two-part-bound",
+        _F(sublayers(decoder) + 1),
+        crossings(decoder) * _c * _X + sp.Sum(_D(l) * _T(l), (l, 1, sublayers(decoder))),
+        (
             "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
             "every cross-attention c times the change of the encoder's output"
         ),
-        source=SOURCE,
         uses=(telescoping, "cross-attention-response"),
         assumptions=("linear-step", "independent-signs"),
         checks=(Check("the layer's sublayers unrolled at 1, 2, 3 layers", _unrolled(decoder)),),
@@ -136,13 +128,11 @@ def amplification_step(found: Directions, decoder: Part, *, aligned: bool) -> St
     """A: all cross-attentions added up, or in independent directions the root of their squares."""
     power = 1 if aligned else 2
     summed = sp.Sum(decoder.crossings * found.weight**power, (l, 1, DEPTHS[decoder.depth]))
-    return Step(
-        name="amplification-" + ("aligned" if aligned else "independent"),
-        section=SECTION,
-        lhs=summed ** sp.Rational(1, power),
-        rhs=crossings(decoder) ** sp.Rational(1, power) * found.weight,
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        "amplification-" + ("aligned" if aligned else "independent"),
+        summed ** sp.Rational(1, power),
+        crossings(decoder) ** sp.Rational(1, power) * found.weight,
+        (
             "A where all cross-attentions push one way: the triangle inequality's sum"
             if aligned
             else "A where the cross-attentions push in independent directions"

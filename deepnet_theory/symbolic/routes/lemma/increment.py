@@ -30,13 +30,14 @@ from deepnet_theory.symbolic.proof.checks import (
     ratio_in_branch_weight,
 )
 from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.placement import Directions
 from deepnet_theory.symbolic.routes.lemma.scalar import Gains
 from deepnet_theory.symbolic.routes.route import Increment, Proved
 
-SECTION = "Update substituted"
 SOURCE = "layer cake, §4.3"
+SECTION = Section("Update substituted", SOURCE)
 
 delta = sp.Symbol("delta", positive=True)  # ‖∂L/∂F‖, the loss's gradient at the output
 
@@ -86,13 +87,11 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
     size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
     length = gradient.rhs
     moves = [eta * length**p * size**q * (delta * response / length) for response in responding]
-    update = Step(
-        name=f"update-size{suffix}",
-        section=SECTION,
-        lhs=sp.sqrt(sp.Add(*(move**2 for move in moves))),
-        rhs=eta * length**p * size**q,
-        relation=Relation.EQUAL,
-        because=(
+    update = SECTION.equal(
+        f"update-size{suffix}",
+        sp.sqrt(sp.Add(*(move**2 for move in moves))),
+        eta * length**p * size**q,
+        (
             f"a step along the gradient, of the optimizer's degrees p = {p}, q = {q}: "
             "‖Δθ‖ = η‖g‖^p‖θ‖^q. At equal gains the entries of g are equal, so that an update "
             "entry by entry runs along it as well"
@@ -102,29 +101,23 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
         assumptions=("equal-gains",),
         checks=(SAMPLED_POSITIVE, Check("an explicit step's length", _length_of_step(law, of))),
     )
-    moved = Step(
-        name=f"sublayer-increment{suffix}",
-        section=SECTION,
-        lhs=sp.Add(*(response * move for response, move in zip(responding, moves, strict=True))),
-        rhs=eta * delta**p * law.share(of),
-        relation=Relation.EQUAL,
-        because="the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
-        source=SOURCE,
+    moved = SECTION.equal(
+        f"sublayer-increment{suffix}",
+        sp.Add(*(response * move for response, move in zip(responding, moves, strict=True))),
+        eta * delta**p * law.share(of),
+        "the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
         uses=(update.name,),
         assumptions=("linear-step",),
         checks=(SAMPLED_POSITIVE, Check("a small step of κ·β_1⋯β_m taken", _stepped(law, of))),
     )
-    total = Step(
-        name=f"sum-over-sublayers{suffix}",
-        section=SECTION,
-        lhs=sp.Sum(moved.rhs, (i, 1, S)),
-        rhs=S * moved.rhs,
-        relation=Relation.EQUAL,
-        because=(
+    total = SECTION.equal(
+        f"sum-over-sublayers{suffix}",
+        sp.Sum(moved.rhs, (i, 1, S)),
+        S * moved.rhs,
+        (
             "S equal terms added by the triangle inequality: what updates that push the output "
             "one way make; independent directions would make √S of it"
         ),
-        source=SOURCE,
         uses=(passage.telescoping, moved.name),
         assumptions=("aligned-updates",),
         checks=(equal_at_sizes(S),),
@@ -138,17 +131,14 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
     last = alpha if law.found.vanishing == alpha else of[0]
     exact = sp.sqrt(responses(of)) * law.found.response.xreplace({P: sp.Mul(*of)})
     approached = ratio_in_branch_weight(last, weight)
-    step = Step(
-        name=f"gradient-size{suffix}",
-        section=SECTION,
-        lhs=delta * exact * passage.size,
-        rhs=delta * law.response(of),
-        relation=Relation.AT_MOST,
-        because=(
+    step = SECTION.at_most(
+        f"gradient-size{suffix}",
+        delta * exact * passage.size,
+        delta * law.response(of),
+        (
             "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
             "mean square the Jacobians in between are at most 1"
         ),
-        source=SOURCE,
         uses=(passage.proved_by, "branch-response"),
         assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
         checks=(SQUARES_AT_MOST, approached),
@@ -235,16 +225,15 @@ def weight_of(sublayer: Sublayer, law: Law) -> Proved:
         return step.lhs == r and vanishes(step.rhs - expected)
 
     return Proved(
-        Step(
-            name=f"branch-weight-{sublayer.name}",
-            section=SECTION,
-            lhs=r,
-            rhs=law.found.weight.xreplace({P: beta ** len(sublayer.scaled)}),
-            relation=Relation.EQUAL,
-            because=f"the {len(sublayer.scaled)} scaled matrices of {sublayer.name}, all gains β",
+        SECTION.equal(
+            f"branch-weight-{sublayer.name}",
+            r,
+            law.found.weight.xreplace({P: beta ** len(sublayer.scaled)}),
+            f"the {len(sublayer.scaled)} scaled matrices of {sublayer.name}, all gains β",
             uses=("branch-weight-of-placement",),
             assumptions=("equal-gains", *premises(sublayer)),
             checks=(Check("the gains multiplied along the branch's own formula", holds),),
+            source="derived here",
         )
     )
 
@@ -256,17 +245,14 @@ def increment_of(
     equal = dict.fromkeys(of, beta)
     share = law.share(of).xreplace(equal)
     return Increment(
-        Step(
-            name=f"increment-{sublayer.name}",
-            section=SECTION,
-            lhs=moved.rhs.xreplace(equal),
-            rhs=eta * sp.powdenest(sp.powsimp(share), force=True),
-            relation=Relation.BOUND,
-            because=(
+        SECTION.bound(
+            f"increment-{sublayer.name}",
+            moved.rhs.xreplace(equal),
+            eta * sp.powdenest(sp.powsimp(share), force=True),
+            (
                 f"all gains of {sublayer.name} are β, and the loss's gradient at the output is of "
                 "order one"
             ),
-            source=SOURCE,
             uses=(moved.name,),
             assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
             bounded=(delta,),

@@ -15,12 +15,12 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import alpha, r
 from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.lemma.scalar import sublayer, x
 
-SECTION = "Products of Jacobians"
 SOURCE = "layer cake, §4.3, supplement"
+SECTION = Section("Products of Jacobians", SOURCE)
 
 K = sp.Symbol("K", positive=True)  # number of Jacobians in a product
 j = sp.Symbol("j", integer=True, nonnegative=True)  # how many of their signs are positive
@@ -37,13 +37,11 @@ def expectation(power: int) -> sp.Expr:
 
 def jacobian_step() -> Step:
     """The root mean square of a product of Jacobians."""
-    return Step(
-        name="jacobian-root-mean-square",
-        section=SECTION,
-        lhs=sp.sqrt(expectation(2)),
-        rhs=sp.Integer(1),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        "jacobian-root-mean-square",
+        sp.sqrt(expectation(2)),
+        sp.Integer(1),
+        (
             "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
             "and nothing grows, at any depth and branch weight"
         ),
@@ -51,6 +49,7 @@ def jacobian_step() -> Step:
         assumptions=("independent-signs",),
         checks=(by_patterns(2),),
         establishes=(K,),
+        source="derived here",
     )
 
 

@@ -31,10 +31,11 @@ from deepnet_theory.symbolic.proof.checks import (
     written_out,
 )
 from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
 
-SECTION = "Placement"
+SECTION = Section("Placement")
 
 epsilon = sp.Symbol("epsilon", positive=True)  # a small change of the branch's output
 s = sp.Symbol("s", positive=True)  # standard deviation of the residual stream
@@ -162,13 +163,11 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
     same = vanishes(exact - leading)
     law = placement_law(found.placement)  # the same in matrices that do not commute
     return (
-        Step(
-            name="stream-growth",
-            section=SECTION,
-            lhs=still[0] ** 2 + still[1] ** 2,
-            rhs=sp.factor(sp.expand(still[0] ** 2 + still[1] ** 2)),
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "stream-growth",
+            still[0] ** 2 + still[1] ** 2,
+            sp.factor(sp.expand(still[0] ** 2 + still[1] ** 2)),
+            (
                 f"mean square of the stream after {found.placement.equation}, the branch "
                 "independent of the path"
             ),
@@ -177,38 +176,33 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             checks=(Check("the matrix law of the placement", _equal_to(_square(found))), *EXACT),
             establishes=() if found.placement.normalises_sum else (s,),
         ),
-        Step(
-            name="branch-weight-of-placement",
-            section=SECTION,
-            lhs=r,
-            rhs=found.weight,
-            relation=Relation.EQUAL,
-            because="the branch of gains with the product P against the path, at stream size 1",
+        SECTION.equal(
+            "branch-weight-of-placement",
+            r,
+            found.weight,
+            "the branch of gains with the product P against the path, at stream size 1",
             source=source,
             uses=("stream-growth",),
             checks=(Check("the matrix law of the placement", _equal_to(law.weight)),),
             establishes=(r,),
         ),
-        Step(
-            name="branch-change",
-            section=SECTION,
-            lhs=output.change,
-            rhs=epsilon * exact,
-            relation=Relation.ASYMPTOTIC,
-            because="a small change ε of the branch, transverse to it, as the output shows it",
+        SECTION.asymptotic(
+            "branch-change",
+            output.change,
+            epsilon * exact,
+            "a small change ε of the branch, transverse to it, as the output shows it",
             source=source,
             uses=("stream-growth",),
             regime=Regime(epsilon, sp.S.Zero),
             checks=(Check("limit of the squared ratio, both sides positive", _squared_limit),),
             establishes=(epsilon,),
         ),
-        Step(
-            name="branch-response",
-            section=SECTION,
-            lhs=exact,
-            rhs=leading,
-            relation=Relation.EQUAL if same else Relation.AT_MOST,
-            because=(
+        SECTION.step(
+            Relation.EQUAL if same else Relation.AT_MOST,
+            "branch-response",
+            exact,
+            leading,
+            (
                 "the response to the branch, exactly"
                 if same
                 else "the response to the branch is at most its leading order at a small branch"
@@ -254,13 +248,11 @@ def _stream(found: Directions) -> tuple[Step, ...]:
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
             "that is not normalised needs a branch that is, and a norm at the end"
         )
-    size = Step(
-        name="stream-size",
-        section=SECTION,
-        lhs=1 + sp.Sum(r**2, (l, 1, S)),
-        rhs=1 + S * r**2,
-        relation=Relation.EQUAL,
-        because="mean square of the stream after S sublayers: each adds r² to the input's 1",
+    size = SECTION.equal(
+        "stream-size",
+        1 + sp.Sum(r**2, (l, 1, S)),
+        1 + S * r**2,
+        "mean square of the stream after S sublayers: each adds r² to the input's 1",
         source="Pre/Post norm note, §1; derived here",
         uses=("stream-growth", "branch-weight-of-placement"),
         checks=(
@@ -270,13 +262,11 @@ def _stream(found: Directions) -> tuple[Step, ...]:
         establishes=(S,),
     )
     before, after = (size.rhs.subs(S, number) for number in (l - 1, l))
-    later = Step(
-        name="stream-jacobians",
-        section=SECTION,
-        lhs=sp.Product(after / before, (l, i + 1, S)) / size.rhs,
-        rhs=1 / size.rhs.subs(S, i),
-        relation=Relation.EQUAL,
-        because=(
+    later = SECTION.equal(
+        "stream-jacobians",
+        sp.Product(after / before, (l, i + 1, S)) / size.rhs,
+        1 / size.rhs.subs(S, i),
+        (
             "mean square of all later Jacobians and the final norm: what a change grows by "
             "is what the stream grows by, so the product telescopes"
         ),
@@ -285,13 +275,11 @@ def _stream(found: Directions) -> tuple[Step, ...]:
         checks=(Check("written out for every i ≤ S ≤ 4", _product_written_out),),
         establishes=(i,),
     )
-    through = Step(
-        name="telescoping-through-the-stream",
-        section=SECTION,
-        lhs=sp.Sum(D(i) * T(i) * sp.sqrt(later.rhs), (i, 1, S)),
-        rhs=sp.Sum(D(i) * T(i), (i, 1, S)),
-        relation=Relation.AT_MOST,
-        because="the published form is a bound at every r, tight where S·r² is small",
+    through = SECTION.at_most(
+        "telescoping-through-the-stream",
+        sp.Sum(D(i) * T(i) * sp.sqrt(later.rhs), (i, 1, S)),
+        sp.Sum(D(i) * T(i), (i, 1, S)),
+        "the published form is a bound at every r, tight where S·r² is small",
         uses=("telescoping", "stream-jacobians"),
         checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
     )

@@ -11,11 +11,11 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import alpha, r
 from deepnet_theory.symbolic.proof.checks import DERIVATIVE, EXACT, defines
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 
-SECTION = "Scalar sublayer"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
+SECTION = Section("Scalar sublayer", SOURCE)
 SIGNED_SOURCE = "layer cake, §4.3, the random variable I"
 
 Gains = tuple[sp.Symbol, ...]
@@ -34,36 +34,28 @@ def scalar_steps(gains: Gains) -> tuple[Step, ...]:
     """The normaliser of the random sign, the branch's weight, and one Jacobian."""
     weight = sp.Mul(*gains)
     return (
-        Step(
-            name="variance-with-random-sign",
-            section=SECTION,
-            lhs=mean_over_signs((alpha + sigma * weight) ** 2),
-            rhs=alpha**2 + weight**2,
-            relation=Relation.EQUAL,
-            because="over both signs of the branch var(αx + G) is α²·var x + var G exactly",
+        SECTION.equal(
+            "variance-with-random-sign",
+            mean_over_signs((alpha + sigma * weight) ** 2),
+            alpha**2 + weight**2,
+            "over both signs of the branch var(αx + G) is α²·var x + var G exactly",
             source=SIGNED_SOURCE,
             assumptions=("independent-signs",),
         ),
-        Step(
-            name="scalar-sublayer",
-            section=SECTION,
-            lhs=(alpha * x + weight * x) / sp.sqrt(alpha**2 * x**2 + weight**2 * x**2) * x,
-            rhs=sublayer(gains),
-            relation=Relation.EQUAL,
-            because="αx + G over its deviation, at the scale of x",
-            source=SOURCE,
+        SECTION.equal(
+            "scalar-sublayer",
+            (alpha * x + weight * x) / sp.sqrt(alpha**2 * x**2 + weight**2 * x**2) * x,
+            sublayer(gains),
+            "αx + G over its deviation, at the scale of x",
             uses=("variance-with-random-sign",),
             checks=EXACT,
             establishes=(x,),
         ),
-        Step(
-            name="branch-weight",
-            section=SECTION,
-            lhs=r,
-            rhs=weight / alpha,
-            relation=Relation.EQUAL,
-            because="the branch against the identity path",
-            source=SOURCE,
+        SECTION.equal(
+            "branch-weight",
+            r,
+            weight / alpha,
+            "the branch against the identity path",
             uses=("scalar-sublayer",),
             checks=(
                 defines(
@@ -99,16 +91,13 @@ def derivative(
     """∂f/∂variable of the scalar sublayer with one sign, or a random one."""
     signed = sign == sigma
     function = sublayer(gains, sign)
-    return Step(
-        name=f"derivative-{name}" + ("-signed" if signed else ""),
-        section=SECTION,
-        lhs=sp.Derivative(function, variable),
-        rhs=_without_minus(sp.factor(sp.diff(function, variable))),
-        relation=Relation.EQUAL,
-        because=f"differentiated in {variable} and factored",
+    return SECTION.equal(
+        f"derivative-{name}" + ("-signed" if signed else ""),
+        sp.Derivative(function, variable),
+        _without_minus(sp.factor(sp.diff(function, variable))),
+        f"differentiated in {variable} and factored",
         source=SIGNED_SOURCE if signed else SOURCE,
         uses=uses,
-        # the signed derivatives differ by σ alone: their exact check is enough
         checks=DERIVATIVE[1:] if signed else DERIVATIVE,
         establishes=(sigma,) if signed else (),
     )

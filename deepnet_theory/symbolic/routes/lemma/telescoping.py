@@ -15,11 +15,11 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S, i, l
 from deepnet_theory.symbolic.proof.checks import equal_at_sizes, written_out
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 
-SECTION = "Telescoping bound"
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.2; layer cake, §4.2"
+SECTION = Section("Telescoping bound", SOURCE)
 
 X = sp.Function("X", nonnegative=True)  # ‖Δx_l‖
 J = sp.Function("J", positive=True)  # ‖∂f_l/∂x_l‖
@@ -40,14 +40,11 @@ def telescoping_steps(jacobian: sp.Expr | None) -> tuple[Step, ...]:
     ``jacobian``: what one amounts to in mean square where every sublayer normalises the stream,
     as the published form has it.
     """
-    exact = Step(
-        name="telescoping",
-        section=SECTION,
-        lhs=X(S + 1),
-        rhs=telescoped(J(l)),
-        relation=Relation.AT_MOST,
-        because="the recursion of one sublayer, unrolled from Δx = 0 at the input",
-        source=SOURCE,
+    exact = SECTION.at_most(
+        "telescoping",
+        X(S + 1),
+        telescoped(J(l)),
+        "the recursion of one sublayer, unrolled from Δx = 0 at the input",
         uses=("one-sublayer",),
         assumptions=("linear-step",),
         checks=(Check("the recursion unrolled at S = 1 … 4", _unrolled),),
@@ -57,17 +54,14 @@ def telescoping_steps(jacobian: sp.Expr | None) -> tuple[Step, ...]:
 
 
 def _unit_jacobians(jacobian: sp.Expr) -> Step:
-    return Step(
-        name="telescoping-unit-jacobians",
-        section=SECTION,
-        lhs=telescoped(jacobian),
-        rhs=total,
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        "telescoping-unit-jacobians",
+        telescoped(jacobian),
+        total,
+        (
             "in mean square over independent signs every product of Jacobians is exactly 1: "
             "the published form; a typical path has it up to a constant where S·r² is bounded"
         ),
-        source=SOURCE,
         uses=("telescoping", "jacobian-root-mean-square"),
         assumptions=("independent-signs", "near-identity"),
         checks=(equal_at_sizes(S), Check("the sublayers' own terms, listed", _listed)),
@@ -82,14 +76,11 @@ def _listed(step: Step) -> bool:
 
 def _one_sublayer() -> Step:
     jacobian_, change, gradient, update = sp.symbols("J_l X_l D_l T_l", real=True)
-    return Step(
-        name="one-sublayer",
-        section=SECTION,
-        lhs=sp.Abs(jacobian_ * change + gradient * update),
-        rhs=sp.Abs(jacobian_) * sp.Abs(change) + sp.Abs(gradient) * sp.Abs(update),
-        relation=Relation.AT_MOST,
-        because="first order in the changes of input and parameters, and the triangle inequality",
-        source=SOURCE,
+    return SECTION.at_most(
+        "one-sublayer",
+        sp.Abs(jacobian_ * change + gradient * update),
+        sp.Abs(jacobian_) * sp.Abs(change) + sp.Abs(gradient) * sp.Abs(update),
+        "first order in the changes of input and parameters, and the triangle inequality",
         assumptions=("linear-step",),
         checks=(Check("squares compared for every choice of signs", _triangle),),
         establishes=(jacobian_, change, gradient, update),

@@ -21,13 +21,13 @@ from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, part_symbol
 from deepnet_theory.symbolic.expectation.model import NamedQuantity, norm_of
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.recursion import change, index
 from deepnet_theory.symbolic.routes.two_parts import added_up, crossings, sublayers
 
-SECTION = "Encoder and decoder"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
+SECTION = Section("Encoder and decoder", SOURCE)
 
 norm_df_d = norm_of("dF_d", r"\Delta F_d")
 mean_square = NamedQuantity("A_rms", r"A_{\mathrm{rms}}")
@@ -103,13 +103,11 @@ class Parts:
     def _amplification(self) -> tuple[Step, Step, Step]:
         b, number = self.passed, crossings(self.decoder.part)
         return (
-            Step(
-                name="amplification-mean-square",
-                section=SECTION,
-                lhs=mean_square**2,
-                rhs=1 - self._kept(),
-                relation=Relation.EQUAL,
-                because=(
+            SECTION.equal(
+                "amplification-mean-square",
+                mean_square**2,
+                1 - self._kept(),
+                (
                     "cross-growth run through the decoder from Δs = 0 with one Δa of unit size at "
                     "every cross-attention; the sublayers in between carry change and stream "
                     "alike. A stays below 1 at any depth"
@@ -118,31 +116,28 @@ class Parts:
                 assumptions=("fresh-weights", "independent-update", "linear-step"),
                 establishes=(mean_square,),
                 checks=(Check("the mean squares run at 1, 2, 3 layers", self._is_run),),
+                source="derived here",
             ),
-            Step(
-                name="amplification-independent",
-                section=SECTION,
-                lhs=mean_square,
-                rhs=sp.sqrt(number) * b,
-                relation=Relation.AT_MOST,
-                because=(
+            SECTION.at_most(
+                "amplification-independent",
+                mean_square,
+                sp.sqrt(number) * b,
+                (
                     f"every one of the {number} cross-attentions adds at most b² to the square: "
                     "what fresh weights make, in independent directions"
                 ),
                 uses=("amplification-mean-square",),
                 checks=(Check("the mean squares run, reached as b -> 0", self._is_bound),),
+                source="derived here",
             ),
-            Step(
-                name="amplification-aligned",
-                section=SECTION,
-                lhs=aligned,
-                rhs=number * b,
-                relation=Relation.EQUAL,
-                because=(
+            SECTION.equal(
+                "amplification-aligned",
+                aligned,
+                number * b,
+                (
                     f"the triangle inequality instead, cross-response {number} times: what "
                     "cross-attentions make that push one way, forward and, transposed, backward"
                 ),
-                source=SOURCE,
                 uses=("cross-response", "memory-average"),
                 assumptions=("aligned-updates",),
                 establishes=(aligned,),
@@ -218,17 +213,14 @@ class Parts:
 
     def _bound(self) -> Step:
         sums = {half.part.name: self._sum(half) for half in (self.encoder, self.decoder)}
-        return Step(
-            name="two-part-bound",
-            section=SECTION,
-            lhs=norm_df_d,
-            rhs=crossings(self.decoder.part) * self.passed * sums["encoder"] + sums["decoder"],
-            relation=Relation.AT_MOST,
-            because=(
+        return SECTION.at_most(
+            "two-part-bound",
+            norm_df_d,
+            crossings(self.decoder.part) * self.passed * sums["encoder"] + sums["decoder"],
+            (
                 "the decoder's recursion: every sublayer adds its own term, every cross-attention "
                 "b times the change of the memory, which is the encoder's telescoping sum"
             ),
-            source=SOURCE,
             uses=("telescoping", "amplification-aligned", "cross-coefficient"),
             assumptions=("linear-step",),
             establishes=(norm_df_d,),

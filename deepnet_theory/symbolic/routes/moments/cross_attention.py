@@ -35,7 +35,7 @@ from deepnet_theory.symbolic.expectation import (
 )
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.checks import (
     REACHED,
@@ -71,8 +71,8 @@ from deepnet_theory.symbolic.routes.moments.stream import (
 )
 from deepnet_theory.symbolic.routes.moments.sublayer import REACHED_BY_ONE_MATRIX, WIDE
 
-CROSS = "Cross-attention"
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
+CROSS = Section("Cross-attention", SOURCE)
 
 K = sp.Symbol("K", positive=True)  # cross-attentions
 norm_da, norm_g = norm_of("da", r"\Delta a"), norm_of("g")
@@ -167,15 +167,14 @@ def _moments(crossing: Crossing) -> Iterator[Step]:
             _is_gradient(crossing),
         ),
     ):  # fmt: skip
-        yield Step(
-            name=name,
-            section=CROSS,
-            lhs=entry,
-            rhs=IndexSum(value),
-            relation=Relation.EQUAL,
-            because=because,
+        yield CROSS.equal(
+            name,
+            entry,
+            IndexSum(value),
+            because,
             establishes=(entry, *own),
             checks=(Check("equal to differences of explicit matrices", holds),),
+            source="derived here",
         )
     yield _moment(
         "cross-size", (z * z).sum(i), "||p s + q a W V||^2", r"\|ps+q\,aWV\|^2",
@@ -221,17 +220,16 @@ def _moment(
     premises: tuple[str, ...],
     more: tuple[sp.Symbol, ...] = (),
 ) -> Step:
-    return Step(
-        name=name,
-        section=CROSS,
-        lhs=Expectation(square, text, tex, known),
-        rhs=expect(square, known),
-        relation=Relation.EQUAL,
-        because=because,
+    return CROSS.equal(
+        name,
+        Expectation(square, text, tex, known),
+        expect(square, known),
+        because,
         uses=uses,
         assumptions=premises,
         establishes=(*more, *(item.symbol for item in known)),
         checks=(ENUMERATED,),
+        source="derived here",
     )
 
 
@@ -247,14 +245,11 @@ def _parameters(crossing: Crossing) -> tuple[Step, Step]:
         "as in self-attention, with the memory's average in place of the stream",
         ("cross-size",), ("fresh-weights", "independent-update", "white-input"),
     )  # fmt: skip
-    return term, Step(
-        name="cross-parameter-bound",
-        section=CROSS,
-        lhs=term.rhs,
-        rhs=crossing.scale**2 * (v**2 + w**2) * (norm_dv**2 + norm_dw**2),
-        relation=Relation.AT_MOST,
-        because="d ≤ m, and the two terms added that meet the paper's form",
-        source=SOURCE,
+    return term, CROSS.at_most(
+        "cross-parameter-bound",
+        term.rhs,
+        crossing.scale**2 * (v**2 + w**2) * (norm_dv**2 + norm_dw**2),
+        "d ≤ m, and the two terms added that meet the paper's form",
         uses=(term.name,),
         assumptions=("wide-hidden-layer",),
         checks=(WIDE, REACHED_BY_ONE_MATRIX),
@@ -267,16 +262,15 @@ def _coefficient(crossing: Crossing, size: Step, bound: Step) -> Step:
     per_theta = sp.cancel(bound.rhs / (norm_dv**2 + norm_dw**2)).xreplace(values)
     mean_square = (size.rhs / d).xreplace(values)
     path = (size.rhs.coeff(norm_s, 2) * norm_s**2 / d).xreplace(values)
-    return Step(
-        name="cross-coefficient",
-        section=CROSS,
-        lhs=sp.sqrt(per_theta) / sp.sqrt(mean_square),
-        rhs=sp.sqrt(per_theta / path),
-        relation=Relation.AT_MOST,
-        because="the parameter term against the root mean square of z, its branch dropped in it",
+    return CROSS.at_most(
+        "cross-coefficient",
+        sp.sqrt(per_theta) / sp.sqrt(mean_square),
+        sp.sqrt(per_theta / path),
+        "the parameter term against the root mean square of z, its branch dropped in it",
         uses=(size.name, bound.name, "norm-jacobian"),
         assumptions=("unit-activations", "attention-keeps-magnitude", "small-branch-weight"),
         checks=(SQUARES_AT_MOST, REACHED),
+        source="derived here",
     )
 
 
@@ -356,13 +350,11 @@ def _is_gradient(crossing: Crossing) -> Callable[[Step], bool]:
 
 
 def _average() -> Step:
-    return Step(
-        name="memory-average",
-        section=CROSS,
-        lhs=norm_da,
-        rhs=norm_dm,
-        relation=Relation.AT_MOST,
-        because=(
+    return CROSS.at_most(
+        "memory-average",
+        norm_da,
+        norm_dm,
+        (
             "Δa is the average of the memory's changes with the attention weights, which are "
             "positive and add up to 1; equal where all tokens change alike"
         ),
@@ -397,13 +389,11 @@ def _response(crossing: Crossing, of: Mapping[str, Step]) -> tuple[Step, Step, S
     premises = ["unit-activations", "attention-keeps-magnitude", "linear-step"]
     if crossing.stream is None or crossing.stream.normed_branch:
         premises.append("norm-concentrates")
-    growth = Step(
-        name="cross-growth",
-        section=CROSS,
-        lhs=moved / size,
-        rhs=(norm_ds**2 + b**2 * norm_da**2) / (crossing.square + b**2),
-        relation=Relation.EQUAL,
-        because=(
+    growth = CROSS.equal(
+        "cross-growth",
+        moved / size,
+        (norm_ds**2 + b**2 * norm_da**2) / (crossing.square + b**2),
+        (
             "the change against the root mean square of z, ‖a‖ being √d, in the branch's weight "
             f"b = {b}: the stream's own change shrinks as the stream grows, the memory's enters "
             "with b²"
@@ -411,30 +401,26 @@ def _response(crossing: Crossing, of: Mapping[str, Step]) -> tuple[Step, Step, S
         uses=("cross-size", "cross-change", "norm-jacobian"),
         assumptions=tuple(premises),
         checks=(IDENTITY, SAMPLED),
+        source="derived here",
     )
     return (
         growth,
-        Step(
-            name="cross-response",
-            section=CROSS,
-            lhs=sp.sqrt(growth.rhs.xreplace(unit)),
-            rhs=norm_ds + b * norm_da,
-            relation=Relation.AT_MOST,
-            because="a root of a sum of squares is at most the sum: factors 1 and b",
-            source=SOURCE,
+        CROSS.at_most(
+            "cross-response",
+            sp.sqrt(growth.rhs.xreplace(unit)),
+            norm_ds + b * norm_da,
+            "a root of a sum of squares is at most the sum: factors 1 and b",
             uses=(growth.name,),
             checks=(
                 SQUARES_AT_MOST,
                 Check("b is the memory's factor as b -> 0", _leading(norm_da)),
             ),
         ),
-        Step(
-            name="cross-gradient-response",
-            section=CROSS,
-            lhs=norm_g * sp.sqrt(through / size.xreplace(unit)),
-            rhs=sp.sqrt(K) * b * norm_g,
-            relation=Relation.AT_MOST,
-            because=(
+        CROSS.at_most(
+            "cross-gradient-response",
+            norm_g * sp.sqrt(through / size.xreplace(unit)),
+            sp.sqrt(K) * b * norm_g,
+            (
                 "the norm's Jacobian is symmetric: a gradient is divided as a change is, and "
                 "reaches the memory through K cross-attentions with √K·b; a change of the memory "
                 "along it moves the output along g by the same √K·b, since ⟨g, Jλ⟩ = ‖λ‖² for "
@@ -446,6 +432,7 @@ def _response(crossing: Crossing, of: Mapping[str, Step]) -> tuple[Step, Step, S
                 SQUARES_AT_MOST,
                 Check("b is the gradient's factor as b -> 0", _leading(norm_g)),
             ),
+            source="derived here",
         ),
     )
 

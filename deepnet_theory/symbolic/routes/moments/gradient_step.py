@@ -22,7 +22,7 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.model import NamedQuantity, norm_of
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_X,
@@ -35,7 +35,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     x,
 )
 
-GRADIENT_STEP = "A gradient step"
+GRADIENT_STEP = Section("A gradient step")
 
 signal = Tensor("delta", (d,))
 entry = NamedQuantity("delta_i", r"\delta_i", real=True)
@@ -74,18 +74,16 @@ def _drift(branch: GaussianBranch) -> Step:
     size = (x[j] * x[j]).sum(j)
     through_w = (size * _signal(branch, "g") * _kept(branch, branch.V[k, i])).sum(k)
     known = (KNOWN_X, KNOWN_ENTRY)
-    return Step(
-        name=f"aligned-{branch.name}-drift",
-        section=GRADIENT_STEP,
-        lhs=Expectation(
+    return GRADIENT_STEP.equal(
+        f"aligned-{branch.name}-drift",
+        Expectation(
             through_v + through_w,
             f"(dz/dV dV + dz/dW dW)_i[{branch.name}]",
             r"(\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W)_i",
             known,
         ),
-        rhs=sp.factor(expect(through_v + through_w, known)),
-        relation=Relation.EQUAL,
-        because=(
+        sp.factor(expect(through_v + through_w, known)),
+        (
             "ΔV = hᵀδ, ΔW = xᵀ(δVᵀ∘R) for one token: the output moves along δ itself by the kernel "
             "‖h‖² + ‖x‖²·V's part, while an independent update has mean 0"
         ),
@@ -99,18 +97,16 @@ def _drift(branch: GaussianBranch) -> Step:
 def _size(branch: GaussianBranch, drift: Step) -> Step:
     of_v = (_hidden(branch, "j") * _hidden(branch, "e")).sum(k) * (signal[i] * signal[i]).sum(i)
     of_w = (x[j] * x[j]).sum(j) * (_signal(branch, "g") * _signal(branch, "a")).sum(k)
-    return Step(
-        name=f"aligned-{branch.name}-size",
-        section=GRADIENT_STEP,
-        lhs=Expectation(
+    return GRADIENT_STEP.equal(
+        f"aligned-{branch.name}-size",
+        Expectation(
             of_v + of_w,
             f"||dtheta||^2[{branch.name}]",
             r"\|\Delta\theta\|^2",
             (KNOWN_X, KNOWN_SIGNAL),
         ),
-        rhs=drift.rhs / entry * norm_signal**2,
-        relation=Relation.EQUAL,
-        because=(
+        drift.rhs / entry * norm_signal**2,
+        (
             "the same kernel: <δ, Δz> = ‖Δθ‖², so that a gradient step moves the output along the "
             "signal by |g||Δθ|, the most that a step of its size can"
         ),

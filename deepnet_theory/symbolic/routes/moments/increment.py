@@ -20,12 +20,13 @@ from deepnet_theory.symbolic.algebra.symbols import alpha, beta, eta
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.laws.optimizer import degrees, entrywise, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import v, w
 from deepnet_theory.symbolic.routes.route import Increment, Proved
 
-UPDATE, WEIGHT = "Update substituted", "Weight of a branch"
+UPDATE = Section("Update substituted")
+WEIGHT = Section("Weight of a branch")
 
 loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")
 EQUAL_GAINS = {v: beta, w: beta}
@@ -71,13 +72,11 @@ def increment(
     moved = response * update_size(degree, loss_gradient * response, size)
     derived = is_gradient_step(optimizer)
     return Increment(
-        Step(
-            name=name,
-            section=UPDATE,
-            lhs=moved,
-            rhs=moved.xreplace({loss_gradient: sp.S.One}),
-            relation=Relation.BOUND,
-            because=(
+        UPDATE.bound(
+            name,
+            moved,
+            moved.xreplace({loss_gradient: sp.S.One}),
+            (
                 f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
                 f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
                 "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
@@ -133,13 +132,11 @@ def weight(
 
     square = sp.cancel(ratios[0])
     return Proved(
-        Step(
-            name=name,
-            section=WEIGHT,
-            lhs=sp.sqrt(ratios[0]).xreplace(EQUAL_GAINS),
-            rhs=sp.sqrt(square.xreplace(EQUAL_GAINS)),
-            relation=Relation.EQUAL,
-            because="the root mean square of the branch against that of the identity path",
+        WEIGHT.equal(
+            name,
+            sp.sqrt(ratios[0]).xreplace(EQUAL_GAINS),
+            sp.sqrt(square.xreplace(EQUAL_GAINS)),
+            "the root mean square of the branch against that of the identity path",
             source="layer cake, §5.1",
             uses=uses,
             assumptions=("equal-gains", "unit-activations"),

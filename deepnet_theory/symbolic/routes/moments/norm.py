@@ -20,7 +20,7 @@ from sympy.polys.rings import PolyElement
 
 from deepnet_theory.symbolic.expectation import Expectation, Rademacher, Tensor, is_enumerated
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
@@ -31,7 +31,8 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     norm_z,
 )
 
-NORM, RECURSION = "Jacobian of the norm", "Recursion"
+NORM = Section("Jacobian of the norm")
+RECURSION = Section("Recursion")
 
 norm_pz = norm_of("Pz")
 jacobian = NamedQuantity("norm_J", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
@@ -119,23 +120,19 @@ def norm_steps(centred: bool) -> tuple[Step, ...]:
     )
     explicit = in_models("entrywise derivatives at d = 3, 4", _models(centred))
     return (
-        Step(
-            name="norm-jacobian-rank",
-            section=NORM,
-            lhs=rank,
-            rhs=d - lost,
-            relation=Relation.EQUAL,
-            because=why,
+        NORM.equal(
+            "norm-jacobian-rank",
+            rank,
+            d - lost,
+            why,
             establishes=(rank,),
             checks=(explicit, _vanishes_below(centred)),
         ),
-        Step(
-            name="norm-jacobian",
-            section=NORM,
-            lhs=jacobian,
-            rhs=sp.sqrt(d) / norm_pz,
-            relation=Relation.EQUAL,
-            because=(
+        NORM.equal(
+            "norm-jacobian",
+            jacobian,
+            sp.sqrt(d) / norm_pz,
+            (
                 f"√d/‖Pz‖ times a projection of rank d − {lost}, whose norm is 1 as soon as its "
                 f"rank is not 0: exact, and attained, for d ≥ {least}"
             ),
@@ -152,13 +149,11 @@ def norm_size_steps(
 ) -> tuple[Step, ...]:
     """‖z‖ at its root mean square, and the Jacobian's norm there."""
     mean_squares = tuple(f"{branch.name}-norm-of-unit-input" for branch in branches)
-    size = Step(
-        name="norm-of-z",
-        section=NORM,
-        lhs=norm_z,
-        rhs=sp.sqrt(of[mean_squares[0]].rhs),
-        relation=Relation.EQUAL,
-        because="‖z‖ is taken to be the root of its mean square, and Pz to be z",
+    size = NORM.equal(
+        "norm-of-z",
+        norm_z,
+        sp.sqrt(of[mean_squares[0]].rhs),
+        "‖z‖ is taken to be the root of its mean square, and Pz to be z",
         source=CAKE,
         uses=mean_squares,
         assumptions=("norm-concentrates", "unit-activations"),
@@ -168,13 +163,11 @@ def norm_size_steps(
     at_size = {norm_z: size.rhs}
     return (
         size,
-        Step(
-            name="norm-jacobian-size",
-            section=NORM,
-            lhs=of["norm-jacobian"].rhs.xreplace({norm_pz: norm_z}),
-            rhs=of["norm-jacobian"].rhs.xreplace({norm_pz: size.rhs}),
-            relation=Relation.EQUAL,
-            because="√d/‖z‖ at that norm: the width cancels",
+        NORM.equal(
+            "norm-jacobian-size",
+            of["norm-jacobian"].rhs.xreplace({norm_pz: norm_z}),
+            of["norm-jacobian"].rhs.xreplace({norm_pz: size.rhs}),
+            "√d/‖z‖ at that norm: the width cancels",
             source=CAKE,
             uses=("norm-jacobian", "norm-of-z"),
             checks=tuple(_at(at_size, check) for check in (IDENTITY, SAMPLED)),

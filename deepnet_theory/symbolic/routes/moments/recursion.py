@@ -14,7 +14,6 @@ from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation.model import in_models, norm_of
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Step
 from deepnet_theory.symbolic.routes.moments.checks import (
     REACHED,
@@ -78,13 +77,11 @@ def recursion_steps(
     branches: tuple[GaussianBranch, ...], of: Mapping[str, Step]
 ) -> tuple[Step, ...]:
     """‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v²+w²)/√(α²+v²w²)·‖Δθ_l‖, then with α alone below."""
-    triangle = Step(
-        name="triangle-inequality",
-        section=RECURSION,
-        lhs=norm_dx_next,
-        rhs=jacobian * (input_term + parameter_term),
-        relation=Relation.AT_MOST,
-        because=(
+    triangle = RECURSION.at_most(
+        "triangle-inequality",
+        norm_dx_next,
+        jacobian * (input_term + parameter_term),
+        (
             "Δx_{l+1} = J(∂z/∂x Δx + ∂z/∂θ Δθ) to first order, ‖J a‖ ≤ ‖J‖₂‖a‖ and the "
             "triangle inequality; in mean square it is Minkowski's"
         ),
@@ -98,13 +95,11 @@ def recursion_steps(
     )
     moments = {branch.name: _root_mean_squares(branch, of) for branch in branches}
     put_in = triangle.rhs.xreplace(moments[branches[0].name])
-    exact = Step(
-        name="moments-put-in",
-        section=RECURSION,
-        lhs=put_in,
-        rhs=sp.expand(put_in),
-        relation=Relation.EQUAL,
-        because=(
+    exact = RECURSION.equal(
+        "moments-put-in",
+        put_in,
+        sp.expand(put_in),
+        (
             "√d/‖z‖ = 1/√(α²+v²w²), and the root mean squares of both terms: the factor of "
             "‖Δx‖ is exactly 1, because z and its change carry the same second moment"
         ),
@@ -118,24 +113,20 @@ def recursion_steps(
         assumptions=("norm-concentrates",),
         checks=(IDENTITY, Check("of every kind of sublayer", _of_every(moments))),
     )
-    bound = Step(
-        name="recursion",
-        section=RECURSION,
-        lhs=exact.rhs,
-        rhs=exact.rhs.subs(v**2 * w**2, 0),
-        relation=Relation.AT_MOST,
-        because="v²w² > 0 is dropped under the root",
+    bound = RECURSION.at_most(
+        "recursion",
+        exact.rhs,
+        exact.rhs.subs(v**2 * w**2, 0),
+        "v²w² > 0 is dropped under the root",
         source=CAKE,
         uses=(exact.name,),
         checks=(Check("coefficient by coefficient, reached for a weak branch", _coefficients),),
     )
-    coefficient = Step(
-        name=COEFFICIENT,
-        section=RECURSION,
-        lhs=exact.rhs.coeff(norm_dtheta),
-        rhs=bound.rhs.coeff(norm_dtheta),
-        relation=Relation.AT_MOST,
-        because="what one sublayer adds per ‖Δθ‖; the telescoping sum takes one such term each",
+    coefficient = RECURSION.at_most(
+        COEFFICIENT,
+        exact.rhs.coeff(norm_dtheta),
+        bound.rhs.coeff(norm_dtheta),
+        "what one sublayer adds per ‖Δθ‖; the telescoping sum takes one such term each",
         source="layer cake, §5.1 and §5.2",
         uses=(bound.name,),
         checks=(SQUARES_AT_MOST, REACHED),
@@ -203,13 +194,11 @@ def _telescoping(recursion: Step, coefficient: Step) -> Step:
                 return False
         return bool(step.lhs == norm_dx_last)
 
-    return Step(
-        name="telescoping",
-        section=RECURSION,
-        lhs=norm_dx_last,
-        rhs=sp.Sum(coefficient.rhs * change(index), (index, 1, S)),
-        relation=Relation.AT_MOST,
-        because=(
+    return RECURSION.at_most(
+        "telescoping",
+        norm_dx_last,
+        sp.Sum(coefficient.rhs * change(index), (index, 1, S)),
+        (
             "the recursion from l = 1, where Δx_1 = 0, through the S sublayers of the stack; the "
             "factor 1 of ‖Δx_l‖ makes it a plain sum"
         ),

@@ -26,7 +26,6 @@ from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
 from deepnet_theory.symbolic.routes.moments.checks import REACHED
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
@@ -124,26 +123,22 @@ def stream_steps(
         if stream.normed_branch
         else ""
     )
-    growth = Step(
-        name="stream-growth",
-        section=RECURSION,
-        lhs=of_size.rhs.xreplace(values),
-        rhs=norm_s**2 + d * stream.weight**2,
-        relation=Relation.EQUAL,
-        because=f"{equation}: {why}; the stream grows by d·b² a sublayer",
+    growth = RECURSION.equal(
+        "stream-growth",
+        of_size.rhs.xreplace(values),
+        norm_s**2 + d * stream.weight**2,
+        f"{equation}: {why}; the stream grows by d·b² a sublayer",
         source=stream.placement.source or "derived here",
         uses=sizes,
         assumptions=concentrates,
         checks=(IDENTITY, SAMPLED),
     )
     squared = (growth.rhs - norm_s**2) / d  # b²
-    grown = Step(
-        name="change-growth",
-        section=RECURSION,
-        lhs=of_change.rhs.xreplace(values) / norm_ds**2,
-        rhs=1 + d * squared / norm_s**2,
-        relation=Relation.EQUAL,
-        because=(
+    grown = RECURSION.equal(
+        "change-growth",
+        of_change.rhs.xreplace(values) / norm_ds**2,
+        1 + d * squared / norm_s**2,
+        (
             "a change of the stream through the same sublayer, the norms' Jacobians at their "
             "spectral norm: it grows by the factor that the stream grows by, so that relative "
             "to the stream it does not grow"
@@ -158,13 +153,11 @@ def stream_steps(
             ),
         ),
     )
-    after = Step(
-        name="stream-after",
-        section=RECURSION,
-        lhs=1 + sp.Sum(squared, (index, 1, layer)),
-        rhs=1 + layer * squared,
-        relation=Relation.EQUAL,
-        because="‖x_{l+1}‖²/d after l sublayers, from ‖x_1‖² = d",
+    after = RECURSION.equal(
+        "stream-after",
+        1 + sp.Sum(squared, (index, 1, layer)),
+        1 + layer * squared,
+        "‖x_{l+1}‖²/d after l sublayers, from ‖x_1‖² = d",
         uses=(growth.name,),
         assumptions=("unit-activations",),
         establishes=(layer,),
@@ -173,13 +166,11 @@ def stream_steps(
     # the parameter term is stated for ‖y‖ = √d and scales with ‖y‖, ‖c‖ with its inverse
     reached = sp.sqrt(parameter_square(branches[0], of))
     response = reached * (c * norm_y / sp.sqrt(d)).xreplace(values)
-    coefficient = Step(
-        name=COEFFICIENT,
-        section=RECURSION,
-        lhs=response / sp.sqrt(after.rhs),
-        rhs=response,
-        relation=Relation.AT_MOST,
-        because=(
+    coefficient = RECURSION.at_most(
+        COEFFICIENT,
+        response / sp.sqrt(after.rhs),
+        response,
+        (
             "what sublayer l adds per ‖Δθ‖ behind the final norm, whose Jacobian is "
             "√d/‖x‖: the parameter term at ‖y‖ = √d is √(v²+w²)‖Δθ‖, for another ‖y‖ it "
             "scales with it, and the stream has only grown since"
@@ -198,13 +189,11 @@ def stream_steps(
         grown,
         after,
         coefficient,
-        Step(
-            name="telescoping",
-            section=RECURSION,
-            lhs=norm_df,
-            rhs=sp.Sum(coefficient.rhs * change(index), (index, 1, S)),
-            relation=Relation.AT_MOST,
-            because="every sublayer's own term, carried to the end by a factor of at most 1",
+        RECURSION.at_most(
+            "telescoping",
+            norm_df,
+            sp.Sum(coefficient.rhs * change(index), (index, 1, S)),
+            "every sublayer's own term, carried to the end by a factor of at most 1",
             uses=(coefficient.name,),
             assumptions=("linear-step",),
             establishes=(norm_df,),
@@ -216,13 +205,11 @@ def stream_steps(
 def _moments(branch: GaussianBranch) -> list[Step]:
     """E‖x + cG(y)‖² and E‖Δx + c ∂G/∂y Δy‖² for fixed x, y and their changes."""
     return [
-        Step(
-            name=f"{branch.name}-stream-{what}",
-            section=RECURSION,
-            lhs=Expectation((z * z).sum(i), text, tex, known),
-            rhs=expect((z * z).sum(i), known),
-            relation=Relation.EQUAL,
-            because=because,
+        RECURSION.equal(
+            f"{branch.name}-stream-{what}",
+            Expectation((z * z).sum(i), text, tex, known),
+            expect((z * z).sum(i), known),
+            because,
             uses=(f"{branch.name}-{used}",),
             assumptions=(*branch.assumptions, *premises),
             establishes=(c, *(k.symbol for k in known)),
@@ -230,21 +217,30 @@ def _moments(branch: GaussianBranch) -> list[Step]:
         )
         for what, base, along, text, tex, known, because, used, premises in (
             (
-                "size", stream, source, "||x_l + c G(y)||^2", r"\|x_l+cG(y)\|^2",
+                "size",
+                stream,
+                source,
+                "||x_l + c G(y)||^2",
+                r"\|x_l+cG(y)\|^2",
                 (_known(norm_s, stream), _known(norm_y, source)),
                 "the branch of a fixed y is centred: it adds its square to the stream's",
-                "norm", (),
+                "norm",
+                (),
             ),
             (
-                "change", stream_change, source_change, "||dx_l + c dG/dy dy||^2",
+                "change",
+                stream_change,
+                source_change,
+                "||dx_l + c dG/dy dy||^2",
                 r"\|\Delta x_l+c\,\tfrac{\partial G}{\partial y}\Delta y\|^2",
                 (_known(norm_ds, stream_change), _known(norm_dy, source_change)),
                 "G is linear in y once the mask is held, so a change adds in the same way",
-                "input-term", ("independent-update",),
+                "input-term",
+                ("independent-update",),
             ),
         )
         for z in (base[i] + branch.added(along) * c,)
-    ]  # fmt: skip
+    ]
 
 
 def _grown_one_by_one(grown: sp.Expr) -> Callable[[Step], bool]:

@@ -19,7 +19,7 @@ from deepnet_theory.symbolic.expectation import (
 )
 from deepnet_theory.symbolic.expectation.exact import Number
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,
@@ -51,8 +51,10 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     x_white,
 )
 
-OUTPUT, DERIVATIVES = "Output of a sublayer", "Derivatives of a sublayer"
-INPUT, PARAMETERS = "Input term", "Parameter term"
+OUTPUT = Section("Output of a sublayer")
+DERIVATIVES = Section("Derivatives of a sublayer")
+INPUT = Section("Input term")
+PARAMETERS = Section("Parameter term")
 
 j_of_v = Index("j", d)  # the source's ∂z_i/∂v_kj
 
@@ -79,13 +81,11 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     entry = NamedQuantity(f"z_i[{branch.name}]", "z_i", real=True)
     named = f"{branch.name}-"
     return (
-        Step(
-            name=named + "entry",
-            section=OUTPUT,
-            lhs=entry,
-            rhs=IndexSum(z),
-            relation=Relation.EQUAL,
-            because=(
+        OUTPUT.equal(
+            named + "entry",
+            entry,
+            IndexSum(z),
+            (
                 "z = αx + ReLU(xW)V entry by entry, R_k = 1 where hidden unit k is active"
                 if branch.rectified
                 else "z = αx + xW_VW_O entry by entry, the heads' value matrices side by side as W"
@@ -94,25 +94,21 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             establishes=(entry,),
             checks=(Check("equal to explicit matrix products", _is_product(branch)),),
         ),
-        Step(
-            name=named + "mean",
-            section=OUTPUT,
-            lhs=Expectation(white, "z_i"),
-            rhs=expect(white),
-            relation=Relation.EQUAL,
-            because="inputs and weights are centred",
+        OUTPUT.equal(
+            named + "mean",
+            Expectation(white, "z_i"),
+            expect(white),
+            "inputs and weights are centred",
             source=branch.source,
             uses=(named + "entry",),
             assumptions=(*branch.assumptions, "white-input"),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=named + "second-moment",
-            section=OUTPUT,
-            lhs=Expectation(white * white, "z_i^2", "z_i^2"),
-            rhs=second,
-            relation=Relation.EQUAL,
-            because=(
+        OUTPUT.equal(
+            named + "second-moment",
+            Expectation(white * white, "z_i^2", "z_i^2"),
+            second,
+            (
                 "the Kronecker deltas of W, V and x leave Σ_jk: d·m equal terms"
                 + (", half of which pass the mask" if branch.rectified else "")
             ),
@@ -121,24 +117,20 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             assumptions=(*branch.assumptions, "white-input"),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=named + "norm",
-            section=OUTPUT,
-            lhs=Expectation(square, "||z||^2", r"\|z\|^2", (KNOWN_X,)),
-            rhs=total,
-            relation=Relation.EQUAL,
-            because="for every fixed x: the input need not be random, only independent of W and V",
+        OUTPUT.equal(
+            named + "norm",
+            Expectation(square, "||z||^2", r"\|z\|^2", (KNOWN_X,)),
+            total,
+            "for every fixed x: the input need not be random, only independent of W and V",
             uses=(named + "entry",),
             assumptions=branch.assumptions,
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=named + "norm-of-unit-input",
-            section=OUTPUT,
-            lhs=d * Expectation(white * white, "z_i^2", "z_i^2"),
-            rhs=sp.factor(total.subs(norm_x, sp.sqrt(d))),
-            relation=Relation.EQUAL,
-            because="‖x‖ = √d, since x comes out of a norm: E‖z‖² = d·E z_i²",
+        OUTPUT.equal(
+            named + "norm-of-unit-input",
+            d * Expectation(white * white, "z_i^2", "z_i^2"),
+            sp.factor(total.subs(norm_x, sp.sqrt(d))),
+            "‖x‖ = √d, since x comes out of a norm: E‖z‖² = d·E z_i²",
             source=branch.source,
             uses=(named + "norm", named + "second-moment"),
             assumptions=("unit-activations", "white-input"),
@@ -172,14 +164,22 @@ def derivative_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     return (
         _derivative(branch, "input", x, (j,), z.derivative(x, j), "each x_j enters once"),
         _derivative(
-            branch, "second-matrix", branch.V, (k, j_of_v), z.derivative(branch.V, k, j_of_v),
+            branch,
+            "second-matrix",
+            branch.V,
+            (k, j_of_v),
+            z.derivative(branch.V, k, j_of_v),
             "column j of V reaches z_j alone: zero for j ≠ i",
         ),
         _derivative(
-            branch, "first-matrix", branch.W, (j, k), z.derivative(branch.W, j, k),
+            branch,
+            "first-matrix",
+            branch.W,
+            (j, k),
+            z.derivative(branch.W, j, k),
             "w_jk reaches z_i through hidden unit k",
         ),
-    )  # fmt: skip
+    )
 
 
 def _derivative(
@@ -211,13 +211,11 @@ def _derivative(
                         return False
         return step.lhs in step.establishes
 
-    return Step(
-        name=f"{branch.name}-derivative-{what}",
-        section=DERIVATIVES,
-        lhs=lhs,
-        rhs=IndexSum(value),
-        relation=Relation.EQUAL,
-        because=because,
+    return DERIVATIVES.equal(
+        f"{branch.name}-derivative-{what}",
+        lhs,
+        IndexSum(value),
+        because,
         source=branch.source,
         uses=(f"{branch.name}-entry",),
         establishes=(lhs,),
@@ -235,33 +233,31 @@ def input_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     value = sp.factor(expect(square, (KNOWN_DX,)))
     entry_known = (KNOWN_DX, KNOWN_DX_I)
     return (
-        Step(
-            name=f"{branch.name}-input-entry",
-            section=INPUT,
-            lhs=Expectation(
-                change * change, "(dz/dx dx)_i^2",
-                r"(\tfrac{\partial z}{\partial x}\Delta x)_i^2", entry_known,
+        INPUT.equal(
+            f"{branch.name}-input-entry",
+            Expectation(
+                change * change,
+                "(dz/dx dx)_i^2",
+                r"(\tfrac{\partial z}{\partial x}\Delta x)_i^2",
+                entry_known,
             ),
-            rhs=expect(change * change, entry_known),
-            relation=Relation.EQUAL,
-            because="the identity path keeps the entry, the branch spreads Δx over all entries",
+            expect(change * change, entry_known),
+            "the identity path keeps the entry, the branch spreads Δx over all entries",
             source=branch.source,
             uses=(f"{branch.name}-derivative-input",),
             assumptions=(*branch.assumptions, "independent-update"),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=f"{branch.name}-input-term",
-            section=INPUT,
-            lhs=Expectation(
+        INPUT.equal(
+            f"{branch.name}-input-term",
+            Expectation(
                 square,
                 "||dz/dx dx||^2",
                 r"\|\tfrac{\partial z}{\partial x}\Delta x\|^2",
                 (KNOWN_DX,),
             ),
-            rhs=value,
-            relation=Relation.EQUAL,
-            because=(
+            value,
+            (
                 "z is linear in x once the mask is held: the factor is that of E‖z‖²/‖x‖². It "
                 "needs a Δx that is independent of this sublayer's W and V; isotropy of Δx it "
                 "does not need"
@@ -271,7 +267,7 @@ def input_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             assumptions=(*branch.assumptions, "independent-update"),
             checks=(ENUMERATED,),
         ),
-    )  # fmt: skip
+    )
 
 
 # ---- the parameter term --------------------------------------------------------------------
@@ -297,13 +293,11 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     tex = r"\|\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W\|^2"
     text = "||dz/dV dV + dz/dW dW||^2"
     both = ("fresh-weights", "independent-update")
-    bound = Step(
-        name=named + "bound",
-        section=PARAMETERS,
-        lhs=whole,
-        rhs=w**2 * norm_dv**2 + v**2 * norm_dw**2,
-        relation=Relation.AT_MOST,
-        because=(
+    bound = PARAMETERS.at_most(
+        named + "bound",
+        whole,
+        w**2 * norm_dv**2 + v**2 * norm_dw**2,
+        (
             "d ≤ 2m is enough: the last matrix term carries d/2m"
             if branch.rectified
             else "d ≤ m: the last matrix term carries d/m"
@@ -313,25 +307,21 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
         assumptions=("wide-hidden-layer",),
         checks=(WIDE, REACHED_BY_ONE_MATRIX),
     )
-    change = Step(
-        name=named + "change",
-        section=PARAMETERS,
-        lhs=norm_dtheta,
-        rhs=sp.sqrt(norm_dv**2 + norm_dw**2),
-        relation=Relation.EQUAL,
-        because="θ = (vec V, vec W) as one row vector",
+    change = PARAMETERS.equal(
+        named + "change",
+        norm_dtheta,
+        sp.sqrt(norm_dv**2 + norm_dw**2),
+        "θ = (vec V, vec W) as one row vector",
         source=branch.source,
         establishes=(norm_dtheta,),
         checks=(Check("the norm of the joined entries", _is_joined_norm),),
     )
     return (
-        Step(
-            name=named + "fixed-input",
-            section=PARAMETERS,
-            lhs=Expectation((fixed * fixed).sum(i), text, tex, fixed_known),
-            rhs=exact,
-            relation=Relation.EQUAL,
-            because=(
+        PARAMETERS.equal(
+            named + "fixed-input",
+            Expectation((fixed * fixed).sum(i), text, tex, fixed_known),
+            exact,
+            (
                 "for every fixed x and fixed ΔV, ΔW: what counts of ΔW is xΔW, not ΔW; the mixed "
                 "term vanishes because W and V are centred and ΔV, ΔW do not hold them"
             ),
@@ -339,31 +329,26 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             assumptions=(*branch.assumptions, "independent-update"),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=named + "entry",
-            section=PARAMETERS,
-            lhs=Expectation(
-                white * white, "(dz/dV dV + dz/dW dW)_i^2",
+        PARAMETERS.equal(
+            named + "entry",
+            Expectation(
+                white * white,
+                "(dz/dV dV + dz/dW dW)_i^2",
                 tex.replace(r"\|", "(", 1).replace(r"\|^2", ")_i^2"),
                 entry_known,
             ),
-            rhs=entry,
-            relation=Relation.EQUAL,
-            because=(
-                "E x_j x_j' = δ_jj' turns ‖xΔW‖² into ‖ΔW‖²: here x must be independent of ΔW"
-            ),
+            entry,
+            "E x_j x_j' = δ_jj' turns ‖xΔW‖² into ‖ΔW‖²: here x must be independent of ΔW",
             source=branch.source,
             uses=(named + "fixed-input",),
             assumptions=(*both, "white-input"),
             checks=(ENUMERATED,),
         ),
-        Step(
-            name=named + "term",
-            section=PARAMETERS,
-            lhs=Expectation((white * white).sum(i), text, tex, whole_known),
-            rhs=whole,
-            relation=Relation.EQUAL,
-            because="summed over i = 1..d",
+        PARAMETERS.equal(
+            named + "term",
+            Expectation((white * white).sum(i), text, tex, whole_known),
+            whole,
+            "summed over i = 1..d",
             source=branch.source,
             uses=(named + "entry",),
             assumptions=(*both, "white-input"),
@@ -371,13 +356,11 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
         ),
         bound,
         change,
-        Step(
-            name=named + "bound-in-theta",
-            section=PARAMETERS,
-            lhs=bound.rhs,
-            rhs=(v**2 + w**2) * change.rhs**2,
-            relation=Relation.AT_MOST,
-            because="the source adds w²‖ΔW‖² + v²‖ΔV‖² to meet the paper's form",
+        PARAMETERS.at_most(
+            named + "bound-in-theta",
+            bound.rhs,
+            (v**2 + w**2) * change.rhs**2,
+            "the source adds w²‖ΔW‖² + v²‖ΔV‖² to meet the paper's form",
             source=branch.source,
             uses=(bound.name, change.name),
             checks=(
@@ -385,7 +368,7 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
                 REACHED_BY_ONE_MATRIX,
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _at_most_where_wide(step: Step) -> bool:
