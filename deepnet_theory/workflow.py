@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from deepnet_theory.spec import __version__
+from deepnet_theory.spec.constants import Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION, InputError, shown
+from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import Select, Selection
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from deepnet_theory.numeric.stacks.settings import Measure, Settings
     from deepnet_theory.numeric.verify import Watch
     from deepnet_theory.processes import Progress
-    from deepnet_theory.spec.constants import Constants, Sizes
     from deepnet_theory.spec.prediction import Predictions
     from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
@@ -433,8 +434,6 @@ def export(
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
-    from deepnet_theory.spec.constants import Architecture, Constants
-
     derivation = _derived(derivation)
     selection = derivation.selection
     at = parse_depth(depth, selection.the_stack)
@@ -484,8 +483,6 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Write the page by atomic replacement."""
-        from deepnet_theory.spec.files import write_text
-
         write_text(Path(path), self.html)
 
 

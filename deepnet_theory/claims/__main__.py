@@ -9,13 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from deepnet_theory.claims.page import pages, stale
+from deepnet_theory.spec.files import write_text
 
 
 def main(words: Sequence[str]) -> int:
     """The exit code of the command ``words``."""
     if words == ["page"]:
-        from deepnet_theory.spec.files import write_text
-
         for path, text in pages().items():
             write_text(path, text)
             print(f"wrote {path}")

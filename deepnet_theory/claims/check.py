@@ -24,6 +24,7 @@ from deepnet_theory.processes import (
     run_jobs,
     silent,
 )
+from deepnet_theory.spec import __version__
 from deepnet_theory.spec.claim import (
     SCHEMA,
     STANDINGS,
@@ -124,8 +125,6 @@ class Checked:
 def versions() -> dict[str, str]:
     """The versions of what measured."""
     from importlib.metadata import PackageNotFoundError, version
-
-    from deepnet_theory.spec import __version__
 
     found = {"deepnet-theory": __version__, "python": sys.version.split()[0]}
     for name in ("torch", "sympy", "scipy", "numpy"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,8 +26,11 @@ from deepnet_theory.cli.options import (
     words_of,
 )
 from deepnet_theory.cli.streams import say
+from deepnet_theory.spec import __version__
+from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import write_text
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -257,7 +261,6 @@ def train(
     chosen("format", format, DEFAULT_TEXT_JSON)
     from deepnet_theory.report import of_training
     from deepnet_theory.report.live import live
-    from deepnet_theory.spec.constants import Constants
 
     path = output_path(output)
     loaded = Constants.load(Path(constants))
@@ -507,8 +510,6 @@ def command_line(words: Sequence[str]) -> Any:
 
 def _version(asked: bool) -> None:
     if asked:
-        from deepnet_theory.spec import __version__
-
         print(f"deepnet-theory {__version__}")
         raise typer.Exit
 
@@ -523,8 +524,6 @@ def _save(path: Path | None, content: str, talk: Talk, whole: bool = True) -> Pa
     """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
     if path is None:
         return None
-    from deepnet_theory.spec.files import write_text
-
     if not whole and path.is_file() and not _is_part(path):
         path = path.with_name(f"{path.name}.partial")
     write_text(path, content)
@@ -542,6 +541,4 @@ def _is_part(path: Path) -> bool:
 
 
 def _command_of(words: Sequence[str]) -> str:
-    import shlex
-
     return shlex.join(["deepnet-theory", *words])

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from deepnet_theory.cli.streams import say
+from deepnet_theory.spec.discovery import names
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.files import require_writable
+from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule
-    from deepnet_theory.spec.selection import Selection
 
 
 def names_of(folder: str) -> Callable[[str], list[str]]:
     """Completion of a name from one of the discovered folders."""
 
     def complete(incomplete: str) -> list[str]:
-        from deepnet_theory.spec.discovery import names
-
         return [name for name in names(folder) if name.startswith(incomplete.lower())]
 
     return complete
@@ -134,8 +133,6 @@ class Select:
 
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""
-        from deepnet_theory.spec.selection import Selection
-
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
         given = {f.name: getattr(self, f.name) for f in fields(self)}

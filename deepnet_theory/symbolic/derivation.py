@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,8 +106,6 @@ class Derivation:
 
     def at(self, **depth: int) -> Derivation:
         """The same derivation with a depth at which the rule's values are printed too."""
-        from dataclasses import replace
-
         return replace(self, values=tuple(depth.items()))
 
     def multipliers(self, part: str, **depth: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.figures.axis import drawable, height, roomy, tick_label, ticks
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import write_text
 
 WIDTH, HEIGHT = 460, 346
 LEFT, RIGHT, TOP, BOTTOM = 58, 122, 30, 44  # margins; the lines are labelled at the right
@@ -30,8 +31,6 @@ class Plot:
 
     def save(self, path: str | Path) -> None:
         """Write the SVG; raises :class:`InputError` for a name of another kind of picture."""
-        from deepnet_theory.spec.files import write_text
-
         if Path(path).suffix.lower() not in ("", ".svg"):
             raise InputError(
                 f"cannot write {str(path)!r}: the plot is an SVG picture; "

@@ -11,6 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import sympy as sp
+from sympy.printing.pretty.stringpict import prettyForm
 from sympy.printing.printer import Printer
 
 from deepnet_theory.symbolic.expectation.contraction import Known, expect
@@ -21,8 +22,6 @@ from deepnet_theory.symbolic.proof.step import Check, Step
 
 if TYPE_CHECKING:
     from xml.dom.minidom import Element
-
-    from sympy.printing.pretty.stringpict import prettyForm
 
 
 class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
@@ -71,8 +70,6 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
         return self._tex()
 
     def _pretty(self, printer: Printer) -> prettyForm:
-        from sympy.printing.pretty.stringpict import prettyForm
-
         return prettyForm(self._text())
 
     def _mathml_presentation(self, printer: Printer) -> Element:

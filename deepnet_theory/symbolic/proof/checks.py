@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 
 import sympy as sp
+from mpmath import fp
 
 from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
 from deepnet_theory.symbolic.algebra.symbols import i, r
@@ -171,8 +172,6 @@ def defines(name: str, recompute: Callable[[], sp.Expr]) -> Check:
 
 def _quadrature(step: Step) -> bool:
     """The integral on the left, numerically, at two values of its symbols."""
-    from mpmath import fp  # type: ignore[import-untyped]
-
     (integral,) = step.lhs.atoms(sp.Integral)
     (variable, low, high) = integral.args[1]
     symbols = sorted(step.free_symbols - {variable}, key=str)
