@@ -122,6 +122,18 @@ def test_links_lead_somewhere(page: str) -> None:
         assert "://" in target or (ROOT / target).exists(), target
 
 
+def test_every_decision_is_listed_and_fits_on_a_page() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    index = pages.pop("README.md")
+    assert set(re.findall(r"\]\((.+)\)", index)) == set(pages)
+    for page in pages.values():
+        assert "**Choice.**" in page and "**Why.**" in page and "**What would change it.**" in page
+        assert len(page.splitlines()) <= 30
+        for target in re.findall(r"\]\((.+?)\)", page):
+            assert (folder / target).exists(), target
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_named_make_targets_exist(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
