@@ -62,7 +62,6 @@ CLAIM = Claim(
 ADAM = Net(DEEPNORM.alpha, DEEPNORM.beta, "adam")
 TRAINED = (6, 25, 100)  # layers of each part
 DOUBLED = math.log(2) / math.log(100 / 6)  # the exponent of what doubles from 6 to 100 layers
-ALONG = "exponent in N of ‖F_{t+1} − F_t‖, mean of the steps"
 FIGURE = "the figure's encoder–decoder"
 
 
@@ -70,16 +69,12 @@ FIGURE = "the figure's encoder–decoder"
     "DeepNorm under Adam, a short training: updates less than doubled from 6 to 100 layers", REFUTED
 )
 def nearly_constant(lab: Lab) -> Finding:
-    found = {k: power(TRAINED, v) for k, v in trained(lab)["DeepNorm"].items()}
-    levels = {k: v.mean(0).tolist() for k, v in trained(lab)["DeepNorm"].items()}
-    return lab.within(found, -DOUBLED, DOUBLED, ALONG, levels=levels)
+    return growth(lab, "DeepNorm", -DOUBLED, DOUBLED)
 
 
 @CLAIM.stated("plain Post-LN's grow along it", SUPPORTED)
 def explodes(lab: Lab) -> Finding:
-    found = {k: power(TRAINED, v) for k, v in trained(lab)["plain"].items()}
-    levels = {k: v.mean(0).tolist() for k, v in trained(lab)["plain"].items()}
-    return lab.within(found, MARGIN, math.inf, ALONG, levels=levels)
+    return growth(lab, "plain", MARGIN, math.inf)
 
 
 @CLAIM.ours(
@@ -104,6 +99,14 @@ def half(lab: Lab) -> Finding:
 def under_sgd(lab: Lab) -> Finding:
     rivals = (("half", 0.5),)
     return lab.exponent(first_steps(lab, DEEPNORM), 0.0, rivals, what="exponent of ‖ΔF‖/η in N")
+
+
+def growth(lab: Lab, name: str, low: float, high: float) -> Finding:
+    """The exponent of a network's updates along a training, held against an interval."""
+    found = {k: power(TRAINED, v) for k, v in trained(lab)[name].items()}
+    levels = {k: v.mean(0).tolist() for k, v in trained(lab)[name].items()}
+    what = "exponent in N of ‖F_{t+1} − F_t‖, mean of the steps"
+    return lab.within(found, low, high, what, levels=levels)
 
 
 def first_steps(lab: Lab, net: Net) -> dict[str, laboratory.Interval]:

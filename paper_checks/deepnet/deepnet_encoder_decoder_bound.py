@@ -92,8 +92,7 @@ def independent(lab: Lab) -> Finding:
 
 def sizes(lab: Lab) -> tuple[int, ...]:
     """The depth that is varied."""
-    chosen: tuple[int, ...] = lab.pick((16, 48, 144), (16, 32, 64, 128))
-    return chosen
+    return lab.pick((16, 48, 144), (16, 32, 64, 128))
 
 
 def slopes(

@@ -121,8 +121,7 @@ def constants(name: str, layers: int) -> Any:
 
 def length(lab: Lab) -> tuple[int, int]:
     """The steps at 24 layers, and how many of the last ones count."""
-    chosen: tuple[int, int] = lab.pick((150, 30), (400, 60))
-    return chosen
+    return lab.pick((150, 30), (400, 60))
 
 
 def windows(lab: Lab, seeds: int = 4) -> dict[str, Any]:

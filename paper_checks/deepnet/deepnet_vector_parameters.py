@@ -104,14 +104,12 @@ def predicted(lab: Lab) -> Finding:
 
 def depths(lab: Lab) -> tuple[int, ...]:
     """Layers measured."""
-    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    return chosen
+    return lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
 
 
 def conditions(lab: Lab) -> tuple[str, ...]:
     """The data."""
-    chosen: tuple[str, ...] = lab.pick(("text",), ("text", "gaussian:0"))
-    return chosen
+    return lab.pick(("text",), ("text", "gaussian:0"))
 
 
 def slopes(

@@ -122,5 +122,4 @@ def shares(lab: Lab, net: Net, layers: int) -> Array:
 
 def grouped(values: Array) -> Array:
     """Means over eight groups of seeds, (…, groups): a mean cosine first, its logarithm then."""
-    means: Array = values.reshape(len(values), 8, -1).mean(2)
-    return means
+    return np.asarray(values.reshape(len(values), 8, -1).mean(2))

@@ -58,7 +58,7 @@ RIVALS = (("1/t", -1.0), ("none", 0.0))
     SUPPORTED,
 )
 def side_by_side(lab: Lab) -> Finding:
-    found = neighbours(lab, "pre-ln")
+    found = neighbours(lab)["pre-ln"]
     return lab.at_most(
         {data: n.exponent(n.shifted) for data, n in found.items()},
         -0.5,
@@ -70,7 +70,7 @@ def side_by_side(lab: Lab) -> Finding:
 
 @CLAIM.ours("for single tokens as t^{−1/2}, not as 1/t", SUPPORTED)
 def single(lab: Lab) -> Finding:
-    one = neighbours(lab, "pre-ln")["one token"]
+    one = neighbours(lab)["pre-ln"]["one token"]
     what = "exponent of the error in t + t_0"
     return lab.exponent(one.exponent(one.shifted), -0.5, RIVALS, what=what)
 
@@ -79,7 +79,7 @@ def single(lab: Lab) -> Finding:
     "as written: F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)), the error falling with t", REFUTED
 )
 def as_written(lab: Lab) -> Finding:
-    found = neighbours(lab, "pre-ln")
+    found = neighbours(lab)["pre-ln"]
     return lab.at_most(
         {data: n.exponent(n.replaced) for data, n in found.items()},
         -0.5,
@@ -90,7 +90,7 @@ def as_written(lab: Lab) -> Finding:
 
 @CLAIM.ours("plain Post-LN: layers side by side, the error does not fall as t^{−1/2}", SUPPORTED)
 def post_norm(lab: Lab) -> Finding:
-    found = neighbours(lab, "post-ln")
+    found = neighbours(lab)["post-ln"]
     return lab.within(
         {data: n.exponent(n.shifted) for data, n in found.items()},
         -0.5,
@@ -105,7 +105,7 @@ def post_norm(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def both_replaced(lab: Lab) -> Finding:
-    one = neighbours(lab, "pre-ln")["one token"]
+    one = neighbours(lab)["pre-ln"]["one token"]
     what = "exponent in t of the error of both branches together"
     return lab.exponent(one.exponent(one.together), -0.5, RIVALS, what=what)
 
@@ -132,19 +132,11 @@ def levels(errors: Array) -> dict[str, float]:
     return {**at, "mean from t = 64": float(errors[64:].mean())}
 
 
-def neighbours(lab: Lab, placement: str) -> dict[str, Neighbours]:
-    """The stacks of one placement under each kind of data."""
-    return pre_ln(lab) if placement == "pre-ln" else post_ln(lab)
-
-
 @once
-def pre_ln(lab: Lab) -> dict[str, Neighbours]:
-    return {data: measured(lab, "pre-ln", data) for data in ("text", "gaussian:0", "one token")}
-
-
-@once
-def post_ln(lab: Lab) -> dict[str, Neighbours]:
-    return {data: measured(lab, "post-ln", data) for data in ("text", "gaussian:0", "one token")}
+def neighbours(lab: Lab) -> dict[str, dict[str, Neighbours]]:
+    """The stacks of both placements under each kind of data."""
+    kinds = ("text", "gaussian:0", "one token")
+    return {p: {data: measured(lab, p, data) for data in kinds} for p in ("pre-ln", "post-ln")}
 
 
 @no_grad

@@ -69,8 +69,7 @@ def hidden_width(lab: Lab) -> Finding:
 
 def ratios(lab: Lab) -> tuple[int, ...]:
     """Hidden widths, in widths."""
-    chosen: tuple[int, ...] = lab.pick((2, 8, 32), (2, 4, 8, 16, 32, 64))
-    return chosen
+    return lab.pick((2, 8, 32), (2, 4, 8, 16, 32, 64))
 
 
 def conditions(lab: Lab) -> dict[str, laboratory.Settings]:

@@ -16,10 +16,11 @@ CLAIM = Claim(
     conditions="post-LN stacks of 4 and 16 layers with branch weight λ²/α ≤ 1/64 and ReLU; λ from "
     "1/8 to 1/2, α from 16 to 64; text and independent tokens, widths 32 to 128",
     finding=(
-        "α scales the gradients and leaves the weights alone; λ scales the weights, and the "
-        "gradients just as much: ‖∂L/∂W‖ ~ λ/α with both exponents within 0.002. So the knobs "
-        "do not divide the labour. What α alone controls is the relative update of SGD, which "
-        "goes as 1/α; an optimizer of degrees (p, q) sees α^{−(1+p)} λ^{1+p+q}."
+        "α scales the gradients and leaves the weights alone, and λ scales the weights: so far "
+        "the retelling is right. But λ scales the gradients just as much, ‖∂L/∂W‖ ~ λ/α with both "
+        "exponents within 0.002, so that the knobs do not divide the labour. What α alone "
+        "controls is the relative update of SGD, which goes as 1/α; an optimizer of degrees (p, "
+        "q) sees α^{−(1+p)} λ^{1+p+q}."
     ),
     counterexample="z = x + λ²φ(xU₁)U₂/α: halving λ halves ∂z/∂W₁ = λ·(…)/α as well as W₁.",
     corrected=(
@@ -50,7 +51,7 @@ def lambda_scales(lab: Lab) -> Finding:
     return lab.exponent(sizes_in(lab, "weight", LAMBDA), 1.0, NONE, what="weights in λ")
 
 
-@CLAIM.stated("λ leaves the gradient alone", REFUTED)
+@CLAIM.ours("λ leaves the gradient alone", REFUTED)
 def lambda_leaves(lab: Lab) -> Finding:
     return lab.exponent(sizes_in(lab, "gradient", LAMBDA), 0.0, what="gradient in λ")
 
@@ -89,8 +90,7 @@ def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
 
 def layers(lab: Lab) -> int:
     """The depth, the same at all points."""
-    depth: int = lab.pick(4, 16)
-    return depth
+    return lab.pick(4, 16)
 
 
 def net(point: tuple[float, float], optimizer: str = "sgd") -> Net:
