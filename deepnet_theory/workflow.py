@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.implications.closures_compared import Comparison
+    from deepnet_theory.symbolic.schemes.judgement import Judgement
 
 
 def derive(
@@ -90,6 +91,28 @@ def compare_closures(
         )
     at = {} if depth is None else parse_depth(depth, selection.the_stack)
     return replace(run(selection), values=tuple(at.items()))
+
+
+def judge_scheme(
+    scheme: str, optimizer: str | None = None, *, update: str | None = None
+) -> Judgement:
+    """What a published scheme does in depth, under an optimizer (default: its own) and every other.
+
+    As in ``judge_scheme("gpt-2")``; ``update`` is an update of one's own in eta, g and theta.
+    Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is missing.
+    """
+    from deepnet_theory.spec.optimizer import custom_optimizer
+    from deepnet_theory.spec.optimizer import optimizer as named
+    from deepnet_theory.spec.scheme import scheme as published
+
+    if optimizer is not None and update is not None:
+        raise InputError("a scheme is judged under one optimizer: give optimizer or update")
+    chosen = published(scheme)
+    under = None if optimizer is None else named(optimizer)
+    under = custom_optimizer(update) if update is not None else under
+    from deepnet_theory.symbolic.schemes.judgement import judge
+
+    return judge(chosen, under)
 
 
 def _selection(

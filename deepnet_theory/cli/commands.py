@@ -74,6 +74,10 @@ def derive(
 ) -> int:
     """Derive alpha and beta, every step checked."""
     chosen("format", format, DERIVATION_FORMATS)
+    if select.scheme is not None:
+        if depth is not None or background or compare_closures:
+            raise InputError("a scheme is judged in every depth: leave the other options out")
+        return _judge(select, format)
     if compare_closures:
         if background:
             raise InputError("--background was given with --compare-closures, which has no steps")
@@ -98,6 +102,17 @@ def _printed(document: Document, format: str) -> str:
     if format == "text":  # a small plot is for a terminal alone
         return text(document, plots=sys.stdout.isatty())
     return {"markdown": markdown, "latex": latex}[format](document)
+
+
+def _judge(select: Select, format: str) -> int:
+    from deepnet_theory.report import of_scheme
+    from deepnet_theory.workflow import judge_scheme
+
+    select.require_scheme_alone()
+    assert select.scheme is not None
+    found = judge_scheme(select.scheme, select.optimizer, update=select.update)
+    print(found.to_json() if format == "json" else _printed(of_scheme.document(found), format))
+    return 0
 
 
 def _compare(selection: Selection, depth: str | None, format: str) -> int:
@@ -458,7 +473,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "report --optimizer sgd -o report.html",
         "report --optimizer adam --depth 99 --depth 999 -o report.html",
     ),
-    "list": ("list optimizers", "list assumptions --format json"),
+    "list": ("list optimizers", "list schemes --format json"),
 }
 
 EXIT_CODES = """\

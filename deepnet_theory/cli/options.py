@@ -131,14 +131,35 @@ class Select:
         bool, typer.Option("--allow-ascent", help="Admit an update under which the loss rises.")
     ] = False
 
+    scheme: Annotated[
+        str | None,
+        _name("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
+    ] = None
+
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""
+        if self.scheme is not None:
+            raise InputError(
+                f"--scheme {self.scheme} was given: derive and verify judge a scheme, and a scheme "
+                "brings its own constants, so that there is nothing to derive"
+            )
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "scheme"}
         given["regime"] = tuple(_comparison(text) for text in self.regime or ())
         # What was not given takes the selection's own default.
         return Selection(**{k: v for k, v in given.items() if v is not None})
+
+    def require_scheme_alone(self) -> None:
+        """Raise :class:`InputError` for options that a scheme answers itself."""
+        besides = ("scheme", "optimizer", "update")
+        given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+        for name in given:
+            if name not in besides:
+                raise InputError(
+                    f"--{name.replace('_', '-')} was given with --scheme {self.scheme}, which has "
+                    "its own; a scheme is judged under --optimizer NAME or --update EXPR"
+                )
 
 
 def _comparison(text: str) -> tuple[str, str]:

@@ -394,3 +394,37 @@ def test_help_lists_the_exit_codes(cli: Cli, command: str) -> None:
     told = cli(command, "--help").out.partition("Exit codes:")[2]
     for code in ("0", "1", "2", "3", "4", "70", "130", "141"):
         assert re.search(rf"(^|\s){code} ", told), code
+
+
+def test_a_published_scheme_is_judged(cli: Cli) -> None:
+    told = cli("derive", "--scheme", "deepnorm")
+    assert told.code == 0 and "Exactly by post-ln sgd parameter-norm (lemma)" in told.out
+    data = json.loads(cli("derive", "--scheme", "gpt-2", "--format", "json").out)
+    assert data["schema"] == "deepnet-theory/scheme/1"
+    assert data["judged"]["parts"][0]["first_order"] == "1"
+    assert {n for row in data["optimizers"] for n in row["optimizers"]} >= {"sgd", "lamb", "muon"}
+
+
+def test_a_scheme_under_another_optimizer(cli: Cli) -> None:
+    told = cli("derive", "--scheme", "deepnorm", "--optimizer", "sgd", "--format", "json")
+    assert json.loads(told.out)["judged"]["balanced"]
+
+
+def test_a_scheme_that_has_no_law_is_refused(cli: Cli) -> None:
+    told = cli("derive", "--scheme", "residual")
+    assert told.code == 4 and "2 residual streams" in told.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("derive", "--scheme", "gpt2"),
+        ("derive", "--scheme", "gpt-2", "--placement", "pre-ln"),
+        ("derive", "--scheme", "gpt-2", "--depth", "8"),
+        ("derive", "--scheme", "gpt-2", "--optimizer", "sgd", "--update", "-eta*g"),
+        ("export", "--scheme", "gpt-2", "--depth", "8"),
+    ],
+)
+def test_a_scheme_with_what_it_does_not_take(cli: Cli, words: tuple[str, ...]) -> None:
+    told = cli(*words)
+    assert told.code == 2 and "Traceback" not in told.err

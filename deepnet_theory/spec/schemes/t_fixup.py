@@ -30,6 +30,6 @@ T_FIXUP = Scheme(
         ),
     ),
     summary="no norm and no warm-up; value, output, feed-forward and embedding drawn small",
-    source="Huang et al. 2020, ICML",
+    source="Huang et al. 2020, ICML; released code: the encoder by 0.67 N^(-1/4)",
     mind="derived for as many encoder as decoder layers",
 )

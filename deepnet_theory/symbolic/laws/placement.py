@@ -30,10 +30,17 @@ H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
 
 def _unit_identity(argument: sp.Expr) -> sp.Expr:
     """The argument divided by the scalar of its identity path (a norm does not see it)."""
-    still = sp.Add.make_args(sp.expand_mul(argument.xreplace(AT_REST)))
-    path = [t for t in still if split(t)[1] == x] or still
-    scalar = split(path[0])[0]
-    return sp.expand_mul(argument / scalar)
+    scalar = _identity(argument.xreplace(AT_REST))
+    if scalar is None:  # no identity path: a branch alone
+        still = sp.Add.make_args(sp.expand_mul(argument.xreplace(AT_REST)))
+        return sp.expand_mul(argument / split(still[0])[0])
+    return x + sp.expand_mul((argument - sp.expand_mul(scalar * x)) / scalar)
+
+
+def _identity(output: Any) -> Any:
+    """The coefficient of x in a sum, None where x stands inside maps alone."""
+    scalars = [split(t)[0] for t in sp.Add.make_args(sp.expand_mul(output)) if split(t)[1] == x]
+    return sp.Add(*scalars) if scalars else None
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,7 @@ def placement_law(placement: Placement) -> PlacementLaw:
 
 def _stream(placement: Placement) -> sp.Expr:
     """The coefficient of x in the sublayer's output, None where x stands inside norms alone."""
-    terms = sp.Add.make_args(residual(placement, lambda y: P * Branch(y)))
-    return next((split(t)[0] for t in terms if split(t)[1] == x), None)
+    return _identity(residual(placement, lambda y: P * Branch(y)))
 
 
 def _at_rest(expression: sp.Expr) -> sp.Expr:
@@ -141,8 +147,9 @@ def _at_rest(expression: sp.Expr) -> sp.Expr:
         return scalars.pop()
     # a norm's parameter may act on several paths (sandwich): the path of weight 1 or 1/α leads
     without = [s for s in scalars if not s.has(P)]
-    if len(without) == 1:
-        return without[0]
+    leading = [s for s in without if not s.free_symbols] or without
+    if len(leading) == 1:
+        return leading[0]
     return coefficient(derivative)
 
 
@@ -159,11 +166,9 @@ def _branch_weight(placement: Placement) -> sp.Expr:
 def weight_beside_identity(output: sp.Expr) -> sp.Expr | None:
     """The scalar of the one term beside the identity path, in the sum that holds both."""
     for candidate in (output, *output.atoms(Normalise)):
-        terms = sp.Add.make_args(
-            candidate.args[0] if isinstance(candidate, Normalise) else candidate
-        )
-        identity = [t for t in terms if split(t)[1] == x]
-        others = [t for t in terms if t not in identity]
-        if len(identity) == len(others) == 1:
-            return split(others[0])[0] / split(identity[0])[0]
+        total = candidate.args[0] if isinstance(candidate, Normalise) else candidate
+        others = [t for t in sp.Add.make_args(total) if split(t)[1] != x]
+        identity = _identity(total)
+        if identity is not None and len(others) == 1:
+            return split(others[0])[0] / identity
     return None

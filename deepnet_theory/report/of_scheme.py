@@ -1,0 +1,147 @@
+"""A published scheme as a document: what it balances, under which optimizer, what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.schemes.judgement import Judgement, Row
+    from deepnet_theory.symbolic.schemes.trial import PartTrial
+
+MEANING = (
+    ("first order", "the output's change by one update of the matrices (and of a learnt scalar)"),
+    ("order k", "the change that k scaled matrices of a branch make, moved at once"),
+    ("r", "the branch's weight against the identity path; S sublayers"),
+    ("rho", "the relative update of the scaled matrices, in units of eta"),
+)
+
+
+def document(judgement: Judgement) -> doc.Document:
+    """The judgement under the optimizer asked for, then under every class of optimizers."""
+    scheme = judgement.scheme
+    growing = tuple(
+        (f"{part.part}, {m.sublayer}: {m.name}", power(m.total, part.depth))
+        for part in judgement.row.parts
+        for m in part.growing
+    )
+    return doc.Document(
+        f"{scheme.name} under {judgement.under}",
+        (
+            doc.Paragraph((f"{scheme.summary}: ", doc.Code(scheme.equation), ".")),
+            doc.Paragraph(standing(judgement.row)),
+            *(doc.Paragraph(f"Warning: {warning}.") for warning in judgement.warnings),
+        ),
+        (
+            doc.Section("What it does", _tables(judgement)),
+            doc.Section("Parameters whose share grows", _terms(growing)),
+            doc.Section("Derived here", _paragraphs(derived(judgement))),
+            doc.Section("One class", _paragraphs(one_class(judgement.row))),
+            doc.Section("Constants", (doc.Terms(_constants(judgement)),)),
+            doc.Section("Meaning", (doc.Terms((*MEANING, *_columns(judgement))),)),
+            doc.Section("Source", (doc.Paragraph(scheme.source),)),
+        ),
+    )
+
+
+def power(exponent: Fraction | None, depth: str) -> str:
+    """An exponent as a power of the depth: ``constant``, ``N^(1/2)``."""
+    if exponent is None:
+        return "0"
+    return "constant" if exponent == 0 else f"{depth}^({exponent})"
+
+
+def standing(row: Row) -> str:
+    """Whether the scheme balances the first order, in one sentence."""
+    told = []
+    for part in row.parts:
+        if part.first == 0:
+            told.append(f"the {part.part}'s change by one update is constant in depth")
+        else:
+            way = "grows" if part.first > 0 else "falls"
+            told.append(
+                f"the {part.part}'s change by one update {way} as {power(part.first, part.depth)}"
+            )
+    sentence = "; ".join(told)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def derived(judgement: Judgement) -> str:
+    """Which selections of the engine lead to the scheme; empty where none does."""
+    exact = [f"{s.rule} ({s.rule.method})" for s in judgement.sources if s.exact]
+    alike = [f"{s.rule} ({s.rule.method})" for s in judgement.sources if not s.exact]
+    told = [f"exactly by {', '.join(exact)}"] if exact else []
+    told += [f"up to constants by {', '.join(alike)}"] if alike else []
+    return "; ".join(told)
+
+
+def one_class(row: Row) -> str:
+    """The derived rules and published schemes of the same invariants; empty where none."""
+    told = [f"derived: {', '.join(map(str, row.classes))}"] if row.classes else []
+    told += [f"published: {', '.join(row.alike)}"] if row.alike else []
+    return "; ".join(told)
+
+
+def _paragraphs(words: str) -> tuple[doc.Block, ...]:
+    return (doc.Paragraph(f"{words[0].upper()}{words[1:]}."),) if words else ()
+
+
+def _terms(rows: tuple[tuple[str, str], ...]) -> tuple[doc.Block, ...]:
+    return (doc.Terms(rows),) if rows else ()
+
+
+def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
+    scheme = judgement.scheme
+    rows: list[tuple[str, doc.Words]] = []
+    for part in scheme.parts:
+        rows.append((f"{part.name}: alpha", doc.Code(part.alpha)))
+        rows += [(f"{part.name}: {name}", doc.Code(gain)) for name, gain in part.gains.items()]
+        if part.embedding != "1":
+            rows.append((f"{part.name}: embedding", doc.Code(part.embedding)))
+    if scheme.gate is not None:
+        rows.append(("learnt scalar", doc.Code(scheme.gate)))
+    if scheme.first is not None:
+        rows.append((f"first {scheme.first_layers} layers", doc.Code(scheme.first)))
+    several = (("rate", scheme.rates), ("epsilon", scheme.epsilon), ("decay", scheme.weight_decay))
+    for what, multipliers in several:
+        rows += [(f"{what} of {role}", doc.Code(text)) for role, text in multipliers.items()]
+    return (*rows, *((("mind", scheme.mind),) if scheme.mind else ()))
+
+
+def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
+    """One table a part: an optimizer's class is a column, named by the one that stands for it."""
+    rows = _shown(judgement)
+    tables = []
+    for index, part in enumerate(judgement.row.parts):
+        of = {row.optimizers[0]: row.parts[index] for row in rows}
+        quantities = _quantities(part)
+        body = tuple((name, *(told(p) for p in of.values())) for name, told in quantities.items())
+        tables.append(doc.Table((part.part, *of), body))
+    return tuple(tables)
+
+
+def _shown(judgement: Judgement) -> list[Row]:
+    """The row asked for first, then the others."""
+    return [judgement.row, *(row for row in judgement.others if row is not judgement.row)]
+
+
+def _columns(judgement: Judgement) -> list[tuple[str, str]]:
+    """Which optimizers a column stands for."""
+    return [(row.optimizers[0], ", ".join(row.optimizers)) for row in _shown(judgement)]
+
+
+def _quantities(part: PartTrial) -> dict[str, Callable[[PartTrial], str]]:
+    orders = {
+        f"order {k}": lambda p, k=k: power(p.orders[k - 1], p.depth)
+        for k in range(2, len(part.orders) + 1)
+    }
+    return {
+        "first order": lambda p: power(p.first, p.depth),
+        **orders,
+        "S*r": lambda p: power(p.aligned, p.depth),
+        "S*r^2": lambda p: power(p.independent, p.depth),
+        "rho": lambda p: power(p.relative, p.depth),
+    }

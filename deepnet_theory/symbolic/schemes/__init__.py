@@ -1,0 +1,1 @@
+"""What a published scheme does: its sizes in depth and layer index, its orders, its class."""

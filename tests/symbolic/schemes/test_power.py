@@ -1,0 +1,58 @@
+"""Exponents of sizes and of sums over layers, against the sums themselves."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.symbolic.schemes.power import Power
+from deepnet_theory.symbolic.schemes.size import indexed, size_of
+
+TEXTS = (
+    "l**(-1/2)",
+    "sqrt(N)/l",
+    "N/(N + l**2)",
+    "max(1, l/sqrt(N))",
+    "min(l, N/l)",
+    "(1 + l)/(N + 1)",
+    "l**(-3/2)*N",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_exponent_of_a_sum_is_the_sum_s_slope(text):
+    """A logarithm beside a power bends the slope of two depths by 1/log N."""
+    import sympy as sp
+
+    value = sp.lambdify(sp.symbols("N l", positive=True), indexed(text), "numpy")
+    sums = [np.sum(value(float(n), np.arange(1.0, n + 1))) for n in (2**14, 2**20)]
+    slope = np.log(sums[1] / sums[0]) / np.log(2**6)
+    assert size_of(indexed(text), "N").total == pytest.approx(slope, abs=0.09)
+
+
+def test_a_size_is_its_value_at_every_place():
+    size = size_of(indexed("max(1, l/sqrt(N))"), "N")
+    assert [size.at(t) for t in (Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(1))] == [
+        0,
+        0,
+        Fraction(1, 4),
+        Fraction(1, 2),
+    ]
+
+
+def test_a_sum_is_dominated_by_its_first_terms_where_they_are_largest():
+    assert Power.of(index=-2).total == 0
+    assert Power.of(index=-1).total == 0  # a logarithm
+    assert Power.of(index=Fraction(-1, 2)).total == Fraction(1, 2)
+    assert Power.of(1, -2).total == 1
+
+
+def test_the_first_layers_are_a_part_of_the_sum():
+    assert Power.of().summed().at(Fraction(1, 2)) == Fraction(1, 2)
+    assert Power.of(index=1).cut(Fraction(1, 2)).largest == Fraction(1, 2)
+
+
+def test_cancelled_leading_terms_are_refused():
+    with pytest.raises(Refusal, match="cancel"):
+        size_of(indexed("sqrt(N + 1) - sqrt(N)"), "N")

@@ -1,0 +1,192 @@
+"""Published schemes against exponents derived by hand or printed by their authors."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
+from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.implications.exponents import exponents_of
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.schemes.classes import (
+    alike,
+    as_scheme,
+    derivations_of,
+    derived_rules,
+    same_class,
+)
+from deepnet_theory.symbolic.schemes.judgement import judge
+from deepnet_theory.symbolic.schemes.trial import trials
+
+
+def trial(name, under):
+    return trials(scheme(name), optimizer(under))[0]
+
+
+# (scheme, optimizer): first order, rho. Each row is a sum that is done by hand.
+BY_HAND = {
+    # fc2 is fed by fc1 of gain 1 and stands in a stream of order 1: N sublayers of |grad| = 1;
+    # its own size is (2N)^(-1/2). Gains: Radford et al. 2019, §2.3
+    ("gpt-2", "adam"): (Fraction(1), Fraction(1, 2)),
+    ("gpt-2", "sgd"): (Fraction(1), Fraction(1, 2)),
+    # |theta| = (2N)^(-1/2) takes the square root back
+    ("gpt-2", "lamb"): (Fraction(1, 2), Fraction(0)),
+    # 2N (v^2 + w^2)/alpha^2 = 1: DeepNet, arXiv 2203.00555, §4.2
+    ("deepnorm", "sgd"): (Fraction(0), Fraction(-1, 4)),
+    # N times beta/alpha = N^(-1/2); 1/beta
+    ("deepnorm", "adam"): (Fraction(1, 2), Fraction(1, 4)),
+    # N times (2N)^(-1/2)/(2N)^(1/2): GLM-130B, arXiv 2210.02414
+    ("deepnorm-glm", "adam"): (Fraction(0), Fraction(1, 2)),
+    ("deepnorm-glm", "sgd"): (Fraction(-1), Fraction(-1, 2)),
+    # N times N^(-1/2) of the branch and N^(-1/2) of the rate: arXiv 2310.02244
+    ("depth-mup", "adam"): (Fraction(0), Fraction(-1, 2)),
+    # N times (N^(-1/2))^2, the rate as it is
+    ("depth-mup-sgd", "sgd"): (Fraction(0), Fraction(-1, 2)),
+    # N times 1/N, the relative update constant: "complete", arXiv 2505.01618
+    ("completep", "adam"): (Fraction(0), Fraction(0)),
+    ("completep", "sgd"): (Fraction(-1), Fraction(-1)),
+    # N times N^(-1/4) of the other matrix and N^(-1/4) of the stream, squared under SGD:
+    # Huang et al. 2020
+    ("t-fixup", "sgd"): (Fraction(0), Fraction(-1, 4)),
+    ("t-fixup", "adam"): (Fraction(1, 2), Fraction(1, 4)),
+    # N scalars of gradient 1
+    ("rezero", "adam"): (Fraction(1), None),
+    # the output matrix is fed by value of gain (2N)^(-1/6): 2N (2N)^(-2/6)
+    ("fixup", "sgd"): (Fraction(2, 3), None),
+}
+
+
+@pytest.mark.parametrize(("name", "under"), BY_HAND)
+def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
+    found = trial(name, under)
+    assert (found.first, found.relative) == BY_HAND[name, under]
+
+
+@pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
+@pytest.mark.parametrize("where", placements())
+@pytest.mark.parametrize("rule_of", ["sgd", "adam"])
+def test_a_rule_as_a_scheme_moves_the_output_as_the_laws_of_rules_say(where, under, rule_of):
+    """One beta for all matrices is a special case of a gain for each."""
+    rule = solve_rule(Selection(optimizer=rule_of, placement=where))
+    selection = Selection(optimizer=under, placement=where)
+    (found,) = trials(as_scheme(rule, selection), optimizer(under))
+    assert found.first == exponents_of(selection, rule)["N", "all"]
+
+
+def test_fixup_is_balanced_in_feed_forward_and_not_in_attention():
+    totals = {m.name: m.total for m in trial("fixup", "sgd").moved}
+    assert totals["fc2"] == 0 and totals["output"] == Fraction(2, 3)
+    assert "fc1" not in totals  # no gradient passes a matrix that is 0
+
+
+def test_a_stream_that_grows_shrinks_what_its_layers_do():
+    """Pre-LN with gain 1: the sum of l^(-1/2) under Adam, of 1/l under SGD."""
+    assert trial("gpt-neox-small", "adam").first == Fraction(1, 2)
+    assert trial("gpt-neox-small", "sgd").first == 0
+
+
+def test_a_wrong_gain_changes_what_is_found():
+    right = scheme("deepnorm")
+    part = replace(right.parts[0], gains={**right.parts[0].gains, "fc2": "(8*N)**(-1/3)"})
+    (found,) = trials(replace(right, parts=(part,)), optimizer("sgd"))
+    totals = {(m.sublayer, m.name): m.total for m in found.moved}
+    assert totals["ffn", "fc1"] == Fraction(-1, 6) and totals["ffn", "fc2"] == 0
+
+
+@pytest.mark.parametrize("name", ["residual", "b2t"])
+def test_two_streams_are_refused(name):
+    with pytest.raises(Refusal, match="2 residual streams"):
+        trial(name, "adam")
+
+
+def test_an_equation_that_changes_in_time_is_refused():
+    with pytest.raises(Refusal, match="changes in time"):
+        trial("branchnorm", "adam")
+
+
+def made(equation, alpha="1", gains=None, final_norm=True):
+    part = SchemePart("encoder", alpha, gains or {})
+    return Scheme("planted", equation, final_norm, "adam", (part,))
+
+
+@pytest.mark.parametrize(
+    ("equation", "alpha", "way"),
+    [
+        ("alpha*x + branch(norm(x))", "2*N", "explodes"),
+        ("alpha*x + branch(norm(x))", "1 + 1/sqrt(N)", "explodes"),
+        ("x/alpha + branch(norm(x))", "2", "vanishes"),
+    ],
+)
+def test_a_stream_that_no_norm_takes_back_is_refused(equation, alpha, way):
+    with pytest.raises(Refusal, match=way):
+        trials(made(equation, alpha), optimizer("adam"))
+
+
+def test_a_stream_without_norm_explodes_where_its_branches_do_not_shrink():
+    with pytest.raises(Refusal, match="explodes"):
+        trials(made("x + branch(x)", final_norm=False), optimizer("adam"))
+
+
+def test_a_convex_stream_keeps_its_size():
+    assert trials(made("(1 - 1/alpha)*x + branch(x)/alpha", "2*N"), optimizer("adam"))
+
+
+def test_weighting_the_stream_or_letting_it_grow_is_one_thing_to_a_norm():
+    """Blake et al., arXiv 2407.17465: variance 1 by weights, against pre-LN that grows."""
+    weighted = replace(scheme("u-mup"), rates={}, norm="layer")
+    for under in ("sgd", "adam", "lamb"):
+        (one,) = trials(weighted, optimizer(under))
+        other = trial("gpt-neox-small", under)
+        assert one.invariants == other.invariants and one.independent == other.independent
+
+
+def test_deepnorm_and_the_rule_of_glm_are_derived_exactly():
+    def exact(name):
+        return {
+            (s.rule.optimizer, s.rule.closure, s.rule.method)
+            for s in derivations_of(scheme(name))
+            if s.exact
+        }
+
+    assert exact("deepnorm") == {("sgd", "parameter-norm", "lemma")}
+    assert ("adam", "symmetric", "probe") in exact("deepnorm-glm")
+
+
+def test_published_schemes_of_one_class():
+    assert {"completep", "modula", "keel"} - {"completep"} <= set(alike("completep", "adam"))
+    assert "rezero" in alike("skipinit", "sgd")
+
+
+def test_the_class_of_completep_is_a_derived_rule():
+    found = {(d.placement, d.closure) for d in same_class(trial("completep", "adam"), "adam")}
+    assert ("post-ln", "unit-init") in found
+
+
+def test_every_derived_rule_is_balanced_in_its_own_trial():
+    rules = [r for o in ("sgd", "adam") for r in derived_rules("post-ln", o)]
+    assert len(rules) >= 8
+    assert all(rule.trial.first == 0 for rule in rules)
+
+
+def test_growing_rho_is_warned_of():
+    assert any("rho" in warning for warning in judge(scheme("gpt-2")).warnings)
+    assert not judge(scheme("completep")).warnings
+
+
+def test_an_update_of_one_s_own_is_judged_too():
+    found = judge(scheme("deepnorm"), custom_optimizer("-eta*sign(g)*abs(g)**(1/2)"))
+    # N times (beta/alpha)^(3/2)
+    assert found.row.parts[0].first == Fraction(1, 4)
+
+
+def test_every_scheme_is_judged_or_refused_under_every_class():
+    for one in schemes().values():
+        for name in ("sgd", "adam", "lamb"):
+            try:
+                assert trials(one, optimizer(name))
+            except Refusal as refusal:
+                assert one.name in str(refusal)
