@@ -87,7 +87,10 @@ def as_scheme(rule: Rule, selection: Selection) -> Scheme:
         optimizer=selection.the_optimizer.name,
         parts=(SchemePart(part.name, entries[0].alpha, gains),),
         norm=selection.norm,
-        rates={role.value: rule.eta for role in Role},
+        rates={
+            **{role.value: rule.eta for role in Role},
+            Role.SCALED: f"({rule.eta})*({entries[0].rate})",
+        },
     )
 
 

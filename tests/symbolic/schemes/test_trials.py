@@ -172,6 +172,25 @@ def test_every_derived_rule_is_balanced_in_its_own_trial():
     assert all(rule.trial.first == 0 for rule in rules)
 
 
+@pytest.mark.parametrize("where", placements())
+@pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
+def test_under_a_complete_rule_every_order_of_a_trial_is_constant(where, under):
+    rules = [r for r in derived_rules(where, under) if r.closure == "complete"]
+    assert rules
+    for rule in rules:
+        assert rule.trial.invariants == (0, 0, 0)
+        assert set(rule.trial.orders) == {0}
+
+
+def test_completep_is_derived_up_to_a_constant():
+    """Its N counts layers where the balance counts sublayers."""
+    found = {
+        (s.rule.placement, s.rule.optimizer, s.rule.closure, s.exact)
+        for s in derivations_of(scheme("completep"))
+    }
+    assert ("branch-multiplier", "adam", "complete", False) in found
+
+
 def test_growing_rho_is_warned_of():
     assert any("rho" in warning for warning in judge(scheme("gpt-2")).warnings)
     assert not judge(scheme("completep")).warnings
