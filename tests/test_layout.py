@@ -23,7 +23,7 @@ PUT_OFF = {
     "cli": {"deepnet_theory"},  # each command and each function of the workflow imports the
     "workflow.py": {"deepnet_theory"},  # room that it needs: SymPy, torch, or a printer
     "symbolic/derivation.py": {"deepnet_theory.report"},  # results show themselves
-    "spec/verification.py": {"deepnet_theory.report"},
+    "spec": {"deepnet_theory.report"},
     "symbolic/derive.py": {"deepnet_theory.symbolic.asides"},  # told where one asks for them
     "symbolic/asides/catalogue.py": {"deepnet_theory.symbolic.asides"},
     "claims/run.py": {"deepnet_theory.runtime"},  # torch
