@@ -265,6 +265,7 @@ def transfer(
     rule: Rule | None = None,
     steps: int = 100,
     text: str | Path | None = None,
+    outer: str = "stepped",
     progress: Progress | None = None,
     watch: Callable[[Transfer], None] | None = None,
     resume: Transfer | str | Path | None = None,
@@ -278,7 +279,8 @@ def transfer(
               \text{ over seeds lies inside } \pm\tfrac1{16}
 
     The loss is the held-out one after ``steps`` steps of the selection's optimizer on windows of
-    ``text``, next byte; embedding, head and the rest are stepped at their derived multipliers.
+    ``text``, next byte. Every kind of parameter is stepped at its derived multiplier; embedding
+    and head are too, unless ``outer`` is "held", so that the stack alone decides.
     ``transfer("adam", [8, 32], "1e-4:1e-1", ["symmetric", "unit-init"])`` makes one curve a depth
     and closure, without ``closures`` of the selection's own one; ``rule`` is beside them as "own".
     ``measure`` are the fields of :class:`~deepnet_theory.numeric.stacks.settings.Settings`.
@@ -301,12 +303,15 @@ def transfer(
             f"transfer trains stacks of one part, and {selection.stack!r} has two; valid are: "
             "encoder, decoder"
         )
-    if "draws" in measure:
-        raise InputError("draws were given, and transfer trains each seed once; leave it out")
+    for name in ("draws", "updates", "eta"):
+        if name in measure:
+            raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
     settings = settings_from({**TRANSFER, **measure})
     wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
     grid = parse_rates(rates if isinstance(rates, str) else list(rates))
-    course = Course(selection.the_optimizer, settings, steps, None if text is None else str(text))
+    course = Course(
+        selection.the_optimizer, settings, steps, None if text is None else str(text), outer
+    )
     names = [Problem(selection).closure.name] if closures is None else dict.fromkeys(closures)
     derived: dict[str, tuple[Derivation, Rule | None]] = {
         name: (derive(replace(selection, closure=name)), None) for name in names

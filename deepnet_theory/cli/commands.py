@@ -323,6 +323,16 @@ def transfer(
     text: Annotated[
         str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
     ] = None,
+    outer: Annotated[
+        str,
+        typer.Option(
+            "--outer",
+            metavar="WHICH",
+            help="Embedding and head: stepped (default), or held as they are drawn.",
+            autocompletion=words_of("stepped", "held"),
+            parser=in_lower_case,
+        ),
+    ] = "stepped",
     format: TextOrJson = "text",
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
@@ -356,6 +366,7 @@ def transfer(
             rule=rule,
             steps=steps,
             text=text,
+            outer=outer,
             progress=progress,
             watch=None if path is None else keep,
             resume=resume,

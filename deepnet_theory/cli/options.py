@@ -240,6 +240,10 @@ class Measure:
         _name("float32 or float64.", words_of("float32", "float64")),
     ] = None
     seed: Annotated[int | None, _whole("S", "Of all random draws; 0.")] = None
+    updates: Annotated[int | None, _whole("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates; 1.")] = (
+        None
+    )
+    eta: Annotated[float | None, _real("ETA", "Their learning rate; 0.00098.")] = None
     processes: Annotated[
         int | None, _whole("N", "That share the work on a CPU; one a core where it is long.")
     ] = None

@@ -16,20 +16,23 @@ from deepnet_theory.numeric.judging.criteria import judge_assumption
 from deepnet_theory.numeric.judging.exponents import (
     ALL,
     Plan,
+    after,
     judge_exponent,
     plan_exponents,
     varies_alone,
 )
 from deepnet_theory.numeric.judging.statistics import positive_interval
+from deepnet_theory.numeric.measuring.many_updates import counts
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.running.record import Record, resume_record, rule_to_dict
-from deepnet_theory.numeric.running.schedule import Schedule, share_key
+from deepnet_theory.numeric.running.schedule import Schedule, share_key, updates_share
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.memory import require_memory
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
+from deepnet_theory.numeric.stepping.trajectory import running_of
 from deepnet_theory.processes import ProcessDied, Progress, executor_of, run_jobs, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, ran_out_of_memory
@@ -91,6 +94,9 @@ def verify(
     warnings = list(predictions.warnings)
     names = [a.measurement for a in predictions.assumptions if a.measurement is not None]
     shares = [p.prediction.share for p in plans if p.prediction.share != ALL]
+    whole = [p for p in plans if p.prediction.share == ALL]
+    if settings.updates > 1:
+        running_of(selection.the_optimizer)  # one that has a first step alone is refused
     count = fitting_processes(processes, wanted, settings)
     stopped = ""
     with fitting_threads(settings) as threads:
@@ -119,7 +125,8 @@ def verify(
     if settings.torch_device.type == "cuda":
         warnings.append("measured on CUDA: not repeatable bit for bit")
     warnings += _findings(record, measured)
-    exponents = tuple(_judged(plan, record, wanted) for plan in plans)
+    several = (after(plan, updates_share(n)) for n in counts(settings.updates) for plan in whole)
+    exponents = tuple(_judged(plan, record, wanted) for plan in (*plans, *several))
     assumptions = tuple(_assumption(a, record, measured) for a in predictions.assumptions)
     return Verification(
         select=selection.to_dict(),

@@ -24,7 +24,7 @@ from deepnet_theory.numeric.stacks.settings import STEPS
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import Trajectory
 from deepnet_theory.processes import Job, ProcessDied, Progress, executor_of, run_jobs, silent
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
 from deepnet_theory.runtime.model import Model
@@ -36,6 +36,7 @@ from deepnet_theory.spec.errors import (
     shown,
 )
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.transfer import ClosureTransfer, Curve, Transfer
 from deepnet_theory.training.optimum import (
     BELOW,
@@ -214,10 +215,17 @@ def train_stack(constants: Constants, rates: Sequence[float], course: Course) ->
     model = stacked(constants, course, len(rates))
     k = len(rates) * seeds  # rates by seeds
     eta = torch.tensor(rates, dtype=settings.torch_dtype).repeat_interleave(seeds).to(device)
-    wanted = [
-        (p, eta * group["lr"]) for group in parameter_groups(model, 1.0) for p in group["params"]
-    ]
-    trajectory = Trajectory(course.optimizer, wanted)
+    outer = (Role.EMBEDDING, Role.HEAD) if course.outer == "held" else ()
+    held = {id(p) for p, d in described(model) if d.role in outer}
+    trajectory = Trajectory(
+        course.optimizer,
+        [
+            (p, eta * group["lr"])
+            for group in parameter_groups(model, 1.0)
+            for p in group["params"]
+            if id(p) not in held
+        ],
+    )
     with trajectory.stepping(model):
         for step in range(course.steps):
             windows = [

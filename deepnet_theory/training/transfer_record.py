@@ -13,7 +13,7 @@ from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stepping.trajectory import running_of
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.files import read_text
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
@@ -21,6 +21,7 @@ from deepnet_theory.spec.transfer import SCHEMA, Transfer
 from deepnet_theory.training.corpus import Text
 
 MOST = 2**20
+OUTER = ("stepped", "held")  # what becomes of embedding and head
 MAX_BYTES = 50_000_000
 
 Losses = tuple[float, ...]  # one a seed
@@ -38,12 +39,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Course:
-    """What every model goes through: ``steps`` of the optimizer on windows of a text."""
+    """What every model goes through: ``steps`` of the optimizer on windows of a text.
+
+    ``outer`` says what becomes of embedding and head: ``stepped`` at their derived multipliers,
+    or ``held`` as they are drawn, so that the stack alone learns.
+    """
 
     optimizer: Optimizer
     settings: Settings
     steps: int
     text: str | None = None
+    outer: str = "stepped"
 
     def __post_init__(self) -> None:
         running_of(self.optimizer)
@@ -51,6 +57,8 @@ class Course:
             raise InputError(
                 f"steps must be a whole number from 1 to {MOST}, not {shown(self.steps)}"
             )
+        if self.outer not in OUTER:
+            raise unknown("outer", self.outer, OUTER)
         if self.settings.correlation is not None:
             raise InputError(
                 f"the data {self.settings.data!r} have nothing to learn; valid is: text"
@@ -62,8 +70,9 @@ class Course:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, without what changes no result."""
-        settings = {k: v for k, v in self.settings.to_dict().items() if k not in ("draws", "data")}
-        return {**settings, "steps": self.steps, "text": self.text}
+        others = ("draws", "data", "updates", "eta")
+        settings = {k: v for k, v in self.settings.to_dict().items() if k not in others}
+        return {**settings, "steps": self.steps, "text": self.text, "outer": self.outer}
 
 
 @dataclass

@@ -87,6 +87,25 @@ def test_a_seed_begins_alike_at_every_rate_and_depth():
         assert torch.equal(p[:2], p[2:])
 
 
+def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
+    c, stepped, held = constants(), course(), replace(course(), outer="held")
+    models = []
+
+    def kept(*given):
+        models.append(stacked(*given))
+        return models[-1]
+
+    monkeypatch.setattr(module, "stacked", kept)
+    losses = [train_stack(c, [1e-2], run) for run in (stepped, held)]
+    fresh = stacked(c, held, 1)
+    for model, same in zip(models, (False, True), strict=True):
+        assert torch.equal(model.embed.weight, fresh.embed.weight) is same
+        assert torch.equal(model.head.weight, fresh.head.weight) is same
+        branch = next(model.parts.parameters())
+        assert not torch.equal(branch, next(fresh.parts.parameters()))
+    assert losses[0] != losses[1]
+
+
 def test_a_run_that_diverges_takes_no_other_with_it():
     rows = train_stack(constants(), (1e-3, 1e30), course(steps=6))
     assert all(map(math.isfinite, rows[0])) and all(map(math.isnan, rows[1]))
@@ -194,6 +213,8 @@ def test_what_cannot_be_trained_is_refused():
         ({"data": "gaussian:0.5"}, "nothing to learn"),
         ({"steps": 0}, "steps"),
         ({"draws": 2}, "draws"),
+        ({"updates": 2}, "updates"),
+        ({"outer": "frozen"}, "valid are: stepped, held"),
     ):
         with pytest.raises(InputError, match=word):
             dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **given})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from deepnet_theory.numeric.judging.statistics import (
@@ -65,6 +65,11 @@ def plan_exponents(
             + (", or equal ratios of N to M" if len(symbols) == 2 else "")
         )
     return [Plan(_sum_of(p, given), total=True) for p in given if p.variable == symbols[0]]
+
+
+def after(plan: Plan, share: str) -> Plan:
+    """The plan of the same slope for what the theory predicts no exponent of."""
+    return replace(plan, prediction=Prediction(plan.prediction.variable, share, None))
 
 
 def varies_alone(symbol: str, depths: Sequence[Depth]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
+from deepnet_theory.numeric.measuring.many_updates import counts, measure_updates
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import (
     ModelUpdate,
@@ -52,7 +53,8 @@ class Schedule:
     def cost(self, depths: Sequence[Depth]) -> float:
         """The layers worked on, each once for the first draw, the others, a share, the premises."""
         layers = [sum(depth.values()) for depth in depths]
-        stages = 2 + len(self.shares) + bool(self.names)
+        several = self.case_at(depths[0]).settings.updates > 1
+        stages = 2 + len(self.shares) + bool(self.names) + several
         return float(sum(layers) * stages + layers[0] + layers[-1])
 
     def jobs(self, depths: Sequence[Depth]) -> Iterator[Job]:
@@ -94,6 +96,14 @@ class Schedule:
                     partial(_share, Probe(case, first), share),
                     partial(kept.__setitem__, key),
                 )
+        several = list(counts(case.settings.updates))
+        if any(key not in samples.get(updates_key(n), {}) for n in several):
+            yield self._job(
+                f"{case.settings.updates} updates at depth {key}",
+                layers,
+                partial(measure_updates, case),
+                partial(self._moved, key),
+            )
         missing = [name for name in self.names if key not in samples.setdefault(name, {})]
         if missing:
             yield self._job(
@@ -125,6 +135,10 @@ class Schedule:
         self.record.updates[depth_key(update.depth)] = update
         self.complete(update)
 
+    def _moved(self, key: str, found: dict[int, list[float]]) -> None:
+        for count, values in found.items():
+            self.record.samples.setdefault(updates_key(count), {})[key] = values
+
     def _sampled(self, key: str, found: dict[str, list[float]]) -> None:
         for name, values in found.items():
             self.record.samples[name][key] = values
@@ -133,6 +147,16 @@ class Schedule:
 def share_key(share: str) -> str:
     """The name of a share's samples in a record."""
     return f"share {share}"
+
+
+def updates_key(count: int) -> str:
+    """The name of the samples of several updates in a record."""
+    return share_key(updates_share(count))
+
+
+def updates_share(count: int) -> str:
+    """What the exponent of several updates is called."""
+    return f"{count} updates"
 
 
 def share_of(share: str) -> Callable[[Description], bool]:

@@ -35,6 +35,8 @@ class Measure(TypedDict, total=False):
     seed: int
     draws: int
     ffn_ratio: float
+    updates: int
+    eta: float
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Settings:
     rules speak, or ``all`` parameters of the branches and norms (embeddings and head stay).
     ``data`` is ``text`` or ``gaussian:RHO``, tokens of pairwise correlation RHO. A seed's value
     is the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
+    Beside the first update, ‖F_T − F_0‖ is measured after T = 2, 4, … up to ``updates`` of them
+    at the learning rate ``eta``, the same at every depth.
 
     Raises :class:`InputError` that restates the first bad value.
     """
@@ -62,6 +66,8 @@ class Settings:
     seed: int = 0
     draws: int = 4
     ffn_ratio: float = 4.0
+    updates: int = 1
+    eta: float = 2.0**-10
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -71,6 +77,7 @@ class Settings:
             ("batch", 1),
             ("seeds", 2),
             ("draws", 1),
+            ("updates", 1),
         ):
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= 2**20:
@@ -81,6 +88,8 @@ class Settings:
         ratio = self.ffn_ratio
         if type(ratio) not in (int, float) or not 0 < ratio <= 1024:
             raise InputError(f"ffn-ratio {shown(ratio)} is not a number above 0, up to 1024")
+        if type(self.eta) not in (int, float) or not 0 < self.eta <= 1e30:
+            raise InputError(f"eta {shown(self.eta)} is not a number above 0, up to 1e30")
         if ratio * self.width < 1:
             raise InputError(f"ffn-ratio {ratio!r} leaves no hidden unit at width {self.width}")
         for name, valid in (

@@ -104,9 +104,7 @@ class Trial:
         self.draw = draw
         self.drawn = settings.seeds if seeds is None else seeds
         self.seeds = self.drawn + twin
-        self.batch = draw_batch(settings, self.drawn, len(case.selection.the_stack.parts), draw)
-        if twin:
-            self.batch = self.batch.with_twin()
+        batch = draw_batch(settings, self.drawn, len(case.selection.the_stack.parts), draw)
         keep_freed_memory()
         make = Make(
             self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
@@ -114,11 +112,16 @@ class Trial:
         self.model = Model(case.constants, make)
         self.model.requires_grad_(False)
         self._draw()
-        with torch.no_grad():
-            given = settings.correlation is not None
-            self.inputs = [x if given else self.model.embed(x) for x in self.batch.inputs]
+        self.see(batch.with_twin() if twin else batch)
         self.eta_factor = case.eta_factor
         self.rates = {id(p): self._rate(d) for p, d in described(self.model)}
+
+    @torch.no_grad()
+    def see(self, batch: Batch) -> None:
+        """Take these data for what follows."""
+        self.batch = batch
+        given = self.settings.correlation is not None
+        self.inputs = [x if given else self.model.embed(x) for x in batch.inputs]
 
     @torch.no_grad()
     def _draw(self) -> None:

@@ -33,7 +33,9 @@ class Trajectory:
     gradient is there, and the gradient is freed.
     """
 
-    def __init__(self, optimizer: Optimizer, rates: Iterable[tuple[nn.Parameter, Tensor]]) -> None:
+    def __init__(
+        self, optimizer: Optimizer, rates: Iterable[tuple[nn.Parameter, Tensor | float]]
+    ) -> None:
         self.running = running_of(optimizer)
         self.rates = list(rates)
         self.steps = 0
@@ -47,16 +49,16 @@ class Trajectory:
     @contextmanager
     def stepping(self, model: nn.Module) -> Iterator[None]:
         """Within this context a backward pass of ``model`` steps the parameters, and no others."""
-        handles = [
-            p.register_post_accumulate_grad_hook(self._hook(i))  # type: ignore[no-untyped-call]
-            for i, (p, _) in enumerate(self.rates)
-        ]
-        try:
-            with only(model, [p for p, _ in self.rates]):
+        with only(model, [p for p, _ in self.rates]):
+            handles = [
+                p.register_post_accumulate_grad_hook(self._hook(i))  # type: ignore[no-untyped-call]
+                for i, (p, _) in enumerate(self.rates)
+            ]
+            try:
                 yield
-        finally:
-            for handle in handles:
-                handle.remove()
+            finally:
+                for handle in handles:
+                    handle.remove()
 
     def _hook(self, index: int) -> Callable[[nn.Parameter], None]:
         rate = self.rates[index][1]
