@@ -1,132 +1,202 @@
 """Gradients decay exponentially towards the bottom."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-DEEP, PLAIN_BOTTOM, DIFFERENCE, CORRECTED, LAW, ALONE = (
-    "DeepNorm at its constants",
-    "plain Post-LN: ‖∂L/∂x_l‖ falls exponentially all the way down",
-    "plain Post-LN: the part that differs between tokens does so from top to bottom",
-    "DeepNorm: log of top over bottom does not grow with depth",
-    "plain Post-LN, upper half: that part falls by ½ ln 2 a layer, whatever the tokens' number",
-    "plain Post-LN of feed-forward sublayers alone: no fall, to 5 % of attention's",
-)
+import math
+from dataclasses import dataclass
+from typing import Any
 
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """‖∂L/∂x_l‖ of every sublayer, and its share common to all tokens, in built stacks."""
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.streams import DEEPNORM, PLAIN, mean, np, power, settings, signals
-    from paper_checks.shared.verdicts import MARGIN, exponent, within
-
-    sgd, alone = Selection(optimizer="sgd"), Selection(optimizer="sgd", layer="ffn")
-    depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    seeds, layers = context.pick(16, 32), 64
-    deep, whole, differing, falls, rest = {}, {}, {}, {}, {}
-    for data in context.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5")):
-        given = settings(context, data=data, seeds=seeds)
-        stacks = [signals(sgd, DEEPNORM, n, given)[0] for n in depths]
-        deep[data] = np.array([np.log(s[0] / s[-1]) for s in stacks]).T  # (seeds, depths)
-        rest[data] = signals(alone, PLAIN, layers, given)[0]
-        for tokens in context.pick((16,), (4, 16, 64)):
-            given = settings(context, data=data, seeds=64, tokens=tokens)
-            found = signals(sgd, PLAIN, layers, given)
-            # where all targets of a window are the same byte, no part differs at the top
-            some = found[1][-1] > 1e-2 * found[0][-1]
-            logs = [np.log(part[:, some]) for part in found]
-            falls[f"{data}, {tokens} tokens"] = logs[1]
-            if tokens == 16:
-                whole[data], differing[data] = logs
-
-    def halves(about, found, what):  # type: ignore[no-untyped-def]
-        """An exponential falls as much in the lower half as in the upper one."""
-        ratios = {}
-        for data, logs in found.items():
-            half = len(logs) // 2
-            upper = (logs[-1] - logs[half]) / (len(logs) - 1 - half)
-            ratios[data] = mean((logs[half] - logs[0]) / half / upper.mean())
-        what = f"fall in the lower half over the upper half's, {what}"
-        return within(about, ratios, 0.95, 1.05, what)
-
-    times = (2 * depths[-1] - 1) / (2 * depths[0] - 1)  # sublayers from the bottom to the top
-    ratios = {k: np.exp(v.mean(0)).tolist() for k, v in deep.items()}
-    law = {}
-    for k, logs in falls.items():
-        # layer by layer from the input of the last feed-forward sublayer, half the way down
-        count = len(logs) // 4
-        law[k] = mean((logs[-2] - logs[-2 - 2 * count]) / count)
-    # tokens alike are averaged evenly: the branch takes half of z's square and passes nothing
-    value = np.log(2) / 2
-    return (
-        within(
-            DEEP,
-            {k: mean(logs[:, -1] / (times * logs[:, 0].mean())) for k, logs in deep.items()},
-            0.95,
-            1.05,
-            f"log(bottom/top) at N = {depths[-1]} over {times:.3g} times that at N = {depths[0]}, "
-            "1 for an exponential",
-            bottom_over_top=ratios,
-            depths=list(depths),
-        ),
-        halves(PLAIN_BOTTOM, whole, "whole gradient"),
-        halves(DIFFERENCE, differing, "differing part"),
-        exponent(
-            CORRECTED,
-            {data: power(depths, np.exp(logs)) for data, logs in deep.items()},
-            0.0,
-            what="exponent in N of bottom over top",
-            bottom_over_top=ratios,
-        ),
-        within(LAW, law, value - MARGIN, value + MARGIN, "fall of the logarithm a layer"),
-        within(
-            ALONE,
-            {k: mean((np.log(p[-1]) - np.log(p[0])) / (len(p) - 1)) for k, p in rest.items()},
-            -MARGIN * value,  # of what attention takes a layer
-            MARGIN * value,
-            "fall of the logarithm a sublayer, feed-forward alone",
-        ),
-    )
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.fitting import mean, power
+from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
+from paper_checks.shared.sources import CAKE
+from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, backward, norms
 
 CLAIM = Claim(
     name="cake-exponential-decay",
-    source="Transformer layer cake (AI推公式), §4.3, supplement, after the product of Jacobians",
+    source=f"{CAKE}, §4.3, supplement, after the product of Jacobians",
     statement=(
-        "As the layer number i decreases, ∂F/∂x_i decays exponentially (agreeing with Xiong "
-        "et al., arXiv 2002.04745)."
+        "As the layer number i decreases, K = 2N − i grows and ∂F/∂x_i decays exponentially, as "
+        "((α² − v²w²)/(α² + v²w²))^{K/2} (agreeing with Xiong et al., arXiv 2002.04745)."
     ),
     conditions=(
         "built encoders of 8 to 128 layers, text (windows whose targets are not all one byte) "
         "and Gaussian tokens of correlation 0 and 0.5, 4 to 64 of them, ‖∂L/∂x_l‖ over all tokens"
     ),
-    recorded=(
-        Ruling(DEEP, Verdict.REFUTED),
-        Ruling(PLAIN_BOTTOM, Verdict.REFUTED),
-        Ruling(DIFFERENCE, Verdict.REFUTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
-        Ruling(LAW, Verdict.SUPPORTED, corrected=True),
-        Ruling(ALONE, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
-        "Not under DeepNorm: the gradient at the bottom of a stack is 0.96 to 0.97 of that at the "
-        "top, at 8 layers as at 128, for text and Gaussian tokens. Not all the way down in plain "
-        "Post-LN either: what falls there is the part of the gradient that differs between "
-        "tokens, by 0.32 to 0.33 of its logarithm a layer in the upper half (½ ln 2 = 0.35 for "
-        "tokens that are alike, whatever their number), and it rises again below; the whole "
-        "gradient falls in the lower half at most 0.3 times as much as in the upper one. "
-        "Feed-forward sublayers alone show no fall: the decay belongs to attention averaging "
-        "tokens, not to the scalar product of the source."
+        "At DeepNorm's constants the formula's value agrees: its rate r² is so small that it "
+        "leaves 0.94 of the gradient at 8 layers and 0.98 at 64, and 0.96 to 0.97 is measured at "
+        "every depth. That the gradient falls with K at the rate r² does not: at r of 0.3 to 0.7, "
+        "v = w < 1 < α, it falls in 64 layers by less than a tenth of what the formula says, and "
+        "rises again at the bottom. In plain Post-LN what falls is the part of the gradient that "
+        "differs between tokens, by 0.32 to 0.33 of its logarithm a layer in the upper half "
+        "(½ ln 2 = 0.35 for tokens that are alike, whatever their number), and it rises again "
+        "below. Feed-forward sublayers alone show no fall: the decay belongs to attention "
+        "averaging tokens, not to the scalar product of the source."
     ),
     counterexample=(
-        "Two scalar sublayers with opposite signs at r = 1/2 multiply to 0.6, with equal "
-        "positive signs to 1.8; at DeepNorm's N = 64 (r = 0.013, 128 sublayers) the "
-        "geometric mean is 0.98."
+        "α = 1.2, v = w = 0.9, 64 layers: the formula leaves e^{−62} of the gradient, and 0.2 of "
+        "it is left on text. Two scalar sublayers with opposite signs at r = "
+        "1/2 multiply to 0.6, with equal positive signs to 1.8."
     ),
     corrected=(
         "Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent. In plain "
         "Post-LN attention averages the part that differs between tokens away, by ½ ln 2 of its "
         "logarithm a layer in the upper half; feed-forward sublayers alone do not make it fall."
     ),
-    check=check,
     seconds=4.0,
 )
+LAYERS = 64
+# tokens alike are averaged evenly: the branch takes half of z's square and passes nothing
+ALIKE = math.log(2) / 2
+
+
+@CLAIM.stated("at DeepNorm's constants what is left is the formula's, to 5 %", SUPPORTED)
+def at_the_constants(lab: Lab) -> Finding:
+    at = np.array(depths(lab))
+    predicted = np.exp(-falls_by((8 * at) ** -0.5 * (2 * at) ** -0.25, at))
+    ratios = {
+        f"{data}, N = {n}": mean(column)
+        for data, left in under_deepnorm(lab).items()
+        for n, column in zip(at, (left / predicted).T, strict=True)
+    }
+    left = {data: values.mean(0).tolist() for data, values in under_deepnorm(lab).items()}
+    what = "bottom over top, over the formula's"
+    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what, bottom_over_top=left)
+
+
+@CLAIM.stated("at a fixed r with v = w < 1 < α it falls by what the formula says", REFUTED)
+def at_a_fixed_weight(lab: Lab) -> Finding:
+    ratios = {}
+    for alpha, beta in ((1.2, 0.9), (2.0, 0.9), (1.5, 0.7)):
+        expected = falls_by(beta**2 / alpha, LAYERS)
+        for data in texts(lab):
+            s = lab.small(data=data, seeds=lab.pick(16, 32))
+            found = signals(Net(str(alpha), str(beta)).trial(LAYERS, s))
+            fall = np.log(found.whole[-1] / found.whole[0])
+            ratios[f"{data}, α = {alpha}, v = w = {beta}"] = mean(fall / expected)
+    what = f"fall of the logarithm through {LAYERS} layers over the formula's"
+    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what)
+
+
+@CLAIM.ours("plain Post-LN: ‖∂L/∂x_l‖ falls exponentially all the way down", REFUTED)
+def all_the_way_down(lab: Lab) -> Finding:
+    logs = {data: np.log(found.whole) for data, found in at_sixteen_tokens(lab).items()}
+    return halves(lab, logs, "whole gradient")
+
+
+@CLAIM.ours(
+    "plain Post-LN: the part that differs between tokens does so from top to bottom", REFUTED
+)
+def differing(lab: Lab) -> Finding:
+    logs = {data: np.log(found.differing) for data, found in at_sixteen_tokens(lab).items()}
+    return halves(lab, logs, "differing part")
+
+
+@CLAIM.correction("DeepNorm: log of top over bottom does not grow with depth", SUPPORTED)
+def level(lab: Lab) -> Finding:
+    slopes = {data: power(depths(lab), left) for data, left in under_deepnorm(lab).items()}
+    return lab.exponent(slopes, 0.0, what="exponent in N of bottom over top")
+
+
+@CLAIM.correction(
+    "plain Post-LN, upper half: that part falls by ½ ln 2 a layer, whatever the tokens' number",
+    SUPPORTED,
+)
+def upper_half(lab: Lab) -> Finding:
+    rates = {}
+    for label, found in in_plain_post_ln(lab).items():
+        logs = np.log(found.differing)
+        # layer by layer from the input of the last feed-forward sublayer, half the way down
+        count = len(logs) // 4
+        rates[label] = mean((logs[-2] - logs[-2 - 2 * count]) / count)
+    return lab.within(rates, ALIKE - MARGIN, ALIKE + MARGIN, "fall of the logarithm a layer")
+
+
+@CLAIM.correction(
+    "plain Post-LN of feed-forward sublayers alone: no fall, to 5 % of attention's", SUPPORTED
+)
+def feed_forward_alone(lab: Lab) -> Finding:
+    rates = {}
+    for data in texts(lab):
+        s = lab.small(data=data, seeds=lab.pick(16, 32))
+        logs = np.log(signals(Net(layer="ffn").trial(LAYERS, s)).whole)
+        rates[data] = mean((logs[-1] - logs[0]) / (len(logs) - 1))
+    what = "fall of the logarithm a sublayer, feed-forward alone"
+    return lab.within(rates, -MARGIN * ALIKE, MARGIN * ALIKE, what)
+
+
+def falls_by(r: Any, layers: Any) -> Any:
+    """The formula's fall of the logarithm from a stack's last sublayer to its first."""
+    return (2 * layers - 1) / 2 * np.log((1 + r**2) / (1 - r**2))
+
+
+def halves(lab: Lab, found: dict[str, Array], what: str) -> Finding:
+    """An exponential falls as much in the lower half as in the upper one."""
+    ratios = {}
+    for label, logs in found.items():
+        half = len(logs) // 2
+        upper = (logs[-1] - logs[half]) / (len(logs) - 1 - half)
+        ratios[label] = mean((logs[half] - logs[0]) / half / upper.mean())
+    what = f"fall in the lower half over the upper half's, {what}"
+    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what)
+
+
+def depths(lab: Lab) -> tuple[int, ...]:
+    """N."""
+    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
+    return chosen
+
+
+def texts(lab: Lab) -> tuple[str, ...]:
+    """The data of the stacks."""
+    chosen: tuple[str, ...] = lab.pick(
+        ("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5")
+    )
+    return chosen
+
+
+@once
+def under_deepnorm(lab: Lab) -> dict[str, Array]:
+    """‖∂L/∂x_1‖ over ‖∂L/∂x_{2N}‖: (seeds, depths)."""
+    left = {}
+    for data in texts(lab):
+        s = lab.small(data=data, seeds=lab.pick(16, 32))
+        found = [signals(DEEPNORM.trial(n, s)).whole for n in depths(lab)]
+        left[data] = np.array([whole[0] / whole[-1] for whole in found]).T
+    return left
+
+
+@once
+def in_plain_post_ln(lab: Lab) -> dict[str, Signals]:
+    """By data and number of tokens."""
+    found = {}
+    for data in texts(lab):
+        for tokens in lab.pick((16,), (4, 16, 64)):
+            one = signals(PLAIN.trial(LAYERS, lab.small(data=data, seeds=64, tokens=tokens)))
+            # where all targets of a window are the same byte, no part differs at the top
+            some = one.differing[-1] > 1e-2 * one.whole[-1]
+            label = f"{data}, {tokens} tokens"
+            found[label] = Signals(one.whole[:, some], one.differing[:, some])
+    return found
+
+
+def at_sixteen_tokens(lab: Lab) -> dict[str, Signals]:
+    """By data."""
+    return {data: in_plain_post_ln(lab)[f"{data}, 16 tokens"] for data in texts(lab)}
+
+
+@dataclass(frozen=True)
+class Signals:
+    """‖∂L/∂x_l‖ at every sublayer's output, bottom first: (sublayers, seeds) each."""
+
+    whole: Array
+    differing: Array  # of the part that differs between the tokens
+
+
+def signals(trial: laboratory.Trial) -> Signals:
+    """Of one backward pass."""
+    given = [g.double() for g in backward(trial).signals]
+    apart = [g - g.mean(-2, keepdim=True) for g in given]
+    whole, differing = (torch.stack([norms(g) for g in part]).numpy() for part in (given, apart))
+    return Signals(whole, differing)

@@ -1,108 +1,30 @@
 """∂f/∂x ≐ 1 over all 2N factors."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-ONE, ALL, GROWTH, REAL, PLAIN_POST = (
-    "one factor, as r → 0",
-    "2N factors of the scalar sublayer as printed (all signs positive), at the constants",
-    "their product is exp((2N)^{1/4}/2) to leading order",
-    "real DeepNorm stacks: a random change of the input reaches the output at its own size",
-    "real plain Post-LN stacks: a change of single tokens shrinks",
+import math
+from collections.abc import Sequence
+
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Lab,
+    laboratory,
+    no_grad,
+    np,
+    sp,
+    torch,
 )
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """The logarithm of the product in N, and finite differences through real stacks."""
-    import sympy as sp
-
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.streams import (
-        DEEPNORM,
-        PLAIN,
-        mean,
-        np,
-        power,
-        settings,
-        through_stack,
-    )
-    from paper_checks.shared.verdicts import at_most, exponent, proved
-
-    N, r, u = sp.symbols("N r u", positive=True)
-    factor = (1 + r) / sp.sqrt(1 + r**2)
-    # the rule's r in u = (2N)^{-1/4}: β² = u²/2 and α = 1/u, so r = u³/2 and 2N = u^{-4}
-    beta2, alpha = ((8 * N) ** sp.Rational(-1, 4)) ** 2, (2 * N) ** sp.Rational(1, 4)
-    same = sp.simplify((beta2 / alpha).subs(N, u**-4 / 2) - u**3 / 2) == 0
-    logarithm = sp.log(factor.subs(r, u**3 / 2)) * u**-4
-    growth = sp.limit(logarithm * u * 2, u, 0)
-    at = {
-        n: float(factor.subs(r, beta2.subs(N, n) / alpha.subs(N, n)) ** (2 * n))
-        for n in (10, 100, 1000)
-    }
-    depths = context.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
-    rows = {}
-    for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
-        given = settings(context, data=data, dtype="float64", seeds=32)
-        for name, rule in (("DeepNorm", DEEPNORM), ("plain", PLAIN)):
-            for common in context.pick((False,), (False, True)):
-                moved = f"{data}, tokens moved {'together' if common else 'independently'}"
-                rows[name, moved] = through_stack(
-                    Selection(optimizer="sgd"), rule, depths, given, common
-                )
-    deep = {k[1]: power(depths, v) for k, v in rows.items() if k[0] == "DeepNorm"}
-    plain_depth = 32
-    plain = {
-        k[1]: mean(np.log(v[:, depths.index(plain_depth)]))
-        for k, v in rows.items()
-        if k[0] == "plain"
-    }
-    table = {f"{n}, {d}": v.mean(0).tolist() for (n, d), v in rows.items()}
-    return (
-        proved(ONE, sp.limit(factor, r, 0) == 1, "limit of (1 + r)/√(1 + r²)"),
-        proved(
-            ALL,
-            sp.limit(logarithm, u, 0, "+").is_finite is not False,
-            f"the product is {at} at N = 10, 100, 1000 and grows without bound",
-        ),
-        proved(
-            GROWTH,
-            bool(same and growth == 1),
-            f"log of the product over (2N)^{{1/4}}/2 tends to {growth}",
-        ),
-        exponent(
-            REAL,
-            deep,
-            0.0,
-            (("the scalar product, one sign, from 8 layers to 128", _scalar_slope()),),
-            what="exponent of ‖ΔF‖/‖Δx‖ in N",
-            depths=list(depths),
-            ratios=table,
-        ),
-        at_most(
-            PLAIN_POST,
-            {k: v for k, v in plain.items() if "independently" in k},
-            -0.05,  # below 1 by more than the margin
-            f"mean of log ‖ΔF‖/‖Δx‖ at N = {plain_depth}, plain Post-LN",
-            tolerance=0.0,
-            geometric_means={k: float(np.exp(v.estimate)) for k, v in plain.items()},
-        ),
-    )
-
-
-def _scalar_slope() -> float:
-    """The log–log slope from N = 8 to 128 of the product of the printed scalar factors."""
-    import math
-
-    def log(n: int) -> float:
-        r = (8 * n) ** -0.5 * (2 * n) ** -0.25
-        return 2 * n * (math.log1p(r) - math.log1p(r * r) / 2)
-
-    return (log(128) - log(8)) / math.log(128 / 8)
-
+from paper_checks.shared.engine import formula, holds
+from paper_checks.shared.fitting import mean, power
+from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.sources import CAKE
+from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms
 
 CLAIM = Claim(
     name="cake-jacobian-one",
-    source="Transformer layer cake (AI推公式), §4.2, ∂f_l/∂x_l ≐ 1 and the recursion that follows",
+    source=f"{CAKE}, §4.2, ∂f_l/∂x_l ≐ 1 and the recursion that follows",
     statement=(
         "∂f_l/∂x_l = (α + v_l w_l)/√(α² + v_l²w_l²) ≐ 1, used for each of the 2N factors of "
         "the recursion."
@@ -110,13 +32,6 @@ CLAIM = Claim(
     conditions=(
         "scalar sublayers at α = (2N)^{1/4}, β = (8N)^{−1/4}; torch encoders of 4 to 128 "
         "layers, text and Gaussian tokens of correlation 0 and 0.5"
-    ),
-    recorded=(
-        Ruling(ONE, Verdict.PROVED),
-        Ruling(ALL, Verdict.REFUTED),
-        Ruling(GROWTH, Verdict.PROVED, corrected=True),
-        Ruling(REAL, Verdict.SUPPORTED, corrected=True),
-        Ruling(PLAIN_POST, Verdict.SUPPORTED),
     ),
     finding=(
         "One factor is 1 to leading order, 2N of them are not: with all signs positive, as "
@@ -134,7 +49,128 @@ CLAIM = Claim(
         "One factor is 1 + r + O(r²): with equal signs the product is exp((2N)^{1/4}/2); "
         "with independent directions, as in real stacks, its root mean square is 1."
     ),
-    check=check,
     seconds=2.5,
     full_seconds=38,
 )
+LAYERS = 32  # of plain Post-LN
+
+
+@CLAIM.stated("one factor, as r → 0", PROVED)
+def one(lab: Lab) -> Finding:
+    r = sp.Symbol("r", positive=True)
+    return lab.proved(
+        sp.limit(factor(r), r, 0) == 1 and holds("lemma", "derivative-x-leading"),
+        "limit of (1 + r)/√(1 + r²)",
+    )
+
+
+@CLAIM.stated(
+    "2N factors of the scalar sublayer as printed (all signs positive), at the constants", REFUTED
+)
+def every(lab: Lab) -> Finding:
+    logs = [log_product(n) for n in (10, 100, 1000)]
+    told = ", ".join(f"{math.exp(log):.2g}" for log in logs)
+    return lab.proved(
+        abs(leading()[1]) != sp.oo, f"{told} at N = 10, 100, 1000, and grows without bound"
+    )
+
+
+@CLAIM.correction("their product is exp((2N)^{1/4}/2) to leading order", PROVED)
+def growth(lab: Lab) -> Finding:
+    ratio, _ = leading()
+    return lab.proved(
+        ratio == 1 and holds("lemma", "jacobian-all-positive-leading"),
+        f"log of the product over (2N)^{{1/4}}/2 tends to {ratio}",
+    )
+
+
+@CLAIM.correction(
+    "real DeepNorm stacks: a random change of the input reaches the output at its own size",
+    SUPPORTED,
+)
+def real(lab: Lab) -> Finding:
+    scalar = (log_product(128) - log_product(8)) / math.log(128 / 8)
+    found = images(lab, DEEPNORM, depths(lab))
+    return lab.exponent(
+        {label: power(depths(lab), ratios) for label, ratios in found.items()},
+        0.0,
+        (("the scalar product, one sign, from 8 layers to 128", scalar),),
+        what="exponent of ‖ΔF‖/‖Δx‖ in N",
+        ratios={label: ratios.mean(0).tolist() for label, ratios in found.items()},
+    )
+
+
+@CLAIM.ours("real plain Post-LN stacks: a change of single tokens shrinks", SUPPORTED)
+def in_plain_post_ln(lab: Lab) -> Finding:
+    found = images(lab, PLAIN, (LAYERS,), ways=("independently",))
+    return lab.at_most(
+        {label: mean(np.log(ratios[:, 0])) for label, ratios in found.items()},
+        -0.05,  # below 1 by more than the margin
+        f"mean of log ‖ΔF‖/‖Δx‖ at N = {LAYERS}, plain Post-LN",
+        tolerance=0.0,
+    )
+
+
+def factor(r: sp.Expr) -> sp.Expr:
+    """∂f/∂x of one printed sublayer."""
+    return (1 + r) / sp.sqrt(1 + r**2)
+
+
+def weight() -> sp.Expr:
+    """r = β²/α at the constants, in N."""
+    return formula(DEEPNORM.beta) ** 2 / formula(DEEPNORM.alpha)
+
+
+def log_product(layers: int) -> float:
+    """The logarithm of the 2N printed factors."""
+    r = float(weight().subs(formula("N"), layers))
+    return 2 * layers * (math.log1p(r) - math.log1p(r * r) / 2)
+
+
+def leading() -> tuple[sp.Expr, sp.Expr]:
+    """The limits of the logarithm of all 2N factors over (2N)^{1/4}/2, and of itself."""
+    N, u = formula("N"), sp.Symbol("u", positive=True)
+    # in u = (2N)^{-1/4}, in which r is a power
+    at = u**-4 / 2
+    logarithm = sp.log(factor(sp.simplify(weight().subs(N, at)))) * 2 * at
+    return sp.limit(logarithm * u * 2, u, 0), sp.limit(logarithm, u, 0)
+
+
+def depths(lab: Lab) -> tuple[int, ...]:
+    """N."""
+    chosen: tuple[int, ...] = lab.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
+    return chosen
+
+
+def images(
+    lab: Lab,
+    net: Net,
+    at: Sequence[int],
+    ways: tuple[str, ...] = ("independently", "together"),
+) -> dict[str, Array]:
+    """‖ΔF‖/‖Δx‖ by data and way in which the tokens move: (seeds, depths)."""
+    return {
+        f"{data}, tokens moved {way}": np.array(
+            [
+                through(net.trial(n, lab.small(data=data, dtype="float64", seeds=32)), way)
+                for n in at
+            ]
+        ).T
+        for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
+        for way in lab.pick(ways[:1], ways)
+    }
+
+
+@no_grad
+def through(trial: laboratory.Trial, way: str) -> Array:
+    """‖ΔF‖/‖Δx‖ of a small random change of the input, of each seed, in float64."""
+    x = trial.inputs[-1]
+    g = torch.Generator().manual_seed(trial.settings.seed + 77)
+    count = 1 if way == "together" else x.shape[-2]
+    v = torch.randn((*x.shape[:-2], count, x.shape[-1]), generator=g, dtype=x.dtype)
+    v = v.expand(x.shape) - v.mean(-1, keepdim=True)
+    # a change along a normalised token leaves with the first norm: take the tangent part
+    v = 1e-5 * (v - (v * x).sum(-1, keepdim=True) / (x * x).sum(-1, keepdim=True) * x)
+    change = (trial.model.body(x + v) - trial.model.body(x - v)) / 2
+    ratios: Array = (norms(change) / norms(v)).numpy()
+    return ratios

@@ -1,157 +1,33 @@
 """‖∂F/∂θ_i‖ ≤ ‖∂F/∂θ_last‖."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-SAME_KIND, STRICT, KINDS, PLAIN_POST, CORRECTED, LAW = (
-    "DeepNorm, sublayers of one kind, in the geometric mean over draws",
-    "as a strict inequality for every sublayer of every draw",
-    "across kinds, an attention against the last feed-forward, tokens alike, geometric mean",
-    "plain Post-LN, sublayers of one kind, in the geometric mean over draws",
-    "DeepNorm: the lowest layer's norm over the last one's does not depend on depth",
-    "DeepNorm, tokens alike: attention's norm is √(1 + d/m) times the feed-forward one's",
-)
+import math
+from typing import Any
 
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Frobenius norms of ∂F/∂θ_i by random probes of the output, and exactly in a small stack."""
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.streams import (
-        DEEPNORM,
-        PLAIN,
-        jacobian_norms,
-        mean,
-        np,
-        power,
-        settings,
-    )
-    from paper_checks.shared.verdicts import at_most, exponent, numbers, seen, within, worst
-
-    sgd = Selection(optimizer="sgd")
-    depths = context.pick((4, 8, 16), (8, 16, 32, 64))
-    plain_depth = context.pick(16, 32)
-    lowest, below, plain, tails = {}, {}, {}, {}
-    for data in context.pick(("text", "gaussian:0.9"), ("text", "gaussian:0", "gaussian:0.9")):
-        given = settings(context, data=data, seeds=128)
-        for n in depths:
-            found = jacobian_norms(sgd, DEEPNORM, n, given, 2)
-            for kind, norms in found.items():
-                lowest.setdefault(f"{data}, {kind}", []).append(norms[0] / norms[-1])
-                below[f"{data}, N = {n}, {kind}"] = mean(np.log(norms[:-1] / norms[-1]).mean(0))
-        for kind, norms in jacobian_norms(sgd, PLAIN, plain_depth, given, 2).items():
-            ratios = norms[:-1] / norms[-1]
-            plain[f"{data}, {kind}"] = mean(np.log(ratios).mean(0))
-            tails[f"{data}, {kind}"] = {
-                "share of single draws above": float((ratios > 1).mean()),
-                "root mean square of the lowest": float(np.sqrt((ratios[0] ** 2).mean())),
-            }
-    kinds = {}
-    for ratio in context.pick((4.0,), (1.0, 4.0)):
-        given = settings(context, data="gaussian:1", seeds=128, ffn_ratio=ratio)
-        found = jacobian_norms(sgd, DEEPNORM, depths[0], given, 2)
-        kinds[ratio] = mean(np.log(found["attention"] / found["ffn"][-1]).mean(0))
-    exact = _exact(context, sgd, DEEPNORM)
-    share = float((exact > 1).double().mean())
-    shown = {k: numbers(i) for k, i in below.items()}
-    return (
-        at_most(
-            SAME_KIND,
-            below,
-            0.0,
-            "mean over the lower sublayers of log ‖∂F/∂θ_i‖/‖∂F/∂θ_last‖",
-            table=shown,
-        ),
-        seen(
-            STRICT,
-            share == 0,
-            (
-                f"{share:.0%} of the lower sublayers exceed the last of their kind, by up to "
-                f"{float(exact.max()):.2f}: exact norms at N = 2, d = 8, two tokens"
-            ),
-        ),
-        at_most(
-            KINDS,
-            {f"m = {r:g}d": i for r, i in kinds.items()},
-            0.0,
-            f"log of attention's norm over the last feed-forward's, N = {depths[0]}",
-        ),
-        at_most(
-            PLAIN_POST,
-            plain,
-            0.0,
-            f"mean over the lower sublayers of log ‖∂F/∂θ_i‖/‖∂F/∂θ_last‖, N = {plain_depth}",
-            single_draws=tails,
-        ),
-        exponent(
-            CORRECTED,
-            {k: power(depths, np.array(v).T) for k, v in lowest.items()},
-            0.0,
-            what="exponent in N of lowest over last",
-            depths=list(depths),
-        ),
-        worst(
-            within(
-                LAW,
-                i,
-                np.log1p(1 / r) / 2 - 0.05,
-                np.log1p(1 / r) / 2 + 0.05,
-                f"log of attention's norm over the last feed-forward's, m = {r:g}d",
-            )
-            for r, i in kinds.items()
-        ),
-    )
-
-
-def _exact(context: Context, selection, rule):  # type: ignore[no-untyped-def]
-    """‖∂F/∂θ_i‖/‖∂F/∂θ_last of its kind‖ of every lower sublayer, entry by entry of F."""
-    from paper_checks.shared.laboratory import Case, Trial, only
-    from paper_checks.shared.streams import norms, settings, torch
-
-    given = settings(context, width=8, heads=2, tokens=2, seeds=64, dtype="float64")
-    trial = Trial(Case(selection, rule, {"N": 2}, given))
-    group = [(p, d) for p, d in trial.parameters() if d.role.value == "scaled"]
-    squares = {}
-    with only(trial.model, [p for p, _ in group]):
-        output = trial.output().flatten(1)
-        for entry in range(output.shape[1]):
-            found = torch.autograd.grad(
-                output[:, entry].sum(), [p for p, _ in group], retain_graph=True
-            )
-            for (_, d), g in zip(group, found, strict=True):
-                key = (str(d.kind), d.layer)
-                squares[key] = squares.get(key, 0) + norms(g) ** 2
-    return torch.stack(
-        [(squares[kind, 0] / squares[kind, 1]).sqrt() for kind in ("attention", "ffn")]
-    )
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.changes import scaled
+from paper_checks.shared.fitting import mean, power
+from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
+from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.stacks import DEEPNORM, PLAIN, norms
 
 CLAIM = Claim(
     name="cake-last-layer",
-    source=(
-        "Transformer layer cake (AI推公式), §4.3, before and after the supplement; DeepNet, "
-        "arXiv 2203.00555, proof of Theorem 4.2"
-    ),
-    statement="‖∂F/∂θ_i‖ ≤ ‖∂F/∂θ_{2N}‖ for every sublayer i.",
+    source=(f"{CAKE}, §4.3, before and after the supplement; {DEEPNET}, proof of Theorem 4.2"),
+    statement="‖∂F/∂θ_i‖ ≤ ‖∂F/∂θ_{2N}‖ for every sublayer i, up to Θ.",
     conditions=(
         "Frobenius norm of the Jacobian of all tokens' outputs in a sublayer's scaled "
         "matrices, built encoders of 4 to 64 layers, text and Gaussian tokens of correlation 0, "
         "0.9 and 1"
     ),
-    recorded=(
-        Ruling(SAME_KIND, Verdict.SUPPORTED),
-        Ruling(STRICT, Verdict.REFUTED),
-        Ruling(KINDS, Verdict.REFUTED),
-        Ruling(PLAIN_POST, Verdict.SUPPORTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
-        Ruling(LAW, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
         "Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same "
-        "geometric mean over draws, from 8 to 64 layers: neither the lowest nor the last is "
-        "special. Draw by draw the inequality fails for two fifths of the lower sublayers (by up "
-        "to 1.75 in a small stack, exactly); in plain Post-LN it holds in the geometric mean and "
-        "fails for as many single draws. Between kinds it fails as well: where tokens are alike, "
-        "attention's norm is √(1 + d/m) times the feed-forward one's (1.12 at m = 4d, 1.42 at d)."
+        "geometric mean over draws, from 8 to 64 layers: as an order, which is how the source "
+        "writes it, the inequality holds as an equality. As a strict inequality it does not: "
+        "draw by draw two fifths of the lower sublayers exceed the last (by up to 1.75 in a small "
+        "stack, exactly), in plain Post-LN as many, and where tokens are alike attention's norm "
+        "is √(1 + d/m) times the feed-forward one's (1.12 at m = 4d, 1.42 at d)."
     ),
     counterexample=(
         "Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ = (1 + "
@@ -162,6 +38,158 @@ CLAIM = Claim(
         "depth under DeepNorm's constants; single draws lie on both sides of it. Between kinds "
         "attention's norm is √(1 + d/m) times the feed-forward one's for tokens that are alike."
     ),
-    check=check,
     seconds=4.0,
 )
+WHAT = "mean over the lower sublayers of log ‖∂F/∂θ_i‖/‖∂F/∂θ_last‖"
+
+
+@CLAIM.stated("DeepNorm, sublayers of one kind, in the geometric mean over draws", SUPPORTED)
+def one_kind(lab: Lab) -> Finding:
+    found = {
+        f"{label}, N = {n}": mean(np.log(below).mean(0))
+        for label, by_depth in under_deepnorm(lab).items()
+        for n, below in by_depth.items()
+    }
+    return lab.at_most(found, 0.0, WHAT)
+
+
+@CLAIM.ours("as a strict inequality for every sublayer of every draw", REFUTED)
+def strict(lab: Lab) -> Finding:
+    ratios = exact(lab)
+    share = float((ratios > 1).mean())
+    return lab.seen(
+        share == 0,
+        f"{share:.0%} of the lower sublayers exceed the last of their kind, by up to "
+        f"{float(ratios.max()):.2f}: exact norms at N = 2, d = 8, two tokens",
+    )
+
+
+@CLAIM.ours(
+    "across kinds, an attention against the last feed-forward, tokens alike, geometric mean",
+    REFUTED,
+)
+def across_kinds(lab: Lab) -> Finding:
+    found = {f"m = {r:g}d": mean(logs) for r, logs in attention_over_ffn(lab).items()}
+    return lab.at_most(found, 0.0, "log of attention's norm over the last feed-forward's")
+
+
+@CLAIM.ours("plain Post-LN, sublayers of one kind, in the geometric mean over draws", SUPPORTED)
+def in_plain_post_ln(lab: Lab) -> Finding:
+    n, found, above = lab.pick(16, 32), {}, {}
+    for data in texts(lab):
+        sizes = jacobians(PLAIN.trial(n, lab.small(data=data, seeds=128)))
+        for kind, below in lower_over_last(sizes).items():
+            found[f"{data}, {kind}"] = mean(np.log(below).mean(0))
+            above[f"{data}, {kind}"] = float((below > 1).mean())
+    return lab.at_most(found, 0.0, f"{WHAT}, N = {n}", share_of_single_draws_above=above)
+
+
+@CLAIM.correction(
+    "DeepNorm: the lowest layer's norm over the last one's does not depend on depth", SUPPORTED
+)
+def level(lab: Lab) -> Finding:
+    slopes = {
+        label: power(list(by_depth), np.array([below[0] for below in by_depth.values()]).T)
+        for label, by_depth in under_deepnorm(lab).items()
+    }
+    return lab.exponent(slopes, 0.0, what="exponent in N of lowest over last")
+
+
+@CLAIM.correction(
+    "DeepNorm, tokens alike: attention's norm is √(1 + d/m) times the feed-forward one's", SUPPORTED
+)
+def law(lab: Lab) -> Finding:
+    gaps = {
+        f"m = {r:g}d": mean(logs - math.log1p(1 / r) / 2)
+        for r, logs in attention_over_ffn(lab).items()
+    }
+    what = "log of attention's norm over the last feed-forward's, less ½ log(1 + d/m)"
+    return lab.within(gaps, -MARGIN, MARGIN, what)
+
+
+def depths(lab: Lab) -> tuple[int, ...]:
+    """N."""
+    chosen: tuple[int, ...] = lab.pick((4, 8, 16), (8, 16, 32, 64))
+    return chosen
+
+
+def texts(lab: Lab) -> tuple[str, ...]:
+    """The data of the stacks."""
+    chosen: tuple[str, ...] = lab.pick(
+        ("text", "gaussian:0.9"), ("text", "gaussian:0", "gaussian:0.9")
+    )
+    return chosen
+
+
+@once
+def under_deepnorm(lab: Lab) -> dict[str, dict[int, Array]]:
+    """‖∂F/∂θ_i‖ of the lower layers over the last one's by data and kind, and depth."""
+    found: dict[str, dict[int, Array]] = {}
+    for data in texts(lab):
+        for n in depths(lab):
+            sizes = jacobians(DEEPNORM.trial(n, lab.small(data=data, seeds=128)))
+            for kind, below in lower_over_last(sizes).items():
+                found.setdefault(f"{data}, {kind}", {})[n] = below
+    return found
+
+
+@once
+def attention_over_ffn(lab: Lab) -> dict[float, Array]:
+    """The mean log of attention's norms over the last feed-forward's, by m/d: (seeds,)."""
+    found = {}
+    for ratio in lab.pick((4.0,), (1.0, 4.0)):
+        s = lab.small(data="gaussian:1", seeds=128, ffn_ratio=ratio)
+        sizes = jacobians(DEEPNORM.trial(depths(lab)[0], s))
+        found[ratio] = np.log(sizes["attention"] / sizes["ffn"][-1]).mean(0)
+    return found
+
+
+def lower_over_last(sizes: dict[str, Array]) -> dict[str, Array]:
+    """Each lower layer's over the last one's: (layers − 1, seeds) by kind."""
+    return {kind: size[:-1] / size[-1] for kind, size in sizes.items()}
+
+
+def jacobians(trial: laboratory.Trial) -> dict[str, Array]:
+    r"""‖∂F/∂θ_i‖_F of each sublayer's scaled matrices by kind: (layers, seeds).
+
+    With Gaussian u the squared norm of ∂⟨u, F⟩/∂θ has the squared Frobenius norm as its mean; two
+    of them are drawn.
+    """
+    g = torch.Generator().manual_seed(trial.settings.seed + 5)
+
+    def probes(output: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.randn(output.shape, generator=g, dtype=output.dtype) for _ in range(2)]
+
+    return {kind: size / 2**0.5 for kind, size in pulled_back(trial, probes).items()}
+
+
+def exact(lab: Lab) -> Array:
+    """‖∂F/∂θ_i‖/‖∂F/∂θ_last of its kind‖ of the lower sublayers, entry by entry of F."""
+    s = lab.small(width=8, heads=2, tokens=2, seeds=64, dtype="float64")
+
+    def entries(output: torch.Tensor) -> list[torch.Tensor]:
+        count = output[0].numel()
+        every = torch.eye(count, dtype=output.dtype).view(count, 1, *output.shape[1:])
+        return [one.expand_as(output) for one in every]
+
+    sizes = pulled_back(DEEPNORM.trial(2, s), entries)
+    return np.concatenate(list(lower_over_last(sizes).values()))
+
+
+def pulled_back(trial: laboratory.Trial, directions: Any) -> dict[str, Array]:
+    """√Σ ‖∂⟨u, F⟩/∂θ_i‖² over the directions u of an output, by kind: (layers, seeds)."""
+    group = [(p, d) for p, d in trial.parameters() if scaled(d)]
+    parameters = [p for p, _ in group]
+    squares: dict[str, dict[int, torch.Tensor]] = {}
+    with laboratory.only(trial.model, parameters):
+        output = trial.output()
+        for u in directions(output):
+            found = torch.autograd.grad(output, parameters, u, retain_graph=True)
+            for (_, d), gradient in zip(group, found, strict=True):
+                layers, layer = squares.setdefault(str(d.kind), {}), int(d.layer or 0)
+                square = norms(gradient).double() ** 2
+                layers[layer] = layers[layer] + square if layer in layers else square
+    return {
+        kind: torch.stack([layers[n] for n in range(len(layers))]).sqrt().numpy()
+        for kind, layers in sorted(squares.items())
+    }

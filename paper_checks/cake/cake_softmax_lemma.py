@@ -11,7 +11,7 @@ from paper_checks.shared.fitting import mean, power
 from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.sources import CAKE, DEEPNET
 from paper_checks.shared.stacks import PLAIN
-from paper_checks.shared.streams import normalised
+from paper_checks.shared.sublayer import normalised
 
 CLAIM = Claim(
     name="cake-softmax-lemma",

@@ -1,84 +1,20 @@
 """‖Δθ‖ = O(η‖θ‖/α), and 1/α = ‖θ‖ explains the choice."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-ORDER, UNIQUE, SQUARE, FORCED, CORRECTED, RELATIVE = (
-    "‖ΔW‖/η of the scaled matrices goes as β/α, under each of four rules",
-    "1/α = √(v² + w²) picks one point of the balanced curve, the published one",
-    "there ‖ΔW‖/η goes as β²",
-    "no closure of the same balance lets ‖Δθ‖/η grow",
-    "along the balanced curve β = α/(2√N) ‖ΔW‖/η falls as N^{−1/2} for every closure",
-    "there the relative update ‖ΔW‖/(η‖W‖) goes as 1/α",
-)
+from dataclasses import dataclass
 
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Norms of real SGD updates under four closures of the same balance."""
-    import sympy as sp
-
-    from deepnet_theory.spec.rule import own_rule
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.streams import DEEPNORM, ENCODER, matrix_updates, np, power, settings
-    from paper_checks.shared.verdicts import at_most, exponent, proved
-
-    N, a, b = sp.symbols("N alpha beta", positive=True)
-    solved = sp.solve([2 * N * 2 * b**2 - a**2, 2 * a**2 * b**2 - 1], [a, b], dict=True)
-    published = {a: (2 * N) ** sp.Rational(1, 4), b: (8 * N) ** sp.Rational(-1, 4)}
-    unique = len(solved) == 1 and all(
-        sp.simplify(solved[0][k] / value) == 1 for k, value in published.items()
-    )
-    rules = {
-        "parameter-norm": DEEPNORM,
-        "unit residual": own_rule(ENCODER, "1", "(4*N)**(-1/2)"),
-        "unit init": own_rule(ENCODER, "(4*N)**(1/2)", "1"),
-        "Adam's rule": own_rule(ENCODER, "(2*N)**(1/2)", "(2*N)**(-1/2)"),
-    }
-    depths = context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    steps, ratio, relative = {}, {}, {}
-    for data in context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
-        for name, rule in rules.items():
-            update, size = matrix_updates(
-                Selection(optimizer="sgd"), rule, depths, settings(context, data=data)
-            )
-            alpha, beta = np.array([rule.entry("encoder", "*").at(N=n) for n in depths]).T
-            steps[name, data] = power(depths, update)
-            ratio[f"{name}, {data}"] = power(depths, update / (beta / alpha))
-            relative[name, data] = power(depths, update / size * alpha)
-
-    def balanced(of):  # type: ignore[no-untyped-def]
-        return {f"{name}, {data}": v for (name, data), v in of.items() if name != "Adam's rule"}
-
-    return (
-        exponent(ORDER, ratio, 0.0, what="exponent in N of ‖ΔW‖/η over β/α"),
-        proved(UNIQUE, unique, f"solved with α, β > 0: {solved}"),
-        exponent(
-            SQUARE,
-            {data: v for (name, data), v in steps.items() if name == "parameter-norm"},
-            -0.5,
-            (("β", -0.25), ("constant", 0.0)),
-            what="exponent of ‖ΔW‖/η, that of β² = (8N)^{−1/2}",
-        ),
-        at_most(FORCED, balanced(steps), 0.0, "exponent in N of ‖ΔW‖/η"),
-        exponent(
-            CORRECTED,
-            balanced(steps),
-            -0.5,
-            (("β²'s for β = 1", 0.0), ("1/α's for α = 1", 0.0)),
-            what="exponent in N of ‖ΔW‖/η",
-        ),
-        exponent(
-            RELATIVE,
-            balanced(relative),
-            0.0,
-            what="exponent in N of ‖ΔW‖/(η‖W‖) over 1/α",
-        ),
-    )
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, sp, torch
+from paper_checks.shared.changes import scaled
+from paper_checks.shared.engine import derive, equal, formula
+from paper_checks.shared.fitting import power
+from paper_checks.shared.judging import PROVED, SUPPORTED
+from paper_checks.shared.sources import CAKE
+from paper_checks.shared.stacks import DEEPNORM, Net, loss_gradients, norms
 
 CLAIM = Claim(
     name="cake-step-size",
-    source="Transformer layer cake (AI推公式), §4.3, last supplement",
+    source=f"{CAKE}, §4.3, last supplement",
     statement=(
         "‖Δθ_i‖ = O(η‖θ_i‖/α): a small α lets θ leave its initial value fast, a large one "
         "converges slowly; setting 1/α = ‖θ_i‖, so that ‖Δθ_i‖ = O(η‖θ_i‖²), explains the "
@@ -87,14 +23,6 @@ CLAIM = Claim(
     conditions=(
         "SGD on built encoders of 8 to 128 layers under four rules, text and Gaussian tokens of "
         "correlation 0 and ½; θ read as a scaled matrix or its scalar"
-    ),
-    recorded=(
-        Ruling(ORDER, Verdict.SUPPORTED),
-        Ruling(UNIQUE, Verdict.PROVED),
-        Ruling(SQUARE, Verdict.SUPPORTED),
-        Ruling(FORCED, Verdict.SUPPORTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
-        Ruling(RELATIVE, Verdict.SUPPORTED, corrected=True),
     ),
     finding=(
         "‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the "
@@ -107,6 +35,106 @@ CLAIM = Claim(
         "On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures "
         "differ in the relative update alone, which is O(1/α)."
     ),
-    check=check,
     seconds=2.0,
 )
+BALANCED = {
+    "parameter-norm": DEEPNORM,
+    "unit residual": Net("1", "(4*N)**(-1/2)"),
+    "unit init": Net("(4*N)**(1/2)", "1"),
+}
+RULES = {**BALANCED, "Adam's rule": Net("(2*N)**(1/2)", "(2*N)**(-1/2)")}
+
+
+@CLAIM.stated("‖ΔW‖/η of the scaled matrices goes as β/α, under each of four rules", SUPPORTED)
+def order(lab: Lab) -> Finding:
+    ratios = {
+        label: power(depths(lab), s.update / (s.beta / s.alpha)) for label, s in steps(lab).items()
+    }
+    return lab.exponent(ratios, 0.0, what="exponent in N of ‖ΔW‖/η over β/α")
+
+
+@CLAIM.stated("1/α = √(v² + w²) picks one point of the balanced curve, the published one", PROVED)
+def unique(lab: Lab) -> Finding:
+    N, (a, b) = formula("N"), sp.symbols("alpha beta", positive=True)
+    solved = sp.solve([2 * N * 2 * b**2 - a**2, 2 * a**2 * b**2 - 1], [a, b], dict=True)
+    entry = derive(optimizer="sgd", method="lemma").rule.entries[0]
+    published = {a: DEEPNORM.alpha, b: DEEPNORM.beta}
+    one = len(solved) == 1 and all(equal(solved[0][k], formula(t)) for k, t in published.items())
+    engine = equal(formula(entry.alpha), solved[0][a]) and equal(formula(entry.beta), solved[0][b])
+    return lab.proved(one and engine, f"solved with α, β > 0, here and by the engine: {solved}")
+
+
+@CLAIM.stated("there ‖ΔW‖/η goes as β²", SUPPORTED)
+def squared(lab: Lab) -> Finding:
+    found = {k: i for k, i in updates(lab).items() if k.startswith("parameter-norm")}
+    rivals = (("β", -0.25), ("constant", 0.0))
+    what = "exponent of ‖ΔW‖/η, that of β² = (8N)^{−1/2}"
+    return lab.exponent(found, -0.5, rivals, what=what)
+
+
+@CLAIM.ours("no closure of the same balance lets ‖Δθ‖/η grow", SUPPORTED)
+def never_grows(lab: Lab) -> Finding:
+    return lab.at_most(updates(lab), 0.0, "exponent in N of ‖ΔW‖/η")
+
+
+@CLAIM.ours(
+    "along the balanced curve β = α/(2√N) ‖ΔW‖/η falls as N^{−1/2} for every closure", SUPPORTED
+)
+def every_closure(lab: Lab) -> Finding:
+    rivals = (("β²'s for β = 1", 0.0), ("1/α's for α = 1", 0.0))
+    return lab.exponent(updates(lab), -0.5, rivals, what="exponent in N of ‖ΔW‖/η")
+
+
+@CLAIM.ours("there the relative update ‖ΔW‖/(η‖W‖) goes as 1/α", SUPPORTED)
+def relative(lab: Lab) -> Finding:
+    found = {
+        label: power(depths(lab), s.update / s.weight * s.alpha)
+        for label, s in steps(lab).items()
+        if s.balanced
+    }
+    return lab.exponent(found, 0.0, what="exponent in N of ‖ΔW‖/(η‖W‖) over 1/α")
+
+
+def updates(lab: Lab) -> dict[str, laboratory.Interval]:
+    """The exponent of ‖ΔW‖/η in N under each balanced rule."""
+    return {label: power(depths(lab), s.update) for label, s in steps(lab).items() if s.balanced}
+
+
+def depths(lab: Lab) -> tuple[int, ...]:
+    """N."""
+    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
+    return chosen
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Root mean squares over the scaled matrices under one rule, (seeds, depths) each."""
+
+    update: Array  # ‖ΔW‖_F/η, the gradient's
+    weight: Array  # ‖W‖_F
+    alpha: Array  # (depths,)
+    beta: Array
+    balanced: bool
+
+
+@once
+def steps(lab: Lab) -> dict[str, Steps]:
+    """By rule and data."""
+    found = {}
+    for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
+        for name, net in RULES.items():
+            columns = [sizes(net, n, lab, data) for n in depths(lab)]
+            update, weight = np.array(columns).transpose(1, 2, 0)
+            at = [net.rule.entry("encoder", "*").at(N=n) for n in depths(lab)]
+            alpha, beta = np.array(at).T
+            found[f"{name}, {data}"] = Steps(update, weight, alpha, beta, name in BALANCED)
+    return found
+
+
+def sizes(net: Net, layers: int, lab: Lab, data: str) -> list[Array]:
+    """The root mean squares of ‖g‖_F and ‖W‖_F: (seeds,) each."""
+    trial = net.trial(layers, lab.small(data=data))
+    group = [p for p, d in trial.parameters() if scaled(d)]
+    gradient = torch.stack([norms(g) for g in loss_gradients(trial, group).values()])
+    weight = torch.stack([norms(p.detach()) for p in group])
+    return [x.square().mean(0).sqrt().double().numpy() for x in (gradient, weight)]

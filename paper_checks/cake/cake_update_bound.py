@@ -1,196 +1,26 @@
 """‖ΔF‖ ≤ Σ √(v² + w²)/α ‖Δθ_i‖ (Theorem 4.2)."""
 
-from deepnet_theory.spec.claim import Claim, Context, Finding, Ruling
-from deepnet_theory.spec.verdict import Verdict
+from __future__ import annotations
 
-SCALAR, RANDOM, STEP, DEPTH, WIDTH, SLACK, CORRECTED = (
-    "first-order recursion of the scalar sublayer with unit Jacobians",
-    "DeepNorm stacks, Δθ in random directions",
-    "real stacks, Δθ an SGD step",
-    "SGD steps at DeepNorm's constants: bound and change grow alike in depth",
-    "SGD steps: the change exceeds the bound in proportion to √d",
-    "random directions: the bound is loose by √N",
-    "with operator norms: Σ (‖h‖‖ΔV‖ + ‖V‖‖ΔW‖‖x‖)/α",
-)
-
-
-def check(context: Context) -> tuple[Finding, ...]:
-    """Both sides on built stacks in float64, per token, for both kinds of Δθ."""
-    import sympy as sp
-
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.streams import DEEPNORM, PLAIN, bound_ratio, np, power, settings
-    from paper_checks.shared.verdicts import exponent, proved, seen
-
-    S = sp.symbols("D_1:5", positive=True)
-    T = sp.symbols("T_1:5", positive=True)
-    change = sp.Integer(0)
-    for d, t in zip(S, T, strict=True):
-        change = 1 * change + d * t
-    telescoped = sp.expand(change - sum(d * t for d, t in zip(S, T, strict=True))) == 0
-    sgd = Selection(optimizer="sgd")
-    depths = context.pick((4, 8, 16), (8, 32, 128))
-    data = context.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
-    table, depth_slope, slack = {}, None, None
-    for kind in ("random", "gradient"):
-        for given in data:
-            for name, rule in (("DeepNorm", DEEPNORM), ("plain", PLAIN)):
-                runs = [
-                    bound_ratio(
-                        sgd,
-                        rule,
-                        n,
-                        settings(context, dtype="float64", data=given, seeds=context.pick(32, 24)),
-                        kind,
-                    )
-                    for n in depths
-                ]
-                means = np.array([r[0] for r in runs]).T
-                table[f"{kind}, {given}, {name}"] = {
-                    "mean token": means.mean(0).tolist(),
-                    "worst token": [float(r[1].max()) for r in runs],
-                }
-                if name == "DeepNorm" and given == "text":
-                    depth_slope, slack = (
-                        (depth_slope, power(depths, means))
-                        if kind == "random"
-                        else (power(depths, means), slack)
-                    )
-    widths = (32, 64, 128)
-    wide = np.array(
-        [
-            bound_ratio(
-                sgd,
-                DEEPNORM,
-                4,
-                settings(context, dtype="float64", width=d, seeds=context.pick(64, 96)),
-                "gradient",
-            )[0]
-            for d in widths
-        ]
-    ).T
-    width_slope = power(widths, wide)
-    worst = {k: max(v["worst token"]) for k, v in table.items()}
-    random = {k: v for k, v in worst.items() if k.startswith("random")}
-    steps = {k: v for k, v in worst.items() if k.startswith("gradient")}
-    operator = max(_operator(context, n, given) for n in depths[:3] for given in data)
-    return (
-        proved(SCALAR, telescoped, "‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + D_l‖Δθ_l‖ unrolled from Δx = 0"),
-        seen(
-            RANDOM,
-            max(v for k, v in random.items() if "DeepNorm" in k) <= 1,
-            (
-                "largest ‖ΔF‖ over the bound, any token, depth and data: "
-                f"{max(v for k, v in random.items() if 'DeepNorm' in k):.2f} (plain Post-LN: "
-                f"{max(v for k, v in random.items() if 'plain' in k):.2f})"
-            ),
-            worst=random,
-            table=table,
-        ),
-        seen(
-            STEP,
-            max(steps.values()) <= 1,
-            (
-                "the change exceeds the bound, by up to "
-                f"{max(v for k, v in steps.items() if 'DeepNorm' in k):.1f} with DeepNorm "
-                f"and {max(v for k, v in steps.items() if 'plain' in k):.0f} with plain "
-                f"Post-LN; the smallest case: {_smallest():.6f}"
-            ),
-            worst=steps,
-        ),
-        exponent(
-            DEPTH,
-            depth_slope,
-            0.0,
-            (("random directions", -0.5), ("plain Post-LN", 1.0)),
-            what="SGD: exponent of ‖ΔF‖ over the bound in N, DeepNorm, text",
-            depths=list(depths),
-        ),
-        exponent(
-            WIDTH,
-            width_slope,
-            0.5,
-            (("no dependence", 0.0), ("d", 1.0)),
-            what="SGD: exponent of ‖ΔF‖ over the bound in width",
-            ratios=wide.mean(0).tolist(),
-            widths=list(widths),
-        ),
-        exponent(
-            SLACK,
-            slack,
-            -0.5,
-            (("aligned", 0.0),),
-            what="random directions: exponent of ‖ΔF‖ over the bound in N",
-        ),
-        seen(
-            CORRECTED,
-            operator <= 1,
-            f"largest ‖ΔF‖ over the operator-norm bound, SGD steps: {operator:.2f}",
-        ),
-    )
-
-
-def _smallest() -> float:
-    """‖ΔF‖ over the bound for one sublayer: d = 4, eight hidden units of w each, V = 0."""
-    import torch
-    from torch.nn.functional import layer_norm
-
-    w, alpha, step = 0.5, 1.5, 1e-6
-    x = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
-    u = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64) / 2
-    hidden = torch.relu(x @ (w / 4 * x[:, None].expand(4, 8)))
-    change = step * torch.outer(hidden / hidden.norm(), u)  # of V, as a gradient makes it
-    moved = [layer_norm(alpha * x + hidden @ (s * change), (4,), eps=0.0) for s in (1, -1)]
-    return float((moved[0] - moved[1]).norm() / 2 / (2**0.5 * w / alpha * step))
-
-
-def _operator(context: Context, layers: int, data: str) -> float:
-    """The worst token's ‖ΔF‖ over the corrected bound, SGD step, DeepNorm."""
-    from deepnet_theory.spec.selection import Selection
-    from paper_checks.shared.laboratory import Case, Trial
-    from paper_checks.shared.streams import DEEPNORM, directions, moved, settings, torch
-
-    given = settings(context, dtype="float64", data=data)
-    trial = Trial(Case(Selection(optimizer="sgd"), DEEPNORM, {"N": layers}, given))
-    changes, group = directions(trial, "gradient", 1e-5, lambda d: d.role.value == "scaled")
-    weights = {(d.layer, d.kind, d.name): (p.detach().clone(), changes[id(p)]) for p, d in group}
-    delta = moved(trial, changes, [p for p, _ in group])
-    total = torch.zeros(trial.seeds, dtype=torch.float64)
-    alpha, _ = DEEPNORM.entry("encoder", "*").at(N=layers)
-    root = given.width**0.5  # every token's length
-
-    def top(matrix):  # type: ignore[no-untyped-def]
-        return torch.linalg.matrix_norm(matrix, 2)
-
-    for layer in range(layers):
-        for kind, first, last in (("attention", "value", "output"), ("ffn", "fc1", "fc2")):
-            (w, dw), (v, dv) = weights[layer, kind, first], weights[layer, kind, last]
-            # relu and the softmax average do not lengthen: ‖h‖ ≤ ‖W‖√d
-            total += (top(w) * root * top(dv) + top(v) * top(dw) * root) / alpha
-    return float((delta.norm(dim=-1).flatten(1).amax(1) / total).max())
-
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
+from paper_checks.shared.changes import bound_ratio, directions, moved, scaled
+from paper_checks.shared.engine import holds
+from paper_checks.shared.fitting import power
+from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.stacks import DEEPNORM, PLAIN
 
 CLAIM = Claim(
     name="cake-update-bound",
-    source=(
-        "Transformer layer cake (AI推公式), §4.2 and §5.3; DeepNet, arXiv 2203.00555, Theorem 4.2"
-    ),
+    source=f"{CAKE}, §4.2 and §5.3; {DEEPNET}, Theorem 4.2",
     statement="‖ΔF‖ ≤ Σ_{i=1}^{2N} √(v_i² + w_i²)/α · ‖θ_i* − θ_i‖.",
     conditions=(
         "torch encoders, 4 to 128 layers, widths 32 to 128, text and Gaussian tokens; v = w "
         "= β, Δθ_i of the scaled matrices; ‖ΔF‖ of one token, to first order"
     ),
-    recorded=(
-        Ruling(SCALAR, Verdict.PROVED),
-        Ruling(RANDOM, Verdict.SUPPORTED),
-        Ruling(STEP, Verdict.REFUTED),
-        Ruling(DEPTH, Verdict.SUPPORTED),
-        Ruling(WIDTH, Verdict.SUPPORTED, corrected=True),
-        Ruling(SLACK, Verdict.SUPPORTED),
-        Ruling(CORRECTED, Verdict.SUPPORTED, corrected=True),
-    ),
     finding=(
-        "Theorem 4.2 holds with room to spare for random Δθ in DeepNorm stacks, where it is "
+        "One printed scalar sublayer obeys its term at any v, w and α. In DeepNorm stacks "
+        "Theorem 4.2 holds with room to spare for random Δθ, where it is "
         "loose by √N, and fails for the Δθ that it is about: an SGD step moves a token's "
         "output by up to five times the bound at width 32, and by √d more as the stack gets "
         "wider (more than a hundred times the bound in plain Post-LN of up to 128 layers). With "
@@ -207,7 +37,158 @@ CLAIM = Claim(
         "of Frobenius norms of Δθ the printed bound needs a factor of order √d for gradient "
         "steps."
     ),
-    check=check,
     seconds=11.0,
     full_seconds=51,
 )
+WIDTHS = (32, 64, 128)
+
+
+@CLAIM.stated("one printed scalar sublayer: |∂f/∂θ · Δθ| ≤ √(v² + w²)/α · ‖Δθ‖|x|", PROVED)
+def one_sublayer(lab: Lab) -> Finding:
+    v, w, a, r = sp.symbols("v w alpha r", positive=True)
+    dv, dw = sp.symbols("dv dw", real=True)
+    # Cauchy and Schwarz leave |∂f/∂θ| ≤ √(v² + w²)/α, whose square over the bound's is in r alone
+    sublayer = (a + v * w) / sp.sqrt(a**2 + v**2 * w**2)
+    square = (sp.diff(sublayer, v) ** 2 + sp.diff(sublayer, w) ** 2) / ((v**2 + w**2) / a**2)
+    ratio = sp.factor(sp.simplify(square.subs(v, r * a / w)))
+    below = sp.Poly(sp.simplify((1 - ratio) * (1 + r**2) ** 3), r).coeffs()
+    product = (v**2 + w**2) * (dv**2 + dw**2) - (w * dv + v * dw) ** 2 - (v * dv - w * dw) ** 2
+    return lab.proved(
+        all(c > 0 for c in below)
+        and sp.expand(product) == 0
+        and holds("lemma", "one-sublayer", "telescoping-unit-jacobians"),
+        f"squared over the bound's at most {ratio} ≤ 1, r = vw/α; the sum with Jacobians of 1 by "
+        "the engine",
+    )
+
+
+@CLAIM.stated("DeepNorm stacks, Δθ in random directions", SUPPORTED)
+def random(lab: Lab) -> Finding:
+    worst = largest(lab, "random", "DeepNorm")
+    return lab.seen(
+        worst <= 1,
+        f"largest ‖ΔF‖ over the bound, any token, depth and data: {worst:.2f} "
+        f"(plain Post-LN: {largest(lab, 'random', 'plain'):.2f})",
+    )
+
+
+@CLAIM.stated("real stacks, Δθ an SGD step", REFUTED)
+def stepped(lab: Lab) -> Finding:
+    worst = {name: largest(lab, "gradient", name) for name in NETS}
+    return lab.seen(
+        max(worst.values()) <= 1,
+        f"the change exceeds the bound, by up to {worst['DeepNorm']:.1f} with DeepNorm and "
+        f"{worst['plain']:.0f} with plain Post-LN; the smallest case: {smallest():.6f}",
+    )
+
+
+@CLAIM.stated("SGD steps at DeepNorm's constants: bound and change grow alike in depth", SUPPORTED)
+def in_depth(lab: Lab) -> Finding:
+    return lab.exponent(
+        power(depths(lab), ratios(lab)["gradient", "text", "DeepNorm"][0]),
+        0.0,
+        (("random directions", -0.5), ("plain Post-LN", 1.0)),
+        what="SGD: exponent of ‖ΔF‖ over the bound in N, DeepNorm, text",
+    )
+
+
+@CLAIM.correction("SGD steps: the change exceeds the bound in proportion to √d", SUPPORTED)
+def in_width(lab: Lab) -> Finding:
+    seeds = lab.pick(64, 96)
+    settings = [lab.small(dtype="float64", width=d, seeds=seeds) for d in WIDTHS]
+    wide = np.array([bound_ratio(DEEPNORM, 4, s, "gradient")[0] for s in settings]).T
+    return lab.exponent(
+        power(WIDTHS, wide),
+        0.5,
+        (("no dependence", 0.0), ("d", 1.0)),
+        what="SGD: exponent of ‖ΔF‖ over the bound in width",
+        ratios=wide.mean(0).tolist(),
+    )
+
+
+@CLAIM.ours("random directions: the bound is loose by √N", SUPPORTED)
+def slack(lab: Lab) -> Finding:
+    return lab.exponent(
+        power(depths(lab), ratios(lab)["random", "text", "DeepNorm"][0]),
+        -0.5,
+        (("aligned", 0.0),),
+        what="random directions: exponent of ‖ΔF‖ over the bound in N",
+    )
+
+
+@CLAIM.correction("with operator norms: Σ (‖h‖‖ΔV‖ + ‖V‖‖ΔW‖‖x‖)/α", SUPPORTED)
+def operator_norms(lab: Lab) -> Finding:
+    worst = max(over_operator_norms(lab, n, data) for n in depths(lab) for data in texts(lab))
+    what = "largest ‖ΔF‖ over the operator-norm bound, SGD steps"
+    return lab.seen(worst <= 1, f"{what}: {worst:.2f}")
+
+
+NETS = {"DeepNorm": DEEPNORM, "plain": PLAIN}
+
+
+def depths(lab: Lab) -> tuple[int, ...]:
+    """N."""
+    chosen: tuple[int, ...] = lab.pick((4, 8, 16), (8, 32, 128))
+    return chosen
+
+
+def texts(lab: Lab) -> tuple[str, ...]:
+    """The data of the stacks."""
+    chosen: tuple[str, ...] = lab.pick(
+        ("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5")
+    )
+    return chosen
+
+
+@once
+def ratios(lab: Lab) -> dict[tuple[str, str, str], tuple[Array, Array]]:
+    """‖ΔF‖ over the bound, the mean token's and the worst's, by kind of Δθ, data and net.
+
+    (seeds, depths) each.
+    """
+    seeds, found = lab.pick(32, 24), {}
+    for kind in ("random", "gradient"):
+        for data in texts(lab):
+            for name, net in NETS.items():
+                s = lab.small(dtype="float64", data=data, seeds=seeds)
+                runs = [bound_ratio(net, n, s, kind) for n in depths(lab)]
+                means, worst = zip(*runs, strict=True)
+                found[kind, data, name] = np.array(means).T, np.array(worst).T
+    return found
+
+
+def largest(lab: Lab, kind: str, name: str) -> float:
+    """The largest ratio of any token, draw, depth and data."""
+    chosen = [worst for (k, _, n), (_, worst) in ratios(lab).items() if (k, n) == (kind, name)]
+    return float(np.max(chosen))
+
+
+def smallest() -> float:
+    """‖ΔF‖ over the bound for one sublayer: d = 4, eight hidden units of w each, V = 0."""
+    w, alpha, step, norm = 0.5, 1.5, 1e-6, torch.nn.functional.layer_norm
+    x = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+    u = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64) / 2
+    hidden = torch.relu(x @ (w / 4 * x[:, None].expand(4, 8)))
+    change = step * torch.outer(hidden / hidden.norm(), u)  # of V, as a gradient makes it
+    images = [norm(alpha * x + hidden @ (s * change), (4,), eps=0.0) for s in (1, -1)]
+    return float((images[0] - images[1]).norm() / 2 / (2**0.5 * w / alpha * step))
+
+
+def over_operator_norms(lab: Lab, layers: int, data: str) -> float:
+    """The worst token's ‖ΔF‖ over the corrected bound, SGD step, DeepNorm."""
+    s = lab.small(dtype="float64", data=data)
+    trial = DEEPNORM.trial(layers, s)
+    changes, group = directions(trial, "gradient", 1e-5, scaled)
+    delta = moved(trial, changes, [p for p, _ in group])
+    alpha, _ = DEEPNORM.rule.entry("encoder", "*").at(N=layers)
+    top = {
+        (d.layer, d.name): [torch.linalg.matrix_norm(x, 2) for x in (p.detach(), changes[id(p)])]
+        for p, d in group
+    }
+    total = torch.zeros(trial.seeds, dtype=torch.float64)
+    for layer in range(layers):
+        for first, last in (("value", "output"), ("fc1", "fc2")):
+            (W, dW), (V, dV) = top[layer, first], top[layer, last]
+            # relu and the softmax average do not lengthen: ‖h‖ ≤ ‖W‖√d, √d every token's length
+            total += (W * dV + V * dW) * s.width**0.5 / alpha
+    return float((delta.norm(dim=-1).flatten(1).amax(1) / total).max())

@@ -7,12 +7,12 @@ from typing import Any
 
 from deepnet_theory.spec.selection import Selection
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.changes import directions, moved
 from paper_checks.shared.engine import derive_selection
 from paper_checks.shared.fitting import power
 from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.sources import DEEPNET
 from paper_checks.shared.stacks import norms
-from paper_checks.shared.streams import directions, moved
 
 CLAIM = Claim(
     name="deepnet-encoder-decoder-bound",

@@ -10,8 +10,7 @@ from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np
 from paper_checks.shared.fitting import mean, power
 from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.sources import NOTE
-from paper_checks.shared.stacks import Net
-from paper_checks.shared.streams import residual_sums
+from paper_checks.shared.stacks import Net, residual_sums
 
 CLAIM = Claim(
     name="norms-growth",

@@ -8,8 +8,7 @@ from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np
 from paper_checks.shared.fitting import mean, power, rate
 from paper_checks.shared.judging import MARGIN, SUPPORTED, numbers
 from paper_checks.shared.sources import NOTE
-from paper_checks.shared.stacks import Net
-from paper_checks.shared.streams import cosines, residual_sums
+from paper_checks.shared.stacks import Net, cosines, residual_sums
 
 CLAIM = Claim(
     name="norms-other-norms",

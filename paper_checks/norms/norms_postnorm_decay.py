@@ -9,8 +9,7 @@ from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, 
 from paper_checks.shared.fitting import mean, power
 from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
 from paper_checks.shared.sources import NOTE
-from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net
-from paper_checks.shared.streams import cosines, residual_sums
+from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, cosines, residual_sums
 
 CLAIM = Claim(
     name="norms-postnorm-decay",

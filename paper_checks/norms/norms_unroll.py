@@ -5,8 +5,7 @@ from __future__ import annotations
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
 from paper_checks.shared.judging import PROVED, SUPPORTED
 from paper_checks.shared.sources import NOTE
-from paper_checks.shared.stacks import Net
-from paper_checks.shared.streams import residual_sums
+from paper_checks.shared.stacks import Net, residual_sums
 
 CLAIM = Claim(
     name="norms-unroll",

@@ -19,8 +19,7 @@ from paper_checks.shared.bench import (
 from paper_checks.shared.fitting import power
 from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.sources import NOTE
-from paper_checks.shared.stacks import Net
-from paper_checks.shared.streams import residual_sums
+from paper_checks.shared.stacks import Net, residual_sums
 
 CLAIM = Claim(
     name="norms-width",

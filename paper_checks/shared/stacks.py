@@ -272,6 +272,13 @@ def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
     return found
 
 
+def cosines(states: Sequence[Tensor]) -> NDArray[Any]:
+    """The mean cosine over tokens of every state with the first one, (states, seeds)."""
+    first, similar = states[0].double(), torch.nn.functional.cosine_similarity
+    found = [similar(x.double(), first, dim=-1).flatten(1).mean(1) for x in states]
+    return torch.stack(found).numpy()
+
+
 def per_depth(
     net: Net,
     at: Sequence[int],

@@ -13,8 +13,8 @@ import torch
 from deepnet_theory.claims.folder import claims
 from deepnet_theory.claims.run import run
 from deepnet_theory.spec.claim import Claim, Context
-from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.verdict import Verdict
+from paper_checks.shared import stacks
 from paper_checks.shared.bench import Lab
 
 PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
@@ -42,13 +42,6 @@ def own_names(claim: Claim) -> dict[str, Any]:
 def planted(claim: Claim, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
     """Replace a name in the claim's own file."""
     monkeypatch.setitem(own_names(claim), name, value)
-
-
-def shared(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
-    """Replace a name of the measuring code, which the claims import when they run."""
-    import paper_checks.shared.streams as measure
-
-    monkeypatch.setattr(measure, name, value)
 
 
 def about(claim: Claim, words: str) -> str:
@@ -114,16 +107,6 @@ def test_assumed_stands_only_where_nothing_can_be_run(known: dict[str, Claim]) -
     assert [c.name for c in own if c.verdict() is Verdict.ASSUMED] == ["deepnet-200-48"]
 
 
-def test_a_wrong_count_of_sublayers_is_seen(
-    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claim = known["deepnet-sublayers"]
-    planted(claim, monkeypatch, "_count", lambda n, m: 5 * (n + m) // 2)
-    verdicts = found(claim)
-    assert verdicts[about(claim, "decoder-only")] is REFUTED
-    assert verdicts[about(claim, "2N + 3M")] is REFUTED
-
-
 def test_products_that_do_decay_with_r_squared_are_told_from_those_that_do_not(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,18 +129,23 @@ def test_gradients_that_do_decay_exponentially_are_seen(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = known["cake-exponential-decay"]
+    own = own_names(claim)
 
-    def signals(_: Any, __: Any, layers: int, given: Any) -> tuple[Any, Any]:
+    def signals(trial: Any) -> Any:
         g = np.random.default_rng(0)
-        noise = np.exp(0.01 * g.standard_normal((2 * layers, given.seeds)))
-        decay = np.exp(-0.1 * np.arange(2 * layers)[::-1, None]) * noise
-        return decay, decay
+        layers, rule = trial.depth["N"], trial.case.rule
+        alpha, beta = rule.entry("encoder", "*").at(N=layers)
+        r = beta**2 / alpha if beta < alpha else 0.3
+        noise = np.exp(0.01 * g.standard_normal((2 * layers, trial.seeds)))
+        rate = math.log((1 + r * r) / (1 - r * r)) / 2
+        decay = np.exp(-rate * np.arange(2 * layers)[::-1, None]) * noise
+        return own["Signals"](decay, decay)
 
-    shared(monkeypatch, "signals", signals)
+    planted(claim, monkeypatch, "signals", signals)
     verdicts = found(claim)
-    assert verdicts[about(claim, "DeepNorm at its constants")] is SUPPORTED
+    assert verdicts[about(claim, "at a fixed r")] is SUPPORTED
     assert verdicts[about(claim, "all the way down")] is SUPPORTED
-    assert verdicts[about(claim, "does not grow with depth")] is REFUTED
+    assert verdicts[about(claim, "sublayers alone")] is REFUTED
 
 
 def test_an_update_that_grows_with_the_sequence_is_seen(
@@ -165,11 +153,11 @@ def test_an_update_that_grows_with_the_sequence_is_seen(
 ) -> None:
     claim = known["cake-sequence-length"]
 
-    def summed(_: Any, __: Any, layers: int, given: Any) -> Any:
-        g = np.random.default_rng(given.tokens)
-        return np.exp(0.01 * g.standard_normal((given.seeds, given.tokens)))
+    def summed(_: Any, tokens: int, data: str, seeds: int, *__: Any) -> Any:
+        g = np.random.default_rng(tokens)
+        return np.exp(0.01 * g.standard_normal((seeds, tokens)))
 
-    shared(monkeypatch, "token_changes", summed)
+    planted(claim, monkeypatch, "token_changes", summed)
     verdicts = found(claim)
     assert verdicts[about(claim, "grows with n")] is SUPPORTED
     assert verdicts[about(claim, "exponent −1/2")] is REFUTED
@@ -192,67 +180,24 @@ def test_aligned_branches_would_make_the_stream_grow_linearly(
 
 
 @pytest.mark.slow
-def test_the_wrong_rule_is_not_constant_in_depth(
-    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claim = known["deepnet-constant-update"]
-    shared(monkeypatch, "DEEPNORM", own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)"))
-    verdicts = found(claim)
-    assert verdicts[about(claim, "constant from 6 to 100")] is SUPPORTED  # Adam's own rule is
-    assert verdicts[about(claim, "under SGD is constant")] is REFUTED
-
-
-@pytest.mark.slow
 def test_one_learning_rate_for_all_parameters_is_not_balanced(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = known["deepnet-vector-parameters"]
-    own = own_names(claim)["_mended"]
-
-    class OneRate:
-        def __init__(self, derivation: Any) -> None:
-            self.selection = derivation.selection
-
-        def multipliers(self, _: str, **__: int) -> dict[str, float]:
-            return {}
-
-    planted(
-        claim, monkeypatch, "_mended", lambda c, d, depths, given: own(c, OneRate(d), depths, given)
-    )
-    assert found(claim)[about(claim, "divided by N")] is REFUTED
-
-
-@pytest.mark.slow
-def test_a_deepnorm_that_is_plain_post_ln_does_not_train(
-    known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import paper_checks.shared.training as training
-
-    monkeypatch.setattr(
-        training,
-        "deepnorm",
-        lambda layers, width=32: training.model_constants(layers, 1.0, 1.0, width),
-    )
-    claim = known["deepnet-trains"]
-    verdicts = found(claim)
-    assert verdicts[about(claim, "lower in perplexity")] is REFUTED
-    assert verdicts[about(claim, "as far as at 10 layers")] is not SUPPORTED
+    planted(claim, monkeypatch, "scaled_updates", stacks.model_updates)
+    (mended,) = (p for p in claim.parts if p.check.__name__ == "mended")
+    assert mended.check(Lab()).verdict is REFUTED
 
 
 @pytest.mark.slow
 def test_a_stuck_pre_ln_is_not_called_easier(
     known: dict[str, Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import paper_checks.shared.training as training
-
-    own = training.model_constants
-    monkeypatch.setattr(
-        training,
-        "model_constants",
-        lambda layers, alpha, beta, width=32, placement="post-ln": own(layers, alpha, beta, width),
-    )
     claim = known["norms-tradeoff"]
-    assert found(claim)[about(claim, "Pre-LN's perplexity")] is REFUTED
+    own = own_names(claim)["model_constants"]
+    planted(claim, monkeypatch, "model_constants", lambda *given: own(*given[:-1], "post-ln"))
+    (easier,) = (p for p in claim.parts if "Pre-LN's perplexity" in p.about)
+    assert easier.check(Lab()).verdict is REFUTED
 
 
 def test_exchanged_index_ranges_disagree_with_the_derivative(known: dict[str, Claim]) -> None:

@@ -83,7 +83,7 @@ def test_a_layer_of_another_placement_is_not_the_notes(monkeypatch: pytest.Monke
 
 
 def test_branches_that_are_not_the_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paper_checks.shared.streams import residual_sums
+    from paper_checks.shared.stacks import residual_sums
 
     other = lambda trial: [(s, x, 1.001 * out) for s, x, out in residual_sums(trial)]  # noqa: E731
     checked = plant(monkeypatch, "norms-unroll", residual_sums=other)
