@@ -1,6 +1,6 @@
 """LN(αx + F) = LN(x + F/α)."""
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp, torch
 from paper_checks.shared.judging import PROVED
 from paper_checks.shared.sources import SU
 
@@ -68,8 +68,6 @@ def same_root(on_the_left: object, on_the_right: object) -> bool:
 @once
 def rows(lab: Lab) -> list[dict[str, float]]:
     """How far the two sides of torch's LayerNorm are apart, as built and with ε scaled."""
-    from deepnet_theory.runtime.linear import NORM_EPS
-
     norm = torch.nn.functional.layer_norm
     generator = lab.generator()
     found = []
@@ -79,7 +77,7 @@ def rows(lab: Lab) -> list[dict[str, float]]:
             for scale in (1e-3, 1.0):
                 both, reduced = scale * (alpha * x + f), scale * (x + f / alpha)
                 left, right = norm(both, (width,)), norm(reduced, (width,))
-                restored = norm(both, (width,), eps=alpha**2 * NORM_EPS)
+                restored = norm(both, (width,), eps=alpha**2 * laboratory.NORM_EPS)
                 found.append(
                     {
                         "width": width,
