@@ -22,6 +22,9 @@ WORST_FIRST = (
 )
 
 
+Picked = TypeVar("Picked")
+
+
 @dataclass(frozen=True)
 class Context:
     """How a check is run: the reduced condition or the full one, and from which seed."""

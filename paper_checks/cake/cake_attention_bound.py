@@ -140,16 +140,12 @@ def operator_norms(lab: Lab) -> Finding:
 
 def texts(lab: Lab) -> tuple[str, ...]:
     """The data of the stacks."""
-    chosen: tuple[str, ...] = lab.pick(
-        ("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5")
-    )
-    return chosen
+    return lab.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
 
 
 def costly(lab: Lab) -> tuple[str, ...]:
     """The data where a quick run takes one."""
-    chosen: tuple[str, ...] = lab.pick(("text",), texts(lab))
-    return chosen
+    return lab.pick(("text",), texts(lab))
 
 
 def of_attention(description: laboratory.Description) -> bool:

@@ -99,7 +99,7 @@ def exponents(lab: Lab) -> Finding:
     "the sharper constants keep the update as constant in depth as the published ones", SUPPORTED
 )
 def constant(lab: Lab) -> Finding:
-    at = depths(lab)
+    at = lab.shallow()
     slopes = {label: power(at, sizes) for label, sizes in updates(lab).items()}
     rivals = (("Adam's rule", -0.5), ("no rule", 1.0))
     return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in N", depths=at)
@@ -110,7 +110,7 @@ def twice(lab: Lab) -> Finding:
     found = updates(lab)
     ratios = {
         data: mean((found[f"sharper, {data}"] / found[f"published, {data}"]).mean(1))
-        for data in texts(lab)
+        for data in lab.texts()
     }
     return lab.within(ratios, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
 
@@ -147,23 +147,11 @@ def changes() -> dict[str, list[sp.Expr]]:
     return found
 
 
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    return chosen
-
-
-def texts(lab: Lab) -> tuple[str, ...]:
-    """The data of the stacks."""
-    chosen: tuple[str, ...] = lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
-    return chosen
-
-
 @once
 def updates(lab: Lab) -> dict[str, Array]:
     """‖ΔF‖/η under both pairs of constants: (seeds, depths) each."""
     return {
-        f"{name}, {data}": model_updates(net, depths(lab), lab.small(seeds=24, data=data))
-        for data in texts(lab)
+        f"{name}, {data}": model_updates(net, lab.shallow(), lab.small(seeds=24, data=data))
+        for data in lab.texts()
         for name, net in (("published", DEEPNORM), ("sharper", SHARPER))
     }

@@ -96,14 +96,12 @@ def law_of_width(lab: Lab) -> Finding:
 
 def depths(lab: Lab) -> tuple[int, ...]:
     """N."""
-    chosen: tuple[int, ...] = lab.pick((8, 16, 32), (8, 16, 32, 64, 128))
-    return chosen
+    return lab.pick((8, 16, 32), (8, 16, 32, 64, 128))
 
 
 def widths(lab: Lab) -> tuple[int, ...]:
     """d."""
-    chosen: tuple[int, ...] = lab.pick((16, 32, 64), (16, 32, 64, 128))
-    return chosen
+    return lab.pick((16, 32, 64), (16, 32, 64, 128))
 
 
 @once

@@ -53,7 +53,7 @@ ALIKE = math.log(2) / 2
 
 @CLAIM.stated("at DeepNorm's constants what is left is the formula's, to 5 %", SUPPORTED)
 def at_the_constants(lab: Lab) -> Finding:
-    at = np.array(depths(lab))
+    at = np.array(lab.shallow())
     predicted = np.exp(-falls_by((8 * at) ** -0.5 * (2 * at) ** -0.25, at))
     ratios = {
         f"{data}, N = {n}": mean(column)
@@ -95,7 +95,7 @@ def differing(lab: Lab) -> Finding:
 
 @CLAIM.correction("DeepNorm: log of top over bottom does not grow with depth", SUPPORTED)
 def level(lab: Lab) -> Finding:
-    slopes = {data: power(depths(lab), left) for data, left in under_deepnorm(lab).items()}
+    slopes = {data: power(lab.shallow(), left) for data, left in under_deepnorm(lab).items()}
     return lab.exponent(slopes, 0.0, what="exponent in N of bottom over top")
 
 
@@ -142,18 +142,9 @@ def halves(lab: Lab, found: dict[str, Array], what: str) -> Finding:
     return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what)
 
 
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    return chosen
-
-
 def texts(lab: Lab) -> tuple[str, ...]:
     """The data of the stacks."""
-    chosen: tuple[str, ...] = lab.pick(
-        ("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5")
-    )
-    return chosen
+    return lab.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
 
 
 @once
@@ -162,7 +153,7 @@ def under_deepnorm(lab: Lab) -> dict[str, Array]:
     left = {}
     for data in texts(lab):
         s = lab.small(data=data, seeds=lab.pick(16, 32))
-        found = [signals(DEEPNORM.trial(n, s)).whole for n in depths(lab)]
+        found = [signals(DEEPNORM.trial(n, s)).whole for n in lab.shallow()]
         left[data] = np.array([whole[0] / whole[-1] for whole in found]).T
     return left
 

@@ -153,7 +153,7 @@ def free(lab: Lab) -> Array:
 def stepped(lab: Lab, net: Net) -> Finding:
     """‖Δz‖² at the last feed-forward after an SGD step of all below, over its prediction."""
     ratios = {}
-    for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
+    for data in lab.texts():
         s = lab.small(seeds=lab.pick(16, 32), dtype="float64", width=64, data=data)
         ratios[data] = mean(last_change(net.trial(lab.pick(3, 6), s)))
     return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, "‖Δz‖² over (α² + E‖FFN‖²/d)‖Δx‖²")

@@ -44,10 +44,7 @@ def as_printed(lab: Lab) -> Finding:
 
 def sizes(lab: Lab) -> tuple[tuple[int, int], ...]:
     """Unequal (d, m)."""
-    chosen: tuple[tuple[int, int], ...] = lab.pick(
-        ((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4))
-    )
-    return chosen
+    return lab.pick(((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))
 
 
 def agrees(d: int, m: int, *, rows: int, columns: int) -> bool:

@@ -138,8 +138,7 @@ def leading() -> tuple[sp.Expr, sp.Expr]:
 
 def depths(lab: Lab) -> tuple[int, ...]:
     """N."""
-    chosen: tuple[int, ...] = lab.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
-    return chosen
+    return lab.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
 
 
 def images(
@@ -156,7 +155,7 @@ def images(
                 for n in at
             ]
         ).T
-        for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
+        for data in lab.texts()
         for way in lab.pick(ways[:1], ways)
     }
 

@@ -109,16 +109,12 @@ def law(lab: Lab) -> Finding:
 
 def depths(lab: Lab) -> tuple[int, ...]:
     """N."""
-    chosen: tuple[int, ...] = lab.pick((4, 8, 16), (8, 16, 32, 64))
-    return chosen
+    return lab.pick((4, 8, 16), (8, 16, 32, 64))
 
 
 def texts(lab: Lab) -> tuple[str, ...]:
     """The data of the stacks."""
-    chosen: tuple[str, ...] = lab.pick(
-        ("text", "gaussian:0.9"), ("text", "gaussian:0", "gaussian:0.9")
-    )
-    return chosen
+    return lab.pick(("text", "gaussian:0.9"), ("text", "gaussian:0", "gaussian:0.9"))
 
 
 @once

@@ -45,7 +45,7 @@ def in_depth(lab: Lab) -> Finding:
     slopes = {
         f"{name}, {data}": power(at, columns(gradient(net, n, lab.small(data=data)) for n in at))
         for name, net in (("DeepNorm", DEEPNORM), ("plain", PLAIN))
-        for data in texts(lab)
+        for data in lab.texts()
     }
     return lab.exponent(slopes, 0.0, (("one per layer", 0.5),), what="exponent in N")
 
@@ -57,7 +57,7 @@ def in_the_gain(lab: Lab) -> Finding:
         data: power(
             gains, columns(gradient(Net(beta=str(b)), 4, lab.small(data=data)) for b in gains)
         )
-        for data in texts(lab)
+        for data in lab.texts()
     }
     return lab.exponent(slopes, 0.0, what="exponent in the gain, α = 1, gains 0.1 to 10")
 
@@ -121,12 +121,6 @@ def in_the_heads_gain(lab: Lab) -> Finding:
     sizes = columns(gradient(DEEPNORM, 4, lab.small(), head) for head in gains)
     what = "exponent in the head's gain, up to Xavier's"
     return lab.exponent(power(gains, sizes), 1.0, (("none", 0.0),), what=what)
-
-
-def texts(lab: Lab) -> tuple[str, ...]:
-    """The data of the stacks."""
-    chosen: tuple[str, ...] = lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
-    return chosen
 
 
 def columns(found: Iterable[Array]) -> Array:

@@ -142,8 +142,7 @@ def products(K: int) -> list[sp.Expr]:
 
 def widths(lab: Lab) -> tuple[int, ...]:
     """d."""
-    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    return chosen
+    return lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
 
 
 def count(lab: Lab) -> int:

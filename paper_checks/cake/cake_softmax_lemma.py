@@ -159,8 +159,7 @@ def average_of(*tokens: tuple[int, int]) -> Fraction:
 
 def numbers_of_tokens(lab: Lab) -> tuple[int, ...]:
     """n, in built attention."""
-    chosen: tuple[int, ...] = lab.pick((64, 128, 256), (64, 128, 256, 512))
-    return chosen
+    return lab.pick((64, 128, 256), (64, 128, 256, 512))
 
 
 @once

@@ -48,7 +48,8 @@ RULES = {**BALANCED, "Adam's rule": Net("(2*N)**(1/2)", "(2*N)**(-1/2)")}
 @CLAIM.stated("‖ΔW‖/η of the scaled matrices goes as β/α, under each of four rules", SUPPORTED)
 def order(lab: Lab) -> Finding:
     ratios = {
-        label: power(depths(lab), s.update / (s.beta / s.alpha)) for label, s in steps(lab).items()
+        label: power(lab.shallow(), s.update / (s.beta / s.alpha))
+        for label, s in steps(lab).items()
     }
     return lab.exponent(ratios, 0.0, what="exponent in N of ‖ΔW‖/η over β/α")
 
@@ -88,7 +89,7 @@ def every_closure(lab: Lab) -> Finding:
 @CLAIM.ours("there the relative update ‖ΔW‖/(η‖W‖) goes as 1/α", SUPPORTED)
 def relative(lab: Lab) -> Finding:
     found = {
-        label: power(depths(lab), s.update / s.weight * s.alpha)
+        label: power(lab.shallow(), s.update / s.weight * s.alpha)
         for label, s in steps(lab).items()
         if s.balanced
     }
@@ -97,13 +98,7 @@ def relative(lab: Lab) -> Finding:
 
 def updates(lab: Lab) -> dict[str, laboratory.Interval]:
     """The exponent of ‖ΔW‖/η in N under each balanced rule."""
-    return {label: power(depths(lab), s.update) for label, s in steps(lab).items() if s.balanced}
-
-
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    chosen: tuple[int, ...] = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    return chosen
+    return {label: power(lab.shallow(), s.update) for label, s in steps(lab).items() if s.balanced}
 
 
 @dataclass(frozen=True)
@@ -121,11 +116,11 @@ class Steps:
 def steps(lab: Lab) -> dict[str, Steps]:
     """By rule and data."""
     found = {}
-    for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
+    for data in lab.texts():
         for name, net in RULES.items():
-            columns = [sizes(net, n, lab, data) for n in depths(lab)]
+            columns = [sizes(net, n, lab, data) for n in lab.shallow()]
             update, weight = np.array(columns).transpose(1, 2, 0)
-            at = [net.rule.entry("encoder", "*").at(N=n) for n in depths(lab)]
+            at = [net.rule.entry("encoder", "*").at(N=n) for n in lab.shallow()]
             alpha, beta = np.array(at).T
             found[f"{name}, {data}"] = Steps(update, weight, alpha, beta, name in BALANCED)
     return found

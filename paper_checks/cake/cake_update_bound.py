@@ -128,16 +128,12 @@ NETS = {"DeepNorm": DEEPNORM, "plain": PLAIN}
 
 def depths(lab: Lab) -> tuple[int, ...]:
     """N."""
-    chosen: tuple[int, ...] = lab.pick((4, 8, 16), (8, 32, 128))
-    return chosen
+    return lab.pick((4, 8, 16), (8, 32, 128))
 
 
 def texts(lab: Lab) -> tuple[str, ...]:
     """The data of the stacks."""
-    chosen: tuple[str, ...] = lab.pick(
-        ("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5")
-    )
-    return chosen
+    return lab.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
 
 
 @once

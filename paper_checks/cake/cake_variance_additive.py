@@ -114,8 +114,7 @@ def narrower(lab: Lab) -> Finding:
 
 def widths(lab: Lab) -> tuple[int, ...]:
     """d."""
-    chosen: tuple[int, ...] = lab.pick((16, 32, 64), (16, 32, 64, 128))
-    return chosen
+    return lab.pick((16, 32, 64), (16, 32, 64, 128))
 
 
 @once

@@ -180,8 +180,7 @@ def squares(lab: Lab) -> dict[str, laboratory.Interval]:
 
 def chain_widths(lab: Lab) -> tuple[int, ...]:
     """n."""
-    chosen: tuple[int, ...] = lab.pick((32, 64, 128), (32, 64, 128, 256))
-    return chosen
+    return lab.pick((32, 64, 128), (32, 64, 128, 256))
 
 
 @once

@@ -90,9 +90,9 @@ def xaviers_share(lab: Lab) -> Finding:
     "for the update it makes no difference: ‖ΔF‖/η has the same exponent in depth", SUPPORTED
 )
 def same_exponent(lab: Lab) -> Finding:
-    at = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
+    at = lab.shallow()
     slopes = {}
-    for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5")):
+    for data in lab.texts():
         s = lab.small(seeds=16, data=data)
         slopes[data] = power(at, updates(at, s, fan_in=True) / updates(at, s, fan_in=False))
     what = "exponent in N of ‖ΔF‖/η with fan-in over that with Xavier"

@@ -56,6 +56,8 @@ class Lab(Context):
     varied = stacks.varied
     depths = stacks.depths
     deep = stacks.deep
+    shallow = stacks.shallow
+    texts = stacks.texts
 
     def generator(self, purpose: int = 0) -> Generator:
         """A generator of this run's seed, one for each purpose."""

@@ -134,6 +134,16 @@ def depths(context: Context) -> tuple[int, ...]:
     return chosen
 
 
+def shallow(context: Context) -> tuple[int, ...]:
+    """Fewer ones, for what is settled from the start."""
+    return context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
+
+
+def texts(context: Context) -> tuple[str, ...]:
+    """The data: text, and Gaussian tokens in a full run."""
+    return context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
+
+
 def deep(context: Context) -> tuple[int, ...]:
     """Deeper ones, for SGD's rule: its S·r² falls only as (2N)^(−1/2), and bends the line."""
     chosen: tuple[int, ...] = context.pick((32, 96, 288), (32, 128, 512))
