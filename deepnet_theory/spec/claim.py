@@ -52,22 +52,16 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True)
 class Ruling:
-    """A recorded verdict and what it is about: a part of the claim, or a condition on it.
-
-    ``corrected`` marks the check of the statement that replaces a refuted one.
-    """
+    """A recorded verdict and what it is about: a part of the claim, or a condition on it."""
 
     about: str
     verdict: Verdict
-    corrected: bool = False
-    ours: bool = False
+    weight: Weight
 
     @property
-    def weight(self) -> Weight:
-        """Whose statement it is."""
-        if self.corrected:
-            return Weight.CORRECTION
-        return Weight.OURS if self.ours else Weight.STATED
+    def corrected(self) -> bool:
+        """Whether it is on the statement that replaces a refuted one."""
+        return self.weight is Weight.CORRECTION
 
 
 @dataclass(frozen=True)
@@ -120,13 +114,10 @@ class Claim:
     statement: str
     conditions: str
     finding: str
-    recorded: tuple[Ruling, ...] = ()
-    check: Callable[[Context], tuple[Finding, ...]] | None = None
     counterexample: str = ""
     corrected: str = ""
     untestable: str = ""
     would_decide: str = ""
-    recorded_full: tuple[Ruling, ...] = ()
     seconds: float = 1.0
     full_seconds: float = 0.0
     parts: list[Part] = field(default_factory=list, init=False)
@@ -164,8 +155,6 @@ class Claim:
 
     def findings(self, bench: Any) -> tuple[Finding, ...]:
         """What the parts find now, each under its label; ``bench`` is what they measure with."""
-        if self.check is not None:
-            return self.check(bench)
         chosen = [part for part in self.parts if part.recorded(bench.full) is not None]
         return tuple(replace(part.check(bench), about=part.about) for part in chosen)
 
@@ -173,7 +162,7 @@ class Claim:
         """Raise ``TypeError`` where anything is missing or irregular."""
         for label in ("name", "source", "statement", "conditions", "finding"):
             self._need(bool(getattr(self, label).strip()), f"{label} is empty")
-        self._need(bool(self.parts) != (self.check is not None), "parts or a check, not both")
+        self._need(bool(self.parts), "it has no parts")
         for rulings in (self.rulings(), self.rulings(full=True)):
             self._need(bool(rulings), "no verdict is recorded")
             parts = [r.about for r in rulings]
@@ -210,13 +199,11 @@ class Claim:
 
     def rulings(self, full: bool = False) -> tuple[Ruling, ...]:
         """The recorded verdicts of the quick or of the full run."""
-        if self.parts:
-            return tuple(
-                Ruling(p.about, verdict, p.weight is Weight.CORRECTION, p.weight is Weight.OURS)
-                for p in self.parts
-                if (verdict := p.recorded(full)) is not None
-            )
-        return (self.recorded_full or self.recorded) if full else self.recorded
+        return tuple(
+            Ruling(p.about, verdict, p.weight)
+            for p in self.parts
+            if (verdict := p.recorded(full)) is not None
+        )
 
     def cost(self, full: bool = False) -> float:
         """Seconds of the quick or of the full run on one thread, for order and progress."""

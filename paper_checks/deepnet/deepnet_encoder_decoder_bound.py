@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from deepnet_theory.spec.selection import Selection
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.changes import directions, moved
+from paper_checks.shared.changes import directions, moved, sublayer_norms
 from paper_checks.shared.engine import derive_selection
 from paper_checks.shared.fitting import power
 from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.sources import DEEPNET
-from paper_checks.shared.stacks import norms
 
 CLAIM = Claim(
     name="deepnet-encoder-decoder-bound",
@@ -132,15 +130,11 @@ def over_the_bound(lab: Lab, depth: dict[str, int]) -> float:
     trial = laboratory.Trial(laboratory.Case(SELECTION, rule, depth, lab.small(dtype="float64")))
     changes, group = directions(trial, "gradient", 1e-5, lambda d: d.role.value == "scaled")
     delta = moved(trial, changes, [p for p, _ in group])
-    constants = {part: rule.entry(part, "*").at(**depth) for part in ("encoder", "decoder")}
-    alpha, beta = constants["decoder"]
-    amplified = {"encoder": depth["M"] * beta**2 / alpha, "decoder": 1.0}
-    squares: dict[tuple[Any, ...], torch.Tensor] = {}  # ‖Δθ‖² of every sublayer
-    for p, d in group:
-        key = (d.part, d.layer, d.sublayer)
-        squares[key] = squares.get(key, torch.zeros(())) + norms(changes[id(p)]).double() ** 2
+    decoder_alpha, decoder_beta = rule.entry("decoder", "*").at(**depth)
     limit = torch.zeros(())
-    for (part, *_), square in squares.items():
-        alpha, beta = constants[part]
-        limit = limit + amplified[part] * math.sqrt(2) * beta / alpha * square.sqrt()
+    for part in ("encoder", "decoder"):
+        alpha, beta = rule.entry(part, "*").at(**depth)
+        amplified = depth["M"] * decoder_beta**2 / decoder_alpha if part == "encoder" else 1.0
+        sizes = sublayer_norms(changes, [(p, d) for p, d in group if d.part == part])
+        limit = limit + amplified * math.sqrt(2) * beta / alpha * sizes.sum(0)
     return float((delta.norm(dim=-1).flatten(1).amax(1) / limit).max())

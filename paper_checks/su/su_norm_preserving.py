@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, torch
 from paper_checks.shared.fitting import mean
@@ -72,7 +72,8 @@ def less(lab: Lab) -> Finding:
     return lab.within(found, half * (1 - MARGIN), half * (1 + MARGIN), WHAT.format("λ(W)"))
 
 
-Factors = dict[str, torch.Tensor]  # the factor over the argmin's λ and over the law, by matrix
+# the factor over the argmin's λ and over the law, by matrix
+Factors: TypeAlias = "dict[str, torch.Tensor]"
 
 
 def over(lab: Lab, which: int, names: tuple[str, ...]) -> dict[str, laboratory.Interval]:

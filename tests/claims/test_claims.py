@@ -242,7 +242,7 @@ def test_the_json_has_the_public_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "changes", "why"),
     [
-        ((), {}, "parts or a check"),
+        ((), {}, "no parts"),
         ((LAW,), {}, "no part is stated"),
         ((("it", UNDECIDED, Weight.STATED),), {}, "UNDECIDED"),
         ((IT,), {"would_decide": "how"}, "UNDECIDED"),

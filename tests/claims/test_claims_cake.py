@@ -34,7 +34,7 @@ def found(claim: Claim) -> dict[str, Verdict]:
 
 def own_names(claim: Claim) -> dict[str, Any]:
     """The module-level names of the claim's own file."""
-    check = claim.check or claim.parts[0].check
+    check = claim.parts[0].check
     names: dict[str, Any] = check.__globals__  # type: ignore[attr-defined]
     return names
 

@@ -40,7 +40,7 @@ def verdicts(name: str) -> dict[str, Verdict]:
 
 def names_of(claim: Claim) -> dict[str, Any]:
     """The module-level names that the check of a claim reads."""
-    check = claim.check or claim.parts[0].check
+    check = claim.parts[0].check
     found: dict[str, Any] = check.__globals__  # type: ignore[attr-defined]
     return found
 
