@@ -81,7 +81,8 @@ def test_derive_json(cli: Cli, optimizer: str) -> None:
     assert outcome.code == 0
     data = json.loads(outcome.out)
     assert data["schema"] == "deepnet-theory/derivation/1"
-    assert data["verdict"] == "PROVED" and {s["verdict"] for s in data["steps"]} == {"PROVED"}
+    assert data["verdict"] == "PROVED"
+    assert {s["verdict"] for s in data["steps"]} == {"PROVED", "IMPOSED"}
     (row,) = data["rule"]
     for knob in ("alpha", "beta"):
         value = float(read(row[knob]).subs(N, 200))
@@ -315,8 +316,9 @@ def test_derive_background_begins_with_the_magnitude(cli: Cli) -> None:
         for more in ((), ("--background",))
     )
     names = [step["name"] for step in full["steps"]]
-    assert names[-len(plain["steps"]) :] == [step["name"] for step in plain["steps"]]
-    assert {"magnitude", "probe-identity"} <= set(names[: -len(plain["steps"])])
+    own = [step["name"] for step in plain["steps"]]
+    assert [name for name in names if name in own] == own
+    assert {"magnitude", "probe-identity"} <= set(names[: names.index(own[0])])
     assert full["verdict"] == "PROVED" and full["rule"] == plain["rule"]
 
 

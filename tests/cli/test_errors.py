@@ -21,10 +21,10 @@ BAD = [
     (("derive", "--update", ""), "must not be empty"),
     (("derive", "--update", "__import__('os')"), "is not an update"),
     (("derive", "--update", "-eta*norm(theta"), "cannot be read"),
-    (("derive", "--optimizer", "sgd", "--placement", "mid-ln"), "valid are: post-ln, pre-ln"),
+    (("derive", "--optimizer", "sgd", "--placement", "mid-ln"), "post-ln, pre-ln, res-post-ln"),
     (("derive", "--optimizer", "sgd", "--norm", "batch"), "valid are: layer, rms"),
     (("derive", "--optimizer", "sgd", "--stack", "x"), "valid are: encoder, decoder"),
-    (("derive", "--optimizer", "sgd", "--closure", "x"), "valid are: learning-rate"),
+    (("derive", "--optimizer", "sgd", "--closure", "x"), "learning-rate, parameter-norm"),
     (("derive", "--optimizer", "sgd", "--method", "x"), "valid are: probe, lemma, moments"),
     (("derive", "--optimizer", "sgd", "--layer", ""), "is empty"),
     (("derive", "--optimizer", "sgd", "--format", "pdf"), "valid are: text, markdown, latex"),
@@ -55,7 +55,7 @@ BAD = [
     (("verify", "--optimizer", "sgd", "--data", "gaussian:nan"), "unknown data 'gaussian:nan'"),
     (("verify", "--optimizer", "sgd", "--device", "tpu"), "valid are: auto, cpu, cuda"),
     (("report", "--optimizer", "sgd"), "Missing option"),
-    (("verify", "--optimizer", "sgd", "--depths", "1,2", "--tokens", "1048576"), "fewer than a"),
+    (("verify", "--optimizer", "sgd", "--depths", "1,2", "--tokens", "1048576"), "needs at least"),
     (("export", "--optimizer", "sgd", "--depth", "8", "--activation", "zzz"), "relu, gelu, silu"),
     (
         ("export", "--optimizer", "sgd", "--depth", "8", "--alpha", "10**200", "--beta", "1"),
@@ -167,7 +167,7 @@ def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.Monk
 def test_too_little_memory_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     huge = ("verify", "--optimizer", "sgd", "--depths", "1,2", "--width", "1048576")
     outcome = cli(*huge)
-    assert outcome.code == 2 and "no memory for a parameter of" in outcome.err
+    assert outcome.code == 2 and "needs at least" in outcome.err
     torch = pytest.importorskip("torch")
 
     def allocate(*_: object, **__: object) -> None:
