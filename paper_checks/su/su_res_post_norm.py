@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TypeAlias
 
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, no_grad, np, once, torch
 from paper_checks.shared.fitting import Fit, mean, settled
@@ -92,7 +93,7 @@ def lamb(lab: Lab) -> Finding:
     return lab.exponent(slopes(lab, "lamb"), 0.0, (("Adam's", -1.0),))
 
 
-Branches = tuple[dict[float, torch.Tensor], dict[float, torch.Tensor]]
+Branches: TypeAlias = "tuple[dict[float, torch.Tensor], dict[float, torch.Tensor]]"
 
 
 @once
