@@ -1,12 +1,12 @@
 """Errors planted in the source at random: how many of them do the fast tests see?
 
-    python benchmarks/mutants.py [--sample 300] [--seed 0] [--limit 300]
+    python benchmarks/mutants.py [--sample 300] [--seed 0]
 
 A mutant is one change: a number by 1, another operator or comparison, `and` for `or`, a sign or a
 `not` lost, None for what is returned, or the condition of a refusal that never holds. The places
 are shuffled by the seed, so that a smaller sample is the beginning of a larger one. Each runs in a
-copy of the tree, against the tests of its own folder first, until one fails. Tests that search the
-source for a text would see any change of it, and are left out.
+copy of the tree, against the fast tests of its room, until one fails. Tests that search the source
+for a text (test_lemma_plants, test_planted_source) would see any change of it, and are left out.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import ast
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from arguments import output, whole
@@ -29,18 +32,27 @@ from arguments import output, whole
 ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
-ROOMS = ["proof", "algebra", "laws", "expectation", "rule", "routes", "implications", "asides"]
-SYMBOLIC = [f"tests/symbolic/{room}" for room in ROOMS] + ["tests/symbolic/test_derivation.py"]
-# the tests that concern what begins with the name
-TESTS = {
-    "symbolic/asides": ["tests/symbolic/asides", "tests/symbolic/routes"],
-    **{f"symbolic/{room}": [f"tests/symbolic/{room}", *SYMBOLIC] for room in ROOMS[:-1]},
-    "symbolic": SYMBOLIC,
-    "spec/expression": ["tests/spec", "tests/symbolic/laws", "tests/numeric/stepping"],
-    "numeric/judging": ["tests/numeric/judging"],
-    "models": ["tests/models"],
-}
-SEARCH_THE_SOURCE = ["tests/symbolic/routes/test_lemma_plants.py"]
+LATE = "killed by the time limit"
+# the tests that concern what begins with the name, all of them under tests/
+TESTS = """
+symbolic proof rule implications test_derivation.py
+symbolic/algebra algebra proof rule implications
+symbolic/proof proof rule routes/test_lemma_steps.py expectation
+symbolic/laws laws proof rule implications
+symbolic/expectation expectation routes/test_moments_route.py
+symbolic/rule rule proof implications routes/test_routes.py
+symbolic/implications implications rule
+symbolic/routes proof rule routes/test_routes.py
+symbolic/routes/lemma routes/test_lemma_rules.py routes/test_lemma_steps.py routes/test_routes.py
+symbolic/routes/moments routes/test_moments_route.py routes/test_moments_cross_attention.py
+symbolic/asides asides
+symbolic/asides/lemma asides routes/test_lemma_steps.py routes/test_lemma_mathematics.py
+symbolic/asides/moments asides routes/test_moments_route.py
+symbolic/schemes schemes
+spec/expression spec symbolic/laws numeric/stepping
+numeric/judging numeric/judging
+models models
+"""
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Pow, ast.Div: ast.Mult, ast.Pow: ast.Mult,
 }  # fmt: skip
@@ -115,33 +127,42 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
             yield Mutant(file, node.lineno, start, right, wrong)
 
 
+def tests_of(file: str) -> tuple[str, ...]:
+    """The tests that concern a file; none where no line does."""
+    rows = [row.split() for row in TESTS.strip().splitlines() if file.startswith(row.split()[0])]
+    if not rows:
+        return ()
+    room = ROOT / ("tests/symbolic" if file.startswith("symbolic") else "tests")
+    found = [room / name for name in max(rows)[1:]]
+    return tuple(str(path.relative_to(ROOT)) for path in found if path.exists())
+
+
 def all_mutants() -> list[Mutant]:
-    """Every change of every file that a list of tests concerns."""
+    """Every change of every file that has tests."""
     found: list[Mutant] = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         file = path.relative_to(ROOT / PACKAGE).as_posix()
-        if file.startswith(tuple(TESTS)):
+        if tests_of(file):
             found += mutants(file, path.read_text(encoding="utf-8"))
     return found
 
 
-def tests_of(file: str) -> list[str]:
-    """The tests that concern a file, those of its own folder first."""
-    longest = max((name for name in TESTS if file.startswith(name)), key=len)
-    return list(dict.fromkeys(TESTS[longest]))
-
-
-def fate(tree: Path, tests: list[str], limit: int) -> str:
-    """Whether the tests see what was changed in a copy of the tree."""
+def run(tree: Path, tests: tuple[str, ...], limit: int) -> int:
+    """The exit code of the tests in a copy of the tree, in at most ``limit`` CPU seconds."""
     command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "--hypothesis-seed=0"]
-    command += [f"--ignore={file}" for file in SEARCH_THE_SOURCE]
-    command += [test for test in tests if (tree / test).exists()]
     env = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        ended = subprocess.run(command, cwd=tree, timeout=limit, capture_output=True, env=env)
-    except subprocess.TimeoutExpired:
-        return "killed by the time limit"
-    return "killed" if ended.returncode else "survived"
+    limits = partial(resource.setrlimit, resource.RLIMIT_CPU, (limit, limit))
+    return subprocess.run(
+        [*command, *tests], cwd=tree, capture_output=True, env=env, preexec_fn=limits
+    ).returncode
+
+
+def seconds(tree: Path, tests: tuple[str, ...]) -> float:
+    """The CPU seconds of the tests where nothing is changed, which they must pass."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    if run(tree, tests, 10**6):
+        sys.exit(f"these tests fail without a mutant: {' '.join(tests)}")
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def reasons() -> dict[tuple[str, str], str]:
@@ -151,22 +172,19 @@ def reasons() -> dict[tuple[str, str], str]:
     return {(file, change): reason for file, change, reason in rows}
 
 
-def page(fates: dict[Mutant, str], all_of_them: int, asked: argparse.Namespace) -> str:
+def page(fates: dict[Mutant, str], all_of_them: int, seed: int) -> str:
     """The result as Markdown: the counts, and the survivors with the reasons known so far."""
-    alive = [mutant for mutant, found in fates.items() if found == "survived"]
-    late = sum(found.endswith("limit") for found in fates.values())
-    known = reasons()
+    alive = sorted((m for m in fates if fates[m] == "survived"), key=lambda m: (m.file, m.line))
+    share, late, known = 1 - len(alive) / len(fates), list(fates.values()).count(LATE), reasons()
     return "\n".join([
         "# Mutants", "",
         f"`make mutants`: the first {len(fates)} of {all_of_them} mutants in the order of seed "
-        f"{asked.seed}. Killed: {len(fates) - len(alive)} "
-        f"({1 - len(alive) / max(len(fates), 1):.0%}), {late} of them by the limit of "
-        f"{asked.limit} s. A reason is equivalent (no test can tell), text, or said; it is kept "
-        "when the page is renewed.", "",
+        f"{seed}. Killed: {len(fates) - len(alive)} ({share:.0%}), {late} of them by thrice the "
+        "CPU seconds that the tests take. A reason is kept when the page is renewed.", "",
         "| place | survived | reason |", "|---|---|---|",
         *(f"| {m.file}:{m.line} | {m.change} | {known.get((m.file, m.change), '')} |"
-          for m in sorted(alive, key=lambda m: (m.file, m.line))),
-    ]) + "\n"  # fmt: skip
+          for m in alive), "",
+    ])  # fmt: skip
 
 
 def main() -> None:
@@ -174,28 +192,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=whole(), default=300)
     parser.add_argument("--seed", type=whole(0), default=0)
-    parser.add_argument("--limit", type=whole(), default=300, help="seconds for one mutant")
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
     asked = parser.parse_args()
     found = all_mutants()
     random.Random(asked.seed).shuffle(found)
     fates: dict[Mutant, str] = {}
+    usual: dict[tuple[str, ...], float] = {}
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for name in (PACKAGE, "tests", "paper_checks", "pyproject.toml"):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, tree / name)
-        for tests in {frozenset(tests_of(mutant.file)): None for mutant in found[: asked.sample]}:
-            if fate(tree, sorted(tests), 10 * asked.limit) != "survived":
-                sys.exit(f"the tests fail without a mutant: {', '.join(sorted(tests))}")
         for mutant in found[: asked.sample]:
+            tests = tests_of(mutant.file)
+            usual[tests] = usual.get(tests) or seconds(tree, tests)
             file = tree / PACKAGE / mutant.file
             source = file.read_text(encoding="utf-8")
             file.write_text(mutant.applied(source), encoding="utf-8")
-            fates[mutant] = fate(tree, tests_of(mutant.file), asked.limit)
+            code = run(tree, tests, int(10 + 3 * usual[tests]))
+            late = code == -signal.SIGXCPU
+            fates[mutant] = LATE if late else "killed" if code else "survived"
             file.write_text(source, encoding="utf-8")
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
-            asked.output.write_text(page(fates, len(found), asked), encoding="utf-8")
+            asked.output.write_text(page(fates, len(found), asked.seed), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The published rules come out, and nothing of them is typed in."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +86,14 @@ def test_no_cell_of_the_published_tables_is_a_literal_of_the_package():
         code = re.sub(r'"""(?:.|\n)*?"""', "", code)
         code = re.sub(r"``.*?``", "", code)
         assert not literal.search(code), path
+
+
+def test_no_derivation_reads_a_published_scheme():
+    code = (
+        "import sys; import deepnet_theory as dt; dt.derive('lamb').to_dict();"
+        "sys.exit(any('schemes' in name.split('.') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 SELECTIONS = [
