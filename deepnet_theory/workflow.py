@@ -480,6 +480,7 @@ def export(
             "meaning": used.meaning,
             "formulas": [entry.to_dict() for entry in used.entries],
             "eta": used.eta,
+            **({"in_depth": derivation.in_depth} if rule is None else {}),
             "depth": at,
             "verdict": derivation.verdict.value if rule is None else "ASSUMED",
         },

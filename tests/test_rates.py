@@ -45,3 +45,13 @@ def test_the_laboratory_steps_with_it():
     # query and key move as much either way, so that the ratio lies between 1 and κ
     assert plain[0] / whole[0] == pytest.approx(2, rel=0.2)
     assert plain[1] / whole[1] == pytest.approx(4, rel=0.3)
+
+
+def test_an_unstable_rule_is_exported_with_a_warning(capsys):
+    from deepnet_theory.cli import main
+
+    words = ["export", "--optimizer", "adam", "--depth", "4"]
+    assert main(words) == 0
+    assert "warning: Unstable in depth" in capsys.readouterr().err
+    assert main([*words, "--closure", "complete"]) == 0
+    assert "warning" not in capsys.readouterr().err

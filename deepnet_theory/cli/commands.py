@@ -224,9 +224,10 @@ def export(
     rule = own.rule(selection)
     from deepnet_theory import workflow
 
-    constants = workflow.export(
-        workflow.derive(selection), depth, rule=rule, **model.architecture()
-    )
+    derivation = workflow.derive(selection)
+    constants = workflow.export(derivation, depth, rule=rule, **model.architecture())
+    if rule is None and derivation.warning and not talk.quiet:
+        say(f"warning: {derivation.warning}")
     if path is None:
         print(constants.to_json(), end="")
     else:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MEANING = {
     "alpha": "residual multiplier",
     "beta": "gain of the scaled matrices",
+    "kappa": "learning-rate multiplier of the scaled matrices",
     "eta": "factor on the learning rate",
 }
 
@@ -30,6 +31,8 @@ def document(comparison: Comparison) -> doc.Document:
         meaning |= {c.name: c.meaning for c in implied}
     if all(rule.eta == "1" for rule in comparison.rules.values()):
         del meaning["eta"]
+    if all(e.rate == "1" for rule in comparison.rules.values() for e in rule.entries):
+        del meaning["kappa"]
     sections.append(doc.Section("Meaning", (doc.Terms(tuple(meaning.items())),)))
     if comparison.refused:
         sections.append(doc.Section("Refused", (doc.Terms(tuple(comparison.refused.items())),)))
@@ -49,6 +52,8 @@ def _table(comparison: Comparison, entry: RuleEntry) -> doc.Table:
         "alpha": {name: doc.Formula(e.alpha) for name, e in own.items()},
         "beta": {name: doc.Formula(e.beta) for name, e in own.items()},
     }
+    if any(e.rate != "1" for e in own.values()):
+        rows["kappa"] = {name: doc.Formula(e.rate) for name, e in own.items()}
     if any(rule.eta != "1" for rule in rules.values()):
         rows["eta"] = {name: doc.Formula(rule.eta) for name, rule in rules.items()}
     if depth:
@@ -59,5 +64,12 @@ def _table(comparison: Comparison, entry: RuleEntry) -> doc.Table:
         for c in implied:
             if (c.part, c.sublayer) == (entry.part, entry.sublayer):
                 rows.setdefault(c.name, {})[closure] = doc.Formula(c.value)
+    told = {
+        name: c.remark
+        for name, implied in comparison.consequences.items()
+        for c in implied
+        if c.name == "failing-rate" and (c.part, c.sublayer) == (entry.part, entry.sublayer)
+    }
+    rows["in depth"] = {**told}
     cells = tuple((name, *(row.get(n, "-") for n in rules)) for name, row in rows.items())
     return doc.Table(("", *rules), cells)

@@ -43,6 +43,7 @@ def one_line(derivation: made.Derivation) -> str:
     """The derivation as an interpreter shows it."""
     told = (
         f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
+        + (f", kappa = {e.rate}" if e.rate != "1" else "")
         for e in derivation.rule.entries
     )
     eta = "" if derivation.rule.eta == "1" else f"; eta is multiplied by {derivation.rule.eta}"
@@ -64,7 +65,8 @@ def answer(derivation: made.Derivation) -> tuple[doc.Block, ...]:
     return (
         rule(derivation),
         doc.Paragraph(f"From {concluded}: {meaning}." if meaning else f"From {concluded}."),
-        doc.Paragraph(_reach(derivation.selection)),
+        doc.Paragraph(_reach(derivation)),
+        *((doc.Paragraph(derivation.in_depth),) if derivation.orders else ()),
         doc.Paragraph(conclusion(derivation)),
     )
 
@@ -74,12 +76,13 @@ def rule(derivation: made.Derivation) -> doc.RuleBox:
     depth, made = dict(derivation.values), derivation.rule
     rows = []
     for e in made.entries:
-        values = (*e.at(**depth), made.eta_at(**depth)) if depth else (None, None, None)
-        formulas = (("alpha", e.alpha), ("beta", e.beta), ("eta", made.eta))
+        rates = (e.rate_at(**depth), made.eta_at(**depth)) if depth else (None, None)
+        values = (*(e.at(**depth) if depth else (None, None)), *rates)
+        formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", made.eta))
         knobs = tuple(
             doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
             for (symbol, formula), value in zip(formulas, values, strict=True)
-            if symbol != "eta" or formula != "1"
+            if symbol in ("alpha", "beta") or formula != "1"
         )
         rows.append((owner(e.part, e.sublayer), knobs))
     return doc.RuleBox(tuple(rows), depth_words(depth))
@@ -94,11 +97,13 @@ def owner(part: str, sublayer: str) -> str:
     return part if sublayer == "*" else f"{part}, {sublayer}"
 
 
-def _reach(selection: Selection) -> str:
-    """Which matrices start with the gain β."""
-    kinds = {s.name: s for part in selection.the_stack.parts for s in part.layer}
+def _reach(derivation: made.Derivation) -> str:
+    """Which matrices start with the gain β, and step at the rate κ."""
+    kinds = {s.name: s for part in derivation.selection.the_stack.parts for s in part.layer}
     reached = (f"{', '.join(m.name for m in s.scaled)} of {name}" for name, s in kinds.items())
-    return f"beta multiplies the initialisation of {'; '.join(reached)}."
+    rates = any(entry.rate != "1" for entry in derivation.rule.entries)
+    learned = ", kappa their learning rate" if rates else ""
+    return f"beta multiplies the initialisation of {'; '.join(reached)}{learned}."
 
 
 def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:

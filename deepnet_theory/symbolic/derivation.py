@@ -16,6 +16,12 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.implications.consequences import Consequence
+from deepnet_theory.symbolic.implications.orders import (
+    UNSTABLE,
+    Orders,
+    in_depth,
+    state_of,
+)
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.proof.relation import Relation, join
 from deepnet_theory.symbolic.proof.step import Step
@@ -41,6 +47,8 @@ class Derivation:
     predictions: Predictions = field(default_factory=lambda: Predictions(()))
     shares: tuple[Share, ...] = ()
     remarks: tuple[str, ...] = ()
+    orders: tuple[Orders, ...] = ()  # what every order of an update does in depth
+    training: str = ""  # which rule to train with, in words
     values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
 
     def __post_init__(self) -> None:
@@ -104,6 +112,20 @@ class Derivation:
         refuted = any(v is Verdict.REFUTED for v in self.verdicts.values())
         return Verdict.REFUTED if refuted else Verdict.PROVED
 
+    @property
+    def in_depth(self) -> str:
+        """Whether the rule is stable, lazy or unstable in depth, and which rule to train with."""
+        if not self.orders:
+            return ""
+        told = in_depth(self.orders)
+        return f"{told[0].upper()}{told[1:]}. {self.training}"
+
+    @property
+    def warning(self) -> str:
+        """What to know before training with the rule; empty where no order grows."""
+        unstable = self.orders and state_of(self.orders) == UNSTABLE
+        return self.in_depth if unstable else ""
+
     def at(self, **depth: int) -> Derivation:
         """The same derivation with a depth at which the rule's values are printed too."""
         return replace(self, values=tuple(depth.items()))
@@ -158,6 +180,8 @@ class Derivation:
                 }
                 for p in self.predictions.exponents
             ],
+            "orders": [kind.to_dict() for kind in self.orders],
+            "in_depth": self.in_depth,
             "remarks": list(self.remarks),
             "verdict": self.verdict.value,
         }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from deepnet_theory.spec.assumption import Assumption, assumption
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
@@ -17,6 +18,7 @@ from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.implications.exponents import predictions
+from deepnet_theory.symbolic.implications.orders import STABLE, Orders, orders, state_of
 from deepnet_theory.symbolic.implications.shares import Share, shares
 from deepnet_theory.symbolic.laws.descent import descends
 from deepnet_theory.symbolic.proof.step import Step
@@ -54,6 +56,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     else:
         steps = list(supporting([*problem.route.steps, *steps], [*conclusion, *ends]))
     found = tuple(shares(problem))
+    beyond = tuple(orders(problem))
     rule = rule_of(problem)
     require_stated(rule, [step for step in steps if step.name in conclusion])
     expected = predictions(selection, rule)
@@ -67,11 +70,24 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         predictions=expected,
         shares=found,
         remarks=_remarks(problem, found, expected.warnings),
+        orders=beyond,
+        training=_for_training(selection, beyond),
     )
     premises = (*derivation.assumptions, *_of_the_optimizer(problem))
     return replace(
         derivation, predictions=replace(expected, assumptions=tuple(dict.fromkeys(premises)))
     )
+
+
+def _for_training(selection: Selection, found: tuple[Orders, ...]) -> str:
+    """Which closure to train with: the one under which no order changes with the depth."""
+    if state_of(found) == STABLE:
+        return "One learning rate serves every depth: train with this rule."
+    try:
+        rule_of(Problem(replace(selection, closure="complete")))
+    except Refusal as refusal:
+        return f"No closure is complete here: {refusal}."
+    return "For training take --closure complete."
 
 
 def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:

@@ -68,6 +68,38 @@ class Orders:
             case _:
                 return "rho and every order are of order one"
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain data."""
+        return {
+            "stack": self.part,
+            "sublayer": self.sublayer,
+            "state": self.state,
+            "rho": str(self.rho),
+            "orders": [str(size) for size in self.sizes],
+            "failing_rate": str(self.failing),
+        }
+
+
+def state_of(found: tuple[Orders, ...]) -> str:
+    """The state of a rule: the worst of its kinds, growth before loss."""
+    states = {kind.state for kind in found}
+    return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
+
+
+def in_depth(found: tuple[Orders, ...]) -> str:
+    """The state of a rule in one sentence, with the powers that say so."""
+    state = state_of(found)
+    own = [kind for kind in found if kind.state == state]
+    told: dict[str, list[str]] = {}
+    for kind in own:
+        name = kind.part if kind.sublayer == "*" else f"{kind.part}, {kind.sublayer}"
+        told.setdefault(kind.told, []).append(name)
+    of = "; ".join(
+        words if len(found) == len(names) else f"{words} ({' and '.join(names)})"
+        for words, names in told.items()
+    )
+    return f"{state} in depth: {of}"
+
 
 def powers(size: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
     """The powers of the depths in a monomial."""

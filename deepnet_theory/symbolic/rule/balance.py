@@ -118,8 +118,8 @@ class _Conditions:
         yield (chosen,), ()
         if "rate" not in chosen.knobs:
             return
-        setting = self.setting
-        default = default_closure(setting.selection.method, setting.degrees, setting.law)
+        # the point of a curve is the same by any route
+        default = default_closure("probe", self.setting.degrees, self.setting.law)
         yield (chosen, default), ()
         if all(kind.matrices == 1 for kind in self.kinds):
             yield (default,), ()

@@ -144,3 +144,21 @@ def test_no_method_is_without_it():
 def test_what_leaves_the_identity_is_still_refused():
     with pytest.raises(Refusal, match="grow"):
         derive(Selection(optimizer="adam", placement="pre-ln", closure="learning-rate"))
+
+
+def test_the_answer_says_what_happens_in_depth():
+    told = {name: derive(Selection(optimizer=name)).in_depth for name in ("adam", "sgd", "lamb")}
+    assert told["adam"] == (
+        "Unstable in depth: rho goes as N^(1/2), and with it the higher orders; the failing rate "
+        "goes as N^(-1/4). For training take --closure complete."
+    )
+    assert told["sgd"].startswith("Lazy in depth: rho goes as N^(-1/4)")
+    assert told["lamb"].startswith("Stable in depth") and "--closure" not in told["lamb"]
+    assert derive(Selection(optimizer="adam", closure="complete")).warning == ""
+
+
+def test_the_json_holds_rate_rho_and_orders():
+    data = derive(Selection(optimizer="adam", placement="pre-ln")).to_dict()
+    (entry,), (kind,) = data["rule"], data["orders"]
+    assert (entry["rate"], entry["rho"]) == ("1", "2*N")
+    assert kind["state"] == "unstable" and len(kind["orders"]) == 2
