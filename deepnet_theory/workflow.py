@@ -281,8 +281,9 @@ def transfer(
     The loss is the held-out one after ``steps`` steps of the selection's optimizer on windows of
     ``text``, next byte. Every kind of parameter is stepped at its derived multiplier; embedding
     and head are too, unless ``outer`` is "held", so that the stack alone decides.
-    ``transfer("adam", [8, 32], "1e-4:1e-1", ["symmetric", "unit-init"])`` makes one curve a depth
-    and closure, without ``closures`` of the selection's own one; ``rule`` is beside them as "own".
+    ``transfer("adam", [8, 32], "1e-4:1e-1", ["complete", "symmetric"])`` makes one curve a depth
+    and closure; without ``closures`` of ``complete`` and the one that :func:`derive` shows.
+    ``rule`` stands beside them as "own".
     ``measure`` are the fields of :class:`~deepnet_theory.numeric.stacks.settings.Settings`.
     Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
     gives no rule, or the optimizer is known by its first step alone.
@@ -290,6 +291,7 @@ def transfer(
     from deepnet_theory.numeric.running.record import rule_to_dict
     from deepnet_theory.numeric.stacks.case import VOCAB
     from deepnet_theory.numeric.stacks.depths import default_depths, depth_key, parse_depths
+    from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.symbolic.rule.problem import Problem
     from deepnet_theory.training.runs import causal
     from deepnet_theory.training.transfer import parse_rates
@@ -312,7 +314,7 @@ def transfer(
     course = Course(
         selection.the_optimizer, settings, steps, None if text is None else str(text), outer
     )
-    names = [Problem(selection).closure.name] if closures is None else dict.fromkeys(closures)
+    names = dict.fromkeys(closures or [COMPLETE.name, Problem(selection).closure.name])
     derived: dict[str, tuple[Derivation, Rule | None]] = {
         name: (derive(replace(selection, closure=name)), None) for name in names
     }
@@ -326,7 +328,7 @@ def transfer(
         Candidate(
             closure=name,
             rule=rule_to_dict(own or derivation.rule),
-            rho="" if own else _relative_update(derivation),
+            rho=_relative_update(own or derivation.rule),
             constants={
                 depth_key(depth): causal(
                     export(derivation, next(iter(depth.values())), rule=own, **sizes)
@@ -350,12 +352,12 @@ def transfer(
     )
 
 
-def _relative_update(derivation: Derivation) -> str:
+def _relative_update(rule: Rule) -> str:
     """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
-    found = [c for c in derivation.consequences if c.name == "relative-update"]
-    if len({c.value for c in found}) == 1:
-        return str(found[0].value)
-    return ", ".join(f"{c.sublayer} {c.value}" for c in found)
+    found = {entry.sublayer: entry.rho for entry in rule.entries}
+    if len({*found.values()}) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{sublayer} {rho}" for sublayer, rho in found.items())
 
 
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict

@@ -314,7 +314,8 @@ def transfer(
         typer.Option(
             "--closures",
             metavar="LIST",
-            help="symmetric,unit-init: one curve each; the first one's verdict is the exit code.",
+            help="One curve each, and the first one's verdict is the exit code; complete, and "
+            "what derive shows.",
             parser=in_lower_case,
         ),
     ] = None,

@@ -114,11 +114,12 @@ def test_a_run_that_diverges_takes_no_other_with_it():
 
 
 def test_the_json_says_what_was_measured():
-    result = dt.transfer("adam", [2, 4], RATES, ["unit-init", "symmetric"], **SMALL)
+    result = dt.transfer("adam", [2, 4], RATES, **SMALL)
     data = json.loads(result.to_json())
     assert data["schema"] == "deepnet-theory/transfer/1" and data["complete"]
-    assert [c["closure"] for c in data["closures"]] == ["unit-init", "symmetric"]
-    assert [c["rho"] for c in data["closures"]] == ["1", "sqrt(2*N)"]
+    # what is recommended, and what derive shows
+    assert [c["closure"] for c in data["closures"]] == ["complete", "symmetric"]
+    assert [c["rho"] for c in data["closures"]] == ["1", "(2*N)**(1/2)"]
     for c in data["closures"]:
         assert c["exponent"]["in"] == "N" and c["verdict"] == c["exponent"]["verdict"]
         for curve, layers in zip(c["curves"], (2, 4), strict=True):
@@ -128,6 +129,18 @@ def test_the_json_says_what_was_measured():
             }
     assert result.exit_code == result.closures[0].verdict.exit_code
     assert "<svg" in result.plot().svg and "transfer" in result._repr_html_()
+
+
+def test_a_multiplier_of_the_matrices_is_stepped_with():
+    """κ of pre-LN under Adam: planted, a rule without it is another rule."""
+    given = {"placement": "pre-ln", "optimizer": "adam"}
+    d = dt.derive(**given, closure="complete")
+    entry = replace(d.rule.entries[0], rate="1")
+    wrong = replace(d.rule, entries=(entry,))
+    result = dt.transfer(dt.Selection(**given), [4], RATES, ["complete"], rule=wrong, **SMALL)
+    complete, own = result.closures
+    assert own.closure == "own" and complete.rule != own.rule
+    assert complete.curves[0].values[2] != pytest.approx(own.curves[0].values[2], rel=1e-3)
 
 
 def test_finished_runs_are_not_trained_again(monkeypatch):

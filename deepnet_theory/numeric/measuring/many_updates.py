@@ -31,8 +31,8 @@ def measure_updates(case: Case) -> dict[int, list[float]]:
     """
     settings, selection = case.settings, case.selection
     trial = Trial(case)
-    rate = settings.eta * trial.eta_factor
-    trajectory = Trajectory(selection.the_optimizer, [(p, rate) for p, _ in trial.parameters()])
+    rates = [(p, settings.eta * trial.rate(p)) for p, _ in trial.parameters()]
+    trajectory = Trajectory(selection.the_optimizer, rates)
     first, parts = trial.batch, len(selection.the_stack.parts)
     with torch.no_grad():
         start = trial.output().double()
