@@ -253,6 +253,51 @@ def verify(
     )
 
 
+def verify_scheme(
+    scheme: str,
+    depths: str | Iterable[object] | None = None,
+    *,
+    optimizer: str | None = None,
+    update: str | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    resume: Verification | str | Path | None = None,
+    processes: int | None = 1,
+    **measure: Unpack[Measure],
+) -> Verification:
+    """Measure a published scheme as :func:`verify` measures a rule, against its judged exponent.
+
+    The rivals are the rules that the engine derives for the same placement. Raises
+    :class:`Refusal` where the scheme has no law, or needs a stack that cannot be built.
+    """
+    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.verify import verify as run
+    from deepnet_theory.spec.scheme import measurable
+    from deepnet_theory.spec.scheme import scheme as published
+    from deepnet_theory.symbolic.schemes.judgement import predictions
+
+    settings = settings_from(measure)
+    if settings.step != "matrices":
+        raise InputError(
+            f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is that "
+            "of its matrices; valid is 'matrices'"
+        )
+    chosen = published(scheme)
+    selection, rule = measurable(chosen, optimizer, update)
+    stack = selection.the_stack
+    return run(
+        selection,
+        rule,
+        predictions(chosen, selection),
+        parse_depths(default_depths(stack) if depths is None else depths, stack),
+        settings,
+        progress=progress,
+        watch=watch,
+        resume=resume,
+        processes=processes,
+    )
+
+
 TRANSFER: Measure = {"batch": 8, "seeds": 4}  # what training takes where it is not given
 
 

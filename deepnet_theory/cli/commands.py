@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.spec.transfer import Transfer
+    from deepnet_theory.spec.verification import Verification
 
 DEFAULT_TEXT_JSON = ("text", "json")
 
@@ -144,22 +146,24 @@ def verify(
     """Measure the exponent of the model update on torch Transformer stacks."""
     chosen("format", format, DEFAULT_TEXT_JSON)
     path = output_path(output)
-    selection = select.selection()
-    rule = own.rule(selection)
     from deepnet_theory import workflow
     from deepnet_theory.report import of_verification
     from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.of_derivation import title
     from deepnet_theory.report.update import Y_LABEL
 
-    derivation = workflow.derive(selection)
-    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
-    named = title(selection) if rule is None else f"your own rule, {title(selection)}"
+    run: Callable[..., Verification]
+    if select.scheme is not None:
+        select.require_scheme_alone()
+        own.refuse_beside_scheme(select.scheme)
+        run = partial(
+            workflow.verify_scheme, select.scheme, optimizer=select.optimizer, update=select.update
+        )
+        named = f"the scheme {select.scheme}"
+    else:
+        run, named = _of_a_rule(select, own, talk)
     with live_table(f"{Y_LABEL}, {named}", talk.quiet) as (progress, watch):
-        result = workflow.verify(
-            derivation,
-            measure.depths,
-            rule=rule,
+        result = run(
+            depths=measure.depths,
             progress=progress,
             watch=watch,
             resume=resume,
@@ -175,6 +179,19 @@ def verify(
     else:
         print(_printed(of_verification.document(result), "text"))
     return result.exit_code
+
+
+def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Verification], str]:
+    """What measures the derived rule, or one's own, and its name."""
+    from deepnet_theory import workflow
+    from deepnet_theory.report.of_derivation import title
+
+    selection = select.selection()
+    rule = own.rule(selection)
+    derivation = workflow.derive(selection)
+    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
+    named = title(selection) if rule is None else f"your own rule, {title(selection)}"
+    return partial(workflow.verify, derivation, rule=rule), named
 
 
 def check(

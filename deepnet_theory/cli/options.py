@@ -184,6 +184,13 @@ class Own:
         str | None, typer.Option(metavar="EXPR", help="Beta of the decoder, if it differs.")
     ] = None
 
+    def refuse_beside_scheme(self, scheme: str) -> None:
+        """Raise :class:`InputError` where a rule was given beside a scheme."""
+        for f in fields(self):
+            if getattr(self, f.name) is not None:
+                option = f"--{f.name.replace('_', '-')}"
+                raise InputError(f"{option} was given with --scheme {scheme}, which has its own")
+
     def rule(self, selection: Selection) -> Rule | None:
         """The rule, or None where no option was given."""
         given = [f.name for f in fields(self) if getattr(self, f.name) is not None]

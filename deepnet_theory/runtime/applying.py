@@ -13,7 +13,6 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.recognising import Layer, Recognised, recognise
 from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.sublayer import sublayer
 
 _MARK = "_deepnet_theory_constants"
 
@@ -83,9 +82,8 @@ def apply_(
                     changes.append(Change(where, f"norm({s.alpha:.6g}·x + G(x))"))
                 if not initialise:
                     continue
-                roles = {m.name: m for m in sublayer(s.kind).scaled}
                 for name, block in own.matrices.items():
-                    gain = s.beta if name in roles else 1.0
+                    gain = s.gain(name)
                     std = gain * math.sqrt(2.0 / sum(block.fans))
                     block.view.copy_(
                         torch.empty_like(block.view).normal_(0.0, std, generator=generator)

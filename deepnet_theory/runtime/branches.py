@@ -26,6 +26,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
 }
 
+Gain = Callable[[str], float]  # of a matrix by its name
+
 
 @contextmanager
 def math_attention() -> Iterator[None]:
@@ -59,7 +61,7 @@ ALONE = Context()
 class Branch(nn.Module):
     """A branch of one kind, with linear maps made from the spec's matrices and their roles."""
 
-    def __init__(self, kind: str, make: Make, site: Site, beta: float, sizes: dict[str, int]):
+    def __init__(self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int]):
         super().__init__()
         spec = sublayer(kind)
         vectors = {v.name: v.role for v in spec.vectors}
@@ -68,7 +70,7 @@ class Branch(nn.Module):
             linear = Linear(
                 # keys and values of grouped heads are narrower than the width
                 sizes[m.fan_in], sizes.get(m.name, sizes[m.fan_out]), make, site, m.name, m.role,
-                gain=beta if m in spec.scaled else 1.0,
+                gain=gain(m.name),
                 bias=(bias, vectors[bias]) if bias in vectors else None,
             )  # fmt: skip
             self.add_module(m.name, linear)
@@ -87,11 +89,11 @@ class Attention(Branch):
     output: Linear
 
     def __init__(
-        self, kind: str, a: Architecture, make: Make, site: Site, beta: float, causal: bool
+        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool
     ) -> None:
         kv_width = (a.kv_heads or a.heads) * (a.width // a.heads)
         sizes = {"d": a.width, "key": kv_width, "value": kv_width}
-        super().__init__(kind, make, site, beta, sizes)
+        super().__init__(kind, make, site, gain, sizes)
         self.crosses = kind == "cross"
         self.head_width = a.width // a.heads
         self.grouped = kv_width != a.width
@@ -136,8 +138,8 @@ class FeedForward(Branch):
     fc1: Linear
     fc2: Linear
 
-    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, beta: float) -> None:
-        super().__init__(kind, make, site, beta, {"d": a.width, "hidden": hidden_width(a)})
+    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain) -> None:
+        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": hidden_width(a)})
         self.activation = ACTIVATIONS[a.activation]
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
@@ -157,8 +159,8 @@ class GatedFeedForward(Branch):
     up: Linear
     down: Linear
 
-    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, beta: float) -> None:
-        super().__init__(kind, make, site, beta, {"d": a.width, "hidden": hidden_width(a)})
+    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain) -> None:
+        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": hidden_width(a)})
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
@@ -172,10 +174,10 @@ def hidden_width(a: Architecture) -> int:
     return round(a.ffn_ratio * a.width)
 
 
-def branch(kind: str, a: Architecture, make: Make, site: Site, beta: float, causal: bool) -> Branch:
+def branch(kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool) -> Branch:
     """The branch of one kind of sublayer."""
     if kind in ("attention", "cross"):
-        return Attention(kind, a, make, site, beta, causal)
+        return Attention(kind, a, make, site, gain, causal)
     if kind == "ffn-swiglu":
-        return GatedFeedForward(kind, a, make, site, beta)
-    return FeedForward(kind, a, make, site, beta)
+        return GatedFeedForward(kind, a, make, site, gain)
+    return FeedForward(kind, a, make, site, gain)

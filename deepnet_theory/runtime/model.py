@@ -87,7 +87,7 @@ class Part(nn.Module):
             layer = Layer()
             for position, s in enumerate(part.sublayers):
                 site = Site(part.name, index, position, s.kind)
-                inner = branch(s.kind, a, make, site, s.beta, part.causal)
+                inner = branch(s.kind, a, make, site, s.gain, part.causal)
                 layer.append(
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,

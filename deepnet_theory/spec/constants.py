@@ -21,7 +21,7 @@ from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import Role, sublayer, sublayers
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection
 
 SCHEMA = "deepnet-theory/constants/1"
@@ -36,13 +36,20 @@ T = TypeVar("T")
 class SublayerConstants:
     """α and β of one kind of sublayer of a part's layer.
 
-    ``rate`` is the learning-rate multiplier of its scaled matrices, beside those of the roles.
+    ``rate`` is the learning-rate multiplier of its scaled matrices, beside those of the roles;
+    ``gains`` are those of single matrices by name, for which β does not hold.
     """
 
     kind: str
     alpha: float
     beta: float
     rate: float = 1.0
+    gains: dict[str, float] = field(default_factory=dict)
+
+    def gain(self, matrix: str) -> float:
+        """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
+        scaled = (m.name for m in sublayer(self.kind).scaled)
+        return self.gains.get(matrix, self.beta if matrix in scaled else 1.0)
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,12 @@ class Constants:
         for part in selection.the_stack.parts:
             entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
             values = tuple(
-                SublayerConstants(kind, *entry.at(**depth), rate=entry.rate_at(**depth))
+                SublayerConstants(
+                    kind,
+                    *entry.at(**depth),
+                    entry.rate_at(**depth),
+                    _of_its_own(kind, entry, depth),
+                )
                 for kind, entry in entries
             )
             rates = (multipliers or {}).get(part.name, {})
@@ -322,6 +334,21 @@ def _check_architecture(a: Architecture) -> None:
         _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")
 
 
+def _of_its_own(kind: str, entry: RuleEntry, depth: Mapping[str, int]) -> dict[str, float]:
+    """The gains of the entry that are of matrices of this kind: an entry may be of all kinds."""
+    own = {m.name for m in sublayer(kind).matrices}
+    return {name: gain for name, gain in entry.gains_at(**depth).items() if name in own}
+
+
+def _check_gains(part: str, s: SublayerConstants) -> None:
+    _need(isinstance(s.gains, dict), f"{part}: gains must be an object")
+    own = [m.name for m in sublayer(s.kind).matrices]
+    for name, gain in s.gains.items():
+        if name not in own:
+            raise unknown(f"matrix of {s.kind}", name, own)
+        _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
+
+
 def _check_part(p: PartConstants) -> None:
     _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
     _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
@@ -338,6 +365,7 @@ def _check_part(p: PartConstants) -> None:
             f"{p.name}: alpha, beta and rate of {s.kind!r} must be from {1 / LARGEST:.0e} to "
             f"{LARGEST:.0e}",
         )
+        _check_gains(p.name, s)
     _need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")
     for role, m in p.multipliers.items():
         if role not in list(Role):

@@ -17,8 +17,9 @@ T = TypeVar("T")
 class RuleEntry:
     """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds).
 
-    ``rate`` is κ, the learning-rate multiplier of its scaled matrices; ``rho`` their relative
-    update ‖ΔW‖/(η‖W‖) under the optimizer that the rule was derived for, empty where none was.
+    ``gains`` are those of single matrices by name, for which β does not hold. ``rate`` is κ, the
+    learning-rate multiplier of its scaled matrices; ``rho`` their relative update ‖ΔW‖/(η‖W‖)
+    under the optimizer that the rule was derived for, empty where none was.
     """
 
     part: str
@@ -27,6 +28,7 @@ class RuleEntry:
     beta: str
     rate: str = "1"
     rho: str = field(default="", compare=False)
+    gains: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
@@ -46,6 +48,13 @@ class RuleEntry:
     def rate_at(self, **depth: int) -> float:
         """The value of κ at a depth."""
         return evaluate(DEPTH.parse(self.rate), **depth)
+
+    def gains_at(self, **depth: int) -> dict[str, float]:
+        """The gains of single matrices at a depth; raises :class:`InputError` where one is not."""
+        values = {name: evaluate(DEPTH.parse(text), **depth) for name, text in self.gains}
+        if wrong := [name for name, value in values.items() if value <= 0]:
+            raise InputError(f"the gain of {wrong[0]} must be positive, not {values[wrong[0]]:g}")
+        return values
 
     def to_dict(self, **depth: int) -> dict[str, str | float]:
         """Plain data, with the values at a depth where one is given."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import Role, Sublayer
 
@@ -120,6 +122,10 @@ class Scheme:
             return self.layer
         return next(p.layer for p in stack(self.stack).parts if p.name == part)
 
+    def rate_of(self, role: str) -> str:
+        """The learning-rate multiplier of a role."""
+        return self.rates.get(role, "1")
+
     @property
     def one_gain(self) -> bool:
         """Whether α and one β for all scaled matrices say everything, at every layer alike."""
@@ -145,3 +151,41 @@ def schemes() -> dict[str, Scheme]:
 def scheme(name: str) -> Scheme:
     """The scheme called ``name``."""
     return choose("scheme", name, schemes())
+
+
+def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tuple[Selection, Rule]:
+    """A scheme as a rule of a stack that can be built, under its own optimizer or another.
+
+    Raises :class:`Refusal` where the scheme needs what no such stack has.
+    """
+    placed = [
+        name
+        for name, placement in placements().items()
+        if (placement.equation, placement.final_norm) == (given.equation, given.final_norm)
+    ]
+    part = given.parts[0]
+    lacking = {
+        f"{given.streams} residual streams": given.streams > 1,
+        "a branch that changes in time": bool(given.schedule),
+        "a learnt scalar that starts at its own value": given.gate is not None,
+        "sublayers of its own": given.layer is not None,
+        "first layers that differ": given.first is not None,
+        "constants of the layer's index": any(part.indexed for part in given.parts),
+        "an input of another size": any(part.embedding != "1" for part in given.parts),
+        "matrices that start at 0": "0" in part.gains.values(),
+        f"the residual equation {given.equation}, which is no placement": not placed,
+        "a prediction for two parts at once": len(given.parts) > 1,
+        "rates that differ between matrices": given.rate_of("scaled") != given.rate_of("unscaled"),
+    }
+    for what, lacks in lacking.items():
+        if lacks:
+            raise Refusal(
+                f"the scheme {given.name!r} cannot be measured: the laboratory's stacks lack {what}"
+            )
+    chosen = given.optimizer if optimizer is None and update is None else optimizer
+    selection = Selection(
+        optimizer=chosen, update=update, placement=placed[0], norm=given.norm, stack=given.stack
+    )
+    entry = RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))
+    meaning = f"as published: {given.source}"
+    return selection, Rule(given.name, (entry,), given.rate_of("scaled"), meaning)

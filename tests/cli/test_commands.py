@@ -430,3 +430,36 @@ def test_a_scheme_that_has_no_law_is_refused(cli: Cli) -> None:
 def test_a_scheme_with_what_it_does_not_take(cli: Cli, words: tuple[str, ...]) -> None:
     told = cli(*words)
     assert told.code == 2 and "Traceback" not in told.err
+
+
+def test_a_published_scheme_is_measured(cli: Cli) -> None:
+    small = ("--depths", "4,8,16", "--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "4")
+    told = cli("verify", "--scheme", "completep", *small, "--format", "json")
+    data = json.loads(told.out)
+    assert data["select"]["placement"] == "branch-multiplier"
+    assert data["exponent"]["predicted"] == 0 and abs(data["exponent"]["estimate"]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "lacks"),
+    [
+        ("fixup", "learnt scalar"),
+        ("keel", "first layers"),
+        ("admin", "index"),
+        ("modula", "residual equation"),
+        ("sub-ln", "sublayers of its own"),
+        ("t-fixup", "input of another size"),
+    ],
+)
+def test_a_scheme_that_cannot_be_built_says_what_is_lacking(
+    cli: Cli, scheme: str, lacks: str
+) -> None:
+    told = cli("verify", "--scheme", scheme)
+    assert told.code == 4 and lacks in told.err
+
+
+@pytest.mark.parametrize(
+    "words", [("--alpha", "1", "--beta", "1"), ("--step", "all"), ("--closure", "symmetric")]
+)
+def test_a_measured_scheme_brings_its_own(cli: Cli, words: tuple[str, ...]) -> None:
+    assert cli("verify", "--scheme", "gpt-2", *words).code == 2

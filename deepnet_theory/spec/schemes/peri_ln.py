@@ -4,7 +4,7 @@ from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 PERI_LN = Scheme(
     name="peri-ln",
-    equation="x + norm(branch(norm(x)))",
+    equation="x + norm(branch(norm(x)))/alpha",
     final_norm=True,
     optimizer="adam",
     parts=(SchemePart("encoder"),),

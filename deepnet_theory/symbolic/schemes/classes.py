@@ -135,7 +135,7 @@ def _candidates(scheme: Scheme) -> Iterator[Derived]:
 def _ratios(one: Scheme, other: Scheme) -> Iterator[sp.Expr]:
     """What one scheme's constants are to another's."""
     (a,), (b,) = one.parts, other.parts
-    pairs = [(a.alpha, b.alpha), (one.rates.get("scaled", "1"), other.rates.get("scaled", "1"))]
+    pairs = [(a.alpha, b.alpha), (one.rate_of("scaled"), other.rate_of("scaled"))]
     for sublayer in other.layer_of(b.name):
         pairs += [(a.gain(m.name), b.gain(m.name)) for m in sublayer.matrices]
     for left, right in pairs:

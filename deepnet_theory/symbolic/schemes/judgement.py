@@ -8,7 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from deepnet_theory.spec.optimizer import Optimizer, optimizer
+from deepnet_theory.spec.prediction import Prediction, Predictions
 from deepnet_theory.spec.scheme import Scheme
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.implications.exponents import exponents_of, rival_rules
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.schemes.classes import (
     Derived,
@@ -52,20 +55,7 @@ class Judgement:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user of the scheme should know, each a sentence."""
-        told = []
-        for part in self.row.parts:
-            if part.relative is not None and part.relative > 0:
-                told.append(
-                    f"the relative update rho of the {part.part}'s scaled matrices grows as "
-                    f"{part.depth}^({part.relative}): at one learning rate training becomes "
-                    "unstable as the stack grows deeper"
-                )
-            if part.independent is not None and part.independent > 0:
-                told.append(
-                    f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
-                    "near-identity assumption fails, and with it the orders told here"
-                )
-        return tuple(told)
+        return _warnings(self.row.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
@@ -137,6 +127,28 @@ def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
 
 
+def _warnings(parts: tuple[PartTrial, ...]) -> tuple[str, ...]:
+    told = []
+    for part in parts:
+        if part.relative is not None and part.relative > 0:
+            told.append(
+                f"the relative update rho of the {part.part}'s scaled matrices grows as "
+                f"{part.depth}^({part.relative}): at one learning rate training becomes "
+                "unstable as the stack grows deeper"
+            )
+        if part.independent is not None and part.independent > 0:
+            told.append(
+                f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
+                "near-identity assumption fails, and with it the orders told here"
+            )
+        if part.stream > 0:
+            told.append(
+                f"the {part.part}'s stream grows as {part.depth}^({part.stream}): the sums told "
+                "here take its branches as independent of one another"
+            )
+    return tuple(told)
+
+
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
     """Judge a scheme under an optimizer, its own by default, and under every built-in class.
 
@@ -153,3 +165,18 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
 def _judged(scheme: Scheme, names: tuple[str, ...]) -> Row:
     parts = trials(scheme, optimizer(names[0]))
     return Row(names, parts, same_class(parts[0], names[0]), alike(scheme.name, names[0]))
+
+
+def predictions(scheme: Scheme, selection: Selection) -> Predictions:
+    """The judged exponent of a scheme of one part, for the laboratory.
+
+    Its rivals are the rules derived for the same placement.
+    """
+    (part,) = trials(scheme, selection.the_optimizer)
+    rivals = tuple(
+        (name, exponents_of(selection, rule)[part.depth, "all"])
+        for name, rule in rival_rules(selection).items()
+    )
+    return Predictions(
+        (Prediction(part.depth, "all", part.first, rivals),), warnings=_warnings((part,))
+    )

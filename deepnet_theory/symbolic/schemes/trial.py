@@ -69,6 +69,7 @@ class PartTrial:
     aligned: Fraction | None  # of S*r, None where no branch adds anything
     independent: Fraction | None  # of S*r^2
     relative: Fraction | None  # rho, the largest of the scaled matrices
+    stream: Fraction  # of the stream at the last layer, against its start
     orders: tuple[Fraction | None, ...]
 
     @property
@@ -122,6 +123,7 @@ def _part_trial(scheme: Scheme, part: SchemePart, of: Degrees) -> PartTrial:
         aligned=_most(segment.weights(1) for segment in segments),
         independent=_most(segment.weights(2) for segment in segments),
         relative=_most(scaled),
+        stream=max(s.stream.last - s.stream.nodes[0][1] for s in segments),
         orders=_orders([segment.orders() for segment in segments]),
     )
 
@@ -237,7 +239,7 @@ class _Segment:
                     continue
                 gradient = response.times(self.stream.to(-1)).times(end)
                 own = self._own(sublayer, parameter.name, parameter.role)
-                rate = size_of(indexed(self.scheme.rates.get(parameter.role, "1")), self.depth)
+                rate = size_of(indexed(self.scheme.rate_of(parameter.role)), self.depth)
                 assert rate is not None
                 update = gradient.to(p).times(rate)
                 if own is not None:
