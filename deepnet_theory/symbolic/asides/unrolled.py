@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from itertools import product as patterns
+from typing import Any
 
 import sympy as sp
 
@@ -23,12 +24,9 @@ from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
-    Rows,
-    combine,
     distance,
-    leaky_relu,
-    product,
     random_matrix,
+    value_of,
 )
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.checks import written_out
@@ -149,23 +147,8 @@ def _squares_meet(step: Step) -> bool:
 
 
 def _side_by_side(step: Step) -> bool:
-    """Both sides as explicit matrices, the right one with the matrices put side by side."""
+    """Both sides on explicit matrices, the right one with the matrices put side by side."""
     generator = random.Random(23)
-    u = random_matrix(generator, 2)
-    a, b, c, d = (random_matrix(generator) for _ in range(4))
-    values = {_u: u, _A: a, _B: b, _C: c, _D: d}
-
-    def branch(left: Rows, right: Rows) -> Rows:
-        return product(leaky_relu(product(u, left)), right)
-
-    total: Rows = [[0.0] * len(u[0]) for _ in u]
-    for summand in step.lhs.args:
-        first, second = summand.args
-        total = combine(
-            total, product(leaky_relu(product(u, values[first.args[0].args[1]])), values[second])
-        )
-    activation, above = step.rhs.args
-    left1, left2 = (values[matrix] for matrix in activation.args[0].args[1].args)
-    right1, right2 = (values[matrix] for matrix in above.args)
-    wide = branch([r + s for r, s in zip(left1, left2, strict=True)], right1 + right2)
-    return distance(total, wide) < TOLERANCE
+    values: dict[sp.Symbol, Any] = {_u: random_matrix(generator, 2)}
+    values |= {matrix: random_matrix(generator) for matrix in (_A, _B, _C, _D)}
+    return distance(value_of(step.lhs, values), value_of(step.rhs, values)) < TOLERANCE

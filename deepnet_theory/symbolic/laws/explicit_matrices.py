@@ -21,12 +21,13 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
+    Above,
     Activation,
+    Beside,
     Branch,
     DirectionalDifferential,
     Hadamard,
     Loss,
-    MatrixMap,
     Normalise,
     Softmax,
     Transpose,
@@ -120,13 +121,26 @@ def any_loss(a: Rows) -> Rows:
     return [[sum(math.sin(p + i) + 0.1 * i * p * entries[i - 1] for i, p in enumerate(entries))]]
 
 
-_MAPS: dict[type[MatrixMap], Callable[[Rows], Rows]] = {
+def beside(a: Rows, b: Rows) -> Rows:
+    """[A B]: the columns of both."""
+    return [left + right for left, right in zip(a, b, strict=True)]
+
+
+def above(a: Rows, b: Rows) -> Rows:
+    """[A; B]: the rows of both."""
+    return a + b
+
+
+_MAPS: dict[type[sp.Expr], Callable[..., Rows]] = {
     Branch: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
     Loss: any_loss,
     Transpose: transposed,
+    Hadamard: hadamard,
+    Beside: beside,
+    Above: above,
 }
 
 
@@ -207,13 +221,11 @@ def value_of(node: sp.Expr, values: dict[sp.Symbol, Any]) -> Any:
             return result
         if item.is_Pow:
             return value(item.base) ** float(item.exp)
-        if isinstance(item, Hadamard):
-            return hadamard(*(value(a) for a in item.args))
         if isinstance(item, DirectionalDifferential):
             f = _MAPS[item.args[0].function]
             point, along = value(item.args[1]), value(item.args[2])
             return central_difference(lambda step: f(combine(point, along, step)))
-        return _MAPS[type(item)](value(item.args[0]))
+        return _MAPS[type(item)](*(value(a) for a in item.args))
 
     return value(node)
 

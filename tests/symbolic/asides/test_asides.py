@@ -119,3 +119,14 @@ def test_a_displayed_equation_is_cited_by_its_place() -> None:
     for name, end in ends.items():
         assert STEPS["probe", name].source.endswith(end)
     assert STEPS["cross", "chain-cross-value"].source.startswith("derived here")
+
+
+@pytest.mark.parametrize("side", ["lhs", "rhs"])
+def test_a_product_of_matrices_is_not_another_operation(side: str) -> None:
+    step = STEPS["pre-ln", "two-layers-as-one"]
+    products = [e for e in sp.preorder_traversal(getattr(step, side)) if e.is_Mul]
+    assert products
+    for e in products:
+        for wrong in (sp.Pow(*e.args, evaluate=False), sp.Add(*e.args), sp.Mul(*e.args[::-1])):
+            planted = getattr(step, side).xreplace({e: wrong})
+            assert replace(step, **{side: planted}).check() is Verdict.REFUTED, wrong
