@@ -374,6 +374,7 @@ def transfer(
             closure=name,
             rule=rule_to_dict(own or derivation.rule),
             rho=_relative_update(own or derivation.rule),
+            failing=None if own else _failing_exponent(derivation),
             constants={
                 depth_key(depth): causal(
                     export(derivation, next(iter(depth.values())), rule=own, **sizes)
@@ -395,6 +396,16 @@ def transfer(
         processes=processes,
         executor=executor,
     )
+
+
+def _failing_exponent(derivation: Derivation) -> float:
+    """The exponent in depth that is derived of the failing rate, of the kind that falls most."""
+    from deepnet_theory.symbolic.algebra.monomial import exponent_in
+    from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+
+    depth = DEPTHS[derivation.selection.the_stack.depths[0]]
+    found = [c.value for c in derivation.consequences if c.name == "failing-rate"]
+    return min(float(exponent_in(value, depth)) for value in found)
 
 
 def _relative_update(rule: Rule) -> str:

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import depth_words, number, signed, signed_interval, true_signs
+from deepnet_theory.report.numbers import (
+    depth_words,
+    number,
+    predicted,
+    signed,
+    signed_interval,
+    true_signs,
+)
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.transfer import ClosureTransfer, Curve, Transfer
@@ -53,10 +60,21 @@ def _curves(closure: ClosureTransfer) -> Iterator[doc.Curve]:
 
 def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
     e = closure.exponent
-    told = f"{closure.closure}: the best rate goes as {e.variable}^{e.estimate:.3f}, "
+    told = f"{closure.closure}: the best rate goes as {e.variable}^{number(e.estimate, '.3f')}, "
     if e.estimate != e.estimate:
         told = f"{closure.closure}: no exponent of the best rate; "
-    return f"{told}{true_signs(e.because)}: ", closure.verdict, "."
+    return f"{told}{true_signs(e.because)}: ", closure.verdict, f".{_cost(closure)}"
+
+
+def _cost(closure: ClosureTransfer) -> str:
+    c = closure.cost
+    if c.estimate != c.estimate:
+        return ""
+    first, last = (depth_words(curve.depth) for curve in (closure.curves[0], closure.curves[-1]))
+    return (
+        f" At the rate {number(c.rate, '.3g')}, the best at {first}, {last} adds "
+        f"{signed(c.estimate, '.3f')} ({signed_interval(c.low, c.high, '.3f')}) to the loss."
+    )
 
 
 def _trained(t: Transfer) -> str:
@@ -74,9 +92,10 @@ def _exponents(t: Transfer) -> Iterator[doc.Block]:
         for e in (c.exponent, c.failing):
             known = e.estimate == e.estimate
             shown = (signed(e.estimate), signed_interval(e.low, e.high)) if known else ("-", "-")
-            rows.append(doc.cells(c.closure, doc.Code(c.rho), e.share, *shown))
-    head = ("closure", "ρ/η", "exponent of", "measured", "95% interval")
-    yield doc.Table(head, tuple(rows), numbers=(3, 4))
+            expected = predicted(e.predicted, "-") if e is c.failing else "-"
+            rows.append(doc.cells(c.closure, doc.Code(c.rho), e.share, *shown, expected))
+    head = ("closure", "ρ/η", "exponent of", "measured", "95% interval", "derived")
+    yield doc.Table(head, tuple(rows), numbers=(3, 4, 5))
     yield doc.Terms(tuple((f"{c.closure}, {e.share}", true_signs(e.because))
                           for c in t.closures for e in (c.exponent, c.failing)))  # fmt: skip
 

@@ -41,6 +41,20 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What depth costs: the loss of the deepest above that of the shallowest, nats a byte.
+
+    Both at ``rate``, of the grid the nearest to the shallowest one's best; ``low`` and ``high``
+    are the interval over seeds, paired. NaN where a seed diverged or nothing was measured.
+    """
+
+    rate: float
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class ClosureTransfer:
     """One rule's curves, the exponents of its best and its failing rate, and the verdict.
 
@@ -53,6 +67,7 @@ class ClosureTransfer:
     curves: tuple[Curve, ...]
     exponent: Exponent
     failing: Exponent
+    cost: Cost
     verdict: Verdict
 
 

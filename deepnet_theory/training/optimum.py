@@ -93,7 +93,11 @@ def best_exponent(
 
 
 def failing_exponent(
-    variable: str, depths: Sequence[int], failing: Sequence[Sequence[float | None]], ratio: float
+    variable: str,
+    depths: Sequence[int],
+    failing: Sequence[Sequence[float | None]],
+    ratio: float,
+    predicted: float | None,
 ) -> Exponent:
     """The exponent in depth of the first failing rates (seeds, depths) of a grid of this ratio.
 
@@ -109,8 +113,20 @@ def failing_exponent(
     centred = x - x.mean()
     grid = float(np.abs(centred).sum() / (centred @ centred)) * math.log(ratio) / 2
     interval = Interval(found.estimate, found.low - grid, found.high + grid)
-    because = f"[{interval.low:+.3f}, {interval.high:+.3f}], of which ±{grid:.3f} is the grid's"
-    return _exponent(variable, "failing rate", interval, Verdict.ASSUMED, because, None)
+    verdict, because = judge(interval, predicted, tolerance=TOLERANCE)
+    because += f"; ±{grid:.3f} of it is the grid's"
+    return _exponent(variable, "failing rate", interval, verdict, because, predicted)
+
+
+def cost_of_depth(
+    rates: Sequence[float], best: float, shallow: Array, deep: Array
+) -> tuple[float, Interval]:
+    """The rate of the grid nearest to ``best``, and what the loss there is above the shallow one's.
+
+    ``shallow`` and ``deep`` are losses (rates, seeds); the interval is over seeds, paired.
+    """
+    at = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
+    return float(rates[at]), t_interval(np.subtract(deep[at], shallow[at]))
 
 
 def _exponent(

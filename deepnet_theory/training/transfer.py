@@ -37,11 +37,12 @@ from deepnet_theory.spec.errors import (
 )
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.transfer import ClosureTransfer, Curve, Transfer
+from deepnet_theory.spec.transfer import ClosureTransfer, Cost, Curve, Transfer
 from deepnet_theory.training.optimum import (
     BELOW,
     best_exponent,
     best_rate,
+    cost_of_depth,
     failing_exponent,
     failing_rate,
     geometric,
@@ -337,10 +338,25 @@ def _closure(
         curves=tuple(curves),
         exponent=exponent,
         failing=failing_exponent(
-            variable, layers, list(zip(*failing, strict=True)) if whole else [], ratio
+            variable,
+            layers,
+            list(zip(*failing, strict=True)) if whole else [],
+            ratio,
+            candidate.failing,
         ),
+        cost=_cost(curves[0], curves[-1]),
         verdict=exponent.verdict,
     )
+
+
+def _cost(shallow: Curve, deep: Curve) -> Cost:
+    nan = math.nan
+    if not math.isfinite(shallow.best) or shallow.rates != deep.rates:
+        return Cost(nan, nan, nan, nan)
+    rate, found = cost_of_depth(
+        shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values)
+    )
+    return Cost(rate, found.estimate, found.low, found.high)
 
 
 def _curve(depth: Depth, there: dict[float, Losses], wanted: int, baseline: float) -> Curve:

@@ -34,6 +34,7 @@ class Candidate:
     closure: str
     rule: dict[str, Any]  # as plain data: what a resumed result must agree in
     rho: str
+    failing: float | None  # the exponent in depth that is predicted of the failing rate
     constants: Mapping[str, Constants]  # by depth key
 
 

@@ -11,6 +11,7 @@ from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.optimum import (
     best_exponent,
     best_rate,
+    cost_of_depth,
     failing_exponent,
     failing_rate,
 )
@@ -81,6 +82,17 @@ def test_the_interval_of_failing_rates_holds_what_the_grid_leaves_open():
         for _ in range(50):
             limits = 0.06 * np.array(DEPTHS, dtype=float) ** exponent * generator.uniform(0.9, 1.1)
             rows = [[next(r for r in RATES if r >= t) for t in limits]] * 3
-            found = failing_exponent("N", DEPTHS, rows, 2.0)
+            found = failing_exponent("N", DEPTHS, rows, 2.0, exponent)
+            assert found.verdict is not Verdict.REFUTED
             assert found.low <= exponent <= found.high
-    assert failing_exponent("N", DEPTHS, [[0.1, 0.1, 0.1, None]], 2.0).verdict is Verdict.UNDECIDED
+    assert failing_exponent("N", DEPTHS, [[0.1, 0.1, 0.1, None]], 2.0, 0.0).verdict is (
+        Verdict.UNDECIDED
+    )
+    falling = [[0.4, 0.2, 0.1, 0.05]] * 3
+    assert failing_exponent("N", DEPTHS, falling, 2.0, -0.25).verdict is Verdict.REFUTED
+
+
+def test_what_depth_costs_is_paired_by_seed():
+    shallow = np.array([[3.0, 3.5], [2.5, 3.0], [2.8, 3.2]])
+    rate, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, shallow + 0.25)
+    assert rate == 0.2 and (found.low, found.high) == pytest.approx((0.25, 0.25))

@@ -10,6 +10,7 @@ from deepnet_theory.report.figures.axis import ceiling, drawable, tick_label, ti
 from deepnet_theory.report.figures.svg import Plot, Scale, document, text
 
 PANEL, HEIGHT = 230, 300
+HALF = 19  # of a label of the lower axis
 LEFT, TOP, BOTTOM, BETWEEN, LEGEND = 52, 30, 44, 16, 96
 
 
@@ -72,9 +73,12 @@ def _opacity(curve: doc.Curve) -> float:
 
 def _axes(figure: doc.Panels, x: Scale, y: Scale, first: bool) -> Iterator[str]:
     yield f'<path class="axis" d="M{x.start:.1f} {TOP}V{y.start:.1f}H{x.end:.1f}"/>'
+    free = 0.0
     for value in ticks(x.low, x.high):
         yield f'<path class="grid" d="M{x(value):.1f} {TOP}V{y.start:.1f}"/>'
-        yield text(tick_label(value), x(value), y.start + 15)
+        if x(value) - HALF >= free:  # labels do not run into each other
+            yield text(tick_label(value), x(value), y.start + 15)
+            free = x(value) + HALF
     for value in _levels(y.low, y.high):
         yield f'<path class="grid" d="M{x.start:.1f} {y(value):.1f}H{x.end:.1f}"/>'
         if first:

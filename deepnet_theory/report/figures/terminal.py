@@ -49,6 +49,8 @@ def panels(figure: Panels) -> list[str]:
         return []
     lines: list[str] = []
     top = ceiling(figure)
+    ys = [y for _, curves in figure.panels for c in curves for _, y in c.points if y == y]
+    low = min(ys, default=0.0)
     for title, curves in figure.panels:
         plotext.clear_figure()
         plotext.theme("clear")
@@ -64,6 +66,7 @@ def panels(figure: Panels) -> list[str]:
             continue
         xs = [x for _, curve in figure.panels for c in curve for x, _ in c.points]
         plotext.plot([min(xs), max(xs)], [figure.level] * 2, marker="·")
+        plotext.ylim(low - (top - low) / 16, top)
         plotext.xticks(*_labelled(_apart(sorted(set(xs)))))
         plotext.xlabel(figure.x_label)
         plotext.title(f"{title}: {', '.join(legend)}, · {figure.level_label}")
