@@ -11,7 +11,7 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
+from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, eta, j, k, part_symbol
 from deepnet_theory.symbolic.implications.orders import of_kind, order_size, power_of
 from deepnet_theory.symbolic.laws.optimizer import step_length
@@ -71,6 +71,8 @@ class _OfKind:
     def steps(self) -> Iterator[Step]:
         yield self._relative_update()
         yield self._identity()
+        yield self._power_law()
+        yield self._solutions()
         for order in range(1, self.kind.matrices + 1):
             yield self._order(order)
         yield self._across()
@@ -144,6 +146,91 @@ class _OfKind:
             if not all(_near(side, total, at) for side in (step.lhs, step.rhs)):
                 return False
         return True
+
+    # ---- which knobs make both of order one ----
+
+    def _power_law(self) -> Step:
+        p, q = self.problem.degrees.p, self.problem.degrees.q
+        kind = self.kind
+        return Step(
+            name=f"relative-law-{self.tag}",
+            section=SECTION,
+            lhs=kind.relative,
+            rhs=sp.Mul(
+                sp.Pow(kind.weight, p, evaluate=False),
+                sp.Pow(kind.beta, q - 1 - p, evaluate=False),
+                evaluate=False,
+            ),
+            relation=Relation.EQUAL,
+            because=(
+                f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({q - 1 - p})"
+            ),
+            uses=(*self.weights, f"relative-update-{self.tag}"),
+            checks=(Check("the update of matrices of many sizes", self._at_many_sizes),),
+        )
+
+    def _at_many_sizes(self, step: Step) -> bool:
+        for a, b in (("3/7", "5/2"), ("11", "1/3"), ("1/9", "2/5")):
+            at = {self.kind.alpha: sp.Rational(a), self.kind.beta: sp.Rational(b)}
+            expected = sp.N(self._stepped(at), DIGITS)
+            if not all(_near(side, expected, at) for side in (step.lhs, step.rhs)):
+                return False
+        return True
+
+    def _solutions(self) -> Step:
+        kind = self.kind
+        knobs = (kind.alpha, kind.beta)
+        rows = [
+            [exponents(size).get(knob, sp.Integer(0)) for knob in knobs]
+            for size in (kind.weight, kind.relative)
+        ]
+        p, q = self.problem.degrees.p, self.problem.degrees.q
+        return Step(
+            name=f"complete-knobs-{self.tag}",
+            section=SECTION,
+            lhs=sp.Determinant(sp.ImmutableMatrix(rows)),
+            rhs=-rows[0][0] * (1 + p - q),
+            relation=Relation.EQUAL,
+            because=f"the powers of alpha and beta in r and in rho; {self._how_many(*rows[0])}",
+            uses=(f"relative-law-{self.tag}",),
+            checks=(Check("the powers by doubling alpha and beta", self._doubled),),
+        )
+
+    def _how_many(self, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
+        """How S·r and ρ are both made of order one, from the one law of ρ."""
+        p, left = self.problem.degrees.p, 1 + self.problem.degrees.p - self.problem.degrees.q
+        if of_alpha != 0 and left != 0:
+            told = "not 0: one alpha and beta keep every order, without kappa"
+        elif of_alpha != 0 and p == 0:
+            told = "0, and rho is of order one: every order is kept on a whole curve, without kappa"
+        elif of_alpha != 0:
+            told = f"0, and rho goes as r^({p}): every order is kept with kappa = S^({p}) alone"
+        elif of_beta == 0:
+            told = "0: neither knob reaches S*r"
+        elif p * of_beta == left:
+            told = "0, for want of alpha: beta alone keeps every order, without kappa"
+        else:
+            power = p - left / of_beta
+            told = f"0, for want of alpha: beta keeps every order with kappa = S^({power}) alone"
+        if self.kind.matrices > 1:
+            return told
+        return (
+            f"{told}; with one matrix a branch there is no order beyond the first, and rho is left "
+            "to decide: S*r = 1/rho, what the branches weigh at the start"
+        )
+
+    def _doubled(self, step: Step) -> bool:
+        kind = self.kind
+        plain = {kind.alpha: sp.Integer(1), kind.beta: sp.Integer(1)}
+        rows = []
+        for size in (lambda at: kind.weight.xreplace(at), self._stepped):
+            found = [size({**plain, knob: sp.Integer(2)}) / size(plain) for knob in plain]
+            rows.append([sp.N(sp.log(ratio, 2), DIGITS) for ratio in found])
+        expected = rows[0][0] * rows[1][1] - rows[0][1] * rows[1][0]
+        return all(
+            not side.free_symbols and abs(sp.N(side.doit(), DIGITS) - expected) < sp.Float("1e-25")
+            for side in (step.lhs, step.rhs)
+        )
 
     # ---- every order ----
 
@@ -346,17 +433,20 @@ class _OfKind:
     def _rho_at(self, point: tuple[int, int]) -> sp.Expr:
         """ρ by running the optimizer on entries of the gradient's and the matrix's size."""
         numbers = self._numbers(point)
-        law = self.problem.law
-        term = next(t for t in terms(self.kind.sublayer, law) if t.role is Role.SCALED)
+        times = (self.multiplier * self.balanced.backward).xreplace(numbers)
+        return sp.N(times * self._stepped(numbers), DIGITS)
+
+    def _stepped(self, knobs: dict[sp.Symbol, Any]) -> sp.Expr:
+        """The update of a scaled matrix over the matrix at values of its knobs, without κ."""
+        found = terms(self.kind.sublayer, self.problem.law)
+        term = next(t for t in found if t.role is Role.SCALED)
         gradient, size = (
-            sp.sympify(e).xreplace(self.kind.own).xreplace(numbers)
+            sp.sympify(e).xreplace(self.kind.own).xreplace(knobs)
             for e in (term.gradient, term.size)
         )
-        one = sp.Integer(1)
-        optimizer = self.problem.selection.the_optimizer
+        one, optimizer = sp.Integer(1), self.problem.selection.the_optimizer
         length = step_length(optimizer, gradient, size) / step_length(optimizer, one, one)
-        times = (self.multiplier * self.balanced.backward).xreplace(numbers)
-        return sp.N(times * length / size, DIGITS)
+        return length / size
 
 
 def _near(side: sp.Expr, expected: Any, numbers: dict[sp.Symbol, Any]) -> bool:

@@ -98,7 +98,9 @@ def share_consequences(found: tuple[Share, ...]) -> Iterator[Consequence]:
         if share.standing == "dominant":
             remark += f"; the learning-rate multiplier {share.balancing} balances it"
         elif share.total == 0:
-            remark += ": its gradient is exactly zero"
+            remark += ": its gradient is exactly zero, and no learning rate makes it learn"
+        elif share.standing == "negligible":
+            remark += f"; the learning-rate multiplier {share.balancing} would balance it"
         yield Consequence(
             name=f"share-{share.parameter}",
             meaning=f"what all {share.parameter} move the output by, the scaled matrices by 1",

@@ -15,6 +15,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.implications.orders import orders
 from deepnet_theory.symbolic.laws.optimizer import degrees
@@ -75,6 +76,11 @@ def test_complete_needs_a_rate_where_the_formula_says(p, q, placement, layer):
             else:  # β makes both
                 possible = found.p * kind.matrices == left
             assert (balanced.rate_of(kind) == 1) == possible
+            steps = beyond_steps(problem, balanced)
+            tag = kind.tag(balanced.part.name)
+            told = next(s for s in steps if s.name == f"complete-knobs-{tag}")
+            assert told.check() is Verdict.PROVED
+            assert ("without kappa" in told.because) == possible
 
 
 def test_known_rules():
