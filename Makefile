@@ -67,8 +67,9 @@ mutants: $(STAMP)  ## errors planted at random, and which of them the fast tests
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel --outdir dist
 
-readme: $(STAMP)  ## renew the generated tables of the README
+readme: $(STAMP)  ## renew the generated tables of the README and of docs/schemes.md
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/schemes.py
 
 check: $(STAMP)  ## the claims of the literature, against their recorded verdicts
 	$(RUN) check

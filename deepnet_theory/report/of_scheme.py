@@ -71,11 +71,22 @@ def standing(row: Row) -> str:
 
 def derived(judgement: Judgement) -> str:
     """Which selections of the engine lead to the scheme; empty where none does."""
-    exact = [f"{s.rule} ({s.rule.method})" for s in judgement.sources if s.exact]
-    alike = [f"{s.rule} ({s.rule.method})" for s in judgement.sources if not s.exact]
+    exact, alike = (
+        [f"{rule} ({', '.join(methods)})" for rule, methods in _by_rule(judgement, of).items()]
+        for of in (True, False)
+    )
     told = [f"exactly by {', '.join(exact)}"] if exact else []
     told += [f"up to constants by {', '.join(alike)}"] if alike else []
     return "; ".join(told)
+
+
+def _by_rule(judgement: Judgement, exact: bool) -> dict[str, list[str]]:
+    """The methods that derive each rule."""
+    found: dict[str, list[str]] = {}
+    for source in judgement.sources:
+        if source.exact == exact:
+            found.setdefault(str(source.rule), []).append(source.rule.method)
+    return found
 
 
 def one_class(row: Row) -> str:

@@ -1,0 +1,134 @@
+"""Writes docs/schemes.md: what each published scheme balances, under which optimizer, and leaves.
+
+    python docs/schemes.py [--check]
+
+``--check`` only tells whether the page is current. Nothing in it is typed in.
+"""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+from deepnet_theory.report.of_scheme import derived, power
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.scheme import schemes
+from deepnet_theory.symbolic.schemes.judgement import Judgement, Row, judge
+from deepnet_theory.symbolic.schemes.trial import SPOKEN_OF, PartTrial
+
+PAGE = Path(__file__).parent / "schemes.md"
+HEAD = """\
+# Published schemes
+
+What `deepnet-theory derive --scheme NAME` says of every scheme of `spec/schemes`, in one table; the
+page is made by `python docs/schemes.py`. *First order*: how the change of the output by one update
+of the matrices (and of a learnt scalar) goes with depth, under SGD (and momentum), Adam (and all
+updates that do not feel the gradient's size), and LAMB (and all that go with the weight's size).
+*ρ*: the relative update of the scaled matrices under the scheme's own optimizer: where it grows,
+one learning rate does not serve all depths; where it falls, deep stacks learn little in each
+matrix. *Leaves*: what grows under the own optimizer. A scheme of two parts is judged part by part,
+each at its own output.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    judged, refused = [], []
+    for scheme in schemes().values():
+        try:
+            judged.append(judge(scheme))
+        except Refusal as refusal:
+            refused.append(f"- **{scheme.name}** ({scheme.source}): {refusal}.")
+    lines = [
+        "| scheme | equation | SGD | Adam | LAMB | own optimizer | ρ | leaves | derived here |",
+        "|---" * 9 + "|",
+        *(line for one in judged for line in _lines(one)),
+        "",
+        "## One class",
+        "",
+        "Schemes whose first order, S·r and ρ have the same exponents under their optimizer go "
+        "alike in depth: what differs between them are constants. The derived rules beside them do "
+        "so too.",
+        "",
+        *_classes(judged),
+        "",
+        "## Refused",
+        "",
+        *refused,
+    ]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _lines(one: Judgement) -> list[str]:
+    rows = {row.optimizers[0]: row for row in one.others}
+    found = []
+    for index, part in enumerate(one.row.parts):
+        several = len(one.row.parts) > 1
+        cells = [
+            f"{one.scheme.name}{f', {part.part}' if several else ''}",
+            f"`{one.scheme.equation}`",
+            *(_power(rows[name].parts[index].first, part) for name in ("sgd", "adam", "lamb")),
+            one.scheme.optimizer,
+            _power(part.relative, part),
+            _leaves(part),
+            derived(one),
+        ]
+        found.append(f"| {' | '.join(cells)} |")
+    return found
+
+
+def _power(exponent: Fraction | None, part: PartTrial) -> str:
+    told = "—" if exponent is None else power(exponent, part.depth)
+    return f"**{told}**" if exponent == 0 else told
+
+
+def _leaves(part: PartTrial) -> str:
+    """The largest growth of what the scheme speaks of, and of the other parameters."""
+    own = [m for m in part.growing if m.role in SPOKEN_OF]
+    others = [m for m in part.growing if m.role not in SPOKEN_OF]
+    told = []
+    if part.independent is not None and part.independent > 0:
+        told.append(f"S·r² {power(part.independent, part.depth)}, beyond the premises")
+    for label, of in (("", own), ("vectors ", others)):
+        if of:
+            most = max(m.total for m in of)
+            names = dict.fromkeys(m.name for m in of if m.total == most)
+            shown = label or f"{', '.join(names)} "
+            told.append(f"{shown}{power(most, part.depth)}")
+    return "; ".join(told)
+
+
+def _classes(judged: list[Judgement]) -> list[str]:
+    lines = []
+    seen: set[tuple[str, frozenset[str]]] = set()
+    for one in judged:
+        row: Row = one.row
+        together = frozenset({one.scheme.name, *row.alike})
+        key = (row.optimizers[0], together)
+        if key in seen or (len(together) == 1 and not row.classes):
+            continue
+        seen.add(key)
+        rules = ", ".join(map(str, row.classes)) or "no derived rule"
+        lines.append(
+            f"- under {row.optimizers[0]}: {', '.join(sorted(together))} "
+            f"(first order {power(row.parts[0].first, row.parts[0].depth)}); {rules}"
+        )
+    return lines
+
+
+def main() -> int:
+    """Write the page, or tell whether it is current."""
+    new = page()
+    old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    if "--check" in sys.argv[1:]:
+        state = "current" if new == old else "stale: python docs/schemes.py"
+        print(f"docs/schemes.md is {state}")
+        return int(new != old)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
