@@ -32,16 +32,17 @@ from arguments import output, whole
 ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
+NOT_RUN = ("annotation", "returns", "decorator_list")
 LATE = "killed by the time limit"
 # the tests that concern what begins with the name, all of them under tests/
 TESTS = """
-symbolic proof rule implications test_derivation.py
-symbolic/algebra algebra proof rule implications
+symbolic proof test_refusals.py rule implications test_derivation.py
+symbolic/algebra algebra test_refusals.py proof rule implications
 symbolic/proof proof rule routes/test_lemma_steps.py expectation
-symbolic/laws laws proof rule implications
-symbolic/expectation expectation routes/test_moments_route.py
+symbolic/laws laws test_refusals.py proof rule implications
+symbolic/expectation expectation test_refusals.py routes/test_moments_route.py
 symbolic/rule rule proof implications routes/test_routes.py
-symbolic/implications implications rule
+symbolic/implications implications test_refusals.py rule
 symbolic/routes proof rule routes/test_routes.py
 symbolic/routes/lemma routes/test_lemma_rules.py routes/test_lemma_steps.py routes/test_routes.py
 symbolic/routes/moments routes/test_moments_route.py routes/test_moments_cross_attention.py
@@ -105,9 +106,9 @@ def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run: no annotation, and no text, whose parts have no places of their own."""
+    """The nodes that run: no annotation or decorator, and no text, whose parts have no places."""
     for field, value in ast.iter_fields(tree):
-        if field in ("annotation", "returns") or isinstance(tree, ast.JoinedStr):
+        if field in NOT_RUN or isinstance(tree, ast.JoinedStr):
             continue
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.AST):
