@@ -12,6 +12,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector, sublayers
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.derive import derive
@@ -168,3 +169,35 @@ def test_the_json_holds_rate_rho_and_orders():
     (entry,), (kind,) = data["rule"], data["orders"]
     assert (entry["rate"], entry["rho"]) == ("1", "2*N")
     assert kind["state"] == "unstable" and len(kind["orders"]) == 2
+
+
+LINEAR = Sublayer(
+    name="linear",
+    branch="x*out + out_bias",
+    matrices=(Matrix("out", Role.SCALED, "d", "d"),),
+    vectors=(Vector("out_bias", Role.OUTPUT_BIAS),),
+)
+
+
+def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkeypatch):
+    known = sublayers()
+    monkeypatch.setattr(
+        "deepnet_theory.spec.sublayer.sublayers", lambda: {**known, "linear": LINEAR}
+    )
+    derivation = derive(Selection(optimizer="adam", layer="linear"))
+    (kind,) = derivation.orders
+    assert derivation.verdict is Verdict.PROVED
+    assert kind.state == "stable" and len(kind.sizes) == 1 and str(kind.rho) != "1"
+    assert "left to decide" in derivation.step("complete-knobs-encoder").because
+    # where the balance does without kappa it stays 1, though rho is then not of order one
+    update = "-eta*norm(theta)**2*sign(g)"
+    entry = solve_rule(
+        Selection(update=update, layer="linear", placement="pre-ln", closure="complete")
+    ).entries[0]
+    assert (entry.rate, entry.rho) == ("1", "N**(-1/2)")
+    mixed = solve_rule(
+        Selection(
+            optimizer="adam", layer="attention,linear", placement="pre-ln", closure="complete"
+        )
+    )
+    assert [e.rate for e in mixed.entries] == ["(2*N)**(-1/2)", "1/(2*N)"]
