@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from deepnet_theory.numeric.judging.statistics import (
     Array,
     Interval,
+    fit_exponent,
     judge,
     slopes,
     t_interval,
@@ -81,15 +82,19 @@ def best_exponent(
 ) -> Exponent:
     """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
 
-    SUPPORTED where its interval over seeds lies inside ±1/16. ``outside`` are the sentences on
+    SUPPORTED where its interval over seeds lies inside ±1/16, from the depth on where the slope
+    has settled, as of every exponent here. ``outside`` are the sentences on
     depths whose best rates the grid does not bracket: they leave it UNDECIDED.
     """
     if outside or len(set(depths)) < 2 or not len(best):
         because = "; ".join(outside) or "an exponent needs two depths"
         return _undecided(variable, "best rate", because)
-    interval = t_interval(slopes(np.log(np.asarray(depths, dtype=float)), np.log(best)))
-    verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
-    return _exponent(variable, "best rate", interval, verdict, because, 0.0)
+    fit = fit_exponent(depths, best)
+    verdict, because = judge(fit.interval, 0.0, tolerance=TOLERANCE)
+    if fit.fitted_from > min(depths):
+        because += f", from {variable} = {fit.fitted_from} on, where it has settled"
+    found = _exponent(variable, "best rate", fit.interval, verdict, because, 0.0)
+    return replace(found, fitted_from=fit.fitted_from)
 
 
 def failing_exponent(

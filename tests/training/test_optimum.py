@@ -75,6 +75,16 @@ def test_a_planted_exponent_is_told_from_transfer():
     assert outside.verdict is Verdict.UNDECIDED and "depth 8" in outside.because
 
 
+def test_a_shallow_depth_that_bends_is_left_out_and_said():
+    bent = best(0.0)
+    bent[:, 0] *= 0.7  # the least depth alone
+    found = best_exponent("N", DEPTHS, bent, [])
+    assert found.fitted_from == 16 and found.verdict is Verdict.SUPPORTED
+    assert "from N = 16" in found.because
+    falling = best_exponent("N", DEPTHS, best(-0.5), [])
+    assert falling.fitted_from == 8 and falling.verdict is Verdict.REFUTED
+
+
 def test_the_interval_of_failing_rates_holds_what_the_grid_leaves_open():
     """True thresholds between two rates: the slope of the grid's is within the interval."""
     generator = np.random.default_rng(1)
