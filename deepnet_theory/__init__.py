@@ -56,7 +56,16 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verdict import Verdict
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.workflow import derive, export, make_report, own_rule, transfer, verify
+    from deepnet_theory.workflow import (
+        derive,
+        export,
+        judge_scheme,
+        make_report,
+        own_rule,
+        transfer,
+        verify,
+        verify_scheme,
+    )
 
 _HOMES = {
     "derive": "workflow",
@@ -64,6 +73,8 @@ _HOMES = {
     "export": "workflow",
     "make_report": "workflow",
     "own_rule": "workflow",
+    "judge_scheme": "workflow",
+    "verify_scheme": "workflow",
     "transfer": "workflow",
     "Derivation": "symbolic.derivation",
     "Transfer": "spec.transfer",
@@ -92,10 +103,12 @@ __all__ = [
     "Verification",
     "derive",
     "export",
+    "judge_scheme",
     "make_report",
     "own_rule",
     "transfer",
     "verify",
+    "verify_scheme",
 ]
 
 
