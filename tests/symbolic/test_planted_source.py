@@ -77,6 +77,9 @@ LAMB = {"optimizer": "lamb"}
 LEMMA = {"optimizer": "sgd", "method": "lemma"}
 MOMENTS = {"optimizer": "sgd", "method": "moments"}
 TWO = {"optimizer": "sgd", "stack": "encoder-decoder"}
+ADAM = {"optimizer": "adam"}
+COMPLETE = {"optimizer": "adam", "placement": "pre-ln", "closure": "complete"}
+BOTH_WAYS = {**TWO, "amplification": "worst-case", "closure": "unit-init"}
 
 # file, what stands there, what is planted, a selection that rests on it
 ERRORS = [
@@ -87,16 +90,31 @@ ERRORS = [
     ("symbolic/rule/amplification.py", "rhs=later.part.crossings * later.depth",
      "rhs=3 * later.depth", TWO),
     # A left out of the encoder's balance
-    ("symbolic/rule/balance.py", "lhs=simplified(times * factor * one)",
-     "lhs=simplified(times * one)", TWO),
+    ("symbolic/rule/balance.py", "every = times * factor * own_rates[kind.name]",
+     "every = times * own_rates[kind.name]", TWO),
     # another closure than the one that is named
     ("symbolic/rule/closures.py", "return sp.sqrt(arguments[0])", "return arguments[0]", LEMMA),
     ("symbolic/rule/solution.py", "rhs=present(solution.values[symbol])",
      "rhs=present(1 / solution.values[symbol])", SGD),
     ("symbolic/rule/self_consistency.py", "lhs=balanced.sublayers * kind.weight**power",
      "lhs=balanced.sublayers * kind.weight", SGD),
-    ("symbolic/rule/solved_rule.py", "written = (_written(problem, value) for value in values)",
-     "written = (_written(problem, value) for value in values[::-1])", SGD),
+    ("symbolic/rule/solved_rule.py", "for value in (*values, *multiplied))",
+     "for value in (*values[::-1], *multiplied))", SGD),
+    # kappa left out of rho; an order of one matrix less; a failing rate of one matrix more
+    ("symbolic/rule/balanced.py", "times = self.rate * self.rate_of(kind) * self.backward",
+     "times = self.rate * self.backward", COMPLETE),
+    ("symbolic/implications/orders.py", "balanced.relative_update(kind) ** order)",
+     "balanced.relative_update(kind) ** (order - 1))", ADAM),
+    ("symbolic/implications/orders.py", "sp.Rational(1, matrices) - 1",
+     "sp.Rational(1, matrices + 1) - 1", ADAM),
+    ("symbolic/implications/beyond.py", "rho**order)", "rho ** (order + 1))", ADAM),
+    ("symbolic/implications/beyond.py", "rhs=sp.exp(aligned) * (", "rhs=(", COMPLETE),
+    # the power of the matrix in rho
+    ("symbolic/laws/parameters.py", "return scaled.update(degrees) / scaled.size",
+     "return scaled.update(degrees)", ADAM),
+    # the decoder's part of the gradient left out
+    ("symbolic/rule/amplification.py", "backward=simplified(steps[1].rhs ** times)",
+     "backward=sp.Integer(1)", BOTH_WAYS),
     ("symbolic/algebra/monomial.py", "sides.append({base: -power for base, power",
      "sides.append({base: power for base, power", SGD),
     ("symbolic/algebra/nodes.py", "return scalar**cls.degree * cls(rest)",

@@ -433,11 +433,17 @@ class _OfKind:
     def _rho_at(self, point: tuple[int, int]) -> sp.Expr:
         """ρ by running the optimizer on entries of the gradient's and the matrix's size."""
         numbers = self._numbers(point)
-        times = (self.multiplier * self.balanced.backward).xreplace(numbers)
-        return sp.N(times * self._stepped(numbers), DIGITS)
+        amplified = self.balanced.amplification
+        passes = amplified is not None and amplified.form != "published"
+        grown = amplified.size.xreplace(numbers) if amplified and passes else sp.Integer(1)
+        times = self.multiplier.xreplace(numbers)
+        return sp.N(times * self._stepped(numbers, grown), DIGITS)
 
-    def _stepped(self, knobs: dict[sp.Symbol, Any]) -> sp.Expr:
-        """The update of a scaled matrix over the matrix at values of its knobs, without κ."""
+    def _stepped(self, knobs: dict[sp.Symbol, Any], grown: sp.Expr = sp.S.One) -> sp.Expr:
+        """The update of a scaled matrix over the matrix at values of its knobs, without κ.
+
+        ``grown`` is what a later part multiplies the gradient with.
+        """
         found = terms(self.kind.sublayer, self.problem.law)
         term = next(t for t in found if t.role is Role.SCALED)
         gradient, size = (
@@ -445,7 +451,7 @@ class _OfKind:
             for e in (term.gradient, term.size)
         )
         one, optimizer = sp.Integer(1), self.problem.selection.the_optimizer
-        length = step_length(optimizer, gradient, size) / step_length(optimizer, one, one)
+        length = step_length(optimizer, grown * gradient, size) / step_length(optimizer, one, one)
         return length / size
 
 
