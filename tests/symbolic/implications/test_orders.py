@@ -201,3 +201,15 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkey
         )
     )
     assert [e.rate for e in mixed.entries] == ["(2*N)**(-1/2)", "1/(2*N)"]
+
+
+def test_what_each_other_parameter_would_need():
+    def remarks(**select):
+        derivation = derive(Selection(closure="complete", **select))
+        return {c.name: c.remark for c in derivation.consequences if c.name.startswith("share-")}
+
+    sgd, adam = remarks(optimizer="sgd"), remarks(optimizer="adam")
+    assert "the learning-rate multiplier 2*N would balance it" in sgd["share-query"]
+    assert adam["share-query"] == adam["share-key"] == "equal"
+    assert "1/(2*N) balances it" in adam["share-norm_gain"]
+    assert "no learning rate" in adam["share-key_bias"]
