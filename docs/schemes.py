@@ -27,8 +27,10 @@ of the matrices (and of a learnt scalar) goes with depth, under SGD (and momentu
 updates that do not feel the gradient's size), and LAMB (and all that go with the weight's size).
 *ρ*: the relative update of the scaled matrices under the scheme's own optimizer: where it grows,
 one learning rate does not serve all depths; where it falls, deep stacks learn little in each
-matrix. *Leaves*: what grows under the own optimizer. A scheme of two parts is judged part by part,
-each at its own output.
+matrix. *Leaves*: what grows under the own optimizer. Where the stream grows the sums take its
+branches as independent of one another; on text the measured exponents lie above them
+([measured](../benchmarks/results/schemes.md)). A scheme of two parts is judged part by part, each
+at its own output.
 
 """
 
@@ -91,6 +93,8 @@ def _leaves(part: PartTrial) -> str:
     told = []
     if part.independent is not None and part.independent > 0:
         told.append(f"S·r² {power(part.independent, part.depth)}, beyond the premises")
+    if part.stream > 0:
+        told.append(f"stream {power(part.stream, part.depth)}")
     for label, of in (("", own), ("vectors ", others)):
         if of:
             most = max(m.total for m in of)
