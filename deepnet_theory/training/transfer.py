@@ -38,6 +38,7 @@ from deepnet_theory.spec.errors import (
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.transfer import ClosureTransfer, Cost, Curve, Transfer
+from deepnet_theory.training.corpus import Batch, entropy
 from deepnet_theory.training.optimum import (
     BELOW,
     best_exponent,
@@ -86,7 +87,8 @@ def transfer(
     """
     began = time.perf_counter()
     settings = course.settings
-    baseline = course.corpus().baseline
+    # no model that ignores its input has a lower loss on these very windows
+    baseline = entropy(torch.stack([batch.targets for batch in held_out(course)]))
     record = resume_record(resume, selection, candidates, course)
     jobs = [
         _job(candidate, depth, some, course, record)
@@ -240,15 +242,22 @@ def train_stack(constants: Constants, rates: Sequence[float], course: Course) ->
                 return ((math.nan,) * seeds,) * len(rates)
             trajectory.step(losses)
     with torch.no_grad():
-        held_out = torch.zeros(k, device=device, dtype=torch.float64)
-        for index in range(HELD_OUT_BATCHES):
-            batch = corpus.batch(
-                settings.batch, _generator(settings.seed, -1 - index), held_out=True
-            ).to(device)
-            targets = batch.targets.expand(k, -1, -1)
-            held_out += cross_entropies(model, batch.tokens, targets).double() / HELD_OUT_BATCHES
-    held_out[~held_out.isfinite()] = math.nan
-    return tuple(tuple(row) for row in held_out.view(len(rates), seeds).tolist())
+        found = torch.zeros(k, device=device, dtype=torch.float64)
+        for batch in held_out(course):
+            targets = batch.targets.to(device).expand(k, -1, -1)
+            losses = cross_entropies(model, batch.tokens.to(device), targets)
+            found += losses.double() / HELD_OUT_BATCHES
+    found[~found.isfinite()] = math.nan
+    return tuple(tuple(row) for row in found.view(len(rates), seeds).tolist())
+
+
+def held_out(course: Course) -> list[Batch]:
+    """The windows that every model is judged on, of text that no step has seen."""
+    settings, corpus = course.settings, course.corpus()
+    return [
+        corpus.batch(settings.batch, _generator(settings.seed, -1 - index), held_out=True)
+        for index in range(HELD_OUT_BATCHES)
+    ]
 
 
 def cross_entropies(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:

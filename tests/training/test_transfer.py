@@ -210,6 +210,18 @@ def test_a_record_of_something_else_is_refused(tmp_path):
         dt.transfer("adam", [2], RATES, ["symmetric"], resume=ours, **SMALL)
 
 
+def test_a_model_that_ignores_its_input_never_beats_the_baseline():
+    """The best of them, which knows the windows' own frequencies, is at the baseline."""
+    run = course()
+    targets = torch.stack([b.targets for b in module.held_out(run)])
+    counts = torch.bincount(targets.flatten(), minlength=256).double()
+    logits = (counts / counts.sum()).clamp(min=1e-300).log()
+    least = torch.nn.functional.cross_entropy(logits.expand(targets.numel(), -1), targets.flatten())
+    result = dt.transfer("adam", [2], RATES, ["symmetric"], **SMALL)
+    assert float(least) == pytest.approx(result.baseline, rel=1e-6)
+    assert result.baseline < run.corpus().baseline  # of the whole text: a collapsed model passes
+
+
 def test_rates_are_a_list_or_a_range():
     assert parse_rates("1e-2,1e-3") == (1e-3, 1e-2)
     found = parse_rates("1e-3:1e-1")
