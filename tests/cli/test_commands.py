@@ -463,3 +463,8 @@ def test_a_scheme_that_cannot_be_built_says_what_is_lacking(
 )
 def test_a_measured_scheme_brings_its_own(cli: Cli, words: tuple[str, ...]) -> None:
     assert cli("verify", "--scheme", "gpt-2", *words).code == 2
+
+
+def test_a_scheme_under_an_update_that_does_not_follow_the_gradient(cli: Cli) -> None:
+    told = cli("derive", "--scheme", "gpt-2", "--update", "-eta*theta")
+    assert told.code == 4 and "gradient" in told.err

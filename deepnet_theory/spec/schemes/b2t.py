@@ -10,5 +10,6 @@ B2T = Scheme(
     parts=(SchemePart("encoder"),),
     summary="post-LN with a skip from a layer's bottom to its top, past the norm between",
     source="Takase et al., arXiv 2206.00330",
+    mind="the equation leaves the skip out",
     streams=2,
 )

@@ -10,5 +10,6 @@ RESIDUAL = Scheme(
     parts=(SchemePart("encoder"),),
     summary="post-LN beside a second stream that no norm touches",
     source="Xie et al., arXiv 2304.14802",
+    mind="the equation is that of one stream alone",
     streams=2,
 )

@@ -12,6 +12,7 @@ from deepnet_theory.spec.prediction import Prediction, Predictions
 from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.exponents import exponents_of, rival_rules
+from deepnet_theory.symbolic.laws.descent import refuse_unless_descent
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.schemes.classes import (
     Derived,
@@ -152,11 +153,12 @@ def _warnings(parts: tuple[PartTrial, ...]) -> tuple[str, ...]:
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
     """Judge a scheme under an optimizer, its own by default, and under every built-in class.
 
-    Raises :class:`~deepnet_theory.spec.errors.Refusal` where a law is missing or the stream
-    explodes.
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where a law is missing, the stream
+    explodes, or the update does not go down the gradient.
     """
     own = under or optimizer(scheme.optimizer)
     found = degrees(own)
+    refuse_unless_descent(Selection(update=own.update, regime=own.regime), found)
     others = {key: _judged(scheme, names) for key, names in optimizer_classes().items()}
     row = others.get((found.p, found.q)) or Row((own.name,), trials(scheme, own))
     return Judgement(scheme, own.name, row, tuple(others.values()), derivations_of(scheme))
