@@ -249,3 +249,19 @@ def test_what_cannot_be_trained_is_refused():
         dt.transfer(dt.Selection(optimizer="adam", stack="encoder-decoder"), None, RATES)
     with pytest.raises(InputError, match="closure"):
         dt.transfer("adam", [2], RATES, ["nonsense"], **SMALL)
+
+
+@pytest.mark.slow
+def test_depth_changes_nothing_at_equal_relative_update_and_much_where_it_grows():
+    """8 and 64 layers at one rate under Adam: the same losses under complete, seed by seed."""
+    run = course(steps=100, width=64, heads=4, tokens=32, batch=8)
+    losses = {}
+    for closure in ("complete", "symmetric"):
+        derivation = dt.derive(optimizer="adam", closure=closure)
+        for depth in (8, 64):
+            c = causal(dt.export(derivation, depth, width=64, heads=4))
+            losses[closure, depth] = train_stack(c, [2e-3], run)[0]
+    for shallow, deep in zip(losses["complete", 8], losses["complete", 64], strict=True):
+        assert abs(deep - shallow) < 0.01
+    for shallow, deep in zip(losses["symmetric", 8], losses["symmetric", 64], strict=True):
+        assert deep - shallow > 0.3
