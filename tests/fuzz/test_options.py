@@ -50,9 +50,10 @@ BASE: dict[str, tuple[str, ...]] = {
     "train": ("constants.json", *["--steps", "1", "--batch", "1", "--tokens", "3", "--seeds", "1"]),
     "report": (*SMALL, "--no-rivals", "-o", "report.html"),
     "list": ("norms",),
+    "transfer": (*SMALL, "--rates", "1e-3,2e-3,4e-3", "--steps", "1"),
 }
-VERDICTS = ("verify", "report", "train", "check")  # may end in REFUTED
-SELECTS = ("derive", "verify", "export", "report")
+VERDICTS = ("verify", "report", "train", "check", "transfer")  # may end in REFUTED
+SELECTS = ("derive", "verify", "export", "report", "transfer")
 # values that get through to where others meet them; an option that is not named takes a number
 NUMBERS = ("1", "2", "3", "4", "0.5")
 PLAUSIBLE: dict[str, tuple[str, ...]] = {
@@ -66,6 +67,8 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "layer": ("ffn", "attention", "ffn:swiglu,ffn", "attention,cross,ffn"),
     "method": ("probe", "lemma", "moments"),
     "closure": tuple(names("closures")),
+    "closures": ("complete,symmetric", "unit-init", "unit-residual,x"),
+    "rates": ("1e-3,2e-3", "1e-4:1e-3", "1,0", "0.001"),
     "amplification": ("published", "worst-case", "independent"),
     "alpha": ("1", "N", "N**(1/4)", "1/N", "N**20", "N-2", "10**30", "log(N)"),
     "depth": ("1", "200", "1000000", "3,2"),

@@ -124,8 +124,8 @@ ERRORS = [
      "return Degrees(rational(degree.g), sp.Integer(0)", LAMB),
     ("symbolic/laws/branch.py", "gain(matrix.name) * direction(matrix.name)",
      "gain(matrix.name) ** 2 * direction(matrix.name)", SGD),
-    ("symbolic/laws/placement.py", "return sp.expand_mul(argument / scalar)",
-     "return sp.expand_mul(argument / scalar**2)", SGD),
+    ("symbolic/laws/placement.py", "sp.expand_mul(scalar * x)) / scalar)",
+     "sp.expand_mul(scalar * x)) / scalar**2)", SGD),
     ("symbolic/routes/probe/increment.py", "rhs=sp.powsimp(eta * size ** (1 + p) * beta**q)",
      "rhs=sp.powsimp(eta * size ** (1 + p))", LAMB),
     # the sublayers of another part, and of one kind
