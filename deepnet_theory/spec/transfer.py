@@ -37,6 +37,7 @@ class Curve:
     best_loss: float
     best_by_seed: tuple[float, ...]
     first_failing: float | None
+    slack: float = 0.0  # the seeds' mean, in log η: where a best rate is one of the grid
     finding: str = ""  # where a best rate is not within the grid
 
 

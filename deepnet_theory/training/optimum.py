@@ -25,11 +25,16 @@ BELOW, ABOVE = "below", "above"
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best rate of one curve and the loss there; NaN, and the side, where it lies outside."""
+    """The best rate of one curve and the loss there; NaN, and the side, where it lies outside.
+
+    ``slack`` is how far it may lie away in log η: half a step of the grid where it is a rate of the
+    grid and no vertex.
+    """
 
     rate: float
     loss: float
     outside: str = ""
+    slack: float = 0.0
 
 
 def best_rate(rates: Sequence[float], losses: Sequence[float]) -> Optimum:
@@ -49,11 +54,14 @@ def best_rate(rates: Sequence[float], losses: Sequence[float]) -> Optimum:
     if at in (0, len(y) - 1):
         return Optimum(math.nan, math.nan, BELOW if at == 0 else ABOVE)
     three = np.sort(np.argsort(y, kind="stable")[:3])
+    taken = Optimum(
+        float(rates[at]), float(y[at]), slack=float(max(x[at + 1] - x[at], x[at] - x[at - 1])) / 2
+    )
     if not (three[0] < at < three[2] and np.isfinite(y[three]).all()):
-        return Optimum(float(rates[at]), float(y[at]))
+        return taken
     a, b, c = np.polyfit(x[three] - x[at], y[three], 2)
     if not a > 0:  # the three lie on no valley
-        return Optimum(float(rates[at]), float(y[at]))
+        return taken
     shift = float(np.clip(-b / (2 * a), x[at - 1] - x[at], x[at + 1] - x[at]))
     return Optimum(math.exp(x[at] + shift), min(float(y[at]), float((a * shift + b) * shift + c)))
 
@@ -78,23 +86,42 @@ def geometric(rates: Sequence[float]) -> Interval:
 
 
 def best_exponent(
-    variable: str, depths: Sequence[int], best: Array, outside: Sequence[str]
+    variable: str,
+    depths: Sequence[int],
+    best: Array,
+    outside: Sequence[str],
+    slack: Sequence[float] = (),
 ) -> Exponent:
     """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
 
     SUPPORTED where its interval over seeds lies inside ±1/16, from the depth on where the slope
     has settled, as of every exponent here. ``outside`` are the sentences on
-    depths whose best rates the grid does not bracket: they leave it UNDECIDED.
+    depths whose best rates the grid does not bracket: they leave it UNDECIDED. ``slack`` is how
+    far each depth's may lie away in log η, the mean over seeds; what the slope can change by it
+    widens the interval.
     """
     if outside or len(set(depths)) < 2 or not len(best):
         because = "; ".join(outside) or "an exponent needs two depths"
         return _undecided(variable, "best rate", because)
     fit = fit_exponent(depths, best)
-    verdict, because = judge(fit.interval, 0.0, tolerance=TOLERANCE)
+    kept = [i for i, depth in enumerate(depths) if depth >= fit.fitted_from]
+    grid = _reach([depths[i] for i in kept], [slack[i] for i in kept] if slack else [])
+    found = fit.interval
+    interval = Interval(found.estimate, found.low - grid, found.high + grid)
+    verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
+    if grid:
+        because += f"; ±{grid:.3f} of it is the grid's"
     if fit.fitted_from > min(depths):
         because += f", from {variable} = {fit.fitted_from} on, where it has settled"
-    found = _exponent(variable, "best rate", fit.interval, verdict, because, 0.0)
-    return replace(found, fitted_from=fit.fitted_from)
+    exponent = _exponent(variable, "best rate", interval, verdict, because, 0.0)
+    return replace(exponent, fitted_from=fit.fitted_from)
+
+
+def _reach(depths: Sequence[int], slack: Sequence[float]) -> float:
+    """How far a slope in log depth can change where each point may lie ``slack`` away."""
+    x = np.log(np.asarray(depths, dtype=float))
+    centred = x - x.mean()
+    return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
 
 
 def failing_exponent(
@@ -115,8 +142,7 @@ def failing_exponent(
         return _undecided(variable, "failing rate", "no rate of the grid fails at some depth")
     x = np.log(np.asarray(depths, dtype=float))
     found = t_interval(slopes(x, np.log(np.asarray(failing, dtype=float))))
-    centred = x - x.mean()
-    grid = float(np.abs(centred).sum() / (centred @ centred)) * math.log(ratio) / 2
+    grid = _reach(depths, [math.log(ratio) / 2] * len(depths))
     interval = Interval(found.estimate, found.low - grid, found.high + grid)
     verdict, because = judge(interval, predicted, tolerance=TOLERANCE)
     because += f"; ±{grid:.3f} of it is the grid's"

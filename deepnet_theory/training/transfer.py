@@ -337,7 +337,13 @@ def _closure(
     variable = next(iter(depths[0]))
     layers = [depth[variable] for depth in depths]
     best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
-    exponent = best_exponent(variable, layers, best, [c.finding for c in curves if c.finding])
+    exponent = best_exponent(
+        variable,
+        layers,
+        best,
+        [c.finding for c in curves if c.finding],
+        [c.slack for c in curves],
+    )
     whole = len(failing) == len(depths)
     ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
     return ClosureTransfer(
@@ -375,7 +381,7 @@ def _curve(depth: Depth, there: dict[float, Losses], wanted: int, baseline: floa
     if len(there) < wanted:
         finding = f"depth {key} has {len(there)} of {wanted} rates"
         return Curve(
-            dict(depth), rates, losses, values, nan, nan, nan, nan, (), None, finding
+            dict(depth), rates, losses, values, nan, nan, nan, nan, (), None, finding=finding
         )  # fmt: skip
     optima = [best_rate(rates, seed) for seed in zip(*values, strict=True)]
     sides = [o.outside for o in optima if o.outside]
@@ -399,5 +405,6 @@ def _curve(depth: Depth, there: dict[float, Losses], wanted: int, baseline: floa
         best_loss=float(np.mean([o.loss for o in optima])),
         best_by_seed=by_seed,
         first_failing=failing_rate(rates, losses, baseline),
+        slack=float(np.mean([o.slack for o in optima])),
         finding=finding,
     )

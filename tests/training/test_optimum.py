@@ -75,6 +75,17 @@ def test_a_planted_exponent_is_told_from_transfer():
     assert outside.verdict is Verdict.UNDECIDED and "depth 8" in outside.because
 
 
+def test_best_rates_that_are_rates_of_the_grid_are_known_to_half_a_step():
+    """Every seed at the same rate: an interval of no width would be made of the grid alone."""
+    cliff = best_rate(RATES, [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan])
+    assert (
+        cliff.slack == pytest.approx(math.log(2) / 2) and best_rate(RATES, valley(0.01)).slack == 0
+    )
+    same = np.full((4, len(DEPTHS)), cliff.rate)
+    found = best_exponent("N", DEPTHS, same, [], [cliff.slack] * len(DEPTHS))
+    assert found.verdict is Verdict.UNDECIDED and found.high > 0.25 and "grid" in found.because
+
+
 def test_a_shallow_depth_that_bends_is_left_out_and_said():
     bent = best(0.0)
     bent[:, 0] *= 0.7  # the least depth alone
