@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -10,3 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # wall-clock deadlines fail on a busy machine and say nothing of the code
 settings.register_profile("project", deadline=None, print_blob=True)
 settings.load_profile("project")
+
+# whoever runs the tests in the background, or under nohup, lets children ignore these signals
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -87,7 +87,7 @@ def _for_training(selection: Selection, found: tuple[Orders, ...]) -> str:
         rule_of(Problem(replace(selection, closure="complete")))
     except Refusal as refusal:
         return f"No closure is complete here: {refusal}."
-    return "For training take --closure complete."
+    return "For training take the closure complete."
 
 
 def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:

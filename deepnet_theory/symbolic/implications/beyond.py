@@ -461,8 +461,14 @@ def _near(side: sp.Expr, expected: Any, numbers: dict[sp.Symbol, Any]) -> bool:
 
 
 def _value(expression: sp.Expr, numbers: dict[sp.Symbol, Any]) -> Any:
-    """The number at the working precision of mpmath."""
-    return mpmath.mpmathify(sp.N(sp.sympify(expression).xreplace(numbers), mpmath.mp.dps))
+    """The number at the working precision of mpmath.
+
+    SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up.
+    """
+    expression = sp.sympify(expression)
+    symbols = [symbol for symbol in numbers if expression.has(symbol)]
+    values = [mpmath.mpmathify(sp.N(numbers[symbol], mpmath.mp.dps)) for symbol in symbols]
+    return mpmath.mpf(sp.lambdify(symbols, expression, "mpmath")(*values))
 
 
 def _product(factors: list[list[Any]]) -> list[Any]:

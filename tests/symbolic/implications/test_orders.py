@@ -157,7 +157,7 @@ def test_the_answer_says_what_happens_in_depth():
     told = {name: derive(Selection(optimizer=name)).in_depth for name in ("adam", "sgd", "lamb")}
     assert told["adam"] == (
         "Unstable in depth: rho goes as N^(1/2), and with it the higher orders; the failing rate "
-        "goes as N^(-1/4). For training take --closure complete."
+        "goes as N^(-1/4). For training take the closure complete."
     )
     assert told["sgd"].startswith("Lazy in depth: rho goes as N^(-1/4)")
     assert told["lamb"].startswith("Stable in depth") and "--closure" not in told["lamb"]
