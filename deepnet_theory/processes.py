@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any, ParamSpec, TypeVar
 
-from deepnet_theory.spec.errors import DeepNetTheoryError, InputError, shown
+from deepnet_theory.spec.errors import (
+    INTERRUPTION,
+    DeepNetTheoryError,
+    InputError,
+    ran_out_of_memory,
+    shown,
+)
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 # Fresh interpreters, and loky's own helpers, would else import from the current folder first.
@@ -168,3 +174,29 @@ def run_jobs(
                 progress(done, total, job.what)
     except BrokenExecutor:
         raise ProcessDied from None
+
+
+def run_until_stopped(
+    jobs: Iterable[Job],
+    processes: int,
+    executor: Executor | None,
+    total: float,
+    progress: Progress = silent,
+) -> str:
+    """Have the jobs done by :func:`executor_of`; why that ended early, or no word.
+
+    An interrupt (Ctrl-C), a process that died and a lack of memory end it and lose nothing that
+    has been kept; any other error is raised.
+    """
+    try:
+        with executor_of(processes, executor) as where:
+            run_jobs(jobs, where, total, progress)
+    except KeyboardInterrupt:
+        return INTERRUPTION
+    except ProcessDied as died:
+        return str(died)
+    except (MemoryError, RuntimeError) as wrong:
+        if not ran_out_of_memory(wrong):
+            raise
+        return "memory ran out"
+    return ""

@@ -33,9 +33,9 @@ from deepnet_theory.numeric.stacks.memory import require_memory
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import running_of
-from deepnet_theory.processes import ProcessDied, Progress, executor_of, run_jobs, silent
+from deepnet_theory.processes import Progress, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import INTERRUPTION, InputError, ran_out_of_memory
+from deepnet_theory.spec.errors import INTERRUPTION, InputError
 from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
@@ -98,25 +98,16 @@ def verify(
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
     count = fitting_processes(processes, wanted, settings)
-    stopped = ""
     with fitting_threads(settings) as threads:
         schedule = Schedule(
             case_at, record, names, shares,
             lambda update: None if watch is None else watch(_point(update)), threads,
         )  # fmt: skip
         total = schedule.cost(wanted)
-        try:
-            with executor_of(count, executor) as where:
-                run_jobs(schedule.jobs(wanted), where, total, progress or silent)
-            (progress or silent)(total, total, "done")
-        except KeyboardInterrupt:
-            stopped = INTERRUPTION
-        except ProcessDied as died:
-            stopped = str(died)
-        except (MemoryError, RuntimeError) as wrong:
-            if not ran_out_of_memory(wrong):
-                raise
-            stopped = "memory ran out"
+        jobs, watched = schedule.jobs(wanted), progress or silent
+        stopped = run_until_stopped(jobs, count, executor, total, watched)
+        if not stopped:
+            watched(total, total, "done")
     measured = _measured(record, wanted)
     if stopped:
         if not measured and stopped != INTERRUPTION:

@@ -23,7 +23,7 @@ from deepnet_theory.numeric.stacks.memory import available_bytes
 from deepnet_theory.numeric.stacks.settings import STEPS
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import Trajectory
-from deepnet_theory.processes import Job, ProcessDied, Progress, executor_of, run_jobs, silent
+from deepnet_theory.processes import Job, Progress, run_until_stopped, silent
 from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
@@ -32,7 +32,6 @@ from deepnet_theory.spec.constants import LARGEST, Constants
 from deepnet_theory.spec.errors import (
     INTERRUPTION,
     InputError,
-    ran_out_of_memory,
     shown,
 )
 from deepnet_theory.spec.selection import Selection
@@ -112,22 +111,12 @@ def transfer(
 
         return replace(job, keep=keep)
 
-    stopped = ""
     repeated = len(candidates) * len(rates) * course.steps
     count = fitting_processes(processes, list(depths) * min(repeated, 10_000), settings)
-    try:
-        with fitting_threads(settings) as threads, executor_of(count, executor) as where:
-            threaded = [replace(j, work=partial(in_threads, threads, j.work)) for j in jobs]
-            total = sum(job.cost for job in jobs)
-            run_jobs(map(told, threaded), where, total, progress or silent)
-    except KeyboardInterrupt:
-        stopped = INTERRUPTION
-    except ProcessDied as died:
-        stopped = str(died)
-    except (MemoryError, RuntimeError) as wrong:
-        if not ran_out_of_memory(wrong):
-            raise
-        stopped = "memory ran out"
+    with fitting_threads(settings) as threads:
+        threaded = [replace(j, work=partial(in_threads, threads, j.work)) for j in jobs]
+        total = sum(job.cost for job in jobs)
+        stopped = run_until_stopped(map(told, threaded), count, executor, total, progress or silent)
     if stopped and stopped != INTERRUPTION and not record.losses:
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
     return result(stopped)
