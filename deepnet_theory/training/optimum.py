@@ -79,7 +79,9 @@ def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: floa
 
 
 def geometric(rates: Sequence[float]) -> Interval:
-    """The geometric mean of rates with its interval over seeds."""
+    """The geometric mean of rates with its interval over seeds, NaN where one is not known."""
+    if not np.isfinite(rates).all():
+        return Interval(math.nan, math.nan, math.nan)
     found = t_interval(np.log(rates))
     ends = (math.exp(min(v, 700.0)) for v in (found.estimate, found.low, found.high))
     return Interval(*ends)

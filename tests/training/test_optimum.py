@@ -14,6 +14,7 @@ from deepnet_theory.training.optimum import (
     cost_of_depth,
     failing_exponent,
     failing_rate,
+    geometric,
 )
 
 RATES = [1e-3 * 2**i for i in range(8)]
@@ -117,3 +118,9 @@ def test_what_depth_costs_is_paired_by_seed():
     shallow = np.array([[3.0, 3.5], [2.5, 3.0], [2.8, 3.2]])
     rate, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, shallow + 0.25)
     assert rate == 0.2 and (found.low, found.high) == pytest.approx((0.25, 0.25))
+
+
+def test_a_seed_without_a_best_rate_leaves_no_interval() -> None:
+    known, unknown = geometric([1e-3, 2e-3]), geometric([1e-3, math.nan])
+    assert known.low < known.estimate < known.high
+    assert all(math.isnan(v) for v in (unknown.estimate, unknown.low, unknown.high))
