@@ -99,14 +99,3 @@ def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> 
     """γ^p |θ|^{q-1}: what a step makes of a scaled matrix over the matrix, in units of η."""
     scaled = next(t for t in terms(sublayer, law) if t.role is Role.SCALED)
     return scaled.update(degrees) / scaled.size
-
-
-def scaled_increment(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> sp.Expr:
-    """The order of the increment through one scaled matrix, the same for all of the branch.
-
-    Raises ``ValueError`` where the scaled matrices differ, which no common gain can balance.
-    """
-    found = {t.increment(degrees) for t in terms(sublayer, law) if t.role is Role.SCALED}
-    if len(found) != 1:
-        raise ValueError(f"the scaled matrices of {sublayer.name} move the output differently")
-    return found.pop()
