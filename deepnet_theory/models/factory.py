@@ -1,0 +1,254 @@
+"""A model of one's own: ``FILE.py:FACTORY`` or ``package.module:FACTORY``, and its inputs.
+
+This runs the code that the user names. What it prints goes to standard error, and each way in
+which it can fail ends in one sentence.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.spec.errors import InputError, guess, shown
+
+DEPTH = 12  # what a factory that asks for a depth is given where none was
+BATCH, TOKENS = 2, 16  # of inputs that the user did not give
+FORM = "FILE.py:FACTORY or package.module:FACTORY"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A module with the inputs of its forward pass."""
+
+    module: nn.Module
+    inputs: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self) -> Any:
+        """The forward pass."""
+        return self.module(*self.inputs, **self.keywords)
+
+
+@dataclass(frozen=True)
+class Factory:
+    """What makes somebody's model: ``factory.make(24)`` at 24 layers, ``factory.make()`` as it is."""
+
+    name: str
+    function: Callable[..., Any]
+
+    @property
+    def takes_depth(self) -> bool:
+        """Whether the factory can be given a depth."""
+        return _positional(self.function) > 0
+
+    def make(self, depth: int | None = None, inputs: object = None) -> Made:
+        """Call the factory and check what it gives; raises :class:`InputError`.
+
+        ``inputs`` replace what the factory gives beside the module.
+        """
+        parameters = self._signature()
+        required = [p for p in parameters if p.default is p.empty]
+        if len(required) > 1:
+            raise InputError(
+                f"{self.name} asks for {', '.join(p.name for p in required)}; a factory takes the "
+                "depth alone, or nothing"
+            )
+        if depth is not None and not parameters:
+            raise InputError(f"{self.name} takes no depth, so that its depth cannot be varied")
+        if required and depth is None:
+            depth = DEPTH
+        try:
+            with _talking_aside():
+                given = self.function() if depth is None else self.function(depth)
+        except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
+            raise InputError(f"{self.name} failed: {_told(error)}") from error
+        module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        return made(module, own if inputs is None else inputs, self.name)
+
+    def _signature(self) -> list[inspect.Parameter]:
+        try:
+            found = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return [p for p in found if p.kind in kinds]
+
+
+def _positional(function: Callable[..., Any]) -> int:
+    return len(Factory("", function)._signature())
+
+
+def load_factory(text: str) -> Factory:
+    """The factory that a text names; raises :class:`InputError` where there is none."""
+    place, colon, name = text.rpartition(":")
+    if not (colon and place and name.isidentifier()):
+        raise InputError(f"the model {text!r} is not of the form {FORM}")
+    module = _from_file(Path(place)) if place.endswith(".py") else _imported(place)
+    if not hasattr(module, name):
+        own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise InputError(f"{place} has no {name!r}{guess(name, own)}")
+    function = getattr(module, name)
+    if not callable(function):
+        raise InputError(f"{text} is no function but of type {type(function).__name__}")
+    return Factory(text, function)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}")
+    name = f"_factory_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # of any file that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look their module up
+    with _importing(str(path), path.parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _imported(name: str) -> ModuleType:
+    with _importing(name, Path.cwd()):
+        return importlib.import_module(name)
+
+
+@contextmanager
+def _importing(what: str, folder: Path) -> Iterator[None]:
+    """Importing somebody's code, with its folder among those that modules come from."""
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        with _talking_aside():
+            yield
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{what} cannot be imported: {_told(error)}") from error
+    finally:
+        sys.path.remove(str(folder.resolve()))
+
+
+@contextmanager
+def _talking_aside() -> Iterator[None]:
+    with redirect_stdout(sys.stderr):  # standard output is for our data
+        yield
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+# --------------------------------------------------------------------------------- modules
+
+
+def made(module: object, inputs: object = None, name: str = "the model") -> Made:
+    """A module with inputs that it takes: those given, else tokens or vectors of our own.
+
+    ``inputs`` are a tensor, a tuple of arguments, or a mapping of keyword arguments. Raises
+    :class:`InputError` for what is no module, has no weights to read, or fails on them.
+    """
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"{name} gives {shown(module)}, which is no torch.nn.Module (nor a pair of one and "
+            "its inputs)"
+        )
+    require_weights(module, name)
+    if inputs is not None:
+        whole = _of(module, inputs, name)
+        if (failure := _fails(whole)) is not None:
+            raise InputError(
+                f"the forward pass of {name} fails on the inputs given: {_told(failure)}"
+            ) from failure
+        return whole
+    failure = None
+    for candidate in _own_inputs(module):
+        whole = _of(module, candidate, name)
+        if (now := _fails(whole)) is None:
+            return whole
+        failure = failure or now
+    said = "" if failure is None else f", it fails: {_told(failure)}"
+    raise InputError(
+        f"{name} takes neither token ids nor vectors of its width{said}; give its inputs, or "
+        "let the factory give the pair (module, inputs)"
+    ) from failure
+
+
+def require_weights(module: nn.Module, name: str = "the model") -> None:
+    """Raise :class:`InputError` for weights that cannot be read as numbers."""
+    tensors = dict(module.named_parameters())
+    if not tensors:
+        raise InputError(f"{name} has no parameters")
+    for path, p in (*tensors.items(), *module.named_buffers()):
+        if isinstance(p, nn.parameter.UninitializedTensorMixin):
+            raise InputError(f"{name} is lazy: {path} has no shape before the first forward pass")
+        if p.is_meta:
+            raise InputError(f"{name} is on meta: {path} holds no numbers; make it on a device")
+    quantised = next((n for n, p in tensors.items() if not p.is_floating_point()), None) or next(
+        (n for n, m in module.named_modules() if "quantized" in type(m).__module__), None
+    )
+    if quantised is not None:
+        raise InputError(
+            f"{name} is quantised ({quantised}); give the model before it was quantised"
+        )
+
+
+def _of(module: nn.Module, inputs: object, name: str) -> Made:
+    match inputs:
+        case Tensor():
+            return Made(module, (inputs,))
+        case Mapping():
+            return Made(module, (), dict(inputs))
+        case tuple() | list():
+            return Made(module, tuple(inputs))
+    raise InputError(
+        f"the inputs of {name} are {shown(inputs)}; give a tensor, a tuple of arguments or a "
+        "mapping of keyword arguments"
+    )
+
+
+def _fails(whole: Made) -> Exception | None:
+    was = [m for m in whole.module.modules() if m.training]
+    whole.module.eval()
+    try:
+        with torch.no_grad(), _talking_aside():
+            whole()
+    except Exception as error:  # in its own ways
+        return error
+    finally:
+        for m in was:
+            m.training = True
+    return None
+
+
+def _own_inputs(module: nn.Module) -> Iterator[object]:
+    """Inputs to try: token ids where something is looked up, vectors of the width, images."""
+    first = next(module.parameters())
+    generator = torch.Generator().manual_seed(0)
+    tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]
+    sizes = [p.shape[1] for n, p in module.named_parameters() if p.dim() == 2 and "emb" in n]
+    for size in dict.fromkeys([max(tables, default=0), *sizes]):
+        if size > 1:
+            ids = torch.randint(min(size, 100), (BATCH, TOKENS), generator=generator)
+            yield ids.to(first.device)
+            yield (ids.to(first.device), ids.to(first.device))  # source and target
+    widths = [p.shape[0] for p in module.parameters() if p.dim() == 1]
+    widths += [p.shape[1] for p in module.parameters() if p.dim() == 2]
+    for width in dict.fromkeys(widths):
+        x = torch.empty(BATCH, TOKENS, width).normal_(generator=generator)
+        x = x.to(first.device, first.dtype)
+        yield x
+        yield (x, x)
+    for m in module.modules():
+        if isinstance(m, nn.Conv2d):
+            side = 4 * m.kernel_size[0]
+            size = getattr(getattr(module, "config", None), "image_size", side)
+            image = torch.empty(BATCH, m.in_channels, size, size).normal_(generator=generator)
+            yield image.to(first.device, first.dtype)
+            return

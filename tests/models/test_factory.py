@@ -1,0 +1,119 @@
+"""Loading somebody's model: every way to fail is one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from deepnet_theory.models.factory import load_factory, made
+from deepnet_theory.spec.errors import InputError
+
+SOURCE = """
+import torch
+from torch import nn
+print("noise")
+WIDTH = 8
+def stack(depth):
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True)
+    return nn.TransformerEncoder(layer, depth)
+def fixed():
+    return stack(3), torch.ones(1, 4, WIDTH)
+def named(depth=2):
+    return nn.Sequential(nn.Embedding(11, WIDTH), stack(depth))
+def fails(depth):
+    raise RuntimeError("no such corpus")
+def leaves():
+    raise SystemExit("please set DATA")
+def nothing():
+    return {"layers": 3}
+def asks(depth, width):
+    return stack(depth)
+def on_meta():
+    with torch.device("meta"):
+        return stack(2)
+def quantised():
+    m = nn.Module(); m.w = nn.Parameter(torch.ones(4, 4, dtype=torch.int8), requires_grad=False)
+    return m
+def odd():
+    class Odd(nn.Module):
+        def __init__(self): super().__init__(); self.w = nn.Linear(8, 8)
+        def forward(self, graph): return self.w(graph["nodes"])
+    return Odd()
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+def test_a_factory_makes_a_module_and_its_inputs(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    factory = load_factory(f"{file}:stack")
+    assert factory.takes_depth
+    whole = factory.make(5)
+    assert len(whole.module.layers) == 5
+    assert whole().shape == whole.inputs[0].shape
+    assert len(factory.make().module.layers) == 12
+    assert torch.equal(load_factory(f"{file}:fixed").make().inputs[0], torch.ones(1, 4, 8))
+    assert not load_factory(f"{file}:named").make().inputs[0].is_floating_point()
+    assert not capsys.readouterr().out  # what the file prints is no data of ours
+
+
+def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ourpackage").mkdir()
+    (tmp_path / "ourpackage/net.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert len(load_factory("ourpackage.net:stack").make(2).module.layers) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("stak", "has no 'stak'; did you mean 'stack'"),
+        ("WIDTH", "is no function but of type int"),
+        ("fails", "failed: RuntimeError: no such corpus"),
+        ("leaves", "failed: SystemExit: please set DATA"),
+        ("nothing", "which is no torch.nn.Module"),
+        ("asks", "asks for depth, width; a factory takes the depth alone"),
+        ("on_meta", "is on meta"),
+        ("quantised", "is quantised"),
+        ("odd", "takes neither token ids nor vectors of its width"),
+    ],
+)
+def test_each_failure_is_one_sentence(file: Path, name: str, sentence: str) -> None:
+    with pytest.raises(InputError) as told:
+        load_factory(f"{file}:{name}").make()
+    assert sentence in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_what_is_no_model(file: Path) -> None:
+    broken = file.with_name("broken.py")
+    broken.write_text("import nosuchpackage\n", encoding="utf-8")
+    for text, sentence in {
+        f"{file}": "is not of the form FILE.py:FACTORY",
+        f"{file.parent}/absent.py:stack": "there is no file",
+        f"{broken}:stack": "cannot be imported: ModuleNotFoundError",
+        "no.such.package:stack": "no.such.package cannot be imported",
+    }.items():
+        with pytest.raises(InputError, match=sentence):
+            load_factory(text)
+    with pytest.raises(InputError, match="takes no depth"):
+        load_factory(f"{file}:fixed").make(4)
+
+
+def test_given_inputs_are_tried_and_the_mode_is_left() -> None:
+    module = nn.Linear(4, 4).train()
+    assert made(module, {"input": torch.ones(2, 4)})().shape == (2, 4)
+    assert module.training
+    with pytest.raises(InputError, match="fails on the inputs given"):
+        made(module, torch.ones(2, 5))
+    with pytest.raises(InputError, match="give a tensor, a tuple"):
+        made(module, "text")
