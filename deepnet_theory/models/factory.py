@@ -42,7 +42,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Factory:
-    """What makes somebody's model: ``factory.make(24)`` at 24 layers, ``factory.make()`` as it is."""
+    """What makes somebody's model: ``factory.make(24)`` of 24 layers, or ``factory.make()``."""
 
     name: str
     function: Callable[..., Any]
@@ -186,7 +186,7 @@ def require_weights(module: nn.Module, name: str = "the model") -> None:
     if not tensors:
         raise InputError(f"{name} has no parameters")
     for path, p in (*tensors.items(), *module.named_buffers()):
-        if isinstance(p, nn.parameter.UninitializedTensorMixin):
+        if nn.parameter.is_lazy(p):
             raise InputError(f"{name} is lazy: {path} has no shape before the first forward pass")
         if p.is_meta:
             raise InputError(f"{name} is on meta: {path} holds no numbers; make it on a device")
