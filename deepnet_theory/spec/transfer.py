@@ -46,7 +46,8 @@ class Cost:
     """What depth costs: the loss of the deepest above that of the shallowest, nats a byte.
 
     Both at ``rate``, of the grid the nearest to the shallowest one's best; ``low`` and ``high``
-    are the interval over seeds, paired. NaN where a seed diverged or nothing was measured.
+    are the interval over seeds, paired. A run of the deepest that diverged counts as having learnt
+    nothing, the baseline's loss. NaN where nothing was measured.
     """
 
     rate: float
@@ -59,7 +60,9 @@ class Cost:
 class ClosureTransfer:
     """One rule's curves, the exponents of its best and its failing rate, and the verdict.
 
-    SUPPORTED: the learning rate transfers, the exponent's interval lies inside ±1/16.
+    SUPPORTED: the learning rate transfers, the exponent's interval lies inside ±1/16. REFUTED:
+    it lies outside, or at the shallowest stack's best rate the deepest one is worse by more than
+    a tenth of what the shallowest has learnt, the whole interval over seeds.
     """
 
     closure: str

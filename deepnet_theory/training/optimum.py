@@ -20,6 +20,7 @@ from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import Exponent
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
+MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise
 BELOW, ABOVE = "below", "above"
 
 
@@ -37,13 +38,14 @@ class Optimum:
     slack: float = 0.0
 
 
-def best_rate(rates: Sequence[float], losses: Sequence[float]) -> Optimum:
-    r"""The vertex of the parabola in :math:`\log\eta` through the three least losses.
+def best_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> Optimum:
+    r"""The vertex of the parabola in :math:`\log\eta` through the least loss and its neighbours.
 
-    Where the three do not lie around the least of them, since losses leap beyond the best rate,
-    they say nothing of the far side, and the rate of the least loss is taken; a vertex is kept
-    between that rate's neighbours. A run that diverged, NaN, is worse than any. Where the least
-    loss is at an end of the grid, the best rate lies outside.
+    In a lopsided valley the three least losses lie on its flat side, and a parabola through them
+    extrapolates; the neighbours always enclose the least. Where one of them has failed, its loss
+    no better than the baseline, it says where the cliff is and nothing of the valley: the rate of
+    the least loss is taken. A run that diverged, NaN, is worse than any. Where the least loss is
+    at an end of the grid, the best rate lies outside.
     """
     x = np.log(np.asarray(rates, dtype=float))
     y = np.asarray(losses, dtype=float)
@@ -53,17 +55,13 @@ def best_rate(rates: Sequence[float], losses: Sequence[float]) -> Optimum:
     at = int(y.argmin())
     if at in (0, len(y) - 1):
         return Optimum(math.nan, math.nan, BELOW if at == 0 else ABOVE)
-    three = np.sort(np.argsort(y, kind="stable")[:3])
-    taken = Optimum(
-        float(rates[at]), float(y[at]), slack=float(max(x[at + 1] - x[at], x[at] - x[at - 1])) / 2
-    )
-    if not (three[0] < at < three[2] and np.isfinite(y[three]).all()):
-        return taken
-    a, b, c = np.polyfit(x[three] - x[at], y[three], 2)
-    if not a > 0:  # the three lie on no valley
-        return taken
-    shift = float(np.clip(-b / (2 * a), x[at - 1] - x[at], x[at + 1] - x[at]))
-    return Optimum(math.exp(x[at] + shift), min(float(y[at]), float((a * shift + b) * shift + c)))
+    three = slice(at - 1, at + 2)
+    if y[three].max() < baseline and y[three].max() > y[at]:
+        a, b, c = np.polyfit(x[three] - x[at], y[three], 2)
+        vertex = -b / (2 * a)
+        return Optimum(math.exp(x[at] + vertex), float((a * vertex + b) * vertex + c))
+    step = float(max(x[at + 1] - x[at], x[at] - x[at - 1]))
+    return Optimum(float(rates[at]), float(y[at]), slack=step / 2)
 
 
 def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
@@ -152,14 +150,27 @@ def failing_exponent(
 
 
 def cost_of_depth(
-    rates: Sequence[float], best: float, shallow: Array, deep: Array
+    rates: Sequence[float], best: float, shallow: Array, deep: Array, baseline: float
 ) -> tuple[float, Interval]:
     """The rate of the grid nearest to ``best``, and what the loss there is above the shallow one's.
 
-    ``shallow`` and ``deep`` are losses (rates, seeds); the interval is over seeds, paired.
+    ``shallow`` and ``deep`` are losses (rates, seeds); the interval is over seeds, paired. A deep
+    run that diverged, NaN, has learnt nothing: its loss is the baseline's.
     """
     at = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
-    return float(rates[at]), t_interval(np.subtract(deep[at], shallow[at]))
+    return float(rates[at]), t_interval(np.nan_to_num(deep[at], nan=baseline) - shallow[at])
+
+
+def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
+    """Whether one rate serves every depth: as its exponent says, unless depth costs too much.
+
+    A stack that hardly trains has no best rate, and its exponent decides nothing; that the
+    shallow stack's rate leaves it worse, by more than a tenth of what the shallow one has
+    ``learnt`` (both in nats, an interval over paired seeds), does.
+    """
+    if cost.low > MATERIAL * learnt:
+        return Verdict.REFUTED
+    return exponent.verdict
 
 
 def _exponent(

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from deepnet_theory.numeric.judging.statistics import Interval
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.memory import available_bytes
 from deepnet_theory.numeric.stacks.settings import STEPS
@@ -46,6 +47,7 @@ from deepnet_theory.training.optimum import (
     failing_exponent,
     failing_rate,
     geometric,
+    transfers,
 )
 from deepnet_theory.training.transfer_record import (
     Candidate,
@@ -334,6 +336,8 @@ def _closure(
         [c.slack for c in curves],
     )
     whole = len(failing) == len(depths)
+    cost = _cost(curves[0], curves[-1], baseline)
+    learnt = baseline - curves[0].best_loss
     ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
     return ClosureTransfer(
         closure=candidate.closure,
@@ -348,17 +352,17 @@ def _closure(
             ratio,
             candidate.failing,
         ),
-        cost=_cost(curves[0], curves[-1]),
-        verdict=exponent.verdict,
+        cost=cost,
+        verdict=transfers(exponent, Interval(cost.estimate, cost.low, cost.high), learnt),
     )
 
 
-def _cost(shallow: Curve, deep: Curve) -> Cost:
+def _cost(shallow: Curve, deep: Curve, baseline: float) -> Cost:
     nan = math.nan
     if not math.isfinite(shallow.best) or shallow.rates != deep.rates:
         return Cost(nan, nan, nan, nan)
     rate, found = cost_of_depth(
-        shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values)
+        shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values), baseline
     )
     return Cost(rate, found.estimate, found.low, found.high)
 
@@ -372,7 +376,7 @@ def _curve(depth: Depth, there: dict[float, Losses], wanted: int, baseline: floa
         return Curve(
             dict(depth), rates, losses, values, nan, nan, nan, nan, (), None, finding=finding
         )  # fmt: skip
-    optima = [best_rate(rates, seed) for seed in zip(*values, strict=True)]
+    optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
     sides = [o.outside for o in optima if o.outside]
     by_seed = tuple(o.rate for o in optima)
     interval = geometric(by_seed)

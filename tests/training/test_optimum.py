@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from deepnet_theory.numeric.judging.statistics import Interval
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.optimum import (
     best_exponent,
@@ -15,10 +16,12 @@ from deepnet_theory.training.optimum import (
     failing_exponent,
     failing_rate,
     geometric,
+    transfers,
 )
 
 RATES = [1e-3 * 2**i for i in range(8)]
 DEPTHS = [8, 16, 32, 64]
+FAILED = 50.0  # no run of these tests that is as bad has learnt
 
 
 def valley(optimum, shift=0.0):
@@ -28,22 +31,32 @@ def valley(optimum, shift=0.0):
 
 @pytest.mark.parametrize("optimum", [0.0031, 0.008, 0.0377])
 def test_the_vertex_of_a_parabola_is_found(optimum):
-    found = best_rate(RATES, valley(optimum))
+    found = best_rate(RATES, valley(optimum), FAILED)
     assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
 
 
 def test_an_optimum_that_the_grid_does_not_bracket_has_no_number():
-    assert math.isnan(best_rate(RATES, valley(1e-4)).rate)
-    assert best_rate(RATES, valley(1e-4)).outside == "below"
-    assert best_rate(RATES, valley(1.0)).outside == "above"
-    assert best_rate(RATES, [math.nan] * 8).outside == "below"
+    assert math.isnan(best_rate(RATES, valley(1e-4), FAILED).rate)
+    assert best_rate(RATES, valley(1e-4), FAILED).outside == "below"
+    assert best_rate(RATES, valley(1.0), FAILED).outside == "above"
+    assert best_rate(RATES, [math.nan] * 8, FAILED).outside == "below"
 
 
 def test_beyond_a_cliff_nothing_is_made_of_one_side():
     losses = [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan]
-    assert best_rate(RATES, losses).rate == RATES[4]  # a parabola of the first five says 0.032
+    assert (
+        best_rate(RATES, losses, FAILED).rate == RATES[4]
+    )  # a parabola of the first five says 0.032
     losses[5] = 2.7
-    assert RATES[3] < best_rate(RATES, losses).rate < RATES[5]
+    assert RATES[3] < best_rate(RATES, losses, FAILED).rate < RATES[5]
+
+
+def test_a_lopsided_valley_has_its_vertex_between_the_neighbours():
+    """The three least losses lie on the flat side; beside a cliff nothing is interpolated."""
+    losses = [3.0, 2.8, 2.524, 2.533, 2.598, 3.2, 3.3, 3.3]
+    inside, cliff = (best_rate(RATES, losses, b) for b in (FAILED, 2.7))
+    assert RATES[2] < inside.rate < RATES[3] and inside.slack == 0
+    assert cliff.rate == RATES[2] and cliff.slack > 0
 
 
 def test_the_failing_rate_is_the_first_above_the_best():
@@ -58,7 +71,10 @@ def best(exponent, noise=0.02, seeds=6):
     """Best rates (seeds, depths) that go as a power of the depth."""
     drawn = np.random.default_rng(0).normal(0, noise, (seeds, len(DEPTHS)))
     found = [
-        [best_rate(RATES, valley(0.012 * (n / 8) ** exponent * math.exp(e))).rate for n, e in row]
+        [
+            best_rate(RATES, valley(0.012 * (n / 8) ** exponent * math.exp(e)), FAILED).rate
+            for n, e in row
+        ]
         for row in (zip(DEPTHS, one, strict=True) for one in drawn)
     ]
     return np.array(found)
@@ -78,9 +94,10 @@ def test_a_planted_exponent_is_told_from_transfer():
 
 def test_best_rates_that_are_rates_of_the_grid_are_known_to_half_a_step():
     """Every seed at the same rate: an interval of no width would be made of the grid alone."""
-    cliff = best_rate(RATES, [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan])
+    cliff = best_rate(RATES, [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan], FAILED)
     assert (
-        cliff.slack == pytest.approx(math.log(2) / 2) and best_rate(RATES, valley(0.01)).slack == 0
+        cliff.slack == pytest.approx(math.log(2) / 2)
+        and best_rate(RATES, valley(0.01), FAILED).slack == 0
     )
     same = np.full((4, len(DEPTHS)), cliff.rate)
     found = best_exponent("N", DEPTHS, same, [], [cliff.slack] * len(DEPTHS))
@@ -116,8 +133,30 @@ def test_the_interval_of_failing_rates_holds_what_the_grid_leaves_open():
 
 def test_what_depth_costs_is_paired_by_seed():
     shallow = np.array([[3.0, 3.5], [2.5, 3.0], [2.8, 3.2]])
-    rate, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, shallow + 0.25)
+    rate, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, shallow + 0.25, 3.1)
     assert rate == 0.2 and (found.low, found.high) == pytest.approx((0.25, 0.25))
+    diverged = np.full((3, 2), math.nan)
+    _, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, diverged, 3.1)
+    assert found.estimate == pytest.approx(3.1 - 2.75)
+
+
+def test_a_rule_whose_deep_stack_does_not_train_does_not_transfer():
+    """Whatever its exponent says; what is lost counts by what there was to lose."""
+    flat, unknown = (
+        best_exponent("N", DEPTHS, best(0.0), []),
+        best_exponent("N", DEPTHS, best(0), ["?"]),
+    )
+    lost, little, unsure = (
+        Interval(0.5, 0.2, 0.8),
+        Interval(0.04, 0.03, 0.05),
+        Interval(0.5, -0.1, 1.1),
+    )
+    assert transfers(unknown, lost, 0.6) is transfers(flat, lost, 0.6) is Verdict.REFUTED
+    assert transfers(flat, little, 0.6) is transfers(flat, unsure, 0.6) is Verdict.SUPPORTED
+    assert transfers(unknown, little, 0.6) is transfers(unknown, unsure, 0.6) is Verdict.UNDECIDED
+    assert transfers(flat, little, 0.2) is Verdict.REFUTED
+    nothing = Interval(math.nan, math.nan, math.nan)  # a seed diverged
+    assert transfers(flat, nothing, 0.6) is Verdict.SUPPORTED
 
 
 def test_a_seed_without_a_best_rate_leaves_no_interval() -> None:
