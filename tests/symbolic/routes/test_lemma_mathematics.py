@@ -116,15 +116,6 @@ def test_the_published_inequality_fails_for_aligned_branches(sublayers: int) -> 
     assert math.isclose(change / published, math.exp(sublayers * (r - r**2)), rel_tol=4 * r)
 
 
-def test_aligned_amplification_at_finite_depth() -> None:
-    found = step("aligned-amplification")
-    r, sublayers = 1e-3, 2000
-    jacobian = (1 + r) / math.sqrt(1 + r * r)
-    truth = sum(jacobian ** (sublayers - i) for i in range(1, sublayers + 1)) / sublayers
-    assert math.isclose(value(found.lhs, r=r, S=sublayers), truth, rel_tol=1e-9)
-    assert math.isclose(value(found.rhs, r=r, S=sublayers), truth, rel_tol=3 * r)
-
-
 def test_a_pre_ln_stream_in_independent_directions() -> None:
     """Random orthogonal branches: the stream's size and what passes it, as the steps say."""
     generator = np.random.default_rng(0)

@@ -12,10 +12,8 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.monomial import solve
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, M, N, alpha, beta, part_symbol
-from deepnet_theory.symbolic.asides.lemma.jacobians import products_at
 from deepnet_theory.symbolic.laws import placement as matrix_law
 from deepnet_theory.symbolic.routes.lemma.placement import directions, placement_steps
 from deepnet_theory.symbolic.routes.lemma.route import lemma_route
@@ -193,38 +191,3 @@ def test_two_cross_attentions_in_a_layer_amplify_twice() -> None:
         for of in ("attention,cross,ffn", layer)
     )
     assert double == 2 * single
-
-
-def products_of(select: dict[str, str], part: int = 0) -> dict[str, str]:
-    """What the engine's rule does to the typical and to the worst product of Jacobians."""
-    found = Problem(Selection(**select)).balanced[part]  # type: ignore[arg-type]
-    (kind,) = found.kinds
-    steps = products_at(found.at_solution(kind.weight), N, found.sublayers, "encoder")
-    for step in steps:
-        assert step.check() is Verdict.PROVED
-        for wrong in (2 * step.rhs, -step.rhs, step.rhs * N ** sp.Rational(1, 16)):
-            assert replace(step, rhs=wrong).check() is Verdict.REFUTED
-    return {step.name.split("-encoder")[0]: step.because.split(": ")[-1] for step in steps}
-
-
-def test_what_deepnets_rule_does_to_products_of_jacobians() -> None:
-    """'Smaller than one, exponentially decaying' is no decay at the rule's own branch weight."""
-    found = products_of({"optimizer": "sgd", "method": "lemma"})
-    assert found["jacobian-geometric-mean"].endswith("so the product tends to 1")
-    assert found["jacobian-all-positive"].endswith("so the product tends to infinity")
-
-
-def test_with_adams_rule_even_the_worst_product_tends_to_one() -> None:
-    found = products_of({"optimizer": "adam"})
-    assert all(text.endswith("so the product tends to 1") for text in found.values())
-
-
-def test_with_lambs_rule_the_worst_product_stays_bounded() -> None:
-    found = products_of({"optimizer": "lamb"})
-    assert found["jacobian-geometric-mean"].endswith("so the product tends to 1")
-    assert found["jacobian-all-positive"].endswith("within a constant of 1")
-
-
-def test_a_branch_weight_that_does_not_shrink_has_no_leading_order() -> None:
-    with pytest.raises(ValueError, match="does not tend to 0"):
-        products_at(sp.Rational(1, 2), N, 2 * N, "encoder")

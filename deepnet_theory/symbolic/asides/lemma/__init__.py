@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.symbols import gains
-from deepnet_theory.symbolic.asides.lemma.aligned import aligned_steps
 from deepnet_theory.symbolic.asides.lemma.chain import chain_steps, given
 from deepnet_theory.symbolic.asides.lemma.jacobians import product_steps
 from deepnet_theory.symbolic.asides.lemma.matrix_by_matrix import (
@@ -41,7 +40,6 @@ def following_steps(selection: Selection) -> Iterator[Step]:
     if found.placement.normalises_sum:
         yield from derivative_steps(of)
         yield from product_steps()
-        yield from aligned_steps()
     else:
         yield far_from_identity(law.degrees.p)
     yield sublayers_together(law, of)

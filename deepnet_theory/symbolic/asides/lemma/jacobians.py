@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import exponent_in
 from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
 from deepnet_theory.symbolic.algebra.symbols import S, r
 from deepnet_theory.symbolic.proof.checks import EXACT, written_out
@@ -230,57 +229,3 @@ def _at_power() -> tuple[Step, ...]:
             checks=EXACT,
         ),
     )
-
-
-def products_at(
-    weight: sp.Expr, depth: sp.Symbol, sublayers: sp.Expr, part: str
-) -> tuple[Step, ...]:
-    """What a rule's branch weight does to the products of all Jacobians of a part.
-
-    ``weight`` is r as a monomial in ``depth``, ``sublayers`` the number S. The steps give the
-    logarithms of the typical product and of the worst case to leading order as depth → ∞.
-    Raises ``ValueError`` where r does not tend to 0, so that there is no leading order.
-    """
-    power = exponent_in(weight, depth)
-    if power >= 0:
-        raise ValueError(f"the branch weight {weight} does not tend to 0 with {depth}")
-    rows = (
-        ("geometric-mean", geometric, -sublayers * weight**2, "a typical path"),
-        ("all-positive", aligned, sublayers * weight, "every branch along its input"),
-    )
-    return tuple(
-        SECTION.asymptotic(
-            f"jacobian-{name}-{part}",
-            sp.expand_log(sp.log(formula), force=True).subs({K: sublayers, r: weight}),
-            sp.powsimp(exponent),
-            (
-                f"logarithm of the product of all Jacobians of the {part} at the rule's own r, "
-                f"{meaning}: {_tendency(exponent, depth)}"
-            ),
-            uses=(f"jacobian-{name}-leading",),
-            regime=Regime(depth, sp.oo),
-            checks=(Check("limit in a root of the depth", _ratio_at_rule),),
-        )
-        for name, formula, exponent, meaning in rows
-    )
-
-
-def _ratio_at_rule(step: Step) -> bool:
-    """With depth = u^(−q), q clearing all roots, the ratio is analytic in u → 0."""
-    assert step.regime is not None
-    depth = step.regime.variable
-    u = sp.Symbol("u", positive=True)
-    roots = [power.exp.q for power in step.lhs.atoms(sp.Pow) if power.exp.is_Rational]
-    at = {depth: u ** -sp.ilcm(1, *roots)}
-    ratio = sp.powdenest((step.lhs / step.rhs).subs(at), force=True)
-    return bool(sp.limit(ratio, u, 0) == 1)
-
-
-def _tendency(exponent: sp.Expr, depth: sp.Symbol) -> str:
-    power = exponent_in(sp.Abs(exponent), depth)
-    if power < 0:
-        return "it vanishes with depth, so the product tends to 1"
-    if power == 0:
-        return "it is constant, so the product stays within a constant of 1"
-    limit = "0" if exponent.is_negative else "infinity"
-    return f"it grows with depth, so the product tends to {limit}"

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
-from deepnet_theory.symbolic.asides.moments.aligned import aligned_steps
-from deepnet_theory.symbolic.asides.moments.aligned_second_matrix import second_matrix_steps
 from deepnet_theory.symbolic.asides.moments.concentration import concentration_steps
 from deepnet_theory.symbolic.asides.moments.heads import head_steps
 from deepnet_theory.symbolic.asides.moments.mask import mask_steps
@@ -37,9 +35,6 @@ def moment_asides(selection: Selection) -> Iterator[Step]:
             yield from head_steps(branch)
         yield from variance_steps(branch)
         yield from concentration_steps(branch)
-    yield from aligned_steps()
-    for branch in kinds:
-        yield from second_matrix_steps(branch)
     yield from token_steps()
     if selection.the_placement.normalises_sum:
         yield from (sharper_bound_step(branch) for branch in kinds)
