@@ -88,17 +88,17 @@ ERRORS = [
     ("symbolic/rule/kinds.py", "return len(part.layer) * DEPTHS[part.depth]",
      "return DEPTHS[part.depth]", SGD),
     # 3M cross-attentions for M
-    ("symbolic/rule/amplification.py", "rhs=later.part.crossings * later.depth",
-     "rhs=3 * later.depth", TWO),
+    ("symbolic/rule/amplification.py", "later.part.crossings * later.depth",
+     "3 * later.depth", TWO),
     # A left out of the encoder's balance
     ("symbolic/rule/balance.py", "every = times * factor * own_rates[kind.name]",
      "every = times * own_rates[kind.name]", TWO),
     # another closure than the one that is named
     ("symbolic/rule/closures.py", "return sp.sqrt(arguments[0])", "return arguments[0]", LEMMA),
-    ("symbolic/rule/solution.py", "rhs=present(solution.values[symbol])",
-     "rhs=present(1 / solution.values[symbol])", SGD),
-    ("symbolic/rule/self_consistency.py", "lhs=balanced.sublayers * kind.weight**power",
-     "lhs=balanced.sublayers * kind.weight", SGD),
+    ("symbolic/rule/solution.py", "present(solution.values[symbol])",
+     "present(1 / solution.values[symbol])", SGD),
+    ("symbolic/rule/self_consistency.py", "balanced.sublayers * kind.weight**power",
+     "balanced.sublayers * kind.weight", SGD),
     ("symbolic/rule/solved_rule.py", "for value in (*values, *multiplied))",
      "for value in (*values[::-1], *multiplied))", SGD),
     # kappa left out of rho; an order of one matrix less; a failing rate of one matrix more
@@ -109,7 +109,7 @@ ERRORS = [
     ("symbolic/implications/orders.py", "sp.Rational(1, matrices) - 1",
      "sp.Rational(1, matrices + 1) - 1", ADAM),
     ("symbolic/implications/beyond.py", "rho**order)", "rho ** (order + 1))", ADAM),
-    ("symbolic/implications/beyond.py", "rhs=sp.exp(aligned) * (", "rhs=(", COMPLETE),
+    ("symbolic/implications/beyond.py", "sp.exp(aligned) * (", "(", COMPLETE),
     # the power of the matrix in rho
     ("symbolic/laws/parameters.py", "return scaled.update(degrees) / scaled.size",
      "return scaled.update(degrees)", ADAM),
@@ -127,8 +127,8 @@ ERRORS = [
      "gain(matrix.name) ** 2 * direction(matrix.name)", SGD),
     ("symbolic/laws/placement.py", "sp.expand_mul(scalar * x)) / scalar)",
      "sp.expand_mul(scalar * x)) / scalar**2)", SGD),
-    ("symbolic/routes/probe/increment.py", "rhs=sp.powsimp(eta * size ** (1 + p) * beta**q)",
-     "rhs=sp.powsimp(eta * size ** (1 + p))", LAMB),
+    ("symbolic/routes/probe/increment.py", "sp.powsimp(eta * size ** (1 + p) * beta**q)",
+     "sp.powsimp(eta * size ** (1 + p))", LAMB),
     # the sublayers of another part, and of one kind
     ("symbolic/routes/two_parts.py", "return part.crossings * DEPTHS[part.depth]",
      "return part.sublayers_per_layer * DEPTHS[part.depth]",

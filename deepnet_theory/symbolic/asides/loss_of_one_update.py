@@ -13,8 +13,10 @@ import sympy as sp
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.symbols import eta
 from deepnet_theory.symbolic.laws.optimizer import entrywise
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
+
+SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")
 
 
 def loss_increment(optimizer: Optimizer) -> Step:
@@ -26,17 +28,14 @@ def loss_increment(optimizer: Optimizer) -> Step:
     theta = sp.symbols("theta_1 theta_2", real=True, nonzero=True)
     update = entrywise(optimizer, eta, g, theta)
     product = sum(a * b for a, b in zip(g, update, strict=True))
-    return Step(
-        name="loss-increment",
-        section="The increment",
-        lhs=product,
-        rhs=_tidy(product, g),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        "loss-increment",
+        product,
+        _tidy(product, g),
+        (
             "to first order the loss changes by <gradient, update>; here for a parameter of two "
             "entries, with the optimizer's own update"
         ),
-        source="Su, §Increment explosion; §Multiple optimizers",
         assumptions=("linear-step",),
         establishes=(*g, *theta),
         checks=(Check("equal at exact entries of every sign", _equal_at_entries(g, theta)),),

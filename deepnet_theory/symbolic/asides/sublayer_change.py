@@ -23,19 +23,18 @@ from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import AT_REST, delta, x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
-    Rows,
+    Matrix,
     central_difference,
-    combine,
     distance,
     leaky_relu,
     normalise,
-    product,
     random_matrix,
-    scale,
     value_of,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
+
+SECTION = Section("Derivatives of a sublayer", "layer cake, §5.1, change of the output")
 
 _W, _V, _move_x, _move_w, _move_v = sp.symbols("W V dx dW dV", commutative=False)
 _MOVES = ((x, _move_x), (_W, _move_w), (_V, _move_v))
@@ -48,17 +47,15 @@ def change_steps() -> tuple[Step, ...]:
     moved = alpha * moved_x + Activation(moved_x * moved_w) * moved_v
     of_z = sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST))
     return (
-        Step(
-            name="sublayer-change-first-order",
-            section="Derivatives of a sublayer",
-            lhs=sp.Derivative(Normalise(moved), delta),
-            rhs=sp.expand_mul(DirectionalDifferential(Label(Normalise), z, sp.expand_mul(of_z))),
-            relation=Relation.EQUAL,
-            because=(
+        SECTION.equal(
+            "sublayer-change-first-order",
+            sp.Derivative(Normalise(moved), delta),
+            sp.expand_mul(DirectionalDifferential(Label(Normalise), z, sp.expand_mul(of_z))),
+            (
                 "at delta = 0: the norm's Jacobian applied to the changes of z that the moves of "
                 "x, V and W make, which is what a small step does to first order"
             ),
-            source="layer cake, §5.1, change of the output, second and third lines",
+            source=f"{SECTION.source}, second and third lines",
             assumptions=("linear-step",),
             checks=(Check("finite difference at explicit matrices", _differenced),),
         ),
@@ -75,9 +72,9 @@ def _differenced(step: Step) -> bool:
     named = {s: random_matrix(generator) for s in (x, _W, _V, _move_x, _move_w, _move_v)}
     weight = 1.7
 
-    def output(h: float) -> Rows:
-        y, w, v = (combine(named[of], named[by], h) for of, by in _MOVES)
-        return normalise(combine(scale(y, weight), product(leaky_relu(product(y, w)), v)))
+    def output(h: float) -> Matrix:
+        y, w, v = (named[of] + h * named[by] for of, by in _MOVES)
+        return normalise(weight * y + leaky_relu(y * w) * v)
 
     claimed = value_of(step.rhs, {**named, alpha: weight})
     return distance(claimed, central_difference(output)) < TOLERANCE

@@ -27,13 +27,11 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
     any_loss,
     central_difference,
     distance,
-    scale,
 )
 from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.probe.gradient import jacobian, unit, upstream
-from deepnet_theory.symbolic.routes.probe.sublayer import heading
+from deepnet_theory.symbolic.routes.probe.sublayer import SUBLAYER, section_of
 
 # where the source displays them: the sublayer, its gradients, their orders
 _DISPLAYED = {
@@ -65,31 +63,29 @@ def given(selection: Selection) -> tuple[sp.Symbol, ...]:
 
 def _cited(member: Sublayer, place: int, matrix: str = "") -> str:
     """The source, with the equation that a step states where the source displays it."""
-    source = heading(member)[1]
+    source = section_of(member).source
     if member.name not in _DISPLAYED or matrix in _NOT_DISPLAYED:
         return source
     return f"{source}, {_DISPLAYED[member.name][place]}"
 
 
 def _factored(member: Sublayer, placement: Placement) -> Step:
-    section, _ = heading(member)
+    section = section_of(member)
 
     def agrees(step: Step) -> bool:
         witness = Witness(member, placement)
         for matrix in member.matrices:
             u, magnitude = (witness.values[s(matrix.name)] for s in (direction, gain))
-            witness.values[weight(matrix.name)] = scale(u, magnitude)
+            witness.values[weight(matrix.name)] = magnitude * u
         truth = witness.inner({})
         sides = (witness.evaluate(side, alpha) for side in (step.lhs, step.rhs))
         return all(distance(side, truth) < TOLERANCE for side in sides)
 
-    return Step(
-        name=f"factored-{member.name}",
-        section=section,
-        lhs=inside(placement, lambda argument: plain_branch(member, argument)),
-        rhs=probed(placement, member),
-        relation=Relation.EQUAL,
-        because=(
+    return section.equal(
+        f"factored-{member.name}",
+        inside(placement, lambda argument: plain_branch(member, argument)),
+        probed(placement, member),
+        (
             "z of the sublayer in its matrices W, and with W = lambda*U put in"
             + ("; phi lets a positive factor pass" if "phi" in member.branch else "")
         ),
@@ -101,7 +97,7 @@ def _factored(member: Sublayer, placement: Placement) -> Step:
 
 def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> Iterator[Step]:
     """dL/dλ by the chain rule, and its order with every magnitude its own."""
-    section, _ = heading(member)
+    section = section_of(member)
     magnitude = gain(matrix)
     loss = Loss(residual(placement, lambda argument: branch(member, None, argument)))
     derivative = sp.expand_mul(sp.diff(loss, magnitude))
@@ -115,13 +111,11 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
         return distance(witness.evaluate(step.rhs, alpha), numeric) < TOLERANCE
 
     chain = f"chain-{member.name}-{matrix}"
-    yield Step(
-        name=chain,
-        section=section,
-        lhs=sp.Derivative(loss, magnitude),
-        rhs=derivative,
-        relation=Relation.EQUAL,
-        because=(
+    yield section.equal(
+        chain,
+        sp.Derivative(loss, magnitude),
+        derivative,
+        (
             f"the chain rule in the magnitude of {matrix}: the loss's gradient at the sublayer's "
             "output, the norm's Jacobian and dz/dlambda, for any loss L"
         ),
@@ -130,13 +124,11 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
         checks=(Check("finite difference of a loss", agrees),),
     )
     scalar = coefficient(derivative)
-    yield Step(
-        name=f"order-{member.name}-{matrix}",
-        section=section,
-        lhs=upstream * jacobian * unit * scalar,
-        rhs=scalar,
-        relation=Relation.ORDER,
-        because=(
+    yield section.order(
+        f"order-{member.name}-{matrix}",
+        upstream * jacobian * unit * scalar,
+        scalar,
+        (
             "the upstream gradient, the norm's Jacobian and the branch with its magnitudes taken "
             "out are of order one; what is left are the other magnitudes over alpha"
         ),
@@ -169,13 +161,11 @@ def _branch_norm(placement: Placement) -> Step:
         sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
         return distance(*sides) < TOLERANCE
 
-    return Step(
-        name="branch-norm",
-        section="The sublayer",
-        lhs=Normalise(x + _b * P * Branch(x)),
-        rhs=Normalise(x / _b + P * Branch(x)),
-        relation=Relation.EQUAL,
-        because="BranchNorm is DeepNorm with alpha = 1/b: a growing b is a falling alpha",
+    return SUBLAYER.equal(
+        "branch-norm",
+        Normalise(x + _b * P * Branch(x)),
+        Normalise(x / _b + P * Branch(x)),
+        "BranchNorm is DeepNorm with alpha = 1/b: a growing b is a falling alpha",
         source="Su, reply of 2023-07 on BranchNorm, arXiv 2305.02790",
         checks=(Check("explicit matrices", agrees),),
     )

@@ -16,13 +16,13 @@ from deepnet_theory.symbolic.algebra.symbols import DEPTHS, eta, j, k, part_symb
 from deepnet_theory.symbolic.implications.orders import of_kind, order_size, power_of
 from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.laws.parameters import terms
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.kinds import Kind
 from deepnet_theory.symbolic.rule.problem import Problem
 
-SECTION = "Beyond the first order"
+SECTION = Section("Beyond the first order")
 tau = sp.Symbol("tau", positive=True)  # so many aligned steps
 DEPTH_POINTS = ((3, 5), (10_000, 700), (10**8, 10**6))  # its own depth, and any other
 DIGITS = 40
@@ -84,13 +84,11 @@ class _OfKind:
     def _relative_update(self) -> Step:
         value = self.balanced.relative_update(self.kind)
         times = simplified(self.multiplier * self.balanced.backward)
-        return Step(
-            name=f"relative-update-{self.tag}",
-            section=SECTION,
-            lhs=sp.Mul(times, self.kind.relative),
-            rhs=present(value),
-            relation=Relation.EQUAL,
-            because=(
+        return SECTION.equal(
+            f"relative-update-{self.tag}",
+            sp.Mul(times, self.kind.relative),
+            present(value),
+            (
                 "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
                 f"update; it goes as {power_of(value)}"
             ),
@@ -112,13 +110,11 @@ class _OfKind:
     def _identity(self) -> Step:
         kind = self.kind
         constant = "" if kind.constant == 1 else f" with c = {kind.constant} of the route"
-        return Step(
-            name=f"increment-identity-{self.tag}",
-            section=SECTION,
-            lhs=self.balanced.sublayers * self.multiplier * self.balanced.backward * kind.increment,
-            rhs=sp.Mul(kind.constant, self.balanced.sublayers, kind.weight, self.rho),
-            relation=Relation.EQUAL,
-            because=(
+        return SECTION.equal(
+            f"increment-identity-{self.tag}",
+            self.balanced.sublayers * self.multiplier * self.balanced.backward * kind.increment,
+            sp.Mul(kind.constant, self.balanced.sublayers, kind.weight, self.rho),
+            (
                 "the increment of a sublayer is c*r*rho, since its matrices respond as "
                 f"r/|W|{constant}: the first-order balance is in S*r and rho alone"
             ),
@@ -152,19 +148,15 @@ class _OfKind:
     def _power_law(self) -> Step:
         p, q = self.problem.degrees.p, self.problem.degrees.q
         kind = self.kind
-        return Step(
-            name=f"relative-law-{self.tag}",
-            section=SECTION,
-            lhs=kind.relative,
-            rhs=sp.Mul(
+        return SECTION.equal(
+            f"relative-law-{self.tag}",
+            kind.relative,
+            sp.Mul(
                 sp.Pow(kind.weight, p, evaluate=False),
                 sp.Pow(kind.beta, q - 1 - p, evaluate=False),
                 evaluate=False,
             ),
-            relation=Relation.EQUAL,
-            because=(
-                f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({q - 1 - p})"
-            ),
+            f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({q - 1 - p})",
             uses=(*self.weights, f"relative-update-{self.tag}"),
             checks=(Check("the update of matrices of many sizes", self._at_many_sizes),),
         )
@@ -185,13 +177,11 @@ class _OfKind:
             for size in (kind.weight, kind.relative)
         ]
         p, q = self.problem.degrees.p, self.problem.degrees.q
-        return Step(
-            name=f"complete-knobs-{self.tag}",
-            section=SECTION,
-            lhs=sp.Determinant(sp.ImmutableMatrix(rows)),
-            rhs=-rows[0][0] * (1 + p - q),
-            relation=Relation.EQUAL,
-            because=f"the powers of alpha and beta in r and in rho; {self._how_many(*rows[0])}",
+        return SECTION.equal(
+            f"complete-knobs-{self.tag}",
+            sp.Determinant(sp.ImmutableMatrix(rows)),
+            -rows[0][0] * (1 + p - q),
+            f"the powers of alpha and beta in r and in rho; {self._how_many(*rows[0])}",
             uses=(f"relative-law-{self.tag}",),
             checks=(Check("the powers by doubling alpha and beta", self._doubled),),
         )
@@ -239,13 +229,11 @@ class _OfKind:
         several = comb(self.kind.matrices, order)
         forward = simplified(self.balanced.factor / self.balanced.backward)
         rho = self.balanced.relative_update(self.kind)
-        return Step(
-            name=f"order-{order}-{self.tag}",
-            section=SECTION,
-            lhs=sp.Mul(forward, several, self.balanced.sublayers, self.kind.weight, rho**order),
-            rhs=present(value),
-            relation=Relation.EQUAL,
-            because=(
+        return SECTION.equal(
+            f"order-{order}-{self.tag}",
+            sp.Mul(forward, several, self.balanced.sublayers, self.kind.weight, rho**order),
+            present(value),
+            (
                 f"order {order}: {several} choice{'s' * (several != 1)} of {order} of the "
                 f"{self.kind.matrices} matrices that one update moves at once, each by eta*rho of "
                 f"itself, in S branches of weight r; it goes as {power_of(value)}"
@@ -273,13 +261,11 @@ class _OfKind:
         rho = present(self.balanced.relative_update(self.kind))
         aligned = present(self.balanced.self_consistency(self.kind, 1))
         first = present(simplified(aligned * rho))
-        return Step(
-            name=f"orders-across-{self.tag}",
-            section=SECTION,
-            lhs=(self.balanced.sublayers * self.kind.weight) ** j * rho**k,
-            rhs=sp.Mul(first**j, rho ** (k - j)),
-            relation=Relation.EQUAL,
-            because=(
+        return SECTION.equal(
+            f"orders-across-{self.tag}",
+            (self.balanced.sublayers * self.kind.weight) ** j * rho**k,
+            sp.Mul(first**j, rho ** (k - j)),
+            (
                 "products across j sublayers, to order k from j to "
                 f"{self.kind.matrices}*j: each sublayer that takes part moves a matrix at least, "
                 "and what it moves beyond that is a power of rho"
@@ -319,13 +305,11 @@ class _OfKind:
         count = balanced.sublayers
         grown = (1 + tau * eta * present(rho)) ** m
         aligned = present(count * weight)
-        return Step(
-            name=f"aligned-steps-{self.tag}",
-            section=SECTION,
-            lhs=(1 + present(weight) * grown) ** count - (1 + present(weight)) ** count,
-            rhs=sp.exp(aligned) * (sp.exp(aligned * (grown - 1)) - 1),
-            relation=Relation.AT_MOST,
-            because=(
+        return SECTION.at_most(
+            f"aligned-steps-{self.tag}",
+            (1 + present(weight) * grown) ** count - (1 + present(weight)) ** count,
+            sp.exp(aligned) * (sp.exp(aligned * (grown - 1)) - 1),
+            (
                 "tau steps of the first one's size, all aligned, make every matrix 1 + "
                 "tau*eta*rho times as large at most; a stack of S branches of norm r then moves "
                 "by no more than the difference of these products, and 1 + x is at most exp(x)"
@@ -382,14 +366,11 @@ class _OfKind:
         aligned = present(self.balanced.self_consistency(self.kind, 1))
         root = sp.Rational(1, self.kind.matrices)
         grows = exponent_in(rho, self.depth) > 0
-        return Step(
-            name=f"failing-rate-{self.tag}",
-            section=SECTION,
-            lhs=((1 + 1 / aligned) ** root - 1) / rho,
-            rhs=found.failing,
-            relation=Relation.ORDER,
-            regime=Regime(self.depth, sp.oo),
-            because=(
+        return SECTION.order(
+            f"failing-rate-{self.tag}",
+            ((1 + 1 / aligned) ** root - 1) / rho,
+            found.failing,
+            (
                 "tau*eta at which S*r*((1 + tau*eta*rho)^m - 1) is 1, m = "
                 f"{self.kind.matrices}: "
                 + (
@@ -398,6 +379,7 @@ class _OfKind:
                     else "it does not fall with the depth"
                 )
             ),
+            regime=Regime(self.depth, sp.oo),
             uses=(f"aligned-steps-{self.tag}", *self.at_rule),
             assumptions=("aligned-updates",),
             checks=(Check("the slope at depths of 10^100 and more", self._slope),),

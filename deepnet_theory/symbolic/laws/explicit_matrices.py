@@ -8,15 +8,17 @@ where both agree. Plain lists, so that a derivation need not wait for an array l
 from __future__ import annotations
 
 import math
+import operator
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.spec.expression import fold
+from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.nodes import (
@@ -34,113 +36,118 @@ from deepnet_theory.symbolic.algebra.nodes import (
 )
 from deepnet_theory.symbolic.laws.branch import delta, direction, gain, memory, transverse, x
 
-Rows = list[list[float]]
 TOKENS, WIDTH = 2, 3
 STEP = 5e-5
 TOLERANCE = 1e-6
 
 
-def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Rows:
+@dataclass(frozen=True)
+class Matrix:
+    """Rows of numbers, with the arithmetic of matrices; ``*`` by a number scales."""
+
+    rows: list[list[float]]
+    normalised: Matrix | None = None  # what it is the norm of
+
+    def __iter__(self) -> Iterator[list[float]]:
+        return iter(self.rows)
+
+    def __add__(self, other: Matrix) -> Matrix:
+        return self.beside(other, lambda p, q: p + q)
+
+    def __sub__(self, other: Matrix) -> Matrix:
+        return self.beside(other, lambda p, q: p - q)
+
+    def __mul__(self, other: Matrix | float) -> Matrix:
+        if not isinstance(other, Matrix):
+            return self.each(lambda p: p * other)
+        return Matrix([[sum(map(operator.mul, row, column)) for column in other.T] for row in self])
+
+    def __rmul__(self, scalar: float) -> Matrix:
+        return self * scalar
+
+    def __truediv__(self, scalar: float) -> Matrix:
+        return self * (1.0 / scalar)
+
+    def each(self, of: Callable[[float], float]) -> Matrix:
+        """A function of every entry."""
+        return Matrix([[of(p) for p in row] for row in self])
+
+    def beside(self, other: Matrix, of: Callable[[float, float], float]) -> Matrix:
+        """A function of every entry and the other matrix's."""
+        pairs = zip(self, other, strict=True)
+        return Matrix([[of(p, q) for p, q in zip(r, s, strict=True)] for r, s in pairs])
+
+    @property
+    def T(self) -> Matrix:
+        """The transpose."""
+        return Matrix([list(column) for column in zip(*self, strict=True)])
+
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm."""
+        return math.hypot(*(p for row in self for p in row))
+
+
+def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Matrix:
     """A matrix of normal entries, small enough that no softmax saturates."""
-    return [[generator.gauss(0.0, 0.6) for _ in range(columns)] for _ in range(rows)]
+    return Matrix([[generator.gauss(0.0, 0.6) for _ in range(columns)] for _ in range(rows)])
 
 
-def product(a: Rows, b: Rows) -> Rows:
-    """The matrix product."""
-    return [
-        [sum(p * q for p, q in zip(row, column, strict=True)) for column in zip(*b, strict=True)]
-        for row in a
-    ]
-
-
-def combine(a: Rows, b: Rows, s: float = 1.0) -> Rows:
-    """a + s·b."""
-    return [[p + s * q for p, q in zip(r, t, strict=True)] for r, t in zip(a, b, strict=True)]
-
-
-def scale(a: Rows, s: float) -> Rows:
-    """s·a."""
-    return [[s * p for p in row] for row in a]
-
-
-def leaky_relu(a: Rows) -> Rows:
+def leaky_relu(a: Matrix) -> Matrix:
     """The activation used as witness: positively homogeneous of degree 1, and never all zero."""
-    return [[max(p, 0.2 * p) for p in row] for row in a]
+    return a.each(lambda p: max(p, 0.2 * p))
 
 
-def softmax(a: Rows) -> Rows:
+def softmax(a: Matrix) -> Matrix:
     """Softmax over the last axis."""
-    result = []
-    for row in a:
-        weights = [math.exp(p - max(row)) for p in row]
-        result.append([w / sum(weights) for w in weights])
-    return result
+    weights = [[math.exp(p - max(row)) for p in row] for row in a]
+    return Matrix([[w / sum(row) for w in row] for row in weights])
 
 
-def normalise(a: Rows) -> Rows:
+def normalise(a: Matrix) -> Matrix:
     """LayerNorm without gain and bias."""
-    result = []
-    for row in a:
-        mean = sum(row) / len(row)
-        deviation = math.sqrt(sum((p - mean) ** 2 for p in row) / len(row))
-        result.append([(p - mean) / deviation for p in row])
-    return result
+    centred = [[p - sum(row) / len(row) for p in row] for row in a]
+    return Matrix([[p * len(row) ** 0.5 / math.hypot(*row) for p in row] for row in centred], a)
 
 
-def transposed(a: Rows) -> Rows:
-    """The transpose."""
-    return [list(column) for column in zip(*a, strict=True)]
-
-
-def hadamard(a: Rows, b: Rows) -> Rows:
+def hadamard(a: Matrix, b: Matrix) -> Matrix:
     """The entrywise product."""
-    return [[p * q for p, q in zip(r, s, strict=True)] for r, s in zip(a, b, strict=True)]
+    return a.beside(b, lambda p, q: p * q)
 
 
-def distance(a: Rows, b: Rows) -> float:
+def distance(a: Matrix, b: Matrix) -> float:
     """The Frobenius distance, relative to the largest entry of both."""
-    size = max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
-    return math.sqrt(sum(p * p for row in combine(a, b, -1.0) for p in row)) / size
+    return (a - b).norm / max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
 
 
-def central_difference(f: Callable[[float], Rows]) -> Rows:
+def central_difference(f: Callable[[float], Matrix]) -> Matrix:
     """f′(0) to fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h."""
-    near = combine(f(STEP), f(-STEP), -1.0)
-    far = combine(f(2 * STEP), f(-2 * STEP), -1.0)
-    return scale(combine(scale(near, 8.0), far, -1.0), 1.0 / (12 * STEP))
+    near, far = f(STEP) - f(-STEP), f(2 * STEP) - f(-2 * STEP)
+    return (8.0 * near - far) / (12 * STEP)
 
 
-def any_branch(a: Rows) -> Rows:
+def any_branch(a: Matrix) -> Matrix:
     """A branch of no particular form, for statements that hold whatever the branch is."""
-    return [[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a]
+    return Matrix([[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a])
 
 
-def any_loss(a: Rows) -> Rows:
+def any_loss(a: Matrix) -> Matrix:
     """A loss of no particular form, a 1×1 matrix."""
     entries = [p for row in a for p in row]
-    return [[sum(math.sin(p + i) + 0.1 * i * p * entries[i - 1] for i, p in enumerate(entries))]]
+    terms = (math.sin(p + i) + 0.1 * i * p * entries[i - 1] for i, p in enumerate(entries))
+    return Matrix([[sum(terms)]])
 
 
-def beside(a: Rows, b: Rows) -> Rows:
-    """[A B]: the columns of both."""
-    return [left + right for left, right in zip(a, b, strict=True)]
-
-
-def above(a: Rows, b: Rows) -> Rows:
-    """[A; B]: the rows of both."""
-    return a + b
-
-
-_MAPS: dict[type[sp.Expr], Callable[..., Rows]] = {
+_MAPS: dict[type[sp.Expr], Callable[..., Matrix]] = {
     Branch: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
     Loss: any_loss,
-    Transpose: transposed,
+    Transpose: lambda a: a.T,
     Hadamard: hadamard,
-    Beside: beside,
-    Above: above,
+    Beside: lambda a, b: Matrix([left + right for left, right in zip(a, b, strict=True)]),
+    Above: lambda a, b: Matrix(a.rows + b.rows),
 }
 
 
@@ -158,7 +165,7 @@ class Witness:
         self.values.update(
             {x: random_matrix(generator, TOKENS), memory: random_matrix(generator, TOKENS)}
         )
-        self.values[ONES] = [[1.0] for _ in range(TOKENS)]
+        self.values[ONES] = Matrix([[1.0]] * TOKENS)
         self.values[delta] = 0.0
         for matrix in self.sublayer.matrices:
             self.values[gain(matrix.name)] = generator.uniform(0.4, 1.6)
@@ -168,22 +175,18 @@ class Witness:
             self.values[transverse(vector.name)] = random_matrix(generator, 1)
         self.alpha = generator.uniform(1.1, 1.9)
 
-    def inner(self, changed: dict[sp.Symbol, float], perturbed: str | None = None) -> Rows:
+    def inner(self, changed: dict[sp.Symbol, float], perturbed: str | None = None) -> Matrix:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
-        placed = self._placed(changed, perturbed)
-        return placed.value if placed.before is None else scale(placed.before, 1.0 / self.alpha)
+        placed = self.output(changed, perturbed)
+        return placed if placed.normalised is None else placed.normalised / self.alpha
 
-    def output(self, changed: dict[sp.Symbol, float]) -> Rows:
+    def output(self, changed: dict[sp.Symbol, float], perturbed: str | None = None) -> Matrix:
         """x_{l+1}: the sublayer's output, its outermost norm included."""
-        value: Rows = self._placed(changed, None).value
+        placed = _Placed(self, {**self.values, **changed}, perturbed)
+        value: Matrix = fold(self.placement.expression.root, placed)
         return value
 
-    def _placed(self, changed: dict[sp.Symbol, float], perturbed: str | None) -> _Signal:
-        values = {**self.values, **changed}
-        placed: _Signal = fold(self.placement.expression.root, _Placed(self, values, perturbed))
-        return placed
-
-    def derivative(self, symbol: sp.Symbol, perturbed: str | None = None) -> Rows:
+    def derivative(self, symbol: sp.Symbol, perturbed: str | None = None) -> Matrix:
         """∂z/∂symbol by a finite difference."""
         at = self.values[symbol]
         return central_difference(lambda step: self.inner({symbol: at + step}, perturbed))
@@ -202,119 +205,70 @@ def value_of(node: sp.Expr, values: dict[sp.Symbol, Any]) -> Any:
         if item.is_Symbol:
             return values[item]
         if item.is_Add:
-            terms = [value(a) for a in item.args]
-            total = terms[0]
-            for term in terms[1:]:
-                total = combine(total, term) if isinstance(total, list) else total + term
-            return total
+            return reduce(operator.add, map(value, item.args))
         if item.is_Mul:
-            result: Any = 1.0
-            for factor in (value(a) for a in item.args):
-                if isinstance(result, list) and isinstance(factor, list):
-                    result = product(result, factor)
-                elif isinstance(result, list):
-                    result = scale(result, factor)
-                elif isinstance(factor, list):
-                    result = scale(factor, result)
-                else:
-                    result = result * factor
-            return result
+            return reduce(operator.mul, map(value, item.args))
         if item.is_Pow:
             return value(item.base) ** float(item.exp)
         if isinstance(item, DirectionalDifferential):
             f = _MAPS[item.args[0].function]
             point, along = value(item.args[1]), value(item.args[2])
-            return central_difference(lambda step: f(combine(point, along, step)))
+            return central_difference(lambda step: f(point + step * along))
         return _MAPS[type(item)](*(value(a) for a in item.args))
 
     return value(node)
 
 
 @dataclass(frozen=True)
-class _Signal:
-    """A value, and what it was before the outermost norm."""
-
-    value: Any
-    before: Rows | None = None
-
-
-@dataclass(frozen=True)
-class _Placed:
+class _Placed(OperatorAlgebra[Matrix]):
     """The algebra of a residual equation on explicit matrices."""
 
     witness: Witness
     values: dict[sp.Symbol, Any]
     perturbed: str | None
 
-    def number(self, value: Fraction) -> _Signal:
-        return _Signal(float(value))
+    def number(self, value: Fraction) -> Any:
+        return float(value)
 
-    def name(self, name: str) -> _Signal:
-        return _Signal(self.witness.alpha if name == "alpha" else self.values[x])
+    def name(self, name: str) -> Any:
+        return self.witness.alpha if name == "alpha" else self.values[x]
 
-    def add(self, left: _Signal, right: _Signal) -> _Signal:
-        return _Signal(combine(left.value, right.value))
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return base ** float(exponent)
 
-    def subtract(self, left: _Signal, right: _Signal) -> _Signal:
-        return _Signal(combine(left.value, right.value, -1.0))
-
-    def multiply(self, left: _Signal, right: _Signal) -> _Signal:
-        a, b = left.value, right.value
-        return _Signal(scale(b, a) if isinstance(b, list) else scale(a, b))
-
-    def divide(self, left: _Signal, right: _Signal) -> _Signal:
-        return _Signal(scale(left.value, 1.0 / right.value))
-
-    def power(self, base: _Signal, exponent: Fraction) -> _Signal:
-        return _Signal(base.value ** float(exponent))
-
-    def call(self, function: str, arguments: tuple[_Signal, ...]) -> _Signal:
-        argument = arguments[0].value
+    def call(self, function: str, arguments: tuple[Matrix, ...]) -> Matrix:
+        (argument,) = arguments
         if function == "norm":
-            return _Signal(normalise(argument), argument)
+            return normalise(argument)
         algebra = _Branch(self.witness.sublayer, {**self.values, x: argument}, self.perturbed)
-        value: Rows = fold(self.witness.sublayer.expression.root, algebra)
-        return _Signal(value)
+        value: Matrix = fold(self.witness.sublayer.expression.root, algebra)
+        return value
 
 
 @dataclass(frozen=True)
-class _Branch:
+class _Branch(OperatorAlgebra[Matrix]):
     """The algebra of a branch formula on explicit matrices."""
 
     sublayer: Sublayer
     values: dict[sp.Symbol, Any]
     perturbed: str | None
 
-    def number(self, value: Fraction) -> Rows:
+    def number(self, value: Fraction) -> Matrix:
         raise TypeError("a branch holds a number")
 
-    def name(self, name: str) -> Rows:
+    def name(self, name: str) -> Matrix:
         if name in ("x", "memory"):
             return self.values[x if name == "x" else memory]  # type: ignore[no-any-return]
+        moved = self.values[delta] * self.values[transverse(name)]
         if any(name == v.name for v in self.sublayer.vectors):
-            size = self.values[delta] if name == self.perturbed else 0.0
-            return scale(product(self.values[ONES], self.values[transverse(name)]), size)
-        weight = scale(self.values[direction(name)], self.values[gain(name)])
-        if name == self.perturbed:
-            weight = combine(weight, self.values[transverse(name)], self.values[delta])
-        return weight
+            bias: Matrix = self.values[ONES] * moved
+            return bias if name == self.perturbed else 0.0 * bias
+        weight: Matrix = self.values[gain(name)] * self.values[direction(name)]
+        return weight + moved if name == self.perturbed else weight
 
-    def add(self, left: Rows, right: Rows) -> Rows:
-        return combine(left, right)
-
-    def subtract(self, left: Rows, right: Rows) -> Rows:
-        return combine(left, right, -1.0)
-
-    def multiply(self, left: Rows, right: Rows) -> Rows:
-        return product(left, right)
-
-    def divide(self, left: Rows, right: Rows) -> Rows:
-        raise TypeError("a branch divides by a matrix")
-
-    def power(self, base: Rows, exponent: Fraction) -> Rows:
+    def power(self, base: Matrix, exponent: Fraction) -> Matrix:
         raise TypeError("a branch holds a power of a matrix")
 
-    def call(self, function: str, arguments: tuple[Rows, ...]) -> Rows:
-        if function == "hadamard":
-            return hadamard(*arguments)
-        return {"phi": leaky_relu, "softmax": softmax, "T": transposed}[function](arguments[0])
+    def call(self, function: str, arguments: tuple[Matrix, ...]) -> Matrix:
+        kind = {"phi": Activation, "softmax": Softmax, "T": Transpose, "hadamard": Hadamard}
+        return _MAPS[kind[function]](*arguments)

@@ -28,7 +28,7 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.symbols import eta
 from deepnet_theory.symbolic.laws.entries import DIGITS, Entries, on_symbols, samples
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 _ZERO = Fraction(0)
@@ -295,13 +295,11 @@ def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
             for a, b in ((2, 3), (5, 7))  # primes: a wrong p cannot hide behind a wrong q
         )
 
-    return Step(
-        name="degrees",
-        section="The optimizer",
-        lhs=update(eta, t * g, s * theta),
-        rhs=t**found.p * s**found.q * update(eta, g, theta),
-        relation=Relation.EQUAL,
-        because=because,
+    return Section("The optimizer").equal(
+        "degrees",
+        update(eta, t * g, s * theta),
+        t**found.p * s**found.q * update(eta, g, theta),
+        because,
         source=optimizer.source or "derived here",
         assumptions=("stated-regime",) if found.regime else (),
         checks=(Check("the update on exact entries, rescaled", scales),),

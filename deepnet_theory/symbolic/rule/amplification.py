@@ -20,7 +20,6 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.rule.kinds import SECTION, Kind
 from deepnet_theory.symbolic.rule.setting import Setting
@@ -116,13 +115,11 @@ def _crossings(later: Later) -> Step:
                 return False
         return True
 
-    return Step(
-        name=f"cross-attentions-{later.part.name}",
-        section=SECTION,
-        lhs=sp.Sum(later.part.crossings, (_index, 1, later.depth)),
-        rhs=later.part.crossings * later.depth,
-        relation=Relation.EQUAL,
-        because=f"K, the sublayers of the {later.part.name} that read the memory",
+    return SECTION.equal(
+        f"cross-attentions-{later.part.name}",
+        sp.Sum(later.part.crossings, (_index, 1, later.depth)),
+        later.part.crossings * later.depth,
+        f"K, the sublayers of the {later.part.name} that read the memory",
         source=SOURCE,
         establishes=(_index,),
         checks=(Check("the sublayers listed one by one", listed),),
@@ -134,13 +131,11 @@ def _size(setting: Setting, part: Part, later: Later, count: Step, aligned: bool
     weight = simplified(crossing.weight.xreplace(later.values))
     layers = count.rhs if aligned else sp.sqrt(count.rhs)
     names = [s.name for s in later.part.layer if s.reads_memory]
-    return Step(
-        name=f"amplification-{part.name}",
-        section=SECTION,
-        lhs=A,
-        rhs=present(simplified(layers * weight)),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        f"amplification-{part.name}",
+        A,
+        present(simplified(layers * weight)),
+        (
             f"a change of the {part.name}'s output reaches the {later.part.name}'s through "
             f"{count.rhs} cross-attentions of weight {present(weight)}, "
             + ("all aligned" if aligned else "in independent directions")
@@ -190,14 +185,11 @@ def _at_both_outputs(part: Part, later: Later, size: Step) -> Step:
         ]
         return bool(all(abs(s / sizes[0] - 1) < sp.Float("1e-6") for s in sizes))
 
-    return Step(
-        name=f"passage-{part.name}",
-        section=SECTION,
-        lhs=sp.Max(1, A),
-        rhs=A if grows else sp.Integer(1),
-        relation=Relation.ORDER,
-        regime=Regime(later.depth, sp.oo),
-        because=(
+    return SECTION.order(
+        f"passage-{part.name}",
+        sp.Max(1, A),
+        A if grows else sp.Integer(1),
+        (
             f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
             "once, as published, the gradient at the memory being taken to be of order one; "
             + (
@@ -206,6 +198,7 @@ def _at_both_outputs(part: Part, later: Later, size: Step) -> Step:
                 else "A does not grow, so that its own output decides"
             )
         ),
+        regime=Regime(later.depth, sp.oo),
         source=SOURCE,
         uses=(f"amplification-{part.name}",),
         assumptions=("bounded-upstream-gradient",),
@@ -225,13 +218,11 @@ def _both_ways(setting: Setting, part: Part, form: str) -> Step:
             for side in (step.lhs, step.rhs)
         )
 
-    return Step(
-        name=f"passage-{part.name}",
-        section=SECTION,
-        lhs=sp.Mul(A, A**p, evaluate=False),
-        rhs=A ** (1 + p),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        f"passage-{part.name}",
+        sp.Mul(A, A**p, evaluate=False),
+        A ** (1 + p),
+        (
             "A once forward; the gradient passes the same cross-attentions, and the update takes "
             f"its power p = {p}: '{form}'"
         ),

@@ -23,7 +23,6 @@ from deepnet_theory.symbolic.algebra.monomial import (
     solve,
 )
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, eta
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.amplification import (
     Amplification,
@@ -145,17 +144,17 @@ class _Conditions:
             one = total.rhs / eta if len(of) == 1 else count.rhs * kind.increment
             every = times * factor * own_rates[kind.name]
             steps.append(
-                Step(
-                    name=f"balance-{kind.tag(part.name)}",
-                    section=SECTION,
-                    lhs=simplified(every * one),
-                    rhs=sp.Integer(1),
-                    relation=Relation.EQUAL,
+                SECTION.equal(
+                    f"balance-{kind.tag(part.name)}",
+                    simplified(every * one),
+                    sp.Integer(1),
+                    (
+                        "imposed: the part changes the output by eta whatever the depth"
+                        + ("" if kind.name == "*" else ", every sublayer by an equal share of it")
+                        + ("" if amplified is None else ", at the output that decides")
+                        + (", at a learning rate of its own" if kind in rates else "")
+                    ),
                     imposed=True,
-                    because="imposed: the part changes the output by eta whatever the depth"
-                    + ("" if kind.name == "*" else ", every sublayer by an equal share of it")
-                    + ("" if amplified is None else ", at the output that decides")
-                    + (", at a learning rate of its own" if kind in rates else ""),
                     source="Su, §Increment explosion; layer cake, §4.3",
                     uses=(count.name, total.name, *(step.name for step in passage)),
                     establishes=tuple(

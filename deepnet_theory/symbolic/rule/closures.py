@@ -12,11 +12,11 @@ from deepnet_theory.spec.expression import Expression, FloatAlgebra, OperatorAlg
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.laws.optimizer import Degrees
 from deepnet_theory.symbolic.laws.placement import PlacementLaw
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.kinds import Kind
 
-SECTION = "The closure"
+SECTION = Section("The closure")
 
 
 def default_closure(method: str, d: Degrees, law: PlacementLaw) -> Closure:
@@ -64,14 +64,12 @@ def closure_steps(
     """
     for number, sides in enumerate(chosen.expressions, first):
         left, right = (fold(side.root, _Side(kind, times * kind.relative)) for side in sides)
-        yield Step(
-            name=f"closure-{kind.tag(part)}-{number}",
-            section=SECTION,
-            lhs=left,
-            rhs=right,
-            relation=Relation.EQUAL,
+        yield SECTION.equal(
+            f"closure-{kind.tag(part)}-{number}",
+            left,
+            right,
+            f"imposed by the closure '{chosen.name}': {chosen.summary}",
             imposed=True,
-            because=f"imposed by the closure '{chosen.name}': {chosen.summary}",
             source=chosen.source,
             establishes=(kind.alpha, kind.beta),
             checks=(Check("as the closure's own text says", _as_written(sides, kind, times)),),
@@ -104,14 +102,12 @@ def _as_written(
 
 def fixed_alpha_step(kind: Kind, part: str, placement: str) -> Step:
     """α = 1 where the placement has no residual multiplier."""
-    return Step(
-        name=f"fixed-alpha-{kind.tag(part)}",
-        section=SECTION,
-        lhs=kind.alpha,
-        rhs=sp.Integer(1),
-        relation=Relation.EQUAL,
+    return SECTION.equal(
+        f"fixed-alpha-{kind.tag(part)}",
+        kind.alpha,
+        sp.Integer(1),
+        f"the placement '{placement}' has no residual multiplier",
         imposed=True,
-        because=f"the placement '{placement}' has no residual multiplier",
         establishes=(kind.alpha,),
         checks=(Check("no other value is imposed", lambda step: bool(step.rhs == 1)),),
     )

@@ -16,11 +16,11 @@ from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta, pa
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.laws.parameters import relative_update
 from deepnet_theory.symbolic.laws.placement import placement_law
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.route import Route
 
-SECTION = "The balance"
+SECTION = Section("The balance")
 _layer = sp.Symbol("l", integer=True, positive=True)
 
 
@@ -116,13 +116,11 @@ def count_step(part: Part) -> Step:
                 return False
         return True
 
-    return Step(
-        name=f"sublayers-{part.name}",
-        section=SECTION,
-        lhs=sp.Sum(sp.Add(*(1 for _ in part.layer)), (_layer, 1, depth)),
-        rhs=sublayers(part),
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        f"sublayers-{part.name}",
+        sp.Sum(sp.Add(*(1 for _ in part.layer)), (_layer, 1, depth)),
+        sublayers(part),
+        (
             f"S, the residual sublayers of the {part.name}: {', '.join(s.name for s in part.layer)}"
             f" in each of {part.depth} layers"
         ),
@@ -139,13 +137,11 @@ def sum_step(part: Part, of: tuple[Kind, ...], route: Route) -> Step:
     layer = sp.Add(*(per_layer[k.name] * eta * k.increment for k in of))
     total = sp.Add(*(per_layer[k.name] * depth * eta * k.increment for k in of))
     knobs = tuple(dict.fromkeys(symbol for k in of for symbol in (k.alpha, k.beta)))
-    return Step(
-        name=f"sum-{part.name}",
-        section=SECTION,
-        lhs=sp.Sum(layer, (_layer, 1, depth)),
-        rhs=total,
-        relation=Relation.EQUAL,
-        because=(
+    return SECTION.equal(
+        f"sum-{part.name}",
+        sp.Sum(layer, (_layer, 1, depth)),
+        total,
+        (
             f"the residual sublayers of the {part.name} add up, their changes being aligned (in "
             "independent directions they would add as a square root)"
         ),

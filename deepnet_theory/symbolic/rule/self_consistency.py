@@ -8,10 +8,12 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents, present
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.setting import Setting
+
+SECTION = Section("Self-consistency", "Su, §Post-hoc analysis")
 
 # what S·r^power says of a product of Jacobians; negative: the residual sum is not normalised
 _PRODUCTS = {
@@ -34,17 +36,14 @@ def self_consistency_steps(setting: Setting, balanced: Balanced) -> Iterator[Ste
             others = value.free_symbols - {own}  # an encoder's constants may hold both depths
             behaviour = " and ".join(_behaviour(value, depth) for depth in (own, *others))
             shown = f"S*r^{power}" if power > 1 else "S*r"
-            yield Step(
-                name=f"self-consistency-{power}-{kind.tag(part.name)}",
-                section="Self-consistency",
-                lhs=balanced.sublayers * kind.weight**power,
-                rhs=present(value),
-                relation=Relation.EQUAL,
-                because=(
+            yield SECTION.equal(
+                f"self-consistency-{power}-{kind.tag(part.name)}",
+                balanced.sublayers * kind.weight**power,
+                present(value),
+                (
                     f"r = {present(balanced.at_solution(kind.weight))}; {shown} {behaviour}; "
                     f"{_PRODUCTS[power if setting.law.normalised else -power]}"
                 ),
-                source="Su, §Post-hoc analysis",
                 uses=(f"sublayers-{part.name}", *weights, *balanced.conclusion),
                 checks=(Check("holds once the solution is put in", _put_in(balanced)),),
             )

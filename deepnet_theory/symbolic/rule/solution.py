@@ -17,7 +17,6 @@ from deepnet_theory.symbolic.algebra.monomial import (
     present,
     simplified,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.closures import SECTION
 
@@ -29,13 +28,11 @@ def solution_steps(
 ) -> Iterator[Step]:
     """Each unknown's value; ``whole`` checks it on an explicit stack."""
     for symbol in solution.unknowns:
-        yield Step(
-            name=f"solution-{part}-{'eta' if symbol == rate else symbol}",
-            section=SECTION,
-            lhs=symbol,
-            rhs=present(solution.values[symbol]),
-            relation=Relation.EQUAL,
-            because="solved in logarithms, where balance and closure are linear",
+        yield SECTION.equal(
+            f"solution-{part}-{'eta' if symbol == rate else symbol}",
+            symbol,
+            present(solution.values[symbol]),
+            "solved in logarithms, where balance and closure are linear",
             source="derived here",
             uses=tuple(step.name for step in imposed),
             establishes=(symbol,),

@@ -19,16 +19,17 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
 from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r, v, w
 from deepnet_theory.symbolic.asides.lemma.scalar import SMALL
+from deepnet_theory.symbolic.asides.lemma.softmax import SECTION as SOFTMAX
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
-    product,
     random_matrix,
     value_of,
 )
 from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight, written_out
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.scalar import SIGNED_SOURCE, sigma, sublayer, x
+from deepnet_theory.symbolic.routes.lemma.jacobians import SECTION as JACOBIANS
+from deepnet_theory.symbolic.routes.lemma.scalar import SECTION, SIGNED_SOURCE, sigma, sublayer, x
+from deepnet_theory.symbolic.routes.lemma.telescoping import SECTION as TELESCOPING
 
 _t = sp.Symbol("t", positive=True)
 _d_k = sp.Symbol("d_k", positive=True)
@@ -56,13 +57,11 @@ def given() -> tuple[sp.Symbol, ...]:
 
 def _attention_step() -> Step:
     scores = _Q * _WQ * Transpose(_K * _WK) / sp.sqrt(_d_k)
-    return Step(
-        name="attention",
-        section="Softmax lemma",
-        lhs=_attention,
-        rhs=Softmax(scores) * _V * _WV * _WO,
-        relation=Relation.EQUAL,
-        because=(
+    return SOFTMAX.equal(
+        "attention",
+        _attention,
+        Softmax(scores) * _V * _WV * _WO,
+        (
             "one head; row p is the average of the rows of VW_VW_O with weights "
             "exp(q_pj)/sum_j exp(q_pj). Q = K = V = x is self-attention, and 1/sqrt(d_k) a "
             "constant factor of the query's magnitude"
@@ -78,14 +77,14 @@ def _row_by_row(step: Step) -> bool:
     q, k, values = (random_matrix(generator, rows, size) for rows in (2, 4, 4))
     wq, wk, wv, wo = (random_matrix(generator, size, size) for _ in range(4))
     named = dict(zip((_Q, _K, _V, _WQ, _WK, _WV, _WO), (q, k, values, wq, wk, wv, wo), strict=True))
-    outputs = product(product(values, wv), wo)
-    keys = product(k, wk)
-    for row, query in zip(value_of(step.rhs, {**named, _d_k: size}), product(q, wq), strict=True):
+    outputs = values * wv * wo
+    keys = k * wk
+    for row, query in zip(value_of(step.rhs, {**named, _d_k: size}), q * wq, strict=True):
         weights = [
             math.exp(sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(size))
             for key in keys
         ]
-        for entry, column in zip(row, zip(*outputs, strict=True), strict=True):
+        for entry, column in zip(row, outputs.T, strict=True):
             mean = sum(p * o for p, o in zip(weights, column, strict=True)) / sum(weights)
             if abs(entry - mean) > TOLERANCE:
                 return False
@@ -97,13 +96,11 @@ def _first_order() -> Step:
     f = sublayer((v, w))
     moved = {s: s + _t * m for s, m in zip((x, v, w), _moves, strict=True)}
     slope = sp.Add(*(sp.factor(sp.diff(f, s)) * m for s, m in zip((x, v, w), _moves, strict=True)))
-    return Step(
-        name="output-change-first-order",
-        section="Telescoping bound",
-        lhs=f.xreplace(moved) - f,
-        rhs=_t * slope,
-        relation=Relation.ASYMPTOTIC,
-        because=(
+    return TELESCOPING.asymptotic(
+        "output-change-first-order",
+        f.xreplace(moved) - f,
+        _t * slope,
+        (
             "Taylor's first term of the last sublayer in its input and its parameters, "
             "the step being t times a direction"
         ),
@@ -133,13 +130,11 @@ def _error_quadratic(step: Step) -> bool:
 
 
 def _chain() -> Step:
-    return Step(
-        name="chain-through-the-stack",
-        section="Products of Jacobians",
-        lhs=_gradient(i),
-        rhs=sp.Product(_J(l), (l, i + 1, S)) * _D(i),
-        relation=Relation.EQUAL,
-        because="the chain rule through the sublayers above the i-th, S of them in all",
+    return JACOBIANS.equal(
+        "chain-through-the-stack",
+        _gradient(i),
+        sp.Product(_J(l), (l, i + 1, S)) * _D(i),
+        "the chain rule through the sublayers above the i-th, S of them in all",
         source="layer cake, §4.3, supplement, first displayed equation",
         establishes=(i,),
         checks=(Check("stacks of 1, 2, 3 sublayers differentiated as a whole", _whole),),
@@ -188,13 +183,11 @@ def _signed() -> tuple[Step, ...]:
             / (alpha**2 + v**2 * w**2) ** (sp.Rational(3, 2))
         )
         steps.append(
-            Step(
-                name=f"derivative-{own}-signed-leading",
-                section="Scalar sublayer",
-                lhs=exact,
-                rhs=sigma * other * x / alpha,
-                relation=Relation.ASYMPTOTIC,
-                because=(
+            SECTION.asymptotic(
+                f"derivative-{own}-signed-leading",
+                exact,
+                sigma * other * x / alpha,
+                (
                     "leading order in the branch weight with a random sign sigma = ±1, the "
                     "source's I"
                 ),

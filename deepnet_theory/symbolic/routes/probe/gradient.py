@@ -23,7 +23,6 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 from deepnet_theory.symbolic.laws.placement import (
     probed,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Step
 from deepnet_theory.symbolic.routes.probe.sizes import (
     at_common_gains,
@@ -31,7 +30,7 @@ from deepnet_theory.symbolic.routes.probe.sizes import (
     outside_norms,
     sizes,
 )
-from deepnet_theory.symbolic.routes.probe.sublayer import heading
+from deepnet_theory.symbolic.routes.probe.sublayer import section_of
 
 upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
 jacobian = sp.Symbol("J", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
@@ -42,39 +41,34 @@ def derivative_steps(
     sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
 ) -> Iterator[Step]:
     """∂z/∂λ for each of the matrices: taken by SymPy, checked by a finite difference."""
-    section, source = heading(sublayer)
+    section = section_of(sublayer)
     z = probed(placement, sublayer)
     witness = Witness(sublayer, placement)
     for matrix in matrices:
         magnitude = gain(matrix.name)
         derivative = sp.expand_mul(sp.diff(z, magnitude))
         blind = derivative == 0
-        yield Step(
-            name=f"radial-{sublayer.name}-{matrix.name}",
-            section=section,
-            lhs=sp.Derivative(z, magnitude) if not blind else sp.Integer(0),
-            rhs=derivative,
-            relation=Relation.EQUAL,
-            because=(
+        yield section.equal(
+            f"radial-{sublayer.name}-{matrix.name}",
+            sp.Derivative(z, magnitude) if not blind else sp.Integer(0),
+            derivative,
+            (
                 f"the scalar probe of {matrix.name}"
                 if not blind
                 else f"z does not depend on {magnitude}: the norm removes it, so that the radial "
                 f"probe of {matrix.name} is blind and a transverse one is needed"
             ),
-            source=source,
             uses=(f"probe-{sublayer.name}",),
             checks=(Check("finite difference", _finite_difference(witness, magnitude, None)),),
         )
         z_moved = probed(placement, sublayer, matrix.name)
         moved = sp.expand_mul(sp.diff(z_moved, delta).xreplace(AT_REST))
         if blind or coefficient(moved) != coefficient(derivative):
-            yield Step(
-                name=f"transverse-{sublayer.name}-{matrix.name}",
-                section=section,
-                lhs=sp.Derivative(z_moved, delta),
-                rhs=moved,
-                relation=Relation.EQUAL,
-                because=f"a transverse probe of {matrix.name}: W = lambda*U + delta*V, delta = 0",
+            yield section.equal(
+                f"transverse-{sublayer.name}-{matrix.name}",
+                sp.Derivative(z_moved, delta),
+                moved,
+                f"a transverse probe of {matrix.name}: W = lambda*U + delta*V, delta = 0",
                 source="derived here",
                 uses=(f"probe-{sublayer.name}",),
                 checks=(
@@ -100,7 +94,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
 
     Raises ``ValueError`` where their orders differ, which no common gain can balance.
     """
-    section, source = heading(sublayer)
+    section = section_of(sublayer)
     common = at_common_gains(sublayer)
     orders, probes = set(), []
     for matrix in matrices:
@@ -117,19 +111,16 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
     unscaled = matrices[0].role is Role.UNSCALED
     alike = Check("the finite difference grows alike", _grows_alike(sublayer, placement, matrices))
     explicit = (alike,) if outside_norms(probed(placement, sublayer)) else ()
-    return Step(
-        name=f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
-        section=section,
-        lhs=upstream * jacobian * unit * scalar,
-        rhs=scalar,
-        relation=Relation.ORDER,
-        because=(
+    return section.order(
+        f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
+        upstream * jacobian * unit * scalar,
+        scalar,
+        (
             "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
             "gains taken out are of order one; all scaled gains are beta"
             + (", the softmax's differential is bounded" if unscaled else "")
             + f": the size of the gradients of {', '.join(m.name for m in matrices)}"
         ),
-        source=source,
         uses=tuple(probes),
         assumptions=(
             "bounded-upstream-gradient",
@@ -150,7 +141,7 @@ def _grows_alike(
     def holds(step: Step) -> bool:
         return all(
             in_proportion(
-                sizes(sublayer, placement, lambda w, _, m=m: w.derivative(delta, m.name)),  # type: ignore[misc]
+                sizes(sublayer, placement, lambda w, m=m: w.derivative(delta, m.name)),  # type: ignore[misc]
                 step.rhs,
             )
             for m in matrices

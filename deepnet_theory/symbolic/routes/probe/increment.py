@@ -13,9 +13,11 @@ from deepnet_theory.symbolic.laws.optimizer import (
     degrees_of,
     step_length,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Step
 from deepnet_theory.symbolic.routes.probe.sizes import KNOBS
+
+SECTION = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")
 
 
 def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer: Optimizer) -> Step:
@@ -27,17 +29,14 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer:
     size = gradient.rhs
     constants = sp.symbols(f"c_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
-    return Step(
-        name=f"increment-{sublayer.name}",
-        section="The balance",
-        lhs=sp.Add(*(constant * size * update for constant in constants)),
-        rhs=sp.powsimp(eta * size ** (1 + p) * beta**q),
-        relation=Relation.ORDER,
-        because=(
+    return SECTION.order(
+        f"increment-{sublayer.name}",
+        sp.Add(*(constant * size * update for constant in constants)),
+        sp.powsimp(eta * size ** (1 + p) * beta**q),
+        (
             "each scaled matrix changes the output by its gradient's size times its update's, "
             f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped"
         ),
-        source="Su, §Increment explosion; §Multiple optimizers",
         uses=("degrees", gradient.name),
         assumptions=("aligned-updates",),
         bounded=constants,

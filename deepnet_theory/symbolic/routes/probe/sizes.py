@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import sympy as sp
@@ -16,7 +15,7 @@ from deepnet_theory.symbolic.laws.branch import (
 )
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
-    Rows,
+    Matrix,
     Witness,
 )
 
@@ -37,9 +36,7 @@ def outside_norms(z: sp.Expr) -> bool:
 KNOBS = ((1.3, 0.7), (2.6, 0.7), (1.3, 1.4))
 
 
-def sizes(
-    sublayer: Sublayer, placement: Placement, of: Callable[[Witness, dict[sp.Symbol, float]], Rows]
-) -> list[float]:
+def sizes(sublayer: Sublayer, placement: Placement, of: Callable[[Witness], Matrix]) -> list[float]:
     """The Frobenius norm of something at the knobs, with explicit matrices."""
     found = []
     for residual, size in KNOBS:
@@ -48,8 +45,7 @@ def sizes(
         gains = {gain(m.name): size for m in sublayer.scaled}
         gains |= {gain(m.name): 1.0 for m in sublayer.unscaled}
         witness.values.update(gains)
-        rows = of(witness, {})
-        found.append(math.sqrt(sum(p * p for row in rows for p in row)))
+        found.append(of(witness).norm)
     return found
 
 

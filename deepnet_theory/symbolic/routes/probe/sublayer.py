@@ -14,9 +14,8 @@ from deepnet_theory.symbolic.laws.branch import (
 )
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
-    Rows,
+    Matrix,
     Witness,
-    combine,
     distance,
 )
 from deepnet_theory.symbolic.laws.placement import (
@@ -27,7 +26,7 @@ from deepnet_theory.symbolic.laws.placement import (
     residual,
     weight_beside_identity,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.probe.sizes import (
     at_common_gains,
@@ -36,16 +35,17 @@ from deepnet_theory.symbolic.routes.probe.sizes import (
     sizes,
 )
 
-_TITLES = {
-    "attention": ("Self-attention gradient", "Su, §Self-attention"),
-    "cross": ("Cross-attention gradient", "derived here, as Su, §Self-attention"),
-    "ffn": ("Feed-forward gradient", "Su, §Feed-forward gradient"),
+SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
+_SECTIONS = {
+    "attention": Section("Self-attention gradient", "Su, §Self-attention"),
+    "cross": Section("Cross-attention gradient", "derived here, as Su, §Self-attention"),
+    "ffn": Section("Feed-forward gradient", "Su, §Feed-forward gradient"),
 }
 
 
-def heading(sublayer: Sublayer) -> tuple[str, str]:
-    """The section and the source of a sublayer's steps."""
-    return _TITLES.get(sublayer.name, (f"{sublayer.summary} gradient", "derived here"))
+def section_of(sublayer: Sublayer) -> Section:
+    """The section of a sublayer's steps."""
+    return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
 
 
 def scale_step(placement: Placement) -> Step | None:
@@ -60,14 +60,11 @@ def scale_step(placement: Placement) -> Step | None:
     simplified = residual(placement, lambda y: P * Branch(y))
     if written == simplified:
         return None
-    return Step(
-        name="norm-scale",
-        section="The sublayer",
-        lhs=written,
-        rhs=simplified,
-        relation=Relation.EQUAL,
-        because="a norm is homogeneous of degree 0 (up to its epsilon)",
-        source="Su, §Feed-forward gradient",
+    return SUBLAYER.equal(
+        "norm-scale",
+        written,
+        simplified,
+        "a norm is homogeneous of degree 0 (up to its epsilon)",
         establishes=(P,),
         checks=(Check("explicit matrices", _scales_alike),),
     )
@@ -84,21 +81,18 @@ def _scales_alike(step: Step) -> bool:
 
 def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None = None) -> Step:
     """z of the sublayer with every matrix written W = λU."""
-    section, source = heading(sublayer)
+    section = section_of(sublayer)
     z = sp.Symbol(f"z_{sublayer.name.replace('-', '')}", commutative=False)
 
     def agrees(step: Step) -> bool:
         witness = Witness(sublayer, placement)
         return distance(witness.evaluate(step.rhs, alpha), witness.inner({})) < TOLERANCE
 
-    return Step(
-        name=f"probe-{sublayer.name}",
-        section=section,
-        lhs=z,
-        rhs=probed(placement, sublayer),
-        relation=Relation.EQUAL,
-        because="every matrix is its magnitude times a direction, W = lambda*U",
-        source=source,
+    return section.equal(
+        f"probe-{sublayer.name}",
+        z,
+        probed(placement, sublayer),
+        "every matrix is its magnitude times a direction, W = lambda*U",
         uses=() if scaling is None else (scaling.name,),
         assumptions=("homogeneous-activation",) if "phi" in sublayer.branch else (),
         establishes=(z,),
@@ -108,15 +102,16 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
 
 def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     """r: the branch's weight against the identity path, whose weight in z is 1."""
-    section, _ = heading(sublayer)
+    section = section_of(sublayer)
     z = probed(placement, sublayer)
     weight = weight_beside_identity(z)
     assert weight is not None  # else the placement has no law, and no route was begun
     r = sp.Symbol(f"r_{sublayer.name.replace('-', '')}", positive=True)
 
     def grows(step: Step) -> bool:
-        def added(witness: Witness, changed: dict[sp.Symbol, float]) -> Rows:
-            return combine(witness.inner(changed), witness.values[x], -1.0)
+        def added(witness: Witness) -> Matrix:
+            beside: Matrix = witness.inner({}) - witness.values[x]
+            return beside
 
         return in_proportion(sizes(sublayer, placement, added), step.rhs)
 
@@ -125,13 +120,11 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
         return bool(sp.simplify(law.xreplace({P: beta ** len(sublayer.scaled)}) / step.rhs) == 1)
 
     alike = Check("the branch of explicit matrices grows alike", grows)
-    return Step(
-        name=f"branch-weight-{sublayer.name}",
-        section=section,
-        lhs=r,
-        rhs=weight.xreplace(at_common_gains(sublayer)),
-        relation=Relation.EQUAL,
-        because="what the branch adds to the identity path, with its directions taken out",
+    return section.equal(
+        f"branch-weight-{sublayer.name}",
+        r,
+        weight.xreplace(at_common_gains(sublayer)),
+        "what the branch adds to the identity path, with its directions taken out",
         source="Su, §Post-hoc analysis",
         uses=(f"probe-{sublayer.name}",),
         assumptions=("equal-gains",),
