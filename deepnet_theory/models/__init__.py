@@ -3,3 +3,8 @@
 This room imports torch, ``numeric``, ``runtime`` and ``spec``; no part of it looks at the names
 of modules or parameters to find out what they do.
 """
+
+from deepnet_theory.models.factory import Factory, Made, load_factory, made
+from deepnet_theory.models.reading import read
+
+__all__ = ["Factory", "Made", "load_factory", "made", "read"]

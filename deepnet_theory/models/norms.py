@@ -1,0 +1,139 @@
+"""The norms of a forward pass, from a library or written by hand.
+
+A norm is known by what it does: its output has the shape of its input and does not change where
+the input is multiplied; nor, for a LayerNorm, where a constant is added. A candidate is computed
+again on other inputs to see that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from deepnet_theory.models.recording import Graph, Node
+from deepnet_theory.spec.errors import InputError
+
+REDUCTIONS = {"mean", "sum", "var", "std", "var_mean", "std_mean", "linalg_vector_norm", "norm"}
+ELEMENTWISE = {
+    "add", "sub", "rsub", "mul", "div", "pow", "sqrt", "rsqrt", "reciprocal", "neg", "square",
+    "clamp_min", "clamp", "maximum", "expand", "unsqueeze", "squeeze", "view", "_to_copy", "alias",
+    "clone", "detach", "sign", "abs", "real_div", "divide", "getitem", "_unsafe_view", "where",
+    *REDUCTIONS,
+}  # fmt: skip
+LONGEST = 16  # operations of a norm written by hand
+TOLERANCE = 1e-3  # of entries near 1, in float32; the ε of a norm moves them by 1e-5
+
+
+@dataclass(frozen=True)
+class Norm:
+    """One norm: ``start`` → ``end``, gain and bias included, by the names of the parameters."""
+
+    start: Node
+    end: Node
+    centred: bool
+    gain: str | None = None
+    bias: str | None = None
+    size: float = 1.0  # root mean square of the gain's entries
+
+
+def norms(graph: Graph) -> dict[Node, Norm]:
+    """Every norm of a graph, by its last node."""
+    found: dict[Node, Norm] = {}
+    inner: set[Node] = set()
+    for node in graph.nodes:
+        if not node.live or node in inner:
+            continue
+        if node.op in ("native_layer_norm", "_fused_rms_norm") and node.which == 0:
+            found[node] = _of_a_library(node)
+        elif node.op in ("mul", "div") and (start := _entry(graph, node)) is not None:
+            centred = _normalises(graph, start, node)
+            if centred is not None:
+                norm, used = _with_gain(graph, Norm(start, node, centred))
+                found[norm.end] = norm
+                inner |= used
+    return found
+
+
+def _of_a_library(node: Node) -> Norm:
+    centred = node.op == "native_layer_norm"
+    gain, bias = node.args[2], node.args[3] if centred else None
+    return Norm(
+        node.args[0], node, centred, gain.name if gain else None, bias.name if bias else None,
+        _rms(gain),
+    )  # fmt: skip
+
+
+def _entry(graph: Graph, end: Node) -> Node | None:
+    """The one node that all of a candidate's paths come from, where it has a reduction."""
+    frontier = {n.index: n for n in end.inputs if n.live}
+    reduced = False
+    for _ in range(LONGEST):
+        if len(frontier) == 1 and reduced:
+            (start,) = frontier.values()
+            return start if start.value.shape == end.value.shape else None
+        if not frontier:
+            return None
+        node = frontier.pop(max(frontier))
+        if node.op not in ELEMENTWISE:
+            return None
+        reduced |= node.op in REDUCTIONS
+        frontier |= {n.index: n for n in node.inputs if n.live}
+    return None
+
+
+def _normalises(graph: Graph, start: Node, end: Node) -> bool | None:
+    """None where it is no norm over the last axis; else whether a shift changes nothing."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.empty(start.value.shape).normal_(1.0, 1.0, generator=generator).to(start.value)
+    try:
+        y, scaled, shifted = (
+            graph.replay(end, {start: given}).float() for given in (x, 3 * x, x + 1)
+        )
+    except (InputError, RuntimeError):
+        return None
+    if y.shape != x.shape or not y.isfinite().all() or not _alike(y, scaled):
+        return None
+    rows = x.clone()
+    rows[..., : x.shape[-1] // 2] *= 2  # a norm over another axis, or of signs alone, is none
+    if _alike(y, graph.replay(end, {start: rows}).float()):
+        return None
+    return _alike(y, shifted)
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool((a - b).abs().max() <= TOLERANCE * a.abs().max())
+
+
+def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
+    """A norm written by hand with the gain and bias that follow it."""
+    gain = bias = None
+    size, end, used = 1.0, norm.end, {norm.end}
+    while len(graph.users[end.index]) == 1:
+        (user,) = graph.users[end.index]
+        vector = next((n for n in user.inputs if not n.live), None)
+        fits = vector is not None and vector.value.numel() in (1, norm.end.value.shape[-1])
+        of_a_parameter = fits and _parameter(vector) is not None
+        if user.op == "mul" and of_a_parameter and gain is None and bias is None:
+            gain, size = _parameter(vector), _rms(vector)
+        elif user.op == "add" and of_a_parameter and bias is None:
+            bias = _parameter(vector)
+        elif user.op not in ("_to_copy", "clone"):
+            break
+        end = user
+        used.add(user)
+    return Norm(norm.start, end, norm.centred, gain, bias, size), used
+
+
+def _parameter(vector: Node | None) -> str | None:
+    """The parameter that a vector is made of, as ``1 + gain`` is."""
+    if vector is None:
+        return None
+    if vector.name is not None:
+        return vector.name
+    found = {_parameter(n) for n in vector.inputs} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _rms(vector: Node | None) -> float:
+    return 1.0 if vector is None else float(vector.value.detach().float().square().mean().sqrt())

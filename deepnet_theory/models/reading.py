@@ -1,0 +1,216 @@
+"""From a recorded forward pass to a :class:`~deepnet_theory.spec.reading.Reading`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from torch import nn
+
+from deepnet_theory.models.factory import Made, made
+from deepnet_theory.models.norms import Norm, norms
+from deepnet_theory.models.recording import Graph, Node, record
+from deepnet_theory.models.roles import Branch
+from deepnet_theory.models.sums import LAYOUT, ResidualSum, residual_sums
+from deepnet_theory.models.weights import Product, product
+from deepnet_theory.spec import reading
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.reading import Reading, Sublayer
+
+
+def read(model: nn.Module | Made, inputs: object = None) -> Reading:
+    """What one forward pass of a model shows: its residual stacks, sublayer by sublayer.
+
+    ``inputs`` are a tensor, a tuple or a mapping; without them tokens or vectors are tried. The
+    model is left as it was. Raises :class:`InputError` for what cannot be run and
+    :class:`Refusal` where there is no residual stream.
+    """
+    whole = model if isinstance(model, Made) else made(model, inputs)
+    return Reader(record(whole), whole.module).reading()
+
+
+class Reader:
+    """The parts of a graph, put together."""
+
+    def __init__(self, graph: Graph, module: nn.Module) -> None:
+        self.graph, self.module = graph, module
+        self.norms = norms(graph)
+        self.sums = residual_sums(graph, self.norms)[::-1]
+        self.products: dict[Node, Product] = {}
+        for node in graph.nodes:
+            if node.live and (found := product(graph, node)) is not None:
+                self.products[node] = found
+        if not self.sums:
+            raise Refusal(
+                f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
+                "a matrix in G was found in its forward pass"
+            )
+        self.notes: list[str] = []
+        self._leave_out_skips()
+
+    def _leave_out_skips(self) -> None:
+        """A sum whose branch contains other residual sums is a skip past several sublayers."""
+        nodes = {s.node for s in self.sums}
+        for s in list(self.sums):
+            inner = [n for b in s.branches for n in self.graph.between(s.stream.node, b.node)]
+            if any(n in nodes and n is not s.node and n is not s.stream.node for n in inner):
+                self.sums.remove(s)
+                self.notes.append(f"a skip past several sublayers, at {s.node}")
+
+    def chains(self) -> list[list[ResidualSum]]:
+        """The sums of each stack, in order."""
+        by_node = {s.node: s for s in self.sums}
+        stacks: list[list[ResidualSum]] = []
+        ends: dict[Node, list[ResidualSum]] = {}
+        for s in self.sums:
+            before = by_node.get(self.sum_of(s.stream.node))
+            stack = ends.pop(before.node, None) if before is not None else None
+            if stack is None:
+                stacks.append(stack := [])
+            stack.append(s)
+            ends[s.node] = stack
+        return stacks
+
+    def sum_of(self, node: Node) -> Node:
+        """The sum that a stream's term is, with the norms that stand on it taken off."""
+        while (node in self.norms or node.op in LAYOUT) and node.live:
+            node = self.norms[node].start if node in self.norms else node.inputs[0]
+        return node
+
+    def reading(self) -> Reading:
+        """The whole."""
+        chains = self.chains()
+        stops = {s.node for s in self.sums} | {s.stream.node for s in self.sums}
+        own: set[Norm] = set()
+        rows: list[list[Sublayer]] = []
+        causal: list[bool] = []
+        for chain in chains:
+            row: list[Sublayer] = []
+            sees: list[bool] = []
+            for position, s in enumerate(chain):
+                following = chain[position + 1].stream.node if position + 1 < len(chain) else None
+                on_sum = self.on_sum(s, following, row)
+                for term in sorted(s.branches, key=lambda t: t.node.index):
+                    branch = Branch(self.graph, self.products, stops, term.node)
+                    kind, matrices, is_causal = branch.read(s.stream.node)
+                    around = {**self.around(s.stream.node, branch), **on_sum}
+                    own |= around.keys()
+                    where = matrices[0].name if matrices else f"sublayer {len(row)}"
+                    self.notes += [f"{n}, in {where}" for n in branch.notes]
+                    sees.append(is_causal or kind != "attention")
+                    row.append(
+                        Sublayer(
+                            stack="",
+                            layer=0,
+                            kind=kind,
+                            sums=position,
+                            stream=s.stream.coefficient,
+                            branch=term.coefficient,
+                            norms=tuple(_told(n, where) for n, where in around.items()),
+                            matrices=tuple(matrices),
+                            learnt=term.learnt or s.stream.learnt,
+                            biases=s.biases,
+                        )
+                    )
+            rows.append(_in_layers(row))
+            causal.append(all(sees) and any(r.kind == "attention" for r in row))
+        names = _names(rows, causal)
+        starts = [chain[0].stream.node for chain in chains]
+        last = chains[-1][-1].node
+        return Reading(
+            sublayers=tuple(
+                replace(s, stack=name) for name, row in zip(names, rows, strict=True) for s in row
+            ),
+            norms=tuple(
+                _told(n, "start" if n.end in starts else "final")
+                for n in self.norms.values() if n not in own and self._is_outer(n, starts, chains)
+            ),
+            stream={
+                name: float(node.value.float().square().mean().sqrt())
+                for name, node in zip(names, starts, strict=True)
+            },
+            embeddings=tuple(dict.fromkeys(n for s in starts for n in self._parameters(s))),
+            head=tuple(
+                dict.fromkeys(
+                    p.parameter.name or "" for p in self.products.values()
+                    if self.graph.depends(p.source, last)
+                )
+            ),
+            unused=self.unused(),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )  # fmt: skip
+
+    def _is_outer(self, n: Norm, starts: list[Node], chains: list[list[ResidualSum]]) -> bool:
+        return n.end in starts or self.sum_of(n.start) in {chain[-1].node for chain in chains}
+
+    def on_sum(
+        self, s: ResidualSum, following: Node | None, before: list[Sublayer]
+    ) -> dict[Norm, str]:
+        """The norm on a sum, through which alone the stream goes on."""
+        found = [n for n in self.norms.values() if self._bare(n.start) is s.node]
+        if following is not None:
+            return {n: "sum" for n in found if n.end is self._bare(following)}
+        # the last sum of a stack is like the one before it; a lone one, where no norm is elsewhere
+        if before:
+            alike = any(n.where == "sum" for n in before[-1].norms)
+        else:
+            alike = not any(self._bare(n.start) is self._bare(s.stream.node) or n.end is b.node
+                            for n in self.norms.values() for b in s.branches)  # fmt: skip
+        return dict.fromkeys(found[:1], "sum") if alike else {}
+
+    def around(self, stream: Node, branch: Branch) -> dict[Norm, str]:
+        """The norms before a branch, after it and within it."""
+        found: dict[Norm, str] = {}
+        inside = set(branch.nodes)
+        for end, norm in self.norms.items():
+            if end not in inside:
+                continue
+            if self._bare(norm.start) is self._bare(stream):
+                found[norm] = "input"
+            elif self._bare(end) is self._bare(branch.end):
+                found[norm] = "output"
+            elif self.graph.depends(end, stream):
+                found[norm] = "inside"
+        return found
+
+    def _bare(self, node: Node) -> Node:
+        while node.op in LAYOUT and node not in self.norms and node.live and node.inputs:
+            node = node.inputs[0]
+        return node
+
+    def _parameters(self, node: Node) -> list[str]:
+        """What a stream starts from, without the vectors of a norm."""
+        vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
+        bits = self.graph.ancestors[node.index]
+        made_of = [n.name for n in self.graph.nodes if n.name and bits >> n.index & 1]
+        return [name for name in made_of if name not in vectors]
+
+    def unused(self) -> tuple[str, ...]:
+        """Parameters that no output depends on."""
+        reached = {n.name for n in self.graph.nodes if self.graph.reached >> n.index & 1}
+        return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
+
+
+def _told(norm: Norm, where: str) -> reading.Norm:
+    return reading.Norm(where, norm.centred, norm.gain, norm.bias, norm.size)
+
+
+def _in_layers(row: list[Sublayer]) -> list[Sublayer]:
+    """Sublayers with the index of their layer: the shortest pattern of kinds that repeats."""
+    kinds = [s.kind for s in row]
+    for period in range(1, len(kinds) + 1):
+        if len(kinds) % period == 0 and kinds == kinds[:period] * (len(kinds) // period):
+            return [replace(s, layer=i // period) for i, s in enumerate(row)]
+    return row
+
+
+def _names(rows: list[list[Sublayer]], causal: list[bool]) -> list[str]:
+    """Encoder and decoder, by which crosses to which; more stacks are numbered."""
+    if len(rows) == 1:
+        return ["decoder" if causal[0] else "encoder"]
+    crosses = [any(s.kind == "cross" for s in row) for row in rows]
+    if crosses == [False, True]:
+        return ["encoder", "decoder"]
+    names = ["decoder" if c else "encoder" for c in causal]
+    twice = {name for name, count in Counter(names).items() if count > 1}
+    return [f"{n} {i + 1}" if n in twice else n for i, n in enumerate(names)]

@@ -1,0 +1,252 @@
+"""One forward pass as a graph: every operation of torch with its tensors, in order.
+
+Operations are recorded beneath the modules (``aten``), where ``nn.Linear``, ``x @ W.T``, ``einsum``
+and a packed projection are products of matrices, views and sums whatever code called them. The
+pass runs in evaluation mode, without gradients and without fused Transformer kernels; the module
+is left as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from deepnet_theory.models.factory import Made
+from deepnet_theory.spec.errors import InputError
+
+
+@dataclass(eq=False)
+class Node:
+    """One tensor: what made it, of which tensors, and what it was.
+
+    ``live`` are the tensors that depend on the inputs of the forward pass; the others are
+    parameters and what was made of them. ``name`` is that of a parameter.
+    """
+
+    index: int
+    op: str
+    value: Tensor
+    function: Any = None
+    args: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = field(default_factory=dict)
+    which: int | None = None  # of several tensors that the operation gives
+    inputs: tuple[Node, ...] = ()
+    live: bool = False
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.index}:{self.op}{tuple(self.value.shape)}"
+
+
+@dataclass
+class Graph:
+    """The nodes in the order in which they were made; an input comes before what it enters."""
+
+    nodes: list[Node]
+    outputs: list[Node]
+
+    @cached_property
+    def ancestors(self) -> list[int]:
+        """By index, the set of a node and all that it depends on, as bits."""
+        found: list[int] = []
+        for node in self.nodes:
+            bits = 1 << node.index
+            for source in node.inputs:
+                bits |= found[source.index]
+            found.append(bits)
+        return found
+
+    @cached_property
+    def reached(self) -> int:
+        """What the outputs depend on, as bits."""
+        bits = 0
+        for node in self.outputs:
+            bits |= self.ancestors[node.index]
+        return bits
+
+    @cached_property
+    def users(self) -> list[list[Node]]:
+        """By index, the nodes that the outputs depend on and that take this one."""
+        found: list[list[Node]] = [[] for _ in self.nodes]
+        for node in self.nodes:
+            if self.reached >> node.index & 1:
+                for source in dict.fromkeys(node.inputs):
+                    found[source.index].append(node)
+        return found
+
+    def depends(self, node: Node, on: Node) -> bool:
+        """Whether ``node`` is ``on``, or was made of it."""
+        return bool(self.ancestors[node.index] >> on.index & 1)
+
+    def between(self, start: Node, end: Node) -> list[Node]:
+        """What depends on ``start`` and enters ``end``, both included, in order."""
+        bits = self.ancestors[end.index] >> start.index
+        window = self.nodes[start.index : end.index + 1]
+        return [n for n in window if bits >> (n.index - start.index) & 1 and self.depends(n, start)]
+
+    def replay(self, end: Node, given: Mapping[Node, Tensor]) -> Tensor:
+        """The value of ``end`` with other values for some nodes, the rest as recorded."""
+        values: dict[Node, Tensor] = dict(given)
+        calls: dict[int, Any] = {}
+        first = min(node.index for node in given)
+        for node in self.nodes[first : end.index + 1]:
+            if node in values or not self.depends(end, node):
+                continue
+            if not any(source in values for source in node.inputs):
+                continue
+            if node.function is None:
+                raise InputError(f"{node} cannot be computed again")
+
+            def value(leaf: Any) -> Any:
+                return values.get(leaf, leaf.value) if isinstance(leaf, Node) else leaf
+
+            if id(node.args) not in calls:
+                args, keywords = tree_map(value, (node.args, node.keywords))
+                if node.function._schema.is_mutable:  # of its own, not of what was recorded
+                    args = (args[0].clone(), *args[1:])
+                calls[id(node.args)] = node.function(*args, **keywords)
+            out = calls[id(node.args)]
+            values[node] = out if node.which is None else out[node.which]
+        return values.get(end, end.value)
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps every tensor alive, so that a place in memory names one tensor."""
+
+    def __init__(self, names: dict[Any, str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names, self.nodes = names, list[Node]()
+        self.latest: dict[Any, Node] = {}  # by place in memory
+        self.stored: dict[int, list[Node]] = {}  # by storage
+        self.written: dict[int, list[Node]] = {}
+        self.alive: list[Tensor] = []
+
+    def node(self, t: Tensor, live: bool = False) -> Node:
+        """The node of a tensor; a tensor that no operation made is a source."""
+        place = _place(t)
+        node = self.latest.get(place)
+        if node is None:
+            node = self.add(t, op="source", live=live, name=self.names.get(place))
+        later = [w for w in self.written.get(_storage(t), ()) if w.index > node.index]
+        if later:  # another view of its memory was written to
+            node = self.add(t, op="overwritten", inputs=(node, *later))
+        return node
+
+    def add(self, value: Tensor, **made: Any) -> Node:
+        made["live"] = made.get("live") or any(n.live for n in made.get("inputs", ()))
+        node = Node(len(self.nodes), value=value, **made)
+        self.nodes.append(node)
+        self.alive.append(value)
+        self.latest[_place(value)] = node
+        self.stored.setdefault(_storage(value), []).append(node)
+        return node
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)]
+        nodes = {id(t): self.node(t) for t in tensors}
+        targets = []
+        if func._schema.is_mutable:
+            given = {**dict(zip((a.name for a in func._schema.arguments), args, strict=False))}
+            given |= kwargs
+            targets = [
+                given[a.name] for a in func._schema.arguments
+                if a.alias_info is not None and a.alias_info.is_write
+                and isinstance(given.get(a.name), Tensor)
+            ]  # fmt: skip
+            for t in targets:
+                for old in self.stored.get(_storage(t), ()):
+                    old.value = old.value.clone()  # as it was before
+        out = func(*args, **kwargs)
+        args, kwargs = tree_map(
+            lambda leaf: nodes[id(leaf)] if isinstance(leaf, Tensor) else leaf, (args, kwargs)
+        )
+        inputs = tuple(dict.fromkeys(nodes.values()))
+        for which, t in enumerate(out if isinstance(out, tuple | list) else [out]):
+            if isinstance(t, Tensor) and t.numel():
+                several = isinstance(out, tuple | list)
+                name = func._schema.name.split("::")[1].rstrip("_")
+                made = self.add(
+                    t, op=name, function=func, args=args, keywords=kwargs, inputs=inputs,
+                    which=which if several else None,
+                )  # fmt: skip
+                if any(_storage(t) == _storage(target) for target in targets):
+                    self.written.setdefault(_storage(t), []).append(made)
+        return out
+
+
+def _storage(t: Tensor) -> int:
+    return t.untyped_storage().data_ptr()
+
+
+def _place(t: Tensor) -> Any:
+    return _storage(t), t.storage_offset(), tuple(t.shape), t.stride(), t.dtype
+
+
+def record(made: Made) -> Graph:
+    """Record one forward pass of a module on its inputs."""
+    module = getattr(made.module, "_orig_mod", made.module)  # a compiled one
+    whole = Made(module, made.inputs, made.keywords)
+    names = {_place(p): name for name, p in module.named_parameters()}
+    recorder = _Recorder(names)
+    with _as_written(module):
+        inputs = tree_flatten((made.inputs, made.keywords))[0]
+        for t in inputs:
+            if isinstance(t, Tensor):
+                recorder.node(t, live=True)
+        try:
+            with recorder:
+                out = whole()
+        except Exception as error:  # somebody else's code fails in its own ways
+            raise InputError(
+                f"the forward pass of {type(module).__name__} cannot be recorded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        outputs = [recorder.node(t) for t in _tensors(out)]
+    if not any(node.live for node in outputs):
+        raise InputError(f"the output of {type(module).__name__} does not depend on its inputs")
+    return Graph(recorder.nodes, outputs)
+
+
+def _tensors(out: Any) -> Iterator[Tensor]:
+    """The tensors of an output: of sequences, mappings and records, however nested."""
+    if isinstance(out, Tensor):
+        yield out
+    elif isinstance(out, Mapping):
+        for value in out.values():
+            yield from _tensors(value)
+    elif isinstance(out, list | tuple):
+        for value in out:
+            yield from _tensors(value)
+    elif hasattr(out, "__dict__"):
+        for value in vars(out).values():
+            yield from _tensors(value) if isinstance(value, Tensor) else ()
+
+
+@contextmanager
+def _as_written(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode, no gradients, the module's own code and not a fused or compiled one."""
+    training = [m for m in module.modules() if m.training]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    module.eval()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(redirect_stdout(sys.stderr))
+            if "torch._dynamo" in sys.modules:  # which takes seconds to import
+                stack.enter_context(torch.compiler.set_stance("force_eager"))
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for m in training:
+            m.training = True

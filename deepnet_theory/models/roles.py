@@ -1,0 +1,254 @@
+"""The matrices of a branch by role, from what is done with their products.
+
+Queries and keys meet in the scores and values are mixed by them; what the mixture enters is the
+output. Without scores, what enters a nonlinearity is fc1 and what follows it fc2; where two
+products are multiplied, the one that went through the nonlinearity is the gate. A packed matrix
+is cut by derivatives: of its outputs, those that a query depends on are the query's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from deepnet_theory.models.recording import Graph, Node
+from deepnet_theory.models.sums import LAYOUT, PRODUCTS
+from deepnet_theory.models.weights import Product
+from deepnet_theory.spec.reading import UNKNOWN, Matrix
+
+FUSED = "scaled_dot_product"
+LINEAR = LAYOUT | {"add", "sub", "mul", "div", "neg", "slice", "select", "split", "chunk"}
+
+
+@dataclass(frozen=True)
+class Core:
+    """Where values are mixed: ``scores`` of ``query`` and ``key`` times ``value``."""
+
+    node: Node
+    query: Node
+    key: Node
+    value: Node
+
+
+class Branch:
+    """What lies between the stream and the end of one branch."""
+
+    def __init__(
+        self, graph: Graph, products: dict[Node, Product], stops: Collection[Node], end: Node
+    ) -> None:
+        self.graph, self.end = graph, end
+        self.stops = frozenset(stops)
+        self.nodes = self._nodes()
+        self.products = {n: products[n] for n in self.nodes if n in products}
+        self.bilinear = {
+            n for n in self.nodes
+            if (n.op in PRODUCTS and n not in products) or (FUSED in n.op and not n.which)
+        }  # fmt: skip
+        self.notes: list[str] = []
+        self.origins = cache(self._origins)
+
+    def _nodes(self) -> list[Node]:
+        found: dict[Node, None] = {}
+        waiting = [self.end]
+        while waiting:
+            node = waiting.pop()
+            if node not in found and node not in self.stops and node.live:
+                found[node] = None
+                waiting += node.inputs
+        return sorted(found, key=lambda n: n.index)
+
+    def _origins(self, node: Node) -> frozenset[Node]:
+        """The products that a node is directly made of, of two live tensors or with a matrix."""
+        found, seen, waiting = set(), set(), [node]
+        while waiting:
+            n = waiting.pop()
+            if n in seen or n in self.stops or not n.live:
+                continue
+            seen.add(n)
+            if n in self.products or n in self.bilinear:
+                found.add(n)
+            else:
+                waiting += n.inputs
+        return frozenset(found)
+
+    def is_linear(self, start: Node, end: Node) -> bool:
+        """Whether a product becomes ``end`` by sums and multiples alone."""
+        return all(
+            n.op in LINEAR and (n.op not in ("mul", "div") or sum(i.live for i in n.inputs) == 1)
+            for n in self.graph.between(start, end)[1:]
+        )
+
+    def outputs(self, start: Node, end: Node) -> list[int]:
+        """The outputs of a product on which ``end`` depends."""
+        axis = 1 if start.op == "convolution" else self._axis(start)
+        with torch.enable_grad():
+            generator = torch.Generator().manual_seed(0)
+            leaf = torch.empty(start.value.shape).normal_(generator=generator)
+            leaf = leaf.to(start.value).requires_grad_()
+            found = self.graph.replay(end, {start: leaf})
+            weights = torch.empty(found.shape).normal_(generator=generator).to(found)
+            (gradient,) = torch.autograd.grad((found * weights).sum(), leaf)
+        return gradient.movedim(axis, 0).flatten(1).ne(0).any(1).nonzero().flatten().tolist()
+
+    def _axis(self, start: Node) -> int:
+        product = self.products[start]
+        operands = [a for a in start.args if isinstance(a, Node)][-2:]
+        return -1 if operands[0] is product.source else -2
+
+    def core(self) -> Core | None:
+        """The one attention of the branch, None where there is none."""
+        found = []
+        for node in self.nodes:
+            if node not in self.bilinear:
+                continue
+            if FUSED in node.op:
+                found.append(Core(node, *node.args[:3]))
+                continue
+            left, right = [a for a in node.args if isinstance(a, Node)][-2:]
+            for weights, value in ((left, right), (right, left)):
+                inner = [n for n in self.origins(weights) if n in self.bilinear]
+                if len(inner) == 1 and FUSED not in inner[0].op:
+                    query, key = [a for a in inner[0].args if isinstance(a, Node)][-2:]
+                    found.append(Core(node, query, key, value))
+                    break
+        if len(found) > 1:
+            self.notes.append("several attentions in one branch")
+        return found[0] if len(found) == 1 else None
+
+    def is_causal(self, core: Core) -> bool:
+        """Whether the first token's mixture does not feel the last token's value."""
+        value, mixed = core.value.value, core.node.value
+        if value.shape[-2] < 2 or mixed.shape[-2] < 2:
+            return False
+        other = value.clone()
+        other[..., -1, :] += 1
+        again = self.graph.replay(core.node, {core.value: other})
+        return bool(torch.equal(again[..., 0, :], mixed[..., 0, :]))
+
+    # ----------------------------------------------------------------------------- roles
+
+    def read(self, stream: Node) -> tuple[str, list[Matrix], bool]:
+        """The branch's kind, its matrices, and whether it is causal."""
+        core = self.core()
+        if core is not None:
+            kind, causal = self._attention(core, stream), self.is_causal(core)
+        else:
+            kind, causal = self._feed_forward(), False
+        return kind, self._matrices(), causal
+
+    def _assign(self, role: str, nodes: Iterable[Node], end: Node) -> None:
+        """A role for the products that ``end`` is made of, and for factors of these."""
+        for node in sorted(nodes, key=lambda n: n.index):
+            product = self.products.get(node)
+            if product is None:
+                self.notes.append(f"the {role} is made of a product of activations")
+                continue
+            factors = [n for n in self.origins(product.source) if n in self.products]
+            low_rank = [n for n in factors if self.is_linear(n, product.source)]
+            self.roles.append((role, product, self.outputs(node, end), bool(low_rank)))
+            for n in low_rank:
+                inner = self.products[n]
+                self.roles.append((role, inner, self.outputs(n, product.source), True))
+
+    def _attention(self, core: Core, stream: Node) -> str:
+        self.roles: list[tuple[str, Product, list[int], bool]] = []
+        for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
+            self._assign(role, self.origins(slot), slot)
+        after = [n for n in self.products if core.node in self.origins(self.products[n].source)]
+        for node in after:
+            gates = self.origins(self.products[node].source) - {core.node}
+            self._assign("gate", gates, self.products[node].source)
+            if self.end is node or node in self.origins(self.end):
+                self._assign("output", [node], self.end)
+            else:  # the first factor of a low-rank output
+                for last in self.origins(self.end) & self.products.keys():
+                    if node in self.origins(self.products[last].source):
+                        self._assign("output", [last], self.end)
+        reads = any(self.graph.depends(p.source, stream) for r, p, *_ in self.roles if r == "key")
+        return "attention" if reads else "cross"
+
+    def _feed_forward(self) -> str:
+        self.roles = []
+        last = [n for n in self.origins(self.end) if n in self.products]
+        if len(last) != 1 or self.bilinear:
+            return UNKNOWN
+        (down,) = last
+        entering = self.products[down].source
+        factors = self.origins(entering)
+        if len(factors) == 1 and self.is_linear(next(iter(factors)), entering):
+            entering = self.products[next(iter(factors))].source  # fc2 is of low rank
+        inner = self.origins(entering)
+        if gated := self._gate(entering, inner):
+            gate, up = gated
+            self._assign("gate", self.origins(gate), gate)
+            self._assign("up", self.origins(up), up)
+            self._assign("down", [down], self.end)
+            return "ffn-swiglu"
+        if len(inner) == 1:
+            self._assign("fc1", inner, entering)
+            self._assign("fc2", [down], self.end)
+            return "ffn"
+        return UNKNOWN
+
+    def _gate(self, entering: Node, inner: frozenset[Node]) -> tuple[Node, Node] | None:
+        """The two tensors that are multiplied to make what enters the last matrix."""
+        if not inner or len(inner) > 2:
+            return None
+        for node in self.graph.between(min(inner, key=lambda n: n.index), entering):
+            operands = [n for n in node.inputs if n.live]
+            if node.op != "mul" or len(operands) != 2:
+                continue
+            left, right = operands
+            if self.origins(left) | self.origins(right) != inner:
+                continue
+            if len(inner) == 1:
+                (whole,) = inner
+                both = set(self.outputs(whole, left)) & set(self.outputs(whole, right))
+                if both:  # an activation that is written as a product
+                    continue
+            elif self.origins(left) & self.origins(right):
+                continue
+            straight = all(self.is_linear(n, left) for n in self.origins(left))
+            return (right, left) if straight else (left, right)
+        return None
+
+    def _matrices(self) -> list[Matrix]:
+        found = [
+            _matrix(role, product, outputs, factor) for role, product, outputs, factor in self.roles
+        ]
+        known = {product.node for _, product, *_ in self.roles}
+        for node, product in self.products.items():
+            if node not in known:
+                every = list(range(product.matrix.shape[0]))
+                found.append(_matrix(UNKNOWN, product, every, False))
+        return found
+
+
+def _matrix(role: str, product: Product, outputs: list[int], factor: bool) -> Matrix:
+    every = product.parameter.value.shape[product.axis]
+    return Matrix(
+        name=product.parameter.name or "",
+        role=role,
+        axis=product.axis,
+        outputs=_runs([o + (product.offset or 0) for o in outputs]),
+        fan_in=product.matrix.shape[1],
+        fan_out=len(outputs),
+        bias=product.bias,
+        whole=len(outputs) >= every or product.offset is None,
+        factor=factor,
+        computed=product.offset is None,
+    )
+
+
+def _runs(outputs: list[int]) -> tuple[tuple[int, int], ...]:
+    """Numbers as half-open runs, as in 0, 1, 2, 6, 7 → (0, 3), (6, 8)."""
+    runs: list[tuple[int, int]] = []
+    for o in outputs:
+        if runs and runs[-1][1] == o:
+            runs[-1] = (runs[-1][0], o + 1)
+        else:
+            runs.append((o, o + 1))
+    return tuple(runs)

@@ -1,0 +1,197 @@
+r"""The residual sums of a forward pass: x_{l+1} = a x_l + b G(x_l), with both coefficients.
+
+A sum is written as what it is linear in, :math:`\sum_i c_i t_i`, through products with
+numbers, views and further sums that nothing else uses. It is a residual one where all terms but
+one depend on that one through a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from deepnet_theory.models.norms import Norm
+from deepnet_theory.models.recording import Graph, Node
+
+LAYOUT = {
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",
+    "squeeze", "unsqueeze", "clone", "contiguous", "_to_copy", "to", "alias", "detach",
+    "lift_fresh", "native_dropout",
+}  # fmt: skip
+SUMS = {"add", "sub", "rsub", "lerp", "addcmul"}
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "convolution", "dot"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a sum: ``coefficient`` times ``node``; ``learnt`` names its parameter."""
+
+    node: Node
+    coefficient: float
+    learnt: str | None = None
+
+
+@dataclass(frozen=True)
+class ResidualSum:
+    """a x + Σ b_i G_i: the stream's term, and one term a branch (several in parallel)."""
+
+    node: Node
+    stream: Term
+    branches: tuple[Term, ...]
+    biases: tuple[str, ...] = ()  # parameters that are added as they are
+
+
+def residual_sums(graph: Graph, found: dict[Node, Norm]) -> list[ResidualSum]:
+    """Every residual sum of a graph, in order."""
+    return list(_Reader(graph, found).sums())
+
+
+class _Reader:
+    def __init__(self, graph: Graph, found: dict[Node, Norm]) -> None:
+        self.graph, self.norms = graph, found
+        self.products = 0  # with a matrix of parameters, as bits
+        for node in graph.nodes:
+            if node.op in PRODUCTS and node.live and any(not n.live for n in node.inputs):
+                self.products |= 1 << node.index
+
+    def sums(self) -> Iterator[ResidualSum]:
+        inner: set[Node] = set()
+        for node in reversed(self.graph.nodes):  # the outermost of nested sums first
+            whole = node.live and node.op in SUMS and node not in self.norms
+            if not whole or node in inner or not self.graph.reached >> node.index & 1:
+                continue
+            terms = self.terms(node, 1.0, inner, root=True)
+            yield from self.residual(node, terms)
+
+    def residual(self, node: Node, terms: list[Term]) -> Iterator[ResidualSum]:
+        live = _collected([t for t in terms if t.node.live])
+        for stream in live:
+            others = [t for t in live if t is not stream]
+            if others and all(self.through_matrix(stream.node, t.node) for t in others):
+                biases = tuple(t.node.name for t in terms if t.node.name is not None)
+                yield ResidualSum(node, stream, tuple(others), biases)
+                return
+
+    def through_matrix(self, start: Node, end: Node) -> bool:
+        ancestors = self.graph.ancestors
+        bits = (ancestors[end.index] & self.products) >> start.index
+        return any(
+            bits >> i & 1 and ancestors[start.index + i] >> start.index & 1
+            for i in range(1, bits.bit_length())
+        )
+
+    def terms(
+        self, node: Node, factor: float, inner: set[Node], root: bool = False,
+        learnt: str | None = None,
+    ) -> list[Term]:  # fmt: skip
+        """``factor`` times ``node`` as terms; a sum that others use too is a term of its own."""
+        alone = root or len(self.graph.users[node.index]) == 1
+        if node in self.norms or not node.live:
+            return [Term(node, factor, learnt)]
+        if node.op in SUMS:
+            if not alone:
+                return [Term(node, factor, learnt)]
+            parts = _linear(node)
+            if parts is None:
+                return [Term(node, factor, learnt)]
+            inner.add(node)
+            return [
+                term
+                for part, c, name in parts
+                for term in self.terms(part, factor * c, inner, learnt=name or learnt)
+            ]
+        scaled = self.scaled(node)
+        if scaled is None:
+            return [Term(node, factor, learnt)]
+        source, c, name = scaled
+        if not alone and source.op in SUMS:  # what is multiplied is not this sum's own
+            stripped = self.stripped(source, factor * c)
+            return [Term(stripped.node, stripped.coefficient, name or learnt)]
+        return self.terms(source, factor * c, inner, learnt=name or learnt)
+
+    def stripped(self, node: Node, factor: float) -> Term:
+        """A term without the numbers that multiply it."""
+        while node.live and node not in self.norms and (scaled := self.scaled(node)) is not None:
+            node, c, _ = scaled
+            factor *= c
+        return Term(node, factor)
+
+    def scaled(self, node: Node) -> tuple[Node, float, str | None] | None:
+        """The node of which this one is a multiple, or another layout."""
+        live = [n for n in node.inputs if n.live]
+        if len(live) != 1:
+            return None
+        (source,) = live
+        if node.op in LAYOUT:
+            same = source.value.numel() == node.value.numel() or node.op == "expand"
+            return (source, 1.0, None) if same else None
+        if node.op == "neg":
+            return source, -1.0, None
+        if node.op in ("mul", "div") and len(node.args) == 2:
+            left, right = node.args
+            other = right if left is source else left
+            if node.op == "div" and right is source:
+                return None
+            c = _number(other, source)
+            if c is not None and (node.op == "mul" or c):
+                name = other.name if isinstance(other, Node) else None
+                return source, c if node.op == "mul" else 1 / c, name
+        return None
+
+
+def _linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
+    """A sum's own terms with their coefficients and the parameters that these are."""
+    args, alpha = node.args, float(node.keywords.get("alpha", 1))
+    pairs: list[tuple[Node, float, str | None]]
+    match node.op:
+        case "add" | "sub":
+            right = alpha if node.op == "add" else -alpha
+            pairs = [(args[0], 1.0, None), (args[1], right, None)]
+        case "rsub":
+            pairs = [(args[0], -alpha, None), (args[1], 1.0, None)]
+        case "lerp":  # a + w (b − a)
+            w = _number(args[2], args[0])
+            if w is None:
+                return None
+            name = args[2].name if isinstance(args[2], Node) else None
+            pairs = [(args[0], 1 - w, None), (args[1], w, name)]
+        case _:  # addcmul: a + value · b c
+            left, right = args[1:3]
+            if left.live and right.live:
+                return None
+            vector, x = (right, left) if left.live else (left, right)
+            c = _number(vector, x)
+            if c is None:
+                return None
+            value = float(node.keywords.get("value", 1))
+            pairs = [(args[0], 1.0, None), (x, value * c, vector.name)]
+    return [p for p in pairs if isinstance(p[0], Node)]
+
+
+def _number(factor: object, of: Node) -> float | None:
+    """A factor as a number; a vector over the width, one factor a channel, as its rms."""
+    if isinstance(factor, int | float):
+        return float(factor)
+    if not isinstance(factor, Node) or factor.live:
+        return None
+    value: Tensor = factor.value.detach().float()
+    if value.numel() == 1:
+        return float(value)
+    width = of.value.shape[-1]
+    if value.numel() == width and value.shape[-1] == width:
+        size = float(value.square().mean().sqrt())
+        return math.copysign(size, float(value.sum()))
+    return None
+
+
+def _collected(terms: list[Term]) -> list[Term]:
+    """Terms of one node as one, as in x + w(G − x)."""
+    found: dict[Node, Term] = {}
+    for t in terms:
+        known = found.get(t.node)
+        total = t.coefficient + (known.coefficient if known else 0.0)
+        found[t.node] = Term(t.node, total, t.learnt or (known.learnt if known else None))
+    return list(found.values())

@@ -1,0 +1,138 @@
+"""What one recorded forward pass says of somebody's model: plain data.
+
+``models`` makes it, by what the operations do; what follows from it is for others to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A block of a parameter with one role: ``outputs`` are runs of its outputs.
+
+    ``role`` is the name of a matrix of ``spec/sublayers`` (query, key, value, output, fc1, fc2,
+    gate, up, down) or ``unknown``. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D.
+    A low-rank factor has the role of the product that it is a factor of. ``computed`` marks a
+    matrix that the forward pass computes from the parameter, which then does not hold it.
+    """
+
+    name: str
+    role: str
+    axis: int
+    outputs: tuple[tuple[int, int], ...]
+    fan_in: int
+    fan_out: int
+    bias: str | None = None
+    whole: bool = True  # these are all outputs of the parameter
+    factor: bool = False
+    computed: bool = False
+
+    @property
+    def rows(self) -> list[int] | list[list[int]]:
+        """The outputs as ``[start, end]``, or a list of such where they are interleaved."""
+        runs = [list(run) for run in self.outputs]
+        return runs[0] if len(runs) == 1 else runs
+
+    @property
+    def where(self) -> str:
+        """The block as one would write it in code."""
+        if self.whole:
+            return self.name
+        start, end = self.outputs[0]
+        several = f", … {len(self.outputs)} blocks" if len(self.outputs) > 1 else ""
+        span = f"{start}:{end}{several}"
+        return f"{self.name}[{span}]" if self.axis == 0 else f"{self.name}[:, {span}]"
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm and where it stands: ``sum``, ``input``, ``output``, ``inside``, ``final``, ``start``.
+
+    The first four are of a sublayer: on the residual sum, before the branch, after it, within it.
+    ``size`` is the root mean square of its gain's entries.
+    """
+
+    where: str
+    centred: bool
+    gain: str | None
+    bias: str | None
+    size: float
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
+
+    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is.
+    ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
+    """
+
+    stack: str
+    layer: int
+    kind: str
+    sums: int
+    stream: float
+    branch: float
+    norms: tuple[Norm, ...]
+    matrices: tuple[Matrix, ...]
+    learnt: str | None = None
+    biases: tuple[str, ...] = ()
+
+    @property
+    def alpha(self) -> float:
+        """a/b, what the stream is multiplied by against the branch; infinite for no branch."""
+        return self.stream / self.branch if self.branch else float("inf")
+
+    @property
+    def alpha_on(self) -> str | None:
+        """What the model's code multiplies, None where it multiplies nothing."""
+        if self.stream != 1:
+            return "stream"
+        return "branch" if self.branch != 1 else None
+
+    @property
+    def equation(self) -> str:
+        """The residual equation as ``spec/placements`` write it, alpha left out."""
+        at = {norm.where for norm in self.norms}
+        inner = "branch(norm(x))" if "input" in at else "branch(x)"
+        inner = f"norm({inner})" if "output" in at else inner
+        return f"norm(x + {inner})" if "sum" in at else f"x + {inner}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The residual stacks of a model, in the order of the forward pass.
+
+    ``norms`` are those of no sublayer: at the start of a stack, at its end. ``stream`` is the root
+    mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
+    ``head`` those that the last stack's output enters. ``unused`` are parameters that do not
+    reach the output, and ``notes`` what was not understood.
+    """
+
+    sublayers: tuple[Sublayer, ...]
+    norms: tuple[Norm, ...]
+    stream: dict[str, float]
+    embeddings: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stacks(self) -> dict[str, list[Sublayer]]:
+        """The sublayers by stack."""
+        return {name: list(own) for name, own in groupby(self.sublayers, lambda s: s.stack)}
+
+    @property
+    def layers(self) -> dict[str, int]:
+        """The number of layers by stack."""
+        return {name: own[-1].layer + 1 for name, own in self.stacks.items()}
+
+    @property
+    def understood(self) -> bool:
+        """Whether every matrix of every branch has a role."""
+        return not self.notes and all(m.role != UNKNOWN for s in self.sublayers for m in s.matrices)
