@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -99,12 +99,12 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The symbols that occur."""
-        return _names(self.root)
+        return frozenset(part.name for part in _parts(self.root) if isinstance(part, Name))
 
     @property
     def functions(self) -> frozenset[str]:
         """The functions that occur."""
-        return _functions(self.root)
+        return frozenset(part.function for part in _parts(self.root) if isinstance(part, Call))
 
     def __str__(self) -> str:
         return self.text
@@ -369,27 +369,15 @@ def _digits(node: Node) -> float:
             return _digits(left) + _digits(right) + (0.31 if operator in "+-" else 0.0)
 
 
-def _names(node: Node) -> frozenset[str]:
+def _parts(node: Node) -> Iterator[Node]:
+    """A node and all that it is made of."""
+    yield node
     match node:
-        case Name(name):
-            return frozenset({name})
-        case Number():
-            return frozenset()
         case Power(base, _):
-            return _names(base)
+            yield from _parts(base)
         case Call(_, arguments):
-            return frozenset().union(*(_names(a) for a in arguments))
+            for argument in arguments:
+                yield from _parts(argument)
         case Operation(_, left, right):
-            return _names(left) | _names(right)
-
-
-def _functions(node: Node) -> frozenset[str]:
-    match node:
-        case Name() | Number():
-            return frozenset()
-        case Power(base, _):
-            return _functions(base)
-        case Call(function, arguments):
-            return frozenset({function}).union(*(_functions(a) for a in arguments))
-        case Operation(_, left, right):
-            return _functions(left) | _functions(right)
+            yield from _parts(left)
+            yield from _parts(right)

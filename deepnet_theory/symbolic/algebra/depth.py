@@ -1,7 +1,9 @@
-"""Depth expressions (grammar strings) as SymPy expressions in N and M."""
+"""Formulas of the grammar as SymPy expressions; those in N and M among them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 import sympy as sp
@@ -10,7 +12,8 @@ from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, OperatorAlgebra, fold
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 
-_FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
+Functions = Mapping[str, Callable[..., sp.Expr]]
+FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
 
 
 def rational(value: Fraction) -> sp.Rational:
@@ -18,18 +21,29 @@ def rational(value: Fraction) -> sp.Rational:
     return sp.Rational(value.numerator, value.denominator)
 
 
-class _Depth(OperatorAlgebra[sp.Expr]):
+@dataclass(frozen=True)
+class _Sympy(OperatorAlgebra[sp.Expr]):
+    names: Mapping[str, sp.Expr]
+    functions: Functions
+
     def number(self, value: Fraction) -> sp.Expr:
         return rational(value)
 
     def name(self, name: str) -> sp.Expr:
-        return DEPTHS[name]
+        return self.names[name]
 
     def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
         return base ** rational(exponent)
 
     def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        return _FUNCTIONS[function](*arguments)
+        return self.functions[function](*arguments)
+
+
+def in_sympy(
+    expression: Expression, names: Mapping[str, sp.Expr], functions: Functions = FUNCTIONS
+) -> sp.Expr:
+    """A formula with its names and functions read as given, its numbers exact."""
+    return fold(expression.root, _Sympy(names, functions))
 
 
 def depth_expression(source: str | Expression) -> sp.Expr:
@@ -38,7 +52,7 @@ def depth_expression(source: str | Expression) -> sp.Expr:
     Raises :class:`InputError` where it is not finite, as for ``1/0``.
     """
     expression = DEPTH.parse(source) if isinstance(source, str) else source
-    value = fold(expression.root, _Depth())
+    value = in_sympy(expression, DEPTHS)
     if value.has(sp.zoo, sp.nan, sp.oo):
         raise InputError(f"{expression.text!r} divides by zero")
     return value

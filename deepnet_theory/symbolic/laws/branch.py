@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Callable
 
 import sympy as sp
 
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.depth import in_sympy
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
     Activation,
@@ -48,54 +46,40 @@ def transverse(parameter: str) -> sp.Symbol:
     return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
 
 
-@dataclass(frozen=True)
-class ProbedBranch(OperatorAlgebra[sp.Expr]):
-    """The algebra that reads a branch formula with probed matrices; biases start at zero."""
-
-    sublayer: Sublayer
-    perturbed: str | None = None  # the parameter that is moved along its transverse direction
-    argument: sp.Expr = x  # what the branch is fed with
-    names: dict[str, sp.Expr] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.names.update({"x": self.argument, "memory": memory})
-        for matrix in self.sublayer.matrices:
-            self.names[matrix.name] = gain(matrix.name) * direction(matrix.name)
-        for vector in self.sublayer.vectors:
-            self.names[vector.name] = sp.Integer(0)
-        if self.perturbed is not None:
-            move = delta * transverse(self.perturbed)
-            vectors = {v.name for v in self.sublayer.vectors}
-            self.names[self.perturbed] += ONES * move if self.perturbed in vectors else move
-
-    def number(self, value: Fraction) -> sp.Expr:
-        return rational(value)
-
-    def name(self, name: str) -> sp.Expr:
-        return self.names[name]
-
-    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
-        return base ** rational(exponent)
-
-    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        maps = {
-            "phi": Activation,
-            "softmax": Softmax,
-            "norm": Normalise,
-            "T": Transpose,
-            "hadamard": Hadamard,
-        }
-        return maps[function](*(sp.expand_mul(a) for a in arguments))
+_MAPS: dict[str, Callable[..., sp.Expr]] = {
+    "phi": Activation,
+    "softmax": Softmax,
+    "norm": Normalise,
+    "T": Transpose,
+    "hadamard": Hadamard,
+}
 
 
-def branch(sublayer: Sublayer, perturbed: str | None = None, argument: sp.Expr = x) -> sp.Expr:
-    """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V)."""
-    algebra = ProbedBranch(sublayer, perturbed, argument)
-    return sp.expand_mul(fold(sublayer.expression.root, algebra))
+def _expanded(of: Callable[..., sp.Expr]) -> Callable[..., sp.Expr]:
+    return lambda *arguments: of(*map(sp.expand_mul, arguments))
+
+
+def branch(
+    sublayer: Sublayer,
+    perturbed: str | None = None,
+    argument: sp.Expr = x,
+    matrix: Callable[[str], sp.Expr] = lambda name: gain(name) * direction(name),
+) -> sp.Expr:
+    """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V); biases start at zero.
+
+    ``perturbed`` is the parameter that is moved along its transverse direction, ``matrix`` what
+    stands for a matrix.
+    """
+    names = {"x": argument, "memory": memory}
+    names |= {m.name: matrix(m.name) for m in sublayer.matrices}
+    names |= {v.name: sp.Integer(0) for v in sublayer.vectors}
+    if perturbed is not None:
+        move = delta * transverse(perturbed)
+        names[perturbed] += ONES * move if names[perturbed] == 0 else move
+    maps = {name: _expanded(of) for name, of in _MAPS.items()}
+    return sp.expand_mul(in_sympy(sublayer.expression, names, maps))
 
 
 def plain_branch(sublayer: Sublayer, argument: sp.Expr = x) -> sp.Expr:
     """The branch G(argument) in the matrices W themselves."""
-    algebra = ProbedBranch(sublayer, None, argument)
-    algebra.names.update({m.name: weight(m.name) for m in sublayer.matrices})
-    return sp.expand_mul(fold(sublayer.expression.root, algebra))
+    return branch(sublayer, argument=argument, matrix=weight)

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.depth import in_sympy
 from deepnet_theory.symbolic.algebra.nodes import Branch, Hadamard, Normalise, coefficient, split
 from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import AT_REST, branch, delta, transverse, x
@@ -43,41 +41,30 @@ def _identity(output: Any) -> Any:
     return sp.Add(*scalars) if scalars else None
 
 
-@dataclass(frozen=True)
-class Residual(OperatorAlgebra[sp.Expr]):
-    """The algebra of a residual equation."""
+def residual(
+    placement: Placement,
+    branch_of: Callable[[sp.Expr], sp.Expr],
+    *,
+    probe_gain: bool = False,
+    probe_bias: bool = False,
+    rescale: bool = True,
+) -> sp.Expr:
+    """The sublayer's output as a SymPy expression.
 
-    branch_of: Callable[[sp.Expr], sp.Expr]
-    probe_gain: bool = False
-    probe_bias: bool = False
-    rescale: bool = True  # whether a norm's argument is divided by its identity path's scalar
+    ``rescale`` divides a norm's argument by the scalar of its identity path.
+    """
 
-    def number(self, value: Fraction) -> sp.Expr:
-        return rational(value)
-
-    def name(self, name: str) -> sp.Expr:
-        return {"x": x, "alpha": alpha}[name]
-
-    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
-        return base ** rational(exponent)
-
-    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        if function == "branch":
-            return self.branch_of(arguments[0])
-        argument = sp.expand_mul(arguments[0])
-        value = Normalise(_unit_identity(argument) if self.rescale else argument)
-        if self.probe_gain:
+    def norm(of: sp.Expr) -> sp.Expr:
+        argument = sp.expand_mul(of)
+        value = Normalise(_unit_identity(argument) if rescale else argument)
+        if probe_gain:
             value += delta * Hadamard(value, transverse("gain"))
-        if self.probe_bias:
+        if probe_bias:
             value += delta * transverse("bias")
         return value
 
-
-def residual(
-    placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr], **probes: bool
-) -> sp.Expr:
-    """The sublayer's output as a SymPy expression."""
-    return sp.expand_mul(fold(placement.expression.root, Residual(branch_of, **probes)))
+    names, functions = {"x": x, "alpha": alpha}, {"branch": branch_of, "norm": norm}
+    return sp.expand_mul(in_sympy(placement.expression, names, functions))
 
 
 def inside(placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:

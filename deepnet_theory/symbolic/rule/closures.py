@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 
 import sympy as sp
 
 from deepnet_theory.spec.closure import Closure, closure
-from deepnet_theory.spec.expression import Expression, FloatAlgebra, OperatorAlgebra, fold
-from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.spec.expression import Expression, FloatAlgebra, fold
+from deepnet_theory.symbolic.algebra.depth import in_sympy
 from deepnet_theory.symbolic.laws.optimizer import Degrees
 from deepnet_theory.symbolic.laws.placement import PlacementLaw
 from deepnet_theory.symbolic.proof.section import Section
@@ -35,26 +34,6 @@ def default_closure(method: str, d: Degrees, law: PlacementLaw) -> Closure:
     return closure(name)
 
 
-class _Side(OperatorAlgebra[sp.Expr]):
-    """One side of a closure, in a kind's own symbols."""
-
-    def __init__(self, kind: Kind, relative: sp.Expr) -> None:
-        matrices = sp.Integer(kind.matrices)
-        self.names = {"alpha": kind.alpha, "beta": kind.beta, "m": matrices, "rho": relative}
-
-    def number(self, value: Fraction) -> sp.Expr:
-        return rational(value)
-
-    def name(self, name: str) -> sp.Expr:
-        return self.names[name]
-
-    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
-        return base ** rational(exponent)
-
-    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        return sp.sqrt(arguments[0])
-
-
 def closure_steps(
     chosen: Closure, kind: Kind, part: str, times: sp.Expr, first: int = 1
 ) -> Iterator[Step]:
@@ -62,8 +41,10 @@ def closure_steps(
 
     ``times`` is what multiplies its relative update: κ, or what comes with the gradient.
     """
+    matrices = sp.Integer(kind.matrices)
+    names = {"alpha": kind.alpha, "beta": kind.beta, "m": matrices, "rho": times * kind.relative}
     for number, sides in enumerate(chosen.expressions, first):
-        left, right = (fold(side.root, _Side(kind, times * kind.relative)) for side in sides)
+        left, right = (in_sympy(side, names) for side in sides)
         yield SECTION.equal(
             f"closure-{kind.tag(part)}-{number}",
             left,

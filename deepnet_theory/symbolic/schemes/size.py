@@ -9,33 +9,17 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.scheme import INDEXED
-from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.depth import in_sympy
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.schemes.power import Power
 
 index = sp.Symbol("l", positive=True)  # the layer's, a real number here: limits are taken in it
-_FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
-
-
-class _Indexed(OperatorAlgebra[Any]):
-    def number(self, value: Fraction) -> Any:
-        return rational(value)
-
-    def name(self, name: str) -> Any:
-        return index if name == "l" else DEPTHS[name]
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        return base ** rational(exponent)
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        return _FUNCTIONS[function](*arguments)
 
 
 def indexed(text: str) -> Any:
     """The SymPy form of a scheme's text, in N, M and l."""
-    return fold(INDEXED.parse(text).root, _Indexed())
+    return in_sympy(INDEXED.parse(text), {**DEPTHS, "l": index})
 
 
 def size_of(expression: Any, depth: str) -> Power | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 from deepnet_theory.symbolic.algebra.nodes import Branch
@@ -20,7 +19,6 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 )
 from deepnet_theory.symbolic.laws.placement import (
     P,
-    Residual,
     placement_law,
     probed,
     residual,
@@ -54,9 +52,7 @@ def scale_step(placement: Placement) -> Step | None:
     None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
     """
 
-    written = sp.expand_mul(
-        fold(placement.expression.root, Residual(lambda y: P * Branch(y), rescale=False))
-    )
+    written = residual(placement, lambda y: P * Branch(y), rescale=False)
     simplified = residual(placement, lambda y: P * Branch(y))
     if written == simplified:
         return None
