@@ -64,6 +64,11 @@ def derive(
     select: Select,
     talk: Talk,
     depth: DepthOption = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
+    section: Annotated[
+        str | None,
+        typer.Option("--section", metavar="NAME", help="Show one part, such as assumptions."),
+    ] = None,
     background: Annotated[
         bool,
         typer.Option("--background", help="Begin with what the route rests on, step by step."),
@@ -74,7 +79,7 @@ def derive(
     ] = False,
     format: Annotated[str, _format(*DERIVATION_FORMATS)] = "text",
 ) -> int:
-    """Derive alpha and beta, every step checked."""
+    """Derive alpha and beta: the answer, or with --steps every checked step that leads to it."""
     chosen("format", format, DERIVATION_FORMATS)
     if select.scheme is not None:
         if depth is not None or background or compare_closures:
@@ -92,7 +97,9 @@ def derive(
     if format == "json":
         print(derivation.to_json())
     else:
-        print(_printed(of_derivation.document(derivation), format))
+        whole = of_derivation.document if steps or background else of_derivation.short
+        told = whole(derivation) if section is None else of_derivation.section(derivation, section)
+        print(_printed(told, format))
     return derivation.verdict.exit_code
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import depth_words
+from deepnet_theory.spec.errors import unknown
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
+    from sympy import Expr
+
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic import derivation as made
     from deepnet_theory.symbolic.implications.consequences import Consequence
     from deepnet_theory.symbolic.proof import step as proof
 
+# of the consequences, those that say whether the rule can be trained with
+TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "ASYMPTOTIC": "the ratio tends to 1",
@@ -37,6 +42,42 @@ def document(derivation: made.Derivation) -> doc.Document:
     )
     closing = (doc.Paragraph(conclusion(derivation)),)  # what a terminal shows last
     return doc.Document(title(derivation.selection), answer(derivation), sections, closing)
+
+
+def short(derivation: made.Derivation) -> doc.Document:
+    """The answer on one screen: the rule, what it means in depth, and what else steps beside it."""
+    sections = (
+        doc.Section("In depth", (_in_depth(derivation),)),
+        *beside(derivation),
+    )
+    more = f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
+    closing = (
+        doc.Paragraph(f"{more}{', '.join(_parts(derivation))}.", aside=True),
+        doc.Paragraph(conclusion(derivation)),
+    )
+    told = (rule(derivation), *_what_it_means(derivation))
+    return doc.Document(title(derivation.selection), told, sections, closing)
+
+
+def section(derivation: made.Derivation, name: str) -> doc.Document:
+    """One part of the whole, named by its title or by how that begins, in any case.
+
+    Raises :class:`InputError` where no title, or more than one, begins so.
+    """
+    parts = _parts(derivation)
+    wanted = name.strip().lower()
+    found = [title for title in parts if title == wanted] or [
+        title for title in parts if wanted and title.startswith(wanted)
+    ]
+    if len(found) != 1:
+        raise unknown("section", name, parts)
+    return doc.Document(title(derivation.selection), (rule(derivation),), (parts[found[0]],))
+
+
+def _parts(derivation: made.Derivation) -> dict[str, doc.Section]:
+    """The sections of the whole, those of the steps among them, by their titles."""
+    *told, _ = document(derivation).sections
+    return {part.title.lower(): part for part in (*told, *steps(derivation)) if part.body}
 
 
 def one_line(derivation: made.Derivation) -> str:
@@ -62,13 +103,20 @@ def answer(derivation: made.Derivation) -> tuple[doc.Block, ...]:
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     meaning = derivation.rule.meaning.rstrip(".")
+    first = doc.Paragraph(f"From {concluded}: {meaning}." if meaning else f"From {concluded}.")
     return (
         rule(derivation),
-        doc.Paragraph(f"From {concluded}: {meaning}." if meaning else f"From {concluded}."),
-        doc.Paragraph(_reach(derivation)),
-        *((doc.Paragraph(derivation.in_depth),) if derivation.orders else ()),
+        first,
+        *_what_it_means(derivation),
         doc.Paragraph(conclusion(derivation)),
     )
+
+
+def _what_it_means(derivation: made.Derivation) -> Iterator[doc.Paragraph]:
+    """What β multiplies, and whether the rule can be trained with in depth."""
+    yield doc.Paragraph(_reach(derivation))
+    if derivation.orders:
+        yield doc.Paragraph(derivation.in_depth)
 
 
 def rule(derivation: made.Derivation) -> doc.RuleBox:
@@ -103,7 +151,11 @@ def _reach(derivation: made.Derivation) -> str:
     reached = (f"{', '.join(m.name for m in s.scaled)} of {name}" for name, s in kinds.items())
     rates = any(entry.rate != "1" for entry in derivation.rule.entries)
     learned = ", kappa their learning rate" if rates else ""
-    return f"beta multiplies the initialisation of {'; '.join(reached)}{learned}."
+    equation = derivation.selection.the_placement.equation
+    return (
+        f"In {equation} beta multiplies the initialisation of {'; '.join(reached)}{learned}; "
+        "all other matrices keep theirs."
+    )
 
 
 def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:
@@ -132,6 +184,46 @@ def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
         for name, found in folds
         if found
     )
+
+
+def _in_depth(derivation: made.Derivation) -> doc.Table:
+    """The numbers that say how a rule behaves in depth, with values where a depth is given."""
+    rows = tuple(
+        (
+            doc.Formula(c.value),
+            _at(derivation, c.value),
+            f"{owner(c.part, c.sublayer)}: {c.meaning}",
+        )
+        for c in derivation.consequences
+        if c.name in TOLD_FIRST
+    )
+    return doc.Table(("order", "value", "of"), rows, numbers=(1,), sentences=(2,))
+
+
+def _told(c: Consequence) -> str:
+    return f"{owner(c.part, c.sublayer)}: {c.meaning}"
+
+
+def _at(derivation: made.Derivation, expression: Expr) -> str:
+    """Its value at the depth that was asked for, if one was."""
+    depth = dict(derivation.values)
+    values = {symbol: depth[symbol.name] for symbol in expression.free_symbols} if depth else {}
+    return f"{float(expression.subs(values)):.4g}" if depth else ""
+
+
+def beside(derivation: made.Derivation) -> tuple[doc.Section, ...]:
+    """The parameters that β does not reach and the rule's own learning rate would move too far."""
+    found: dict[tuple[str, Expr], list[str]] = {}
+    for share in derivation.shares:
+        if share.standing == "dominant":
+            names = found.setdefault((share.part, share.balancing), [])
+            names += [share.parameter] * (share.parameter not in names)
+    rows = tuple(
+        (doc.Formula(by), _at(derivation, by), f"{part}: {', '.join(names)}")
+        for (part, by), names in found.items()
+    )
+    table = doc.Table(("learning rate times", "value", "for"), rows, numbers=(1,), sentences=(2,))
+    return (doc.Section("Beside the matrices", (table,)),) if rows else ()
 
 
 def _orders(found: Iterable[Consequence]) -> doc.Table:

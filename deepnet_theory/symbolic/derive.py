@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import sympy as sp
+
 from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
@@ -141,13 +142,16 @@ def _of_premises(problem: Problem) -> Iterator[str]:
 
 
 def _of_other_parameters(found: tuple[Share, ...]) -> Iterator[str]:
-    dominant: dict[tuple[str, Role], Share] = {}
+    """One sentence for all roles that need the same multiplier."""
+    dominant: dict[tuple[str, sp.Expr], list[str]] = {}
     for share in found:
         if share.standing == "dominant":
-            dominant.setdefault((share.part, share.role), share)
-    for (part, role), share in dominant.items():
+            kinds = dominant.setdefault((share.part, share.balancing), [])
+            kinds += [share.role.value] * (share.role.value not in kinds)
+    for (part, balancing), kinds in dominant.items():
+        roles = ", ".join(kinds)
         yield (
-            f"stepped at the same learning rate, the {role.value} parameters of the {part} move "
-            f"the output by {present(share.total)} in units of eta, more than the matrices that "
-            f"the rule balances: give them the multiplier {share.balancing}"
+            f"stepped at the same learning rate, the {roles} parameters of the {part} move the "
+            f"output by {present(1 / balancing)} in units of eta, more than the matrices that "
+            f"the rule balances: give them the multiplier {balancing}"
         )

@@ -100,6 +100,31 @@ def test_derive_shows_the_rule(cli: Cli, optimizer: str, form: str) -> None:
         assert max(map(len, outcome.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
+def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli, stack: str) -> None:
+    depth = "100" if stack == "encoder" else "100,50"
+    select = ("derive", "--optimizer", "adam", "--stack", stack, "--depth", depth)
+    answer, whole = cli(*select).out, cli(*select, "--steps").out
+    assert len(answer.splitlines()) <= 60 and len(whole.splitlines()) > 300
+    assert "(1) " not in answer and "(1) " in whole
+    assert answer.splitlines()[-1] == whole.splitlines()[-1]
+    data = json.loads(cli(*select, "--format", "json").out)
+    parts = {step["section"] for step in data["steps"]}
+    shown = [cli(*select, "--section", part).out for part in sorted(parts)]
+    numbers = [f"({n}) " for n in range(1, len(data["steps"]) + 1)]
+    assert all(
+        sum(line.startswith(n) for out in shown for line in out.splitlines()) == 1 for n in numbers
+    )
+
+
+def test_a_section_is_named_by_its_beginning(cli: Cli) -> None:
+    select = ("derive", "--optimizer", "adam", "--section")
+    assert "unit-branch" in cli(*select, "Assum").out
+    for name in ("the", "nonsense", ""):
+        outcome = cli(*select, name)
+        assert outcome.code == 2 and "valid are: consequences" in outcome.err
+
+
 def test_flags_may_stand_before_the_command(cli: Cli) -> None:
     assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
 
@@ -190,7 +215,9 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 
 def test_utf8_whatever_the_locale_says(process: Cli) -> None:
-    outcome = process("derive", "--optimizer", "sgd", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    outcome = process(
+        "derive", "--optimizer", "sgd", "--steps", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
+    )
     assert outcome.code == 0 and "α" in outcome.out
 
 

@@ -62,10 +62,14 @@ def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Itera
     )
     for name, meaning, expression in rows:
         yield Consequence(name, meaning, at(expression), balanced.part.name, kind.name)
-    for power, name in ((1, "aligned-sum"), (2, "self-consistency")):
+    sums = (
+        ("aligned-sum", "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"),
+        ("self-consistency", "S*r^2: bounded where independent branches stay near the identity"),
+    )
+    for power, (name, meaning) in enumerate(sums, start=1):
         yield Consequence(
             name,
-            f"S*r^{power}" if power > 1 else "S*r",
+            meaning,
             present(balanced.self_consistency(kind, power)),
             balanced.part.name,
             kind.name,
