@@ -524,13 +524,12 @@ def export(
     selection = derivation.selection
     at = parse_depth(depth, selection.the_stack)
     used = derivation.rule if rule is None else rule
-    parts = () if rule is not None else selection.the_stack.parts
     return Constants.of(
         selection,
         used,
         at,
         _record(Architecture, "an architecture", architecture),
-        multipliers={part.name: derivation.multipliers(part.name, **at) for part in parts},
+        parameters=derivation.parameters if rule is None else (),
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),

@@ -1,10 +1,19 @@
-"""κ, the learning-rate multiplier of the scaled matrices, from the rule to a step."""
+"""The multipliers of every kind of parameter, from the rule to a step."""
 
+import json
+
+import jsonschema
 import pytest
+import torch
 
 import deepnet_theory as dt
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build, parameter_groups, schema
 from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.scheme import scheme
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.symbolic.algebra.growth import growth
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 
 LAYER = "attention,ffn:swiglu"
 
@@ -33,6 +42,113 @@ def test_the_file_keeps_it(constants):
         "(2*N)**(-1/2)",
         "(2*N)**(-1/3)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"fc9": {}}, "'fc9'"),
+        ({"gate": 3}, "JSON object"),
+        ({"gate": {"rates": 1}}, "no 'rates'"),
+        ({"gate": {"rate": -1}}, "rate of 'gate'"),
+        ({"gate": {"epsilon": "x"}}, "epsilon of 'gate'"),
+        ({"gate": {"formulas": {"rate": [1]}}}, "formulas of 'gate'"),
+        ({"gate": {"gain": 3.0}}, "said twice"),
+    ],
+)
+def test_a_damaged_table_is_refused(constants, change, told):
+    data = json.loads(constants.to_json())
+    jsonschema.validate(data, schema())
+    data["parts"][0]["sublayers"][1]["parameters"].update(change)
+    with pytest.raises(InputError, match=told):
+        Constants.from_dict(data)
+
+
+def test_a_file_without_the_table_steps_as_it_did(constants):
+    data = constants.to_dict()
+    for s in data["parts"][0]["sublayers"]:
+        del s["parameters"]
+    data["parts"][0]["multipliers"] = {"norm-gain": 0.25}
+    groups = parameter_groups(build(Constants.from_dict(data)), 1.0, eps=1.0, weight_decay=1.0)
+    found = {g["name"]: (g["lr"], g["eps"], g["weight_decay"]) for g in groups}
+    assert found["encoder/scaled/attention"] == (8 ** (-1 / 2), 1.0, 1.0)
+    assert found["encoder/norm-gain"] == (0.25, 1.0, 0.0)
+
+
+def parameters(**select):
+    return {(p.sublayer, p.name): p for p in dt.derive(**select).parameters}
+
+
+def test_completeps_epsilon_is_derived():
+    """Dey et al., arXiv 2505.01618, Table 1: of every parameter of the blocks as 1/N."""
+    published = scheme("completep").epsilon
+    for p in parameters(
+        optimizer="adamw", placement="branch-multiplier", closure="complete"
+    ).values():
+        if p.role.value in published:
+            assert growth(p.epsilon, "N") == growth(published[p.role.value], "N") == -1
+            assert growth(p.rate, "N") == 0  # and no learning rate depends on the depth
+
+
+def test_no_epsilon_overtakes_a_gradient():
+    """What it is to the gradient is the same at every depth, kind by kind; unmultiplied, not."""
+    found = {}
+    for depth in (4, 32):
+        constants = dt.export(
+            dt.derive("adam", closure="complete"), depth=depth, width=16, heads=2, vocab=16
+        )
+        generator = torch.Generator().manual_seed(depth)
+        model = build(constants, dtype=torch.float64, generator=generator)
+        tokens = torch.randint(16, (4, 16), generator=torch.Generator().manual_seed(0))
+        logits = model(tokens)
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.roll(1).flatten()).backward()
+        for group in parameter_groups(model, 1e-3):
+            sizes = [p.grad.square().mean().item() for p in group["params"]]
+            size = (sum(sizes) / len(sizes)) ** 0.5
+            found.setdefault(group["name"], []).append((size, group["eps"]))
+    blocks = [name for name in found if name.split("/")[0] == "encoder" and "key" not in name]
+    assert {"encoder/scaled", "encoder/unscaled", "encoder/output-bias"} <= set(blocks)
+    for name in blocks:
+        (shallow, its), (deep, own) = found[name]
+        assert 1 / 2 < (deep / own) / (shallow / its) < 2, name
+        if "norm" not in name:
+            assert deep / shallow < 1 / 4, name
+
+
+REAL = {
+    "adamw": torch.optim.AdamW,
+    "momentum": lambda groups: torch.optim.SGD(groups, momentum=0.9),
+}
+
+
+def decayed(optimizer, own, gradient, decay):
+    """The share of a parameter of the rule's size that one step's weight decay takes."""
+    moved = []
+    for used in (decay, 0.0):
+        parameter = torch.nn.Parameter(torch.tensor([[own.gain]], dtype=torch.float64))
+        parameter.grad = torch.full_like(parameter, gradient)
+        group = {"params": [parameter], "lr": 1e-3 * own.rate, "weight_decay": used, "eps": 1e-12}
+        REAL[optimizer]([group]).step()
+        moved.append(parameter.item())
+    return (moved[1] - moved[0]) / own.gain
+
+
+@pytest.mark.parametrize("optimizer", REAL)
+def test_a_weight_decay_takes_the_same_share_of_the_weights_at_every_depth(optimizer):
+    derivation = dt.derive(optimizer, placement="pre-ln", closure="complete")
+    least, alike = 1e-4, []
+    for share, rule in zip(derivation.shares, derivation.parameters, strict=True):
+        if share.role in (Role.SCALED, Role.UNSCALED):
+            shares = {True: [], False: []}
+            for depth in (2, 200):
+                own, gradient = rule.at(N=depth), float(share.gradient.subs(DEPTHS["N"], depth))
+                for used in shares:
+                    times = own.weight_decay if used else 1.0
+                    shares[used].append(decayed(optimizer, own, gradient, least * times))
+            assert shares[True][0] == pytest.approx(shares[True][1], rel=1e-6), rule.name
+            alike.append(shares[False][0] == pytest.approx(shares[False][1], rel=1e-1))
+    # κ of the scaled matrices is 1 under SGD and falls with the depth under Adam
+    assert all(alike) == (optimizer == "momentum")
 
 
 def test_the_laboratory_steps_with_it():

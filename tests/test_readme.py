@@ -102,9 +102,12 @@ def test_the_python_of_the_readme_pairs_rule_model_and_optimizer(
     (said,) = re.findall(r"for which (\S+) is too much", PAGES["README.md"])
     codes = blocks("README.md", "python")
     session = paired(codes, float(said))
-    rates = session["rates"]
-    assert rates["norm-bias"] == rates["norm-gain"]
-    unsaid = rates.keys() - session["kinds"].values() - {"norm-bias"}
+    rates = {
+        name: own.rate for s in session["constants"].parts[0].sublayers
+        for name, own in s.parameters.items()
+    }  # fmt: skip
+    assert rates["norm_bias"] == rates["norm_gain"] and rates["output_bias"] == rates["fc2_bias"]
+    unsaid = rates.keys() - session["kinds"].values() - {"norm_bias", "output_bias"}
     assert {rates[kind] for kind in unsaid} == {1.0}
     first, second = codes
     for planted, change in (

@@ -49,11 +49,13 @@ def test_verify_export_build(derivation: dt.Derivation, tmp_path: Path) -> None:
 
 
 def test_multipliers_are_exported_for_the_derived_rule_alone(derivation: dt.Derivation) -> None:
-    derived = dt.export(derivation, depth=100).parts[0].multipliers
-    assert derived["scaled"] == 1.0
-    assert derived == derivation.multipliers("encoder", N=100)
+    attention = dt.export(derivation, depth=100).parts[0].sublayers[0]
+    assert attention.parameters["output"].rate == 1.0
+    assert attention.parameters == {
+        p.name: p.at(N=100) for p in derivation.parameters if p.sublayer == "attention"
+    }
     own = dt.own_rule(derivation.selection, "1", "1")
-    assert dt.export(derivation, depth=100, rule=own).parts[0].multipliers == {}
+    assert dt.export(derivation, depth=100, rule=own).parts[0].sublayers[0].parameters == {}
 
 
 def test_the_predictions_follow_what_is_stepped(derivation: dt.Derivation) -> None:

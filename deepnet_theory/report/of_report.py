@@ -92,9 +92,14 @@ def _gains(constants: Constants) -> Iterator[tuple[doc.Words, ...]]:
 
 def _multipliers(constants: Constants) -> Iterator[tuple[doc.Words, ...]]:
     for part in constants.parts:
-        for role, value in part.multipliers.items():
-            if value != 1:
-                yield _layers(constants), part.name, role, f"{value:.6g}"
+        kinds: dict[tuple[str, float], list[str]] = {}
+        for s in part.sublayers:
+            for name, own in s.parameters.items():
+                if own.rate != 1:
+                    kinds.setdefault((name, own.rate), []).append(s.kind)
+        for (name, rate), of in kinds.items():
+            words = (part.name, f"{name} of {', '.join(dict.fromkeys(of))}", f"{rate:.6g}")
+            yield _layers(constants), *words
 
 
 def _layers(constants: Constants) -> str:

@@ -16,9 +16,10 @@ from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import Role, sublayer, sublayers
+from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule, RuleEntry
@@ -29,6 +30,8 @@ MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
 LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
 LEVELS = 20  # of what is kept for people
 
+_OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
+
 T = TypeVar("T")
 
 
@@ -36,8 +39,9 @@ T = TypeVar("T")
 class SublayerConstants:
     """α and β of one kind of sublayer of a part's layer.
 
-    ``rate`` is the learning-rate multiplier of its scaled matrices, beside those of the roles;
-    ``gains`` are those of single matrices by name, for which β does not hold.
+    ``gains`` are those of single matrices by name, for which β does not hold; ``rate`` is κ, the
+    learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
+    parameter by name all that it starts and steps with, the rate included.
     """
 
     kind: str
@@ -45,6 +49,7 @@ class SublayerConstants:
     beta: float
     rate: float = 1.0
     gains: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, ParameterConstants] = field(default_factory=dict)
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -56,8 +61,9 @@ class SublayerConstants:
 class PartConstants:
     """One part of the stack: its number of layers, and its layer's sublayers in order.
 
-    ``multipliers`` are the derived learning-rate multipliers by role
-    (:class:`~deepnet_theory.spec.sublayer.Role` values); a role that is absent takes 1.
+    ``multipliers`` are learning-rate multipliers by role
+    (:class:`~deepnet_theory.spec.sublayer.Role` values), for parameters that their sublayer says
+    nothing of; a role that is absent takes 1.
     """
 
     name: str
@@ -126,14 +132,13 @@ class Constants:
         rule: Rule,
         depth: Mapping[str, int],
         architecture: Architecture,
-        multipliers: Mapping[str, dict[str, float]] | None = None,
+        parameters: Sequence[ParameterRule] = (),
         origin: dict[str, Any] | None = None,
     ) -> Constants:
         """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
 
-        ``multipliers`` are the learning-rate multipliers by part and role. Raises
-        :class:`InputError` where the rule has no positive, finite value at that depth, or says
-        nothing of a sublayer.
+        ``parameters`` are the formulas of every kind of parameter. Raises :class:`InputError`
+        where the rule has no positive, finite value at that depth, or says nothing of a sublayer.
         """
         parts = []
         for part in selection.the_stack.parts:
@@ -144,11 +149,15 @@ class Constants:
                     *entry.at(**depth),
                     entry.rate_at(**depth),
                     _of_its_own(kind, entry, depth),
+                    {
+                        p.name: p.at(**depth)
+                        for p in parameters
+                        if (p.part, p.sublayer) == (part.name, kind)
+                    },
                 )
                 for kind, entry in entries
             )
-            rates = (multipliers or {}).get(part.name, {})
-            parts.append(PartConstants(part.name, depth[part.depth], part.causal, values, rates))
+            parts.append(PartConstants(part.name, depth[part.depth], part.causal, values))
         optimizer = selection.the_optimizer
         return cls(
             stack=selection.stack,
@@ -162,15 +171,25 @@ class Constants:
             origin=origin or {},
         )
 
-    def multiplier(self, part: str, role: Role, sublayer: int | None = None) -> float:
-        """What the learning rate of a role's parameters is multiplied by, η's factor besides.
+    def parameter(
+        self, part: str, sublayer: int | None, name: str, role: Role
+    ) -> ParameterConstants:
+        """What a kind of parameter starts and steps with, η's factor besides.
 
-        ``sublayer`` is the index within a layer of the sublayer that they belong to.
+        ``sublayer`` is the index within a layer, None for embedding, head and final norm. What
+        nothing is said of takes the multipliers of its role, and no weight decay where it is a
+        vector.
         """
         own = next(p for p in self.parts if p.name == part)
-        scaled = role is Role.SCALED and sublayer is not None
-        rate = own.sublayers[sublayer or 0].rate if scaled else 1.0
-        return own.multipliers.get(role.value, 1.0) * rate
+        name = _OF_NORMS.get(role, name)
+        of = None if sublayer is None else own.sublayers[sublayer]
+        if of is not None and name in of.parameters:
+            return of.parameters[name]
+        rate = own.multipliers.get(role.value, 1.0)
+        if of is not None and role is Role.SCALED:
+            rate *= of.rate
+        gain = of.gain(name) if of is not None and role in MATRICES else 1.0
+        return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with its ``schema``."""
@@ -205,7 +224,7 @@ class Constants:
             )
         body = {key: value for key, value in data.items() if key != "schema"}
         parts = [
-            {**_object(p, "part"), "sublayers": _made_each(SublayerConstants, p, "sublayers")}
+            {**_object(p, "part"), "sublayers": tuple(map(_sublayer, _list(p, "sublayers")))}
             for p in _list(body, "parts")
         ]
         sizes = _object(body.get("architecture"), "architecture")
@@ -238,8 +257,14 @@ def _list(holder: Any, what: str) -> Sequence[Any]:
     return value
 
 
-def _made_each(kind: type[T], holder: Any, what: str) -> tuple[T, ...]:
-    return tuple(_made(kind, _object(row, what[:-1]), what[:-1]) for row in _list(holder, what))
+def _sublayer(row: Any) -> SublayerConstants:
+    values = dict(_object(row, "sublayer"))
+    if "parameters" in values:
+        values["parameters"] = {
+            name: _made(ParameterConstants, _object(own, "parameter"), "parameter")
+            for name, own in _object(values["parameters"], "parameters").items()
+        }
+    return _made(SublayerConstants, values, "sublayer")
 
 
 def _made(kind: type[T], values: dict[str, Any], what: str) -> T:
@@ -349,6 +374,30 @@ def _check_gains(part: str, s: SublayerConstants) -> None:
         _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
 
 
+def _check_parameters(part: str, s: SublayerConstants) -> None:
+    _need(isinstance(s.parameters, dict), f"{part}: parameters must be an object")
+    matrices = [m.name for m in sublayer(s.kind).matrices]
+    known = [p.name for p in sublayer(s.kind).parameters] + [*_OF_NORMS.values()]
+    for name, own in s.parameters.items():
+        if name not in known:
+            raise unknown(f"parameter of {s.kind}", name, known)
+        _need(isinstance(own, ParameterConstants), f"{part}: parameters are ParameterConstants")
+        for knob in KNOBS:
+            value = getattr(own, knob)
+            _need(
+                _is_number(value) and value >= 0,
+                f"{part}: the {knob} of {name!r} must be from 0 to {LARGEST:.0e}",
+            )
+        _need(
+            isinstance(own.formulas, dict) and _is_plain(own.formulas, 1),
+            f"{part}: the formulas of {name!r} must be an object of texts",
+        )
+        _need(
+            name not in matrices or own.gain == s.gain(name),
+            f"{part}: the gain of {name!r} is said twice, {own.gain!r} and {s.gain(name)!r}",
+        )
+
+
 def _check_part(p: PartConstants) -> None:
     _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
     _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
@@ -366,6 +415,7 @@ def _check_part(p: PartConstants) -> None:
             f"{LARGEST:.0e}",
         )
         _check_gains(p.name, s)
+        _check_parameters(p.name, s)
     _need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")
     for role, m in p.multipliers.items():
         if role not in list(Role):

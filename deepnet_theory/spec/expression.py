@@ -222,7 +222,12 @@ UPDATE = Grammar(
     },
 )
 # m and v are running means of the gradient and of its square
-RUNNING = Grammar("a running update", ("eta", "g", "theta", "m", "v"), UPDATE.functions)
+RUNNING = Grammar("a running update", ("eta", "g", "theta", "m", "v", "epsilon"), UPDATE.functions)
+PRACTICE = Grammar(
+    "an update with epsilon and weight decay",
+    ("eta", "g", "theta", "epsilon", "decay"),
+    UPDATE.functions,
+)
 DEPTH = Grammar(
     purpose="an expression in the depth",
     symbols=("N", "M"),

@@ -7,7 +7,14 @@ from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.expression import RUNNING, UPDATE, Expression
+from deepnet_theory.spec.expression import (
+    PRACTICE,
+    RUNNING,
+    UPDATE,
+    Expression,
+    Name,
+    Operation,
+)
 from deepnet_theory.spec.sign import refuse_unless_real
 
 
@@ -29,7 +36,7 @@ class Running:
     r"""How an optimizer goes on after its first step, from running means of the gradient.
 
     ``update`` is written in the grammar of :data:`~deepnet_theory.spec.expression.RUNNING`: as
-    the first update, in m and v beside g, where
+    the first update, in m, v and epsilon beside g, where
 
     .. math:: m_t = \frac{\sum_{s\le t} a^{t-s} g_s}{\sum_{s\le t} a^{t-s}}, \qquad
               v_t = \frac{\sum_{s\le t} b^{t-s} g_s^2}{\sum_{s\le t} b^{t-s}}
@@ -57,6 +64,10 @@ class Optimizer:
     Where the expression adds or compares terms of different degrees, ``regime`` states which
     side is the larger, as pairs ``(larger, smaller)`` of expressions in the same grammar.
     ``running`` says how it goes on; one without it has only a first step.
+
+    ``practice`` is the first step as its library takes it, in ``epsilon`` and ``decay`` (the
+    weight decay) too; ``epsilon`` is the library's default, None where there is none that one
+    number could set. Without them there is no epsilon, and the weight decay is decoupled.
     """
 
     name: str
@@ -67,6 +78,8 @@ class Optimizer:
     source: str = ""
     reference: Reference | None = None
     running: Running | None = None
+    practice: str = ""
+    epsilon: float | None = None
 
     def __post_init__(self) -> None:
         missing = {"eta"} - self.expression.names
@@ -80,11 +93,21 @@ class Optimizer:
                 refuse_unless_real(UPDATE.parse(side))
         if self.running is not None:
             _ = self.running.expression
+        _ = self.practised
 
     @cached_property
     def expression(self) -> Expression:
         """The parsed update."""
         return UPDATE.parse(self.update)
+
+    @cached_property
+    def practised(self) -> Expression:
+        """The first update with epsilon and weight decay."""
+        if self.practice:
+            return PRACTICE.parse(self.practice)
+        shrink = Operation("*", Operation("*", Name("eta"), Name("decay")), Name("theta"))
+        update = Operation("-", self.expression.root, shrink)
+        return Expression(f"{self.update} - eta*decay*theta", update, PRACTICE)
 
 
 def optimizers() -> dict[str, Optimizer]:

@@ -30,6 +30,9 @@ class Role(StrEnum):
     RESIDUAL_GAIN = "residual-gain"  # a learnable scalar on the whole branch, off by default
 
 
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.EMBEDDING, Role.HEAD})
+
+
 @dataclass(frozen=True)
 class Matrix:
     """A weight matrix; its fans are in units of the width d (``"d"``) or the hidden width."""

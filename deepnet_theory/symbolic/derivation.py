@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.spec.assumption import Assumption, assumption
+from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.implications.consequences import Consequence
 from deepnet_theory.symbolic.implications.orders import (
     UNSTABLE,
@@ -46,6 +46,7 @@ class Derivation:
     consequences: tuple[Consequence, ...] = ()
     predictions: Predictions = field(default_factory=lambda: Predictions(()))
     shares: tuple[Share, ...] = ()
+    parameters: tuple[ParameterRule, ...] = ()  # what each kind starts with and steps with
     remarks: tuple[str, ...] = ()
     orders: tuple[Orders, ...] = ()  # what every order of an update does in depth
     training: str = ""  # which rule to train with, in words
@@ -130,19 +131,6 @@ class Derivation:
         """The same derivation with a depth at which the rule's values are printed too."""
         return replace(self, values=tuple(depth.items()))
 
-    def multipliers(self, part: str, **depth: int) -> dict[str, float]:
-        """The learning-rate multipliers of a part's roles at a depth.
-
-        A role whose parameters move the output more than the balanced matrices gets the
-        multiplier that balances it; the others get 1.
-        """
-        result: dict[str, float] = {}
-        for share in self.shares:
-            if share.part == part:
-                value = float(share.multiplier.subs({DEPTHS[k]: v for k, v in depth.items()}))
-                result[share.role.value] = min(value, result.get(share.role.value, value))
-        return result
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
         depth = dict(self.values)
@@ -180,6 +168,7 @@ class Derivation:
                 }
                 for p in self.predictions.exponents
             ],
+            "parameters": [asdict(parameter) for parameter in self.parameters],
             "orders": [kind.to_dict() for kind in self.orders],
             "in_depth": self.in_depth,
             "remarks": list(self.remarks),

@@ -19,6 +19,7 @@ from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.implications.exponents import predictions
+from deepnet_theory.symbolic.implications.multipliers import parameter_rules
 from deepnet_theory.symbolic.implications.orders import STABLE, Orders, orders, state_of
 from deepnet_theory.symbolic.implications.shares import Share, shares
 from deepnet_theory.symbolic.laws.descent import descends
@@ -70,6 +71,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         consequences=(*consequences(problem), *share_consequences(found)),
         predictions=expected,
         shares=found,
+        parameters=tuple(parameter_rules(problem, found)),
         remarks=_remarks(problem, found, expected.warnings),
         orders=beyond,
         training=_for_training(selection, beyond),

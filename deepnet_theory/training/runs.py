@@ -21,7 +21,7 @@ from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, threads
-from deepnet_theory.spec.constants import LARGEST, Constants
+from deepnet_theory.spec.constants import LARGEST, Constants, SublayerConstants
 from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
@@ -246,7 +246,7 @@ def plain(constants: Constants, placement: str) -> Constants:
             replace(
                 p,
                 multipliers={},
-                sublayers=tuple(replace(s, alpha=1.0, beta=1.0) for s in p.sublayers),
+                sublayers=tuple(SublayerConstants(s.kind, 1.0, 1.0) for s in p.sublayers),
             )
             for p in constants.parts
         ),

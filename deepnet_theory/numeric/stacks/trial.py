@@ -166,7 +166,7 @@ class Trial:
         """The rule's own multiplier: of the scaled matrices, whose sublayers are a part's."""
         if d.role is not Role.SCALED or d.part is None:
             return 1.0
-        return self.model.constants.multiplier(d.part, d.role, d.sublayer)
+        return self.model.constants.parameter(d.part, d.sublayer, d.name, d.role).rate
 
     def rate(self, parameter: nn.Parameter) -> float:
         """What the rule multiplies the learning rate of one parameter by, κ included."""

@@ -37,6 +37,7 @@ class Trajectory:
         self, optimizer: Optimizer, rates: Iterable[tuple[nn.Parameter, Tensor | float]]
     ) -> None:
         self.running = running_of(optimizer)
+        self.epsilon = optimizer.epsilon or 0.0
         self.rates = list(rates)
         self.steps = 0
         names = self.running.expression.names
@@ -70,6 +71,7 @@ class Trajectory:
             assert gradient is not None
             parameter.grad = None
             algebra = UpdateAlgebra(rate, gradient, parameter.detach())
+            algebra.values["epsilon"] = self.epsilon
             for name, (decay, means) in self._means.items():
                 algebra.values[name] = self._mean(name, decay, means[index], gradient)
             parameter.add_(fold(expression.root, algebra))

@@ -12,4 +12,5 @@ ADAFACTOR = Optimizer(
     mind="its floor of 1/1000 on rms(theta) turns it into Adam's class where it is reached",
     source="Shazeer & Stern, arXiv 1804.04235",
     reference=Reference("torch.optim:Adafactor"),
+    practice="-eta*(max(1/1000, rms(theta))*sign(g) + decay*theta)",
 )

@@ -21,8 +21,13 @@ LAMB = Optimizer(
         requires="verify",
     ),
     running=Running(
-        "-eta*norm(theta)*m/(sqrt(v) + 10**-6)/norm(m/(sqrt(v) + 10**-6))",
+        "-eta*norm(theta)*m/(sqrt(v) + epsilon)/norm(m/(sqrt(v) + epsilon))",
         first=0.9,
         second=0.999,
     ),
+    practice=(
+        "-eta*(norm(theta)*g/(sqrt(1 - 0.999)*abs(g) + epsilon)"
+        "/norm(g/(sqrt(1 - 0.999)*abs(g) + epsilon)) + decay*theta)"
+    ),
+    epsilon=1e-06,
 )

@@ -18,4 +18,5 @@ LARS = Optimizer(
         requires="verify",
     ),
     running=Running("-eta*0.001*norm(theta)*g/norm(g)"),
+    practice="-eta*0.001*norm(theta)*(g + decay*theta)/(norm(g) + decay*norm(theta))",
 )

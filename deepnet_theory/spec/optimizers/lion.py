@@ -10,4 +10,5 @@ LION = Optimizer(
     reference=Reference(
         "pytorch_optimizer:Lion", options=(("weight_decay", 0.0),), requires="verify"
     ),
+    practice="-eta*(sign(g) + decay*theta)",
 )

@@ -10,4 +10,5 @@ MOMENTUM = Optimizer(
     source="Polyak, 1964",
     reference=Reference("torch.optim:SGD", options=(("momentum", 0.9),)),
     running=Running("-eta*m", first=0.9, summed=True),
+    practice="-eta*(g + decay*theta)",
 )

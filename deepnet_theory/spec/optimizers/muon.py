@@ -9,4 +9,6 @@ MUON = Optimizer(
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",
     source="Jordan et al., 2024",
     running=Running("-eta*polar(m)", first=0.95),
+    practice="-eta*(polar(g/max(norm(g), epsilon)) + decay*theta)",
+    epsilon=1e-07,
 )

@@ -15,4 +15,5 @@ NESTEROV = Optimizer(
         ),
     ),
     running=Running("-eta*(g + 0.9*m)", first=0.9, summed=True),
+    practice="-eta*(1 + 0.9)*(g + decay*theta)",
 )

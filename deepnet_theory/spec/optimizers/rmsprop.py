@@ -9,4 +9,6 @@ RMSPROP = Optimizer(
     mind="not bias-corrected: the first step is ten times Adam's",
     source="Hinton, 2012",
     reference=Reference("torch.optim:RMSprop"),
+    practice="-eta*(g + decay*theta)/(sqrt(1 - 0.99)*abs(g + decay*theta) + epsilon)",
+    epsilon=1e-08,
 )

@@ -9,4 +9,5 @@ SGD = Optimizer(
     source="Su, §Multiple optimizers",
     reference=Reference("torch.optim:SGD"),
     running=Running("-eta*g"),
+    practice="-eta*(g + decay*theta)",
 )

@@ -11,4 +11,5 @@ SIGNSGD = Optimizer(
         "pytorch_optimizer:SignSGD", options=(("momentum", 0.0),), requires="verify"
     ),
     running=Running("-eta*sign(g)"),
+    practice="-eta*(sign(g) + decay*theta)",
 )

@@ -29,7 +29,9 @@ class Share:
     sublayer: str
     parameter: str
     role: Role
-    total: sp.Expr  # in the depth symbols; the scaled matrices' is the balance
+    gradient: sp.Expr  # of one parameter of this kind, in the depth symbols
+    size: sp.Expr  # of the parameter itself
+    total: sp.Expr  # of all of them; the scaled matrices' is the balance
     exponent: sp.Rational  # of the total in the part's own depth
 
     @property
@@ -72,6 +74,8 @@ def shares(problem: Problem) -> Iterator[Share]:
                     sublayer=sublayer.name,
                     parameter=term.name,
                     role=term.role,
+                    gradient=_at_rule(balanced, kind, term.gradient) * balanced.upstream,
+                    size=_at_rule(balanced, kind, term.size),
                     total=total,
                     exponent=sp.Integer(0) if total == 0 else exponent_in(total, depth),
                 )
@@ -82,8 +86,12 @@ def total_of(problem: Problem, balanced: Balanced, kind: Kind, term: Term) -> sp
     increment = term.increment(problem.degrees)
     if increment == 0:
         return sp.Integer(0)
-    own = increment.xreplace(kind.own)
     repeated = balanced.sublayers * balanced.factor * balanced.rate
     if term.role is Role.SCALED:
         repeated *= balanced.rate_of(kind)
-    return simplified(repeated * balanced.at_solution(own))
+    return simplified(repeated * _at_rule(balanced, kind, increment))
+
+
+def _at_rule(balanced: Balanced, kind: Kind, expression: sp.Expr) -> sp.Expr:
+    """An expression in the α and β of one sublayer with the solved values put in."""
+    return balanced.at_solution(expression.xreplace(kind.own))

@@ -5,8 +5,9 @@ r"""Degrees of homogeneity of an update rule, computed from its expression.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -36,20 +37,25 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True)
 class Degree:
-    """The degrees in η, g and θ of a homogeneous expression."""
+    """The degrees in η, g and θ of a homogeneous expression, and in constants not yet settled."""
 
     eta: Fraction = _ZERO
     g: Fraction = _ZERO
     theta: Fraction = _ZERO
+    epsilon: Fraction = _ZERO
+    decay: Fraction = _ZERO
 
     def __add__(self, other: Degree) -> Degree:
-        return Degree(self.eta + other.eta, self.g + other.g, self.theta + other.theta)
+        return Degree(*map(operator.add, astuple(self), astuple(other)))
 
     def __mul__(self, times: Fraction) -> Degree:
-        return Degree(self.eta * times, self.g * times, self.theta * times)
+        return Degree(*(degree * times for degree in astuple(self)))
 
     def __str__(self) -> str:
         return f"eta^{self.eta} g^{self.g} theta^{self.theta}"
+
+
+CONSTANTS = ("epsilon", "decay")
 
 
 # An identically vanishing expression is homogeneous of every degree.
@@ -98,6 +104,7 @@ class _Counter:
         self.used: dict[Regime, None] = {}
         self.reduced: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
         self.known: dict[Node, _Degree] = {}
+        self.constants: dict[str, Degree] = {}
 
     def refuse(self, why: str) -> Refusal:
         return Refusal(
@@ -108,7 +115,24 @@ class _Counter:
     def of(self, node: Node) -> _Degree:
         if node not in self.known:
             self.known[node] = self._count(node)
-        return self.known[node]
+        return self.settled(self.known[node])
+
+    def settled(self, degree: _Degree) -> _Degree:
+        """The degree with the constants that have found theirs put in."""
+        for name, own in self.constants.items():
+            if degree is not None and (times := getattr(degree, name)):
+                degree = replace(degree, **{name: _ZERO}) + own * times
+        return degree
+
+    def settle(self, a: Degree, b: Degree) -> bool:
+        """Whether two terms are alike; a constant that is new takes the degree that makes it so."""
+        apart = a + b * Fraction(-1)
+        new = [name for name in CONSTANTS if getattr(apart, name)]
+        if len(new) == 1:
+            (name,) = new
+            times = getattr(apart, name)
+            self.constants[name] = replace(apart, **{name: _ZERO}) * (-1 / times)
+        return apart == Degree() or len(new) == 1
 
     def _count(self, node: Node) -> _Degree:
         match node:
@@ -162,8 +186,8 @@ class _Counter:
         a, b = self.of(left), self.of(right)
         if a is None or b is None:
             return a if b is None else b
-        if a == b:
-            return a
+        if self.settle(a, b):
+            return self.settled(a)
         winner = self.dominant(left, right, largest=largest)
         if winner is None:
             raise self.refuse(
@@ -212,6 +236,19 @@ def degrees(optimizer: Optimizer) -> Degrees:
     if degree.eta != 1:
         raise counter.refuse(f"it is of degree {degree.eta} in eta, not 1")
     return Degrees(rational(degree.g), rational(degree.theta), tuple(counter.used), reduced)
+
+
+@cache
+def constants(optimizer: Optimizer) -> Mapping[str, Degree]:
+    """The degrees that ``epsilon`` and ``decay`` need for the update to be homogeneous with them.
+
+    Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
+    epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
+    does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
+    """
+    counter = _Counter(optimizer)
+    counter.of(optimizer.practised.root)
+    return counter.constants
 
 
 def _reduce(node: Node, winners: dict[Node, Node]) -> Node:

@@ -47,8 +47,14 @@ class Balanced:
         return self.values.get(kind.rate, sp.Integer(1))
 
     @property
-    def backward(self) -> sp.Expr:
+    def upstream(self) -> sp.Expr:
         """What the later part multiplies the gradients of this one with."""
+        passed = self.amplification
+        return sp.Integer(1) if passed is None or passed.form == "published" else passed.size
+
+    @property
+    def backward(self) -> sp.Expr:
+        """What it multiplies the updates of this one with."""
         return sp.Integer(1) if self.amplification is None else self.amplification.backward
 
     def relative_update(self, kind: Kind) -> sp.Expr:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import sympy as sp
@@ -13,7 +14,7 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.asides.loss_of_one_update import loss_increment
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
+from deepnet_theory.symbolic.laws.optimizer import constants, degrees, homogeneity_step
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 
@@ -47,6 +48,29 @@ def test_degrees_of_products_of_powers_add(p, q):
     text = f"-eta*sign(g)*abs(g)**({p})*norm(theta)**({q})"
     found = degrees(custom_optimizer(text))
     assert (found.p, found.q) == (sp.Rational(p), sp.Rational(q))
+
+
+def practised(text):
+    return replace(custom_optimizer("-eta*g"), practice=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "epsilon", "decay"),
+    [
+        ("-eta*(g/(abs(g) + epsilon) + decay*theta)", (1, 0), (0, -1)),
+        ("-eta*(g + decay*theta)/(abs(g + decay*theta) + epsilon)", (1, 0), (1, -1)),
+        ("-eta*norm(theta)*g/(norm(g) + epsilon**2)", (Fraction(1, 2), 0), None),
+        ("-eta*max(epsilon, rms(theta))*sign(g)", (0, 1), None),
+    ],
+)
+def test_a_constant_takes_the_degrees_of_what_it_stands_beside(text, epsilon, decay):
+    found = {name: (d.g, d.theta) for name, d in constants(practised(text)).items()}
+    assert found.get("epsilon") == epsilon and found.get("decay") == decay
+
+
+def test_a_constant_that_would_need_two_degrees_is_refused():
+    with pytest.raises(Refusal, match="different degrees"):
+        constants(practised("-eta*g/(abs(g) + epsilon)/(norm(theta) + epsilon)"))
 
 
 @pytest.mark.parametrize(

@@ -195,10 +195,10 @@ def test_query_and_key_are_negligible_for_sgd_and_adam_and_equal_for_lamb():
 
 def test_the_multipliers_balance_the_vector_parameters():
     derivation = derive(Selection(optimizer="sgd"))
-    multipliers = derivation.multipliers("encoder", N=50)
-    assert multipliers["norm-gain"] == pytest.approx(1 / 100)  # each norm moves the output by 1
-    assert multipliers["output-bias"] == pytest.approx(1 / 10)
-    assert multipliers["scaled"] == 1.0
+    rates = {p.name: p.at(N=50).rate for p in derivation.parameters}
+    assert rates["norm_gain"] == pytest.approx(1 / 100)  # each norm moves the output by 1
+    assert rates["output_bias"] == pytest.approx(1 / 10)
+    assert rates["fc1"] == 1.0
     for share in derivation.shares:
         if share.standing == "dominant":
             assert sp.simplify(share.total * share.multiplier) == 1
