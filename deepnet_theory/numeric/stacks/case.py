@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deepnet_theory.numeric.stacks.depths import Depth
+from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.spec.constants import Architecture, Constants
 from deepnet_theory.spec.rule import Rule
@@ -42,3 +42,8 @@ class Case:
     def eta_factor(self) -> float:
         """What the rule multiplies the learning rate by at this depth."""
         return self.rule.eta_at(**self.depth)
+
+    @property
+    def branches(self) -> str:
+        """What the generator of the branch weights is called: they are drawn for one depth."""
+        return f"branches {depth_key(self.depth)}"

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from deepnet_theory.numeric.stacks.case import VOCAB, Case
 from deepnet_theory.numeric.stacks.data import gaussian_tokens, text_windows
-from deepnet_theory.numeric.stacks.depths import depth_key
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
@@ -55,6 +54,11 @@ class Batch:
         inputs = tuple(torch.cat([x, x[:1]]) for x in self.inputs)
         return Batch(inputs, torch.cat([self.targets, self.targets[:1]]))
 
+    def repeated(self, copies: int) -> Batch:
+        """The data of every seed ``copies`` times over, one after the other."""
+        inputs = tuple(x.repeat_interleave(copies, 0) for x in self.inputs)
+        return Batch(inputs, self.targets.repeat_interleave(copies, 0))
+
 
 def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Batch:
     """The data of all seeds in one draw: the same at every depth and for every rule.
@@ -88,7 +92,8 @@ class Trial:
 
     Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
     same ones at every depth; branch weights are drawn anew at each depth. All of them are drawn
-    again for each ``draw``. With ``twin`` one more seed is added, a copy of the first.
+    again for each ``draw``. With ``twin`` one more seed is added, a copy of the first. With
+    ``copies`` every seed is there so many times, with branch weights of its own.
     """
 
     def __init__(
@@ -98,13 +103,16 @@ class Trial:
         seeds: int | None = None,
         draw: int = 0,
         twin: bool = False,
+        copies: int = 1,
     ) -> None:
         self.case, self.selection, self.depth = case, case.selection, case.depth
         self.settings = settings = case.settings
-        self.draw = draw
-        self.drawn = settings.seeds if seeds is None else seeds
+        self.draw, self.copies = draw, copies
+        own = settings.seeds if seeds is None else seeds
+        self.drawn = own * copies
         self.seeds = self.drawn + twin
-        batch = draw_batch(settings, self.drawn, len(case.selection.the_stack.parts), draw)
+        parts = len(case.selection.the_stack.parts)
+        batch = draw_batch(settings, own, parts, draw).repeated(copies)
         keep_freed_memory()
         make = Make(
             self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
@@ -133,12 +141,16 @@ class Trial:
         draw, drawn = self.draw, self.drawn
         seed, device = self.settings.seed, self.settings.torch_device
         outer = generator_for(seed, f"embedding and head {draw}", device)
-        inner = generator_for(seed, f"branches {depth_key(self.depth)} {draw}", device)
+        inner = generator_for(seed, f"{self.case.branches} {draw}", device)
         for parameter, d in described(self.model):
             if d.is_matrix:
-                own = outer if d.role in (Role.EMBEDDING, Role.HEAD) else inner
                 dense = parameter if parameter.is_contiguous() else parameter.mT
-                dense[:drawn].normal_(0.0, d.std, generator=own)
+                if d.role in (Role.EMBEDDING, Role.HEAD):
+                    one = torch.empty_like(dense[: drawn // self.copies])
+                    one.normal_(0.0, d.std, generator=outer)
+                    dense[:drawn] = one.repeat_interleave(self.copies, 0)
+                else:
+                    dense[:drawn].normal_(0.0, d.std, generator=inner)
             else:
                 parameter[:drawn].fill_(d.gain)
             parameter[drawn:].copy_(parameter[:1])
@@ -146,7 +158,8 @@ class Trial:
     def again(self) -> Trial:
         """The same trial as it was drawn, before any step."""
         twin = self.seeds > self.drawn
-        return Trial(self.case, seeds=self.drawn, draw=self.draw, twin=twin)
+        seeds = self.drawn // self.copies
+        return Trial(self.case, seeds=seeds, draw=self.draw, twin=twin, copies=self.copies)
 
     def output(self) -> Tensor:
         """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""

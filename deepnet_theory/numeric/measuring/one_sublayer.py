@@ -1,0 +1,231 @@
+r"""‖ΔF‖/η in absolute size, predicted from single sublayers: no stack, no free constant.
+
+Near the identity every sublayer sees almost the same input and the same backward signal, so
+the changes :math:`V_l` that the layers make add up,
+
+.. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle,
+
+with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, the second, what
+their changes have in common, as :math:`L`. Both are measured on two sampled layers, with the
+laboratory's own tokens, targets, embeddings and heads. What the others do to those two, the
+corrections in S·r and S·r², comes with the blocks that stand for them, of
+:class:`~deepnet_theory.numeric.stacks.sampled.Sampled`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist, fmean
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.measuring.trace import take_trace
+from deepnet_theory.numeric.stacks.case import Case
+from deepnet_theory.numeric.stacks.depths import Depth
+from deepnet_theory.numeric.stacks.sampled import Sampled
+from deepnet_theory.numeric.stacks.threads import fitting_threads
+from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.gradients import gradients
+from deepnet_theory.numeric.stepping.step import only
+from deepnet_theory.numeric.stepping.update import update
+from deepnet_theory.runtime import Description
+from deepnet_theory.runtime.branches import math_attention
+
+PLACES = 2  # pairs of places in a draw, each with its mirror image
+COPIES = 2  # of every seed at each pair of places
+EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
+
+Key = tuple[str, str]
+ALL: Key = ("all", "all")
+Direction = tuple[nn.Parameter, Description, Tensor]
+
+
+@dataclass(frozen=True)
+class PredictedUpdate:
+    """The predicted ‖ΔF‖/η of every seed, with its standard error over independent layers."""
+
+    depth: Depth
+    values: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return fmean(self.values)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The mean's 95 % interval over independent layers, the data being what they are."""
+        if not self.mean > 0:
+            return self.mean, self.mean
+        error = math.hypot(*self.errors) / len(self.errors)
+        factor = math.exp(NormalDist().inv_cdf(0.975) * error / self.mean)
+        return self.mean / factor, self.mean * factor
+
+
+def predict_model_update(case: Case) -> PredictedUpdate:
+    """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
+
+    It costs the same at every depth. Raises :class:`~deepnet_theory.spec.errors.Refusal` for a
+    layer of too many sublayers.
+    """
+    return _predict(case, lambda directions: {ALL: directions}, case.settings.draws)[ALL]
+
+
+def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
+    """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
+
+    def split(directions: list[Direction]) -> dict[Key, list[Direction]]:
+        found: dict[Key, list[Direction]] = {}
+        for direction in directions:
+            d = direction[1]
+            name = f"{d.kind or 'final norm'} {d.name}"
+            found.setdefault((d.part or "", name), []).append(direction)
+        return found
+
+    return _predict(case, split, 1)
+
+
+def distance_from_identity(case: Case) -> float:
+    r"""S·r², the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`, from the sampled ones.
+
+    A block's branch is as large as those of the sublayers that it stands for together.
+    """
+    sampled = Sampled(case.selection, case.rule, case.depth, case.settings)
+    with fitting_threads(case.settings):
+        weights = take_trace(Trial(sampled)).over_sublayers("branch_weight")
+    return float(weights.square().sum(0).mean())
+
+
+def _predict(
+    case: Case, split: Callable[[list[Direction]], dict[Key, list[Direction]]], draws: int
+) -> dict[Key, PredictedUpdate]:
+    sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
+    with fitting_threads(case.settings):
+        for draw in range(draws):
+            squares: dict[Key, list[Tensor]] = {}
+            for index, places in enumerate(places_of(draw, draws)):
+                sampled = Sampled(
+                    case.selection, case.rule, case.depth, case.settings, places, index
+                )
+                trial = Trial(sampled, draw=draw, copies=COPIES)
+                with math_attention():
+                    for key, chosen in split(_directions(trial)).items():
+                        squares.setdefault(key, []).append(_square(trial, sampled, chosen))
+            for key, found in squares.items():
+                sizes.setdefault(key, []).append(_root(torch.cat(found, dim=1)))
+    result = {}
+    for key, rows in sizes.items():
+        values, errors = (torch.stack(x) for x in zip(*rows, strict=True))  # (draws, seeds)
+        result[key] = PredictedUpdate(
+            case.depth,
+            tuple(values.mean(0).tolist()),
+            tuple((errors.square().sum(0).sqrt() / draws).tolist()),
+        )
+    return result
+
+
+def places_of(draw: int, draws: int) -> Iterator[tuple[float, float]]:
+    """The pairs of places of one of so many draws, which together are spread over all pairs.
+
+    Two independent places in [0, 1] are apart by more than g with probability (1 − g)²: one
+    value of g is taken from each of equally likely ranges, and each pair with its mirror image.
+    """
+    ranges = PLACES * draws
+    for index in range(draw, ranges, draws):
+        apart = 1 - math.sqrt(1 - (index + 0.5) / ranges)
+        start = (1 - apart) * ((0.5 + index * EVENLY) % 1)
+        yield start, start + apart
+        yield 1 - start - apart, 1 - start
+
+
+def _directions(trial: Trial) -> list[Direction]:
+    """The update of every sampled parameter, per unit of the learning rate."""
+    sampled = trial.case
+    assert isinstance(sampled, Sampled)
+    chosen = [
+        (p, d)
+        for p, d in trial.parameters()
+        if d.part and (d.sublayer is None or sampled.copy_of(d.part, d.sublayer) is not None)
+    ]
+    with only(trial.model, [p for p, _ in chosen]):
+        found = gradients(trial.loss(trial.output()), [p for p, _ in chosen])
+    expression = trial.selection.the_optimizer.expression
+    with torch.no_grad():
+        return [
+            (p, d, update(expression, trial.rate(p), g, p))
+            for (p, d), g in zip(chosen, found, strict=True)
+        ]
+
+
+def _square(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Tensor:
+    """The expected ‖ΔF_t‖² of every token from these steps: (seeds, copies, tokens)."""
+    layers = {part.name: part.layers for part in sampled.whole.parts}
+    alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}  # by part, in a layer or not
+    for direction in directions:
+        d = direction[1]
+        assert d.part is not None
+        inside = d.sublayer is not None
+        copy = sampled.copy_of(d.part, d.sublayer) if d.sublayer is not None else 0
+        assert copy is not None
+        alike.setdefault((d.part, inside), {}).setdefault(copy, []).append(direction)
+    changes = {
+        key: [_change(trial, copies[c]) for c in sorted(copies)] for key, copies in alike.items()
+    }
+    total = torch.zeros(())
+    for (part, inside), own in changes.items():
+        count = layers[part] if inside else 1  # a part has one final norm
+        total = total + count * _mean([v.square().sum(-1) for v in own])
+        if count > 1:
+            total = total + count * (count - 1) * (own[0] * own[1]).sum(-1)
+    for (a, first), (b, second) in combinations(changes.items(), 2):
+        pairs = math.prod(layers[key[0]] if key[1] else 1 for key in (a, b))
+        total = total + 2 * pairs * _mean([(v * w).sum(-1) for v in first for w in second])
+    return total.reshape(-1, trial.copies, total[0].numel())
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(values)).mean(0)
+
+
+def _change(trial: Trial, directions: Sequence[Direction]) -> Tensor:
+    """The output's derivative along these steps: (k, batch, tokens, d)."""
+    names = {id(p): name for name, p in trial.model.named_parameters()}
+    body = _Body(trial)
+    primals = {f"model.{names[id(p)]}": p.detach() for p, _, _ in directions}
+    tangents = {f"model.{names[id(p)]}": step for p, _, step in directions}
+
+    def output(weights: dict[str, Tensor]) -> Tensor:
+        result: Tensor = torch.func.functional_call(body, weights, ())
+        return result
+
+    _, change = torch.func.jvp(output, (primals,), (tangents,))
+    result: Tensor = change.detach().double()
+    return result
+
+
+class _Body(nn.Module):
+    """A trial's output as a module without arguments."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__()
+        self.model, self._trial = trial.model, trial
+
+    def forward(self) -> Tensor:
+        return self._trial.output()
+
+
+def _root(squares: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean over tokens of the root of the mean square, and its standard error: (seeds,) each.
+
+    ``squares`` are (seeds, draws, tokens) of independent draws.
+    """
+    mean = squares.mean(1, keepdim=True)
+    root = mean.clamp(min=0).sqrt()
+    slope = torch.where(root > 0, 0.5 / root, torch.zeros_like(root))
+    parts = (squares * slope).mean(2)  # what each draw adds, to first order
+    return root.mean((1, 2)), parts.std(1) / math.sqrt(squares.shape[1])

@@ -1,0 +1,163 @@
+"""‖ΔF‖/η from single sublayers: against measured stacks, at any depth for the same price."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from published_rules import SMALL, rule
+
+from deepnet_theory.numeric.measuring.model_update import measure_model_update
+from deepnet_theory.numeric.measuring.one_sublayer import (
+    places_of,
+    predict_model_update,
+    predict_shares,
+)
+from deepnet_theory.numeric.predict import predict
+from deepnet_theory.numeric.stacks.case import Case
+from deepnet_theory.numeric.stacks.sampled import Sampled
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
+from deepnet_theory.spec.selection import Selection
+
+LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
+
+
+def ratio(case):
+    """Predicted over measured: the mean over seeds of the same data, and its standard error."""
+    measured = measure_model_update(case, draws=case.settings.draws).values
+    logs = [
+        math.log(p / m) for p, m in zip(predict_model_update(case).values, measured, strict=True)
+    ]
+    found = torch.tensor(logs, dtype=torch.float64)
+    return math.exp(found.mean()), float(found.std() / math.sqrt(len(logs)))
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "lamb"])
+def test_it_is_what_is_measured_of_a_real_stack(name):
+    found, error = ratio(Case(Selection(optimizer=name), rule(name), {"N": 12}, LAB))
+    assert error < 0.05
+    assert abs(found - 1) < 0.01 + 3 * error
+
+
+@pytest.mark.parametrize(
+    ("select", "own"),
+    [
+        (Selection("lion", placement="pre-ln"), ("1", "(2*N)**-1")),
+        (Selection("muon", placement="res-post-ln"), ("2*N", "1")),
+        (Selection("adam", layer="attention,ffn:swiglu"), ("1", "(2*N)**(-1/2)")),
+    ],
+    ids=["pre-ln", "res-post-ln", "swiglu"],
+)
+def test_placements_and_layers(select, own):
+    settings = replace(LAB, step="all", data="gaussian:0.5")
+    found, error = ratio(Case(select, own_rule(("encoder",), *own), {"N": 12}, settings))
+    assert error < 0.05
+    assert abs(found - 1) < 0.01 + 3 * error
+
+
+def test_an_encoder_decoder_is_predicted_through_its_cross_attention():
+    pair = Selection(optimizer="sgd", stack="encoder-decoder")
+    own = own_rule(("encoder", "decoder"), "N**(1/4)", "N**(-1/4)", "M**(1/4)", "M**(-1/4)")
+    found, error = ratio(Case(pair, own, {"N": 10, "M": 8}, LAB))
+    assert error < 0.05
+    assert abs(found - 1) < 0.01 + 3 * error
+
+
+def test_a_gain_that_is_wrong_by_a_third_is_seen_at_one_depth():
+    """A model whose value matrices have 1.3 times the rule's gain moves more than is predicted."""
+    entry = RuleEntry("encoder", "*", "(2*N)**(1/2)", "(2*N)**(-1/2)")
+    faulty = replace(entry, gains=(("output", "1.3*(2*N)**(-1/2)"), ("fc2", "1.3*(2*N)**(-1/2)")))
+    adam = Selection(optimizer="adam")
+    right, wrong = (Case(adam, Rule("own", (e,)), {"N": 12}, LAB) for e in (entry, faulty))
+    measured = measure_model_update(wrong, draws=LAB.draws).values
+    logs = torch.tensor(predict_model_update(right).values).log() - torch.tensor(measured).log()
+    assert logs.mean() + 3 * logs.std() / math.sqrt(len(logs)) < math.log(0.95)
+
+
+def test_it_costs_the_same_at_any_depth(adam):
+    shallow, deep = (Sampled(adam, rule("adam"), {"N": n}, SMALL) for n in (8, 10_000))
+    assert [len(p.sublayers) for p in shallow.constants.parts] == [10]
+    assert [len(p.sublayers) for p in deep.constants.parts] == [10]
+    stacks = [Trial(case, draw=0) for case in (shallow, deep)]
+    drawn = [next(s.model.parameters()) for s in stacks]
+    assert torch.equal(*drawn)
+
+
+def test_blocks_stand_for_as_many_layers_as_are_left_out(adam):
+    case = Sampled(adam, rule("adam"), {"N": 14}, SMALL, (0.25, 0.5))
+    found = list(case.groups(14))
+    assert [g.copy for g in found] == [None, 0, None, 1, None]
+    assert [g.layers for g in found] == [3, 1, 3, 1, 6]
+    (part,) = case.constants.parts
+    beta = case.whole.parts[0].sublayers[0].beta
+    assert part.sublayers[0].gains == {"output": beta * math.sqrt(3)}
+    assert part.sublayers[2].gains == {}
+    assert [case.copy_of("encoder", i) for i in (0, 2, 3, 6, 9)] == [None, 0, 0, 1, None]
+
+
+def test_blocks_behind_a_norm_of_their_own_are_as_large_by_alpha():
+    select = Selection(optimizer="adam", placement="sandwich-ln")
+    case = Sampled(select, own_rule(("encoder",), "2*N", "1"), {"N": 14}, SMALL, (0.25, 0.5))
+    alphas = [s.alpha for s in case.constants.parts[0].sublayers[:4:2]]
+    assert alphas == pytest.approx([28 / math.sqrt(3), 28])
+
+
+def test_two_layers_or_one_are_the_stack_itself(adam):
+    for layers in (1, 2):
+        case = Sampled(adam, rule("adam"), {"N": layers}, SMALL)
+        assert len(case.constants.parts[0].sublayers) == 2 * layers
+        assert predict_model_update(Case(adam, rule("adam"), {"N": layers}, SMALL)).mean > 0
+
+
+def test_places_are_spread_over_all_pairs():
+    pairs = [pair for draw in range(16) for pair in places_of(draw, 16)]
+    assert all(0 <= u <= v <= 1 for u, v in pairs)
+    moments = {
+        1 / 3: lambda u, v: v - u,
+        1: lambda u, v: u + v,
+        1 / 4: lambda u, v: u * v,
+        2 / 3: lambda u, v: u * u + v * v,
+    }
+    for expected, moment in moments.items():
+        found = sum(moment(u, v) for u, v in pairs) / len(pairs)
+        assert found == pytest.approx(expected, abs=0.005)
+
+
+def test_copies_see_the_same_data_with_branches_of_their_own(adam):
+    case = Case(adam, rule("adam"), {"N": 2}, SMALL)
+    plain, copied = Trial(case), Trial(case, copies=3)
+    assert copied.seeds == 3 * plain.seeds
+    for ours, theirs in zip(copied.inputs, plain.inputs, strict=True):
+        assert torch.equal(ours, theirs.repeat_interleave(3, 0))
+    assert torch.equal(copied.model.head.weight[::3], plain.model.head.weight)
+    value = next(copied.model.residuals()).branch.value.weight
+    assert not torch.equal(value[0], value[1])
+
+
+def test_shares_are_those_of_every_kind_and_no_more_than_the_whole(adam):
+    case = Case(adam, rule("adam"), {"N": 50}, replace(LAB, draws=1))
+    shares = predict_shares(case)
+    whole = predict_model_update(case).mean
+    assert list(shares) == [
+        ("encoder", f"attention {name}") for name in ("query", "key", "value", "output")
+    ] + [("encoder", "ffn fc1"), ("encoder", "ffn fc2")]  # fmt: skip
+    assert max(s.mean for s in shares.values()) < whole < sum(s.mean for s in shares.values())
+    measured = measure_model_update(case, chosen=lambda d: d.name == "fc2").values
+    assert shares["encoder", "ffn fc2"].mean == pytest.approx(sum(measured) / 6, rel=0.05)
+
+
+def test_far_from_the_identity_it_says_so(adam):
+    plain = own_rule(("encoder",), "1", "1")
+    (warning,) = predict(adam, plain, [{"N": 8}], replace(LAB, seeds=2, draws=1)).warnings
+    assert "not near the identity" in warning
+    near = predict(adam, rule("adam"), [{"N": 8}], replace(LAB, seeds=2, draws=1))
+    assert not near.warnings and near.points[0].identity < 0.01
+
+
+def test_a_layer_of_too_many_sublayers_is_refused():
+    long = Selection(optimizer="adam", layer=",".join(["ffn"] * 13))
+    with pytest.raises(Refusal, match="at most 12 sublayers"):
+        predict_model_update(Case(long, rule("adam"), {"N": 4}, SMALL))
