@@ -7,6 +7,7 @@ A tour::
     d = dt.derive(optimizer="lamb")                # every step checked; a page of mathematics
     d.rule.alpha, d.rule.beta                      # SymPy expressions in the depth N
     d.rule.alpha_at(N=100), d.rule.beta_at(N=100)  # their numbers
+    dt.predict_update(d, depths=[8, 10_000])       # ‖ΔF‖/η in absolute size, at any depth
     v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks
     v.verdict, v.plot()                            # SUPPORTED, UNDECIDED or REFUTED; a figure
     v.exponents[0].estimate, v.assumptions         # with intervals; every premise measured too
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         Refusal,
     )
+    from deepnet_theory.spec.prediction import UpdatePrediction
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.spec.transfer import Transfer
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
         judge_scheme,
         make_report,
         own_rule,
+        predict_scheme,
+        predict_update,
         transfer,
         verify,
         verify_scheme,
@@ -75,9 +79,12 @@ _HOMES = {
     "own_rule": "workflow",
     "judge_scheme": "workflow",
     "verify_scheme": "workflow",
+    "predict_update": "workflow",
+    "predict_scheme": "workflow",
     "transfer": "workflow",
     "Derivation": "symbolic.derivation",
     "Transfer": "spec.transfer",
+    "UpdatePrediction": "spec.prediction",
     "Verification": "spec.verification",
     "Constants": "spec.constants",
     "Selection": "spec.selection",
@@ -99,6 +106,7 @@ __all__ = [
     "Rule",
     "Selection",
     "Transfer",
+    "UpdatePrediction",
     "Verdict",
     "Verification",
     "derive",
@@ -106,6 +114,8 @@ __all__ = [
     "judge_scheme",
     "make_report",
     "own_rule",
+    "predict_scheme",
+    "predict_update",
     "transfer",
     "verify",
     "verify_scheme",

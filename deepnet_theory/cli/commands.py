@@ -35,6 +35,7 @@ from deepnet_theory.spec.files import write_text
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
+    from deepnet_theory.spec.prediction import UpdatePrediction
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
@@ -199,6 +200,33 @@ def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Veri
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     named = title(selection) if rule is None else f"your own rule, {title(selection)}"
     return partial(workflow.verify, derivation, rule=rule), named
+
+
+def predict(
+    select: Select, own: Own, measure: Measure, talk: Talk, format: TextOrJson = "text"
+) -> int:
+    """Predict the model update in absolute size from single sublayers, at any depth."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    from deepnet_theory import workflow
+    from deepnet_theory.report import of_prediction
+    from deepnet_theory.report.live import live
+
+    run: Callable[..., UpdatePrediction]
+    if select.scheme is not None:
+        select.require_scheme_alone()
+        own.refuse_beside_scheme(select.scheme)
+        run = partial(
+            workflow.predict_scheme, select.scheme, optimizer=select.optimizer, update=select.update
+        )
+    else:
+        selection = select.selection()
+        run = partial(workflow.predict_update, selection, rule=own.rule(selection))
+    with live("predict", talk.quiet) as progress:
+        result = run(depths=measure.depths, progress=progress, **measure.settings())
+    print(
+        result.to_json() if format == "json" else _printed(of_prediction.document(result), "text")
+    )
+    return 0
 
 
 def check(
@@ -493,6 +521,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "verify --optimizer adam --depths 8,16,32,64,128",
         'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
+    "predict": (
+        "predict --optimizer adam --depths 8,10000",
+        'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
+    ),
     "check": ("check", "check su-probe cake-constants --seed 1 --format json"),
     "export": (
         "export --optimizer lamb --depth 200 -o constants.json",
@@ -524,6 +556,7 @@ EXIT_CODES = """\
 COMMANDS: dict[str, Callable[..., int]] = {
     "derive": derive,
     "verify": verify,
+    "predict": predict,
     "check": check,
     "export": export,
     "train": train,

@@ -1,11 +1,15 @@
-"""What measurement receives from derivation: exponents, as numbers, and nothing symbolic."""
+"""Predictions: exponents, which measurement receives from derivation, and absolute sizes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import Any
 
 from deepnet_theory.spec.assumption import Assumption
+
+SCHEMA = "deepnet-theory/prediction/1"
 
 
 @dataclass(frozen=True)
@@ -31,3 +35,56 @@ class Predictions:
     exponents: tuple[Prediction, ...]
     assumptions: tuple[Assumption, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """‖ΔF‖/η per token at one depth, predicted from single sublayers, with a 95 % interval.
+
+    ``identity`` is S·r², how far the stack is from the identity, near which the prediction holds.
+    """
+
+    depth: dict[str, int]
+    mean: float
+    low: float
+    high: float
+    identity: float
+
+
+@dataclass(frozen=True)
+class PredictedShare:
+    """‖ΔF‖/η when one kind of parameter of one part is stepped alone."""
+
+    part: str
+    name: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class UpdatePrediction:
+    """‖ΔF‖/η in absolute size at every depth, and the shares of ΔF at the deepest one."""
+
+    select: dict[str, Any]
+    measure: dict[str, Any]
+    rule: dict[str, Any]
+    points: tuple[PredictedPoint, ...]
+    shares: tuple[PredictedShare, ...]
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{'x'.join(map(str, p.depth.values()))}: {p.mean:.4g} ({p.low:.4g} to {p.high:.4g})"
+            for p in self.points
+        ]
+        return "\n  ".join(["<UpdatePrediction of ‖ΔF‖/η per token", *shown]) + ">"

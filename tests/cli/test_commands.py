@@ -41,6 +41,7 @@ def test_help_has_two_examples_that_parse(cli: Cli, command: str) -> None:
 EVERY_EXAMPLE = [(name, example) for name, pair in EXAMPLES.items() for example in pair]
 QUICK = {
     "verify": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
+    "predict": "--depths 2,4 --seeds 2 --draws 1 --width 16 --heads 2 --tokens 8",
     "report": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
     "train": "--steps 2 --batch 2 --tokens 16",
     "transfer": "--depths 2,4 --steps 2 --seeds 2 --width 16 --heads 2 --tokens 8 --batch 2",

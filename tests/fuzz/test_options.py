@@ -45,6 +45,7 @@ SMALL = [
 BASE: dict[str, tuple[str, ...]] = {
     "derive": (),
     "verify": SMALL,
+    "predict": (*SMALL, "--draws", "1"),
     "check": ("no-such-claim",),  # never all of them
     "export": ("--depth", "2"),
     "train": ("constants.json", *["--steps", "1", "--batch", "1", "--tokens", "3", "--seeds", "1"]),
@@ -53,7 +54,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "transfer": (*SMALL, "--rates", "1e-3,2e-3,4e-3", "--steps", "1"),
 }
 VERDICTS = ("verify", "report", "train", "check", "transfer")  # may end in REFUTED
-SELECTS = ("derive", "verify", "export", "report", "transfer")
+SELECTS = ("derive", "verify", "predict", "export", "report", "transfer")
 # values that get through to where others meet them; an option that is not named takes a number
 NUMBERS = ("1", "2", "3", "4", "0.5")
 PLAUSIBLE: dict[str, tuple[str, ...]] = {
