@@ -1,59 +1,61 @@
 """Errors planted in the source at random: how many of them do the fast tests see?
 
-    python benchmarks/mutants.py [--sample 300] [--seed 0]
+    python benchmarks/mutants.py [--sample 300] [--seed 0] [--seconds 60]
 
 A mutant is one change: a number by 1, another operator or comparison, `and` for `or`, a sign or a
 `not` lost, None for what is returned, or the condition of a refusal that never holds. The places
-are shuffled by the seed, so that a smaller sample is the beginning of a larger one. Each runs in a
-copy of the tree, against the fast tests of its room, until one fails. Tests that search the source
-for a text (test_lemma_plants, test_planted_source) would see any change of it, and are left out.
+are shuffled by the seed, so that a smaller sample is the beginning of a larger one.
+
+The fast tests run once, in a copy of the tree whose statements are marked, to see which test
+executes which statement. Against a mutant run those that execute it, the cheapest first, until one
+fails, in a fork of a process that has imported everything but the package. Tests that search the
+source for a text would see any change of it, and are left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
+import functools
+import importlib
 import os
+import pickle
 import random
 import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from bisect import bisect
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.machinery import SourceFileLoader
+from itertools import accumulate, pairwise
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
+import pytest
 from arguments import output, whole
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
+OVER = ("symbolic", "spec/expression", "numeric/judging", "models")
+TESTS = ("tests/symbolic", "tests/spec", "tests/numeric", "tests/models")
+OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
+IMPORTED = ("sympy", "torch", "scipy.stats", "hypothesis", "jsonschema", "loky")
+MEMORY = 8 * 2**30  # bytes: a power for a product may ask for all there is
 NOT_RUN = ("annotation", "returns", "decorator_list")
+OF_TEXT = {"plant", "test_planted_source"}  # a fixture and a file of tests of the source's text
 LATE = "killed by the time limit"
-# the tests that concern what begins with the name, all of them under tests/
-TESTS = """
-symbolic proof test_refusals.py rule implications test_derivation.py
-symbolic/algebra algebra test_refusals.py proof rule implications
-symbolic/proof proof rule routes/test_lemma_steps.py expectation
-symbolic/laws laws test_refusals.py proof rule implications
-symbolic/expectation expectation test_refusals.py routes/test_moments_route.py
-symbolic/rule rule proof implications routes/test_routes.py
-symbolic/implications implications test_refusals.py rule
-symbolic/routes proof rule routes/test_routes.py
-symbolic/routes/lemma routes/test_lemma_rules.py routes/test_lemma_steps.py routes/test_routes.py
-symbolic/routes/moments routes/test_moments_route.py routes/test_moments_cross_attention.py
-symbolic/asides asides
-symbolic/asides/lemma asides routes/test_lemma_steps.py routes/test_lemma_mathematics.py
-symbolic/asides/moments asides routes/test_moments_route.py
-symbolic/schemes schemes
-spec/expression spec symbolic/laws numeric/stepping
-numeric/judging numeric/judging
-models models
-"""
+CACHE = type(functools.cache(len))
+Place = tuple[str, int]  # a file and the first line of a statement, 0 where importing runs it
+Seen = dict[str, tuple[float, set[Place]]]  # by test: its CPU seconds, and what it executes
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Pow, ast.Div: ast.Mult, ast.Pow: ast.Mult,
 }  # fmt: skip
@@ -69,6 +71,7 @@ class Mutant:
 
     file: str
     line: int
+    statement: int  # its first line; 0 where it runs while the module is imported
     start: int
     right: str
     wrong: str
@@ -105,65 +108,181 @@ def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
             yield node, f"({ast.unparse(operand)})"
 
 
-def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run: no annotation or decorator, and no text, whose parts have no places."""
+def nodes(tree: ast.AST, called: bool = False, at: int = 0) -> Iterator[tuple[ast.AST, int]]:
+    """The nodes that run, and the statement of a function in which they do, by its line.
+
+    No annotation or decorator, and no text, whose parts have no places.
+    """
     for field, value in ast.iter_fields(tree):
         if field in NOT_RUN or isinstance(tree, ast.JoinedStr):
             continue
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.AST):
-                yield node
-                yield from nodes(node)
+                line = node.lineno if called and isinstance(node, ast.stmt) else at
+                yield node, line
+                yield from nodes(node, called or isinstance(node, ast.FunctionDef), line)
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Every change of a file."""
     lines = source.splitlines(keepends=True)
-    for outer in nodes(ast.parse(source)):
+    for outer, statement in nodes(ast.parse(source)):
         for node, wrong in changed(outer):
             right = ast.get_source_segment(source, node)
             assert right is not None and isinstance(node, ast.expr)
             before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
             start = len("".join(lines[: node.lineno - 1]) + before)
-            yield Mutant(file, node.lineno, start, right, wrong)
-
-
-def tests_of(file: str) -> tuple[str, ...]:
-    """The tests that concern a file; none where no line does."""
-    rows = [row.split() for row in TESTS.strip().splitlines() if file.startswith(row.split()[0])]
-    if not rows:
-        return ()
-    room = ROOT / ("tests/symbolic" if file.startswith("symbolic") else "tests")
-    found = [room / name for name in max(rows)[1:]]
-    return tuple(str(path.relative_to(ROOT)) for path in found if path.exists())
+            yield Mutant(file, node.lineno, statement, start, right, wrong)
 
 
 def all_mutants() -> list[Mutant]:
-    """Every change of every file that has tests."""
+    """Every change of the files that are judged."""
     found: list[Mutant] = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         file = path.relative_to(ROOT / PACKAGE).as_posix()
-        if tests_of(file):
+        if file.startswith(OVER):
             found += mutants(file, path.read_text(encoding="utf-8"))
     return found
 
 
-def run(tree: Path, tests: tuple[str, ...], limit: int) -> int:
-    """The exit code of the tests in a copy of the tree, in at most ``limit`` CPU seconds."""
-    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "--hypothesis-seed=0"]
-    env = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    limits = partial(resource.setrlimit, resource.RLIMIT_CPU, (limit, limit))
-    return subprocess.run(
-        [*command, *tests], cwd=tree, capture_output=True, env=env, preexec_fn=limits
-    ).returncode
+def mark(tree: ast.AST, file: str, called: bool = False) -> ast.AST:
+    """The tree with ``__mark__((file, line))`` before each statement that functions execute."""
+    called = called or isinstance(tree, ast.FunctionDef)
+    for node in ast.iter_child_nodes(tree):
+        mark(node, file, called)
+    for field in ("body", "orelse", "finalbody") if called else ():
+        if isinstance(block := getattr(tree, field, None), list):
+            marks = [ast.parse(f"__mark__(({file!r}, {part.lineno}))").body[0] for part in block]
+            both = [part for pair in zip(marks, block, strict=True) for part in pair]
+            docstring = isinstance(tree, ast.FunctionDef) and ast.get_docstring(tree) is not None
+            setattr(tree, field, both[docstring:])
+    return ast.fix_missing_locations(tree)
 
 
-def seconds(tree: Path, tests: tuple[str, ...]) -> float:
-    """The CPU seconds of the tests where nothing is changed, which they must pass."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    if run(tree, tests, 10**6):
-        sys.exit(f"these tests fail without a mutant: {' '.join(tests)}")
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+class Record:
+    """A plugin of pytest: what each test that passes costs, and the statements that it executes."""
+
+    def __init__(self) -> None:
+        self.tests: Seen = {}
+        self.failed: set[str] = set()
+        builtins.__mark__ = id  # until the first test
+
+    @staticmethod
+    def load(_: SourceFileLoader, source: bytes, path: str) -> CodeType:
+        tree = ast.parse(source)
+        _, package, file = path.rpartition(f"/{PACKAGE}/")
+        return compile(mark(tree, file) if package else tree, path, "exec", dont_inherit=True)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [i for i in items if not OF_TEXT & {*i.fixturenames, i.path.stem}]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        for name in [name for name in sys.modules if name.startswith((PACKAGE, "test_"))]:
+            for kept in vars(sys.modules[name]).values():
+                if type(kept) is CACHE:  # what another test left here is executed again
+                    kept.cache_clear()
+        places: set[Place] = set()
+        builtins.__mark__ = places.add
+        before = time.process_time()
+        ended = yield
+        places |= {(file, 0) for file, _ in places}
+        self.tests[item.nodeid] = (time.process_time() - before, places)
+        return ended
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+
+class Chosen:
+    """A plugin of pytest: of what it collects the chosen tests, in their order."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self.order = {test: place for place, test in enumerate(tests)}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        chosen = [item for item in items if item.nodeid in self.order]
+        items[:] = sorted(chosen, key=lambda item: self.order[item.nodeid])
+
+
+def forked(tree: Path, limit: int, work: Callable[[], int]) -> int:
+    """The exit code of work done in a copy of the tree, by a fork with ``limit`` CPU seconds."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        os.chdir(tree)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        for name in [name for name in sys.modules if name.split(".")[0] == PACKAGE]:
+            del sys.modules[name]
+        sys.path.insert(0, str(tree))
+        os.environ |= {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        sys.dont_write_bytecode = True
+        code = work()
+    finally:
+        os._exit(code)
+
+
+def record(tree: Path) -> Seen:
+    """What the fast tests cost and execute, the cheapest first."""
+    file = tree / "record.pickle"
+
+    def work() -> int:
+        SourceFileLoader.source_to_code = Record.load
+        plugin = Record()
+        code = pytest.main([*OPTIONS, *(t for t in TESTS if Path(t).exists())], [plugin])
+        tests = {t: seen for t, seen in plugin.tests.items() if t not in plugin.failed}
+        file.write_bytes(pickle.dumps(tests))
+        return int(code)
+
+    code = forked(tree, 10**6, work)
+    if code:
+        print(f"some of the fast tests fail without a mutant (exit code {code})", flush=True)
+    seen: Seen = pickle.loads(file.read_bytes())
+    return dict(sorted(seen.items(), key=lambda test: test[1][0]))
+
+
+def run(tests: Sequence[str]) -> int:
+    """The exit code of tests: a few first, since few suffice against most mutants."""
+    for first, last in pairwise((0, 8, 64, len(tests))):
+        part = tests[first:last]
+        files = dict.fromkeys(test.split("::")[0] for test in part)
+        code = pytest.main(["-x", *OPTIONS, *files], [Chosen(part)]) if part else 0
+        if code not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return int(code)
+    return 0
+
+
+def fate(mutant: Mutant, tree: Path, seen: Seen, most: float) -> str:
+    """What becomes of a mutant in a copy of the tree, by tests of at most so many CPU seconds.
+
+    The tests are those that execute its statement; where importing the module does, those that
+    execute anything of it; and all of them where it has no functions.
+    """
+    place = (mutant.file, mutant.statement)
+    tests = [test for test, (_, places) in seen.items() if place in places]
+    if not tests and mutant.statement == 0:
+        tests = list(seen)
+    costs = list(accumulate(seen[test][0] for test in tests))
+    few = bisect(costs, most)
+    file = tree / PACKAGE / mutant.file
+    source = file.read_text(encoding="utf-8")
+    file.write_text(mutant.applied(source), encoding="utf-8")
+    code = forked(tree, int(20 + 3 * sum(costs[few - 1 : few])), partial(run, tests[:few]))
+    file.write_text(source, encoding="utf-8")
+    return LATE if code == -signal.SIGXCPU else "killed" if code else "survived"
+
+
+def copied(tree: Path) -> Path:
+    """The folder, with a copy of what the tests need."""
+    for name in (PACKAGE, "tests", "paper_checks", "pyproject.toml"):
+        copy = partial(shutil.copytree, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
+    return tree
 
 
 def reasons() -> dict[tuple[str, str], str]:
@@ -193,27 +312,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=whole(), default=300)
     parser.add_argument("--seed", type=whole(0), default=0)
+    parser.add_argument("--seconds", type=whole(), default=60)
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
     asked = parser.parse_args()
     found = all_mutants()
     random.Random(asked.seed).shuffle(found)
+    for module in IMPORTED:
+        importlib.import_module(module)
     fates: dict[Mutant, str] = {}
-    usual: dict[tuple[str, ...], float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in (PACKAGE, "tests", "paper_checks", "pyproject.toml"):
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, tree / name)
+        tree = copied(Path(folder))
+        seen = record(tree)
         for mutant in found[: asked.sample]:
-            tests = tests_of(mutant.file)
-            usual[tests] = usual.get(tests) or seconds(tree, tests)
-            file = tree / PACKAGE / mutant.file
-            source = file.read_text(encoding="utf-8")
-            file.write_text(mutant.applied(source), encoding="utf-8")
-            code = run(tree, tests, int(10 + 3 * usual[tests]))
-            late = code == -signal.SIGXCPU
-            fates[mutant] = LATE if late else "killed" if code else "survived"
-            file.write_text(source, encoding="utf-8")
+            fates[mutant] = fate(mutant, tree, seen, asked.seconds)
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
             asked.output.write_text(page(fates, len(found), asked.seed), encoding="utf-8")
 

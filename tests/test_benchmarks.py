@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +69,66 @@ def test_a_mutant_stands_where_its_text_stood(monkeypatch: pytest.MonkeyPatch) -
             "β = 1\nγ = (β ** 2)  # β * 2\n", "β = 1\nγ = β * (3)  # β * 2\n",
             "β = 1\nγ = β * (1)  # β * 2\n",
         }  # fmt: skip
+
+
+def test_marks_tell_which_statements_run_and_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    ran: list[tuple[str, int]] = []
+    names: dict[str, Any] = {"__mark__": ran.append, "small": False}
+    tree = import_module("mutants").mark(ast.parse(SOURCE), "half.py")
+    exec(compile(tree, "half.py", "exec"), names)
+    half = names["half"]
+    assert half.__doc__ == "Half of 3." and ran == []
+    assert half(3) == -1.5 and ran == [("half.py", 4), ("half.py", 6)]
+    with pytest.raises(ValueError, match="1 is α"):
+        half(0)
+    assert ran[2:] == [("half.py", 4), ("half.py", 5)]
+
+
+HALVES = """
+from functools import cache
+TWO = 2
+@cache
+def half(x):
+    return x / TWO
+def unused():
+    return 5
+"""
+TEST_OF_HALVES = """
+from deepnet_theory.halves import half
+def test_positive():
+    assert half(4) > 0
+def test_exact():
+    assert half(4) == 2
+"""
+
+
+def test_a_mutant_meets_the_tests_that_execute_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    mutants = import_module("mutants")
+    monkeypatch.setattr(mutants, "TESTS", ("tests/spec",))
+    for name, text in {
+        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow', 'notebooks']\n",
+        "deepnet_theory/__init__.py": "",
+        "deepnet_theory/halves.py": HALVES,
+        "tests/spec/test_halves.py": TEST_OF_HALVES,
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    seen = mutants.record(tmp_path)
+    # what the first test left in the cache is executed by the second one, too
+    assert [places for _, places in seen.values()] == [{("halves.py", 0), ("halves.py", 6)}] * 2
+    fates = {
+        mutant.change: mutants.fate(mutant, tmp_path, seen, 60)
+        for mutant in mutants.mutants("halves.py", HALVES)
+    }
+    assert fates == {
+        "`2` → `(3)`": "killed", "`2` → `(1)`": "killed",
+        "`x / TWO` → `None`": "killed", "`x / TWO` → `(x * TWO)`": "killed",
+        "`5` → `(6)`": "survived", "`5` → `(4)`": "survived",  # nothing executes it
+    }  # fmt: skip
+    assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
