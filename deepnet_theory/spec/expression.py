@@ -301,7 +301,7 @@ def _convert(
             least, most = grammar.functions[name]
             if not least <= len(args) <= most:
                 raise refuse(
-                    f"{name} takes {least if least == most else f'{least} or more'}"
+                    f"{name} takes {least if least == most else f'{least} to {most}'}"
                     f" argument{'s' if most > 1 else ''}, not {len(args)}"
                 )
             return Call(name, tuple(inner(a) for a in args))

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 import time
 from fractions import Fraction
 
@@ -116,3 +117,48 @@ def test_a_negative_power_of_a_negative_number_is_not_real():
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-6, max_value=1e6))
 def test_numbers_keep_their_value(value):
     assert math.isclose(evaluate(DEPTH.parse(repr(value)), N=1), value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("eta*h", "'h' is not known"),
+        ("sin(g)", "the function 'sin' is not known"),
+        ("sign()", "sign takes 1 argument, not 0"),
+        ("clip(g, 1)", "clip takes 3 arguments, not 2"),
+        ("clip(g, 0, 1, 2)", "clip takes 3 arguments, not 4"),
+        ("max(g)", "max takes 2 to 8 arguments, not 1"),
+        (f"min({', '.join('g' * 9)})", "min takes 2 to 8 arguments, not 9"),
+        ("norm(g, ord=1)", "only arithmetic may occur"),
+        ("g % 2", "an operator is not known"),
+        ("1e999*g", "a number is not finite"),
+        ("g**g", "the exponent depends on g"),
+        ("g**(1/0)", "an exponent divides by zero"),
+        ("g**sqrt(4)", "an exponent holds sqrt"),
+        ("g**2**0.5", "an exponent holds a power that is not small and whole"),
+        ("g**2000**2", "an exponent is beyond 256"),
+        ("g**257", "an exponent is beyond 256"),
+        ("g**(1/257)", "an exponent is beyond 256"),
+        ("-" * 61 + "g", "it is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_each_refusal_says_its_own_reason(text: str, why: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f"is not an update: {why}; use ")):
+        UPDATE.parse(text)
+
+
+def test_what_is_just_allowed_is_read() -> None:
+    for text in (
+        f"max({', '.join('g' * 8)})",
+        "clip(g, 0, 1)",
+        "g**256",
+        "g**(1/256)",
+        "g**1**256",
+    ):
+        assert UPDATE.parse(text).names == {"g"}
+    assert UPDATE.parse("+g").root == UPDATE.parse("g").root
+
+
+def test_a_value_beyond_every_float_is_not_finite() -> None:
+    with pytest.raises(InputError, match="is not finite at N = 200"):
+        evaluate(DEPTH.parse("N**128*N**128"), N=200)
