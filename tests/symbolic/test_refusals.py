@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
+from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer
 from deepnet_theory.spec.rule import own_rule
@@ -15,14 +16,17 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.growth import growth
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
-from deepnet_theory.symbolic.algebra.nodes import Activation, coefficient
+from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
 from deepnet_theory.symbolic.algebra.symbols import N
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derive import derive, require_stated
 from deepnet_theory.symbolic.expectation import Index, Tensor, enumerate_expectation
+from deepnet_theory.symbolic.implications.closures_compared import compare_closures
 from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.laws.optimizer import degrees
+from deepnet_theory.symbolic.rule.problem import Problem
 
 A, B, u = sp.symbols("A B u", commutative=False)
+t = sp.Symbol("t", positive=True)
 d = sp.Symbol("d", positive=True, integer=True)
 x, i = Tensor("x", (d,)), Index("i", d)
 TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
@@ -38,6 +42,7 @@ TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
         (lambda: exponents(N**N), ValueError, "not a positive monomial"),
         (lambda: exponent_in(sp.exp(N), N), ValueError, "no growth exponent in N"),
         (lambda: coefficient(2 * Activation(u) + 3 * A), ValueError, "different scalars"),
+        (lambda: Softmax(t * A).diff(t).diff(t), NotImplementedError, "second differentials"),
         (
             lambda: enumerate_expectation(x[i].sum(i), {d: 2}),
             ValueError,
@@ -45,6 +50,7 @@ TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
         ),
         (lambda: degrees(custom_optimizer("-eta*g/(theta - theta)")), Refusal, "not finite"),
         (lambda: derive(TWO), Refusal, "cross"),
+        (lambda: compare_closures(TWO), Refusal, "no cross-attention"),
         (
             lambda: exponents_of(TWO, own_rule(("encoder", "decoder"), "1", "1")),
             Refusal,
@@ -59,8 +65,43 @@ def test_what_has_no_law_is_refused(
         asked()
 
 
-def test_two_steps_of_one_name_are_no_derivation() -> None:
+def test_steps_out_of_order_are_no_derivation() -> None:
     derivation = derive(Selection(optimizer="sgd"))
-    first = derivation.steps[0]
-    with pytest.raises(TypeError, match=f"two steps are called {first.name!r}"):
-        replace(derivation, steps=(first, *derivation.steps))
+    first, *others = derivation.steps
+    named, unheard = f"uses {first.name!r} before", sp.Symbol("unheard")
+    for wrong, says in (
+        ({"steps": (first, *derivation.steps)}, f"two steps are called {first.name!r}"),
+        ({"steps": others}, named),
+        ({"steps": (*others, first)}, named),
+        (
+            {"steps": (replace(first, rhs=first.rhs * unheard), *others)},
+            r"holds \['unheard'\] before they are established",
+        ),
+        ({"conclusion": ("none",)}, r"the conclusion \['none'\] is not among the steps"),
+        ({"conclusion": ()}, "is not among the steps"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            replace(derivation, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_rule_holds_what_its_conclusion_states() -> None:
+    """A closure that needs a learning rate of its own states three values; each is asked for."""
+    derivation = derive(
+        Selection(optimizer="sgd", closure="complete", layer="attention,ffn:swiglu")
+    )
+    stated = [derivation.step(name) for name in derivation.conclusion]
+    rule = derivation.rule
+    require_stated(rule, stated)
+    for knob, field in (("alpha", "alpha"), ("beta", "beta"), ("kappa", "rate")):
+        entries = [replace(entry, **{field: "N**(1/7)"}) for entry in rule.entries]
+        with pytest.raises(TypeError, match=f"the rule's {knob} of the encoder is not what"):
+            require_stated(replace(rule, entries=tuple(entries)), stated)
+
+
+def test_a_closure_that_says_nothing_leaves_the_knobs_undetermined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    empty = Closure("empty", (("alpha", "alpha"),))
+    monkeypatch.setattr("deepnet_theory.spec.closure.closures", lambda: {"empty": empty})
+    with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder.*symmetric"):
+        _ = Problem(Selection(optimizer="sgd", closure="empty")).balanced

@@ -133,8 +133,6 @@ def _network(
         a, b = root(a), root(b)
         if a == b:
             continue
-        if a.size != b.size:
-            raise InputError(f"indices of different ranges were identified: {a.size}, {b.size}")
         if a in term.bound:
             parent[a] = b
         elif b in term.bound:

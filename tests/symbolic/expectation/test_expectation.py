@@ -90,6 +90,19 @@ def test_free_indices_leave_their_kronecker_deltas() -> None:
     assert value == sigma**2 * sp.KroneckerDelta(*names[:2]) * sp.KroneckerDelta(*names[2:])
 
 
+def test_a_delta_is_its_own_square_and_sums_to_its_range() -> None:
+    square = delta(i, j) * delta(i, j)
+    assert expect(square.sum(i, j)) == expect(delta(i, j).sum(i, j)) == d
+    assert expect(square.sum(j)) == expect(delta(i, i)) == 1
+    assert expect((square * x[i] * x[j]).sum(i, j), KNOWN) == norm_x**2
+
+
+def test_expectation_is_linear() -> None:
+    one, other = gram_square(W), (R[k] * R[k]).sum(k)
+    assert sp.expand(expect(one - other) - expect(one) + expect(other)) == 0
+    assert sp.expand(expect(one + 3 * other) - expect(one) - 3 * expect(other)) == 0
+
+
 def test_cumulants_of_a_gaussian_come_out_of_its_moments() -> None:
     class Written(Gaussian):
         cumulant = Bernoulli.cumulant  # the general recursion

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.asides.loss_of_one_update import loss_increment
+from deepnet_theory.symbolic.laws.entries import samples
 from deepnet_theory.symbolic.laws.optimizer import constants, degrees, homogeneity_step
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
@@ -84,11 +86,20 @@ def test_a_constant_that_would_need_two_degrees_is_refused():
         ("-eta*(g - g)", "identically zero"),
         ("-eta*0*g", "identically zero"),
         ("-eta*g/0", "divides by zero"),
+        ("-eta*g*0**(-1)", "divides by zero"),
+        ("-eta*g*log(1 - 1)", "finite and real at every sign"),
     ],
 )
 def test_updates_without_degrees_are_refused_with_the_reason(update, why):
     with pytest.raises(Refusal, match=why):
         degrees(custom_optimizer(update))
+
+
+def test_an_entry_that_is_no_real_number_is_no_sample():
+    with pytest.raises(ValueError, match="is not real"):
+        samples(UPDATE.parse("sqrt(g)").root)
+    with pytest.raises(ArithmeticError, match="is not finite"):
+        samples(UPDATE.parse("log(g - g)").root)
 
 
 def test_a_stated_regime_decides_a_sum_both_ways():
@@ -99,6 +110,31 @@ def test_a_stated_regime_decides_a_sum_both_ways():
     for regime in ((("abs(g)", "1/1000"),), (("1/1000", "abs(g)"),)):
         optimizer = custom_optimizer(update, regime)
         assert homogeneity_step(optimizer, degrees(optimizer)).check() is Verdict.PROVED
+
+
+@pytest.mark.parametrize("update", ["g + theta", "g - theta", "-theta + g", "-g + theta"])
+def test_a_regime_decides_whatever_the_sign_of_a_term(update):
+    for regime, degree in ((("g", "theta"), (1, 0)), (("theta", "g"), (0, 1))):
+        found = degrees(custom_optimizer(f"-eta*({update})", (regime,)))
+        assert (found.p, found.q) == degree
+
+
+@pytest.mark.parametrize(
+    ("update", "same"),
+    [
+        ("g*log(1 + 1)", "g*log(2)"),
+        ("sign(g)*max(abs(g), rms(g), norm(g))", "sign(g)*max(max(abs(g), rms(g)), norm(g))"),
+        ("sign(g)*min(norm(g), abs(g), rms(g))", "sign(g)*min(abs(g), min(rms(g), norm(g)))"),
+        ("clip(g, -rms(g), rms(g))", "min(max(g, -rms(g)), rms(g))"),
+    ],
+)
+def test_two_ways_to_write_an_update_are_one_update(update, same):
+    one, other = (custom_optimizer(f"-eta*{text}") for text in (update, same))
+    assert samples(one.expression.root) == samples(other.expression.root)
+    for optimizer in (one, other):
+        found = degrees(optimizer)
+        assert (found.p, found.q) == (1, 0)
+        assert homogeneity_step(optimizer, found).check() is Verdict.PROVED
 
 
 def test_the_probe_of_zero_sees_every_sign():
