@@ -32,6 +32,10 @@ A rule of your own is measured like the derived one::
     mine = dt.own_rule(d.selection, alpha="N**(1/3)", beta="N**(-1/3)")
     dt.verify(d, rule=mine, seeds=4, processes=None)  # None: one process a core
 
+So are models of your own: does a step of their own optimizer move them alike at every depth? ::
+
+    dt.measure(make_model, [6, 12, 24], optimizer="adamw")  # make_model(depth) gives a module
+
 Bad input raises :class:`InputError`, a selection without a rule :class:`Refusal`; both say in
 one sentence what was given and what is valid. The command line is ``deepnet-theory --help``.
 """
@@ -44,6 +48,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.spec import __version__ as __version__
 
 if TYPE_CHECKING:
+    from deepnet_theory.models.measuring import measure
     from deepnet_theory.spec.constants import Constants
     from deepnet_theory.spec.errors import (
         DeepNetTheoryError,
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         Refusal,
     )
+    from deepnet_theory.spec.model_measurement import ModelMeasurement
     from deepnet_theory.spec.prediction import UpdatePrediction
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
@@ -82,6 +88,8 @@ _HOMES = {
     "predict_update": "workflow",
     "predict_scheme": "workflow",
     "transfer": "workflow",
+    "measure": "models.measuring",
+    "ModelMeasurement": "spec.model_measurement",
     "Derivation": "symbolic.derivation",
     "Transfer": "spec.transfer",
     "UpdatePrediction": "spec.prediction",
@@ -102,6 +110,7 @@ __all__ = [
     "Derivation",
     "InputError",
     "MissingExtraError",
+    "ModelMeasurement",
     "Refusal",
     "Rule",
     "Selection",
@@ -113,6 +122,7 @@ __all__ = [
     "export",
     "judge_scheme",
     "make_report",
+    "measure",
     "own_rule",
     "predict_scheme",
     "predict_update",

@@ -439,6 +439,84 @@ def transfer(
     return result.exit_code
 
 
+def measure(
+    talk: Talk,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="FILE.py:FACTORY or package.module:FACTORY; it is run, and FACTORY(depth) gives "
+            "a torch.nn.Module, or (module, inputs).",
+        ),
+    ],
+    depths: Annotated[
+        str, typer.Option("--depths", metavar="LIST", help="Layers: 6,12,24 or 8:128.")
+    ],
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer.",
+        ),
+    ] = None,
+    update: Annotated[
+        str | None,
+        typer.Option("--update", metavar="EXPR", help="Or a first update, in eta, g and theta."),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="Independent repetitions; 8.", parser=whole)
+    ] = 8,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", help="Of all random draws; 0.", parser=whole)
+    ] = 0,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--share", metavar="PATTERN", help='Of names to step alone, "*.mlp.*"; repeatable.'
+        ),
+    ] = None,
+    final_state: Annotated[
+        str | None,
+        typer.Option(
+            "--final-state",
+            metavar="MODULE",
+            help="Whose output is F; what enters the head if not given.",
+        ),
+    ] = None,
+    format: TextOrJson = "text",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
+    ] = None,
+) -> int:
+    """Measure how far one step moves your own models, against depth."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    path = output_path(output)
+    from deepnet_theory.models.factory import load_factory
+    from deepnet_theory.models.measuring import measure
+    from deepnet_theory.report import of_model
+    from deepnet_theory.report.live import live_table
+    from deepnet_theory.report.update import Y_LABEL
+
+    own = optimizer is not None and ":" in optimizer
+    with live_table(f"{Y_LABEL}, {model}", talk.quiet) as (progress, watch):
+        result = measure(
+            model,
+            depths,
+            optimizer=load_factory(optimizer).function if own and optimizer else optimizer,
+            update=update,
+            final_state=final_state,
+            shares=tuple(share or ()),
+            seeds=seeds,
+            seed=seed,
+            progress=progress,
+            watch=watch,
+        )
+    _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    print(result.to_json() if format == "json" else _printed(of_model.document(result), "text"))
+    return result.exit_code
+
+
 def report(
     select: Select,
     measure: Measure,
@@ -538,6 +616,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
         "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
     ),
+    "measure": (
+        "measure model.py:make --depths 6,12,24 --optimizer adamw",
+        'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
+    ),
     "report": (
         "report --optimizer sgd -o report.html",
         "report --optimizer adam --depth 99 --depth 999 -o report.html",
@@ -561,6 +643,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "export": export,
     "train": train,
     "transfer": transfer,
+    "measure": measure,
     "report": report,
     "list": list_,
 }

@@ -52,10 +52,11 @@ class Factory:
         """Whether the factory can be given a depth."""
         return _positional(self.function) > 0
 
-    def make(self, depth: int | None = None, inputs: object = None) -> Made:
+    def make(self, depth: int | None = None, inputs: object = None, seed: int = 0) -> Made:
         """Call the factory and check what it gives; raises :class:`InputError`.
 
-        ``inputs`` replace what the factory gives beside the module.
+        ``inputs`` replace what the factory gives beside the module; where there are none,
+        ``seed`` is that of our own.
         """
         parameters = self._signature()
         required = [p for p in parameters if p.default is p.empty]
@@ -74,7 +75,7 @@ class Factory:
         except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
             raise InputError(f"{self.name} failed: {_told(error)}") from error
         module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
-        return made(module, own if inputs is None else inputs, self.name)
+        return made(module, own if inputs is None else inputs, self.name, seed)
 
     def _signature(self) -> list[inspect.Parameter]:
         try:
@@ -148,7 +149,7 @@ def _told(error: BaseException) -> str:
 # --------------------------------------------------------------------------------- modules
 
 
-def made(module: object, inputs: object = None, name: str = "the model") -> Made:
+def made(module: object, inputs: object = None, name: str = "the model", seed: int = 0) -> Made:
     """A module with inputs that it takes: those given, else tokens or vectors of our own.
 
     ``inputs`` are a tensor, a tuple of arguments, or a mapping of keyword arguments. Raises
@@ -168,7 +169,7 @@ def made(module: object, inputs: object = None, name: str = "the model") -> Made
             ) from failure
         return whole
     failure = None
-    for candidate in _own_inputs(module):
+    for candidate in _own_inputs(module, seed):
         whole = _of(module, candidate, name)
         if (now := _fails(whole)) is None:
             return whole
@@ -227,10 +228,10 @@ def _fails(whole: Made) -> Exception | None:
     return None
 
 
-def _own_inputs(module: nn.Module) -> Iterator[object]:
+def _own_inputs(module: nn.Module, seed: int) -> Iterator[object]:
     """Inputs to try: token ids where something is looked up, vectors of the width, images."""
     first = next(module.parameters())
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]
     sizes = [p.shape[1] for n, p in module.named_parameters() if p.dim() == 2 and "emb" in n]
     for size in dict.fromkeys([max(tables, default=0), *sizes]):

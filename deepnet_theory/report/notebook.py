@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report import of_derivation, of_transfer, of_verification
+from deepnet_theory.report import of_derivation, of_model, of_transfer, of_verification
 from deepnet_theory.report.figures.panels import panels
 from deepnet_theory.report.figures.svg import Plot, drawn
 from deepnet_theory.report.numbers import power
@@ -18,6 +18,7 @@ from deepnet_theory.report.printing.text import text
 from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
+    from deepnet_theory.spec.model_measurement import ModelMeasurement
     from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
@@ -58,6 +59,16 @@ def update_plot(
 ) -> Plot:
     """The figure of a verification, drawn."""
     return drawn(update_figure(verification, variable, rivals))
+
+
+def model_html(measured: ModelMeasurement) -> str:
+    """The measurement of one's own models as a notebook shows it."""
+    return fragment(of_model.document(measured))
+
+
+def model_plot(measured: ModelMeasurement) -> Plot:
+    """The figure of a measurement of one's own models, drawn."""
+    return drawn(of_model.figure(measured))
 
 
 def section(derivation: Derivation, title: str) -> Shown:

@@ -29,12 +29,12 @@ def update_figure(
     first = exponents[0].variable if exponents else "N"
     variable = variable or first
     points = along(verification.points, variable)
-    series = [doc.Series(rule_words(verification), _marks(points, variable))]
+    series = [doc.Series(rule_words(verification), marks(points, variable))]
     lines = slopes(verification, variable, with_rivals=not rivals)
     for index, rival in enumerate(rivals):
         colour = 1 + index % 2
-        marks = _marks(along(rival.points, variable), variable)
-        series.append(doc.Series(rule_words(rival), marks, own=False, colour=colour))
+        measured = marks(along(rival.points, variable), variable)
+        series.append(doc.Series(rule_words(rival), measured, own=False, colour=colour))
         own_line = slopes(rival, variable, with_rivals=False)
         lines += [replace(line, own=False, colour=colour) for line in own_line]
     held = "; the other depth at its least" if points and len(points[0].depth) > 1 else ""
@@ -60,7 +60,8 @@ def along(points: Sequence[Point], variable: str) -> list[Point]:
     return sorted(chosen, key=lambda p: p.depth[variable])
 
 
-def _marks(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+def marks(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+    """The points as a figure marks them."""
     return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 

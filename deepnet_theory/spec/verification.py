@@ -52,24 +52,27 @@ class Exponent:
         return row
 
     @property
-    def trend(self) -> str:
-        """What the measured quantity does with depth, and whether that was predicted."""
+    def growth(self) -> str:
+        """What the measured quantity does with depth."""
         if self.estimate != self.estimate:
             return f"was not measured at enough depths in {self.variable}"
         power = f"{self.variable}^{self.estimate:.2f} (95 %: {self.low:.3f} to {self.high:.3f})"
         if self.constant:
-            words = f"is CONSTANT in {self.variable}, {power}"
-        elif self.low > 0:
-            words = f"GROWS as {power}"
-        elif self.high < 0:
-            words = f"FALLS as {power}"
-        else:
-            words = f"is not shown to be constant in {self.variable}, {power}"
+            return f"is CONSTANT in {self.variable}, {power}"
+        if self.low > 0:
+            return f"GROWS as {power}"
+        if self.high < 0:
+            return f"FALLS as {power}"
+        return f"is not shown to be constant in {self.variable}, {power}"
+
+    @property
+    def trend(self) -> str:
+        """What the measured quantity does with depth, and whether that was predicted."""
         if self.verdict is Verdict.SUPPORTED:
-            return f"{words}, as predicted"
-        if self.predicted is None:
-            return words
-        return f"{words}, where {self.variable}^{self.predicted:.2f} was predicted"
+            return f"{self.growth}, as predicted"
+        if self.predicted is None or self.estimate != self.estimate:
+            return self.growth
+        return f"{self.growth}, where {self.variable}^{self.predicted:.2f} was predicted"
 
 
 @dataclass(frozen=True)

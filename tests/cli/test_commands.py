@@ -44,9 +44,16 @@ QUICK = {
     "predict": "--depths 2,4 --seeds 2 --draws 1 --width 16 --heads 2 --tokens 8",
     "report": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
     "train": "--steps 2 --batch 2 --tokens 16",
+    "measure": "--depths 2,4 --seeds 2",
     "transfer": "--depths 2,4 --steps 2 --seeds 2 --width 16 --heads 2 --tokens 8 --batch 2",
 }
-VERDICTS = ("verify", "report", "transfer")
+VERDICTS = ("verify", "report", "transfer", "measure")
+MODEL = """
+from torch import nn
+def make(depth):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return nn.Sequential(nn.Embedding(11, 8), nn.TransformerEncoder(layer, depth))
+"""
 
 
 @pytest.mark.parametrize(("command", "example"), EVERY_EXAMPLE, ids=[e for _, e in EVERY_EXAMPLE])
@@ -61,6 +68,7 @@ def test_every_example_of_the_help_runs(
             "constants.json")  # fmt: skip
         words = " ".join(f"word{n % 97}" for n in range(5000))
         Path("book.txt").write_text(words, encoding="utf-8")
+    Path("model.py").write_text(MODEL, encoding="utf-8")
     outcome = cli(*shlex.split(example), *QUICK.get(command, "").split())
     assert outcome.code in ((0, 1, 3) if command in VERDICTS else (0,)), outcome.err
     if " -o " in example:

@@ -1,0 +1,395 @@
+"""‖ΔF‖/η of one's own models: against closed forms, a Jacobian, and planted faults."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+import deepnet_theory as dt
+from deepnet_theory.models.factory import made
+from deepnet_theory.models.final_state import FinalState
+from deepnet_theory.models.first_step import first_step
+from deepnet_theory.models.measuring import measure
+from deepnet_theory.models.stepped import Stepped
+from deepnet_theory.spec.errors import InputError
+
+D, V = 16, 32
+ETA = 2.0**-10
+
+
+class Sum(nn.Module):
+    """F = x + scale·Σ xWᵢ: one sign step of all Wᵢ, whose gradients agree, moves it by scale·N."""
+
+    def __init__(self, depth: int, scale: float = 1.0) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(V, D)
+        self.head = nn.Linear(D, V)  # before the maps: the same at all depths
+        self.maps = nn.ModuleList(nn.Linear(D, D, bias=False) for _ in range(depth))
+        for m in self.maps:
+            nn.init.zeros_(m.weight)
+        self.scale = scale
+        for p in (*self.embedding.parameters(), *self.head.parameters()):
+            p.requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids)
+        return self.head(x + self.scale * sum(m(x) for m in self.maps))
+
+
+class PreLN(nn.Module):
+    """A pre-LN decoder of feed-forward layers; its loss is its own where it is given targets."""
+
+    def __init__(self, depth: int, tied: bool = False) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(V, D)
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(depth))
+        self.maps = nn.ModuleList(nn.Linear(D, D) for _ in range(depth))
+        self.last = nn.LayerNorm(D)
+        self.head = None if tied else nn.Linear(D, V, bias=False)
+
+    def forward(self, ids, targets=None):
+        x = self.embedding(ids)
+        for norm, m in zip(self.norms, self.maps, strict=True):
+            x = x + F.gelu(m(norm(x)))
+        x = self.last(x)
+        if self.head is None:  # softcapped, as some do
+            return 30 * torch.tanh(F.linear(x, self.embedding.weight) / 30)
+        logits = self.head(x)
+        if targets is None:
+            return logits
+        return logits, F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+IDS = torch.randint(V, (2, 8), generator=torch.Generator().manual_seed(1))
+
+
+def stepped(model, step, inputs=IDS, final_state=None):
+    return Stepped(made(model, inputs), step, final_state, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.0, "REFUTED"), (1.0, "SUPPORTED")])
+def test_a_sum_of_maps_grows_and_its_mean_does_not(power, verdict):
+    found = measure(lambda n: (Sum(n, n**-power), IDS), [2, 4, 8], update="-eta*sign(g)", seeds=3)
+    assert found.verdict.value == verdict and found.exit_code == (0 if power else 1)
+    assert math.isclose(found.exponents[0].estimate, 1 - power, abs_tol=1e-3)
+    assert ("GROWS" if not power else "CONSTANT") in found.trend
+    # each entry of ΔF is ±Σ|xᵢ| where the rows of the gradient's sign agree with a token
+    (share,) = found.shares
+    assert share.name == "maps.*.weight" and math.isclose(share.mean, found.points[-1].mean)
+
+
+def test_the_size_is_the_jacobians(one_thread):
+    torch.manual_seed(0)
+    model = PreLN(6).double()
+    one = stepped(model, first_step("adamw"))
+    update = one.update({"N": 6}, ETA * 2**-6, one.rate)
+    parameters = {n: p for n, p in model.named_parameters() if n != "head.weight"}
+    changes = {n: c for n, _, c in one.changes}
+    _, exact = torch.func.jvp(
+        lambda w: torch.func.functional_call(
+            _Body(model), {f"m.{n}": p for n, p in w.items()}, IDS
+        ),
+        ({n: p.detach() for n, p in parameters.items()},),
+        ({n: changes[n] for n in parameters},),
+    )
+    expected = exact.norm(dim=-1).mean().item() / one.rate
+    assert math.isclose(update.values[0], expected, rel_tol=3e-3)
+    assert update.second_order < 0.01
+    # planted error: half of the parameters left out is seen
+    less = one.size_of(2**-6, "maps.*") / (ETA * 2**-6)
+    assert not math.isclose(less, expected, rel_tol=3e-3)
+
+
+class _Body(nn.Module):
+    def __init__(self, m):
+        super().__init__()
+        self.m = m
+
+    def forward(self, ids):
+        x = self.m.embedding(ids)
+        for norm, m in zip(self.m.norms, self.m.maps, strict=True):
+            x = x + F.gelu(m(norm(x)))
+        return self.m.last(x)
+
+
+def test_a_measurement_leaves_the_weights_alone():
+    model = PreLN(3)
+    before = {n: p.clone() for n, p in model.named_parameters()}
+    stepped(model, first_step("sgd")).update({"N": 3}, ETA, ETA)
+    assert all(torch.equal(p, before[n]) for n, p in model.named_parameters())
+    assert all(p.grad is None for p in model.parameters())
+
+
+# ------------------------------------------------------------------------- F, and the loss
+
+
+def found_in(model, inputs=IDS, name=None):
+    whole = made(model.eval(), inputs)
+    state = FinalState(model, (whole.inputs, whole.keywords), name, torch.Generator())
+    return state, state()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_f_is_what_enters_the_head(tied):
+    model = PreLN(3, tied)
+    expected = _Body(model)(IDS)
+    assert torch.equal(found_in(model)[1], expected)
+    named = found_in(model, name="last")[1]
+    assert torch.equal(named, expected)
+    assert not torch.equal(found_in(model, name="norms.0")[1], expected)
+
+
+def test_without_a_head_the_output_is_f():
+    body = _Body(PreLN(3))
+    state, f = found_in(body)
+    assert torch.equal(f, body(IDS)) and state.head is None
+    _, loss = state.with_loss()
+    assert math.isclose(loss.item(), math.log(256), rel_tol=0.3)
+    layer = nn.TransformerEncoderLayer(D, 2, 32, 0.0, batch_first=True, norm_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(D), enable_nested_tensor=False)
+    x = torch.randn(2, 5, D)
+    torch.testing.assert_close(found_in(encoder, x)[1], encoder(x))
+    encoder.layers, encoder.norm = encoder.layers[:1], None
+    state, f = found_in(encoder, x)  # x + branch(x) is no product, though x has no gradient
+    torch.testing.assert_close(f, encoder(x))
+    assert state.head is None
+
+
+def test_the_loss_is_the_models_own_or_that_of_the_next_token():
+    model = PreLN(2)
+    targets = torch.randint(V, IDS.shape)
+    own = found_in(model, (IDS, targets))[0].with_loss()[1]
+    assert torch.equal(own, model(IDS, targets)[1])
+    following = found_in(model)[0].with_loss()[1]
+    logits = model(IDS)[:, :-1]
+    assert torch.allclose(following, F.cross_entropy(logits.flatten(0, 1), IDS[:, 1:].flatten()))
+    assert not torch.allclose(own, following)
+
+
+@pytest.mark.parametrize("family", ["GPT2", "Bert", "Llama", "T5", "ViT"])
+def test_f_of_families_of_transformers(family):
+    t = pytest.importorskip("transformers")
+    sizes = {"vocab_size": V, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2,
+             "intermediate_size": 32}  # fmt: skip
+    ids = {"input_ids": IDS}
+    match family:
+        case "GPT2":
+            model = t.GPT2LMHeadModel(t.GPT2Config(vocab_size=V, n_embd=D, n_layer=2, n_head=2))
+            expected = model.eval().transformer(IDS).last_hidden_state
+        case "Bert":
+            model = t.BertForMaskedLM(t.BertConfig(**sizes))
+            expected = model.eval().cls.predictions.transform(model.bert(IDS).last_hidden_state)
+        case "Llama":
+            model = t.LlamaForCausalLM(t.LlamaConfig(**sizes, num_key_value_heads=1))
+            expected = model.eval().model(IDS).last_hidden_state
+            ids["labels"] = IDS
+        case "T5":
+            config = t.T5Config(vocab_size=V, d_model=D, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
+            model = t.T5ForConditionalGeneration(config)
+            ids["decoder_input_ids"] = IDS
+            seen = model.eval().encoder(IDS).last_hidden_state
+            expected = model.decoder(IDS, encoder_hidden_states=seen).last_hidden_state
+            expected = expected * D**-0.5  # as T5 does where embedding and head are one
+        case _:
+            del sizes["vocab_size"]
+            config = t.ViTConfig(**sizes, image_size=8, patch_size=4, num_labels=3)
+            model = t.ViTForImageClassification(config)
+            images = torch.randn(2, 3, 8, 8)
+            expected = model.eval().vit(images).last_hidden_state[:, 0]
+            ids = {"pixel_values": images}
+    state, f = found_in(model, ids)
+    torch.testing.assert_close(f, expected)
+    assert state.with_loss()[1].requires_grad
+
+
+# --------------------------------------------------------------------------- optimizers
+
+
+def test_every_way_to_name_an_optimizer_is_one_step():
+    plain = {"weight_decay": 0.0, "lr": ETA}
+    own = torch.optim.AdamW(nn.Linear(2, 2).parameters(), **plain)
+    ways = [
+        first_step("adamw"),
+        first_step(partial(torch.optim.AdamW, weight_decay=0.0)),
+        first_step(own),
+        first_step(lambda model: torch.optim.AdamW(model.parameters(), **plain)),
+    ]
+    sizes = []
+    for way in ways:
+        torch.manual_seed(0)
+        one = stepped(PreLN(3), way)
+        assert one.rate == ETA
+        sizes.append(one.size_of(2**-6))
+    assert len(set(sizes)) == 1
+    torch.manual_seed(0)
+    expressed = stepped(PreLN(3), first_step(None, "-eta*sign(g)")).size_of(2**-6)
+    assert math.isclose(expressed, sizes[0], rel_tol=1e-3)
+    torch.manual_seed(0)
+    decayed = stepped(PreLN(3), first_step(torch.optim.AdamW)).size_of(2**-6)
+    assert not math.isclose(decayed, sizes[0], rel_tol=1e-4)  # torch's own decay is 0.01
+
+
+def test_a_rate_that_falls_with_depth_counts():
+    def slower(model):
+        return torch.optim.SGD(model.parameters(), lr=0.1 / len(model.maps))
+
+    found = measure(lambda n: (Sum(n), IDS), [2, 4, 8], optimizer=slower, seeds=3)
+    alike = measure(lambda n: (Sum(n), IDS), [2, 4, 8], optimizer=torch.optim.SGD, seeds=3)
+    assert math.isclose(alike.exponents[0].estimate, 1, abs_tol=0.01)
+    assert math.isclose(found.exponents[0].estimate, 0, abs_tol=0.01)
+    # the unit is the first depth's rate, so that the first point is that of the plain optimizer
+    assert math.isclose(found.points[0].mean, alike.points[0].mean, rel_tol=1e-2)
+
+
+def test_matrices_of_a_convolution_are_interpreted():
+    model = nn.Sequential(nn.Conv1d(8, 8, 3, padding=1), nn.Linear(8, 4))
+    one = stepped(model, first_step(None, "-eta*polar(g)"), torch.randn(2, 8, 8))
+    change = {n: c for n, _, c in one.changes}["0.weight"]
+    assert change.shape == (8, 8, 3)
+    singular = torch.linalg.svdvals(change.flatten(1) / ETA)
+    assert torch.allclose(singular[singular > 0.5], torch.ones(()), atol=1e-4)
+
+
+# ------------------------------------------------------------------------------ bad input
+
+
+class Silent(Sum):
+    def forward(self, ids):
+        super().forward(ids)
+        return "done"
+
+
+class Noisy(Sum):
+    def forward(self, ids):
+        return self.head(self.embedding(ids) + 0.01 * torch.randn(D) + self.maps[0].weight.sum())
+
+
+def frozen(depth):
+    return Sum(depth).requires_grad_(False)
+
+
+BAD = {
+    "are not a list": lambda: measure(Sum, 6, optimizer="adamw"),
+    "two or more": lambda: measure(Sum, [6], optimizer="adamw"),
+    "exactly one of optimizer and update": lambda: measure(Sum, [2, 4]),
+    "unknown optimizer 'adamv'": lambda: measure(Sum, [2, 4], optimizer="adamv"),
+    "is no optimizer": lambda: measure(Sum, [2, 4], optimizer=3),
+    "in place of a model's optimizer": lambda: measure(Sum, [2, 4], optimizer=lambda m: m),
+    "no step of one gradient": lambda: measure(Sum, [2, 4], optimizer=torch.optim.LBFGS),
+    "makes no models": lambda: measure(3, [2, 4], optimizer="adamw"),
+    "not a whole number from 1": lambda: measure(Sum, [2, 4], optimizer="adamw", seeds=0),
+    "does it use the depth": lambda: measure(lambda n: Sum(3), [2, 4], optimizer="adamw", seeds=2),
+    "differ by": lambda: measure(Noisy, [2, 4], optimizer="adamw", seeds=2),
+    "frozen": lambda: measure(frozen, [2, 4], optimizer="adamw", seeds=2),
+    "no parameter that moves": lambda: measure(Sum, [2, 4], optimizer="sgd", shares=["x.*"]),
+    "unknown module for the final state 'x'": lambda: measure(
+        Sum, [2, 4], optimizer="sgd", final_state="x"
+    ),
+    "holds no floating-point tensor": lambda: measure(
+        lambda n: (Silent(n), IDS), [2, 4], optimizer="sgd"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", BAD)
+def test_bad_input_is_one_sentence(sentence):
+    with pytest.raises(InputError, match=sentence) as error:
+        BAD[sentence]()
+    assert "\n" not in str(error.value) and len(str(error.value)) < 400
+
+
+def test_a_factory_that_sets_its_own_seed_is_not_decided():
+    def seeded(depth):
+        torch.manual_seed(0)
+        return Sum(depth, 1 / depth), IDS
+
+    found = measure(seeded, [2, 4], update="-eta*sign(g)", seeds=3)
+    assert found.verdict.value == "UNDECIDED" and "set a seed" in found.warnings[0]
+
+
+def test_what_is_not_finite_is_told_and_not_decided():
+    class Broken(Sum):
+        def forward(self, ids):
+            return self.head(self.maps[0](self.embedding(ids)) * math.inf)
+
+    found = measure(lambda n: (Broken(n), IDS), [2, 4], optimizer="sgd", seeds=2)
+    assert found.verdict.value == "UNDECIDED"
+    assert "before the step, at depth 2: F is not finite" in found.warnings
+
+
+def test_an_interrupt_keeps_what_was_measured():
+    def impatient(done, total, what):
+        if done >= total / 2:
+            raise KeyboardInterrupt
+
+    found = measure(
+        lambda n: (Sum(n), IDS), [2, 4, 8], update="-eta*sign(g)", seeds=2, progress=impatient
+    )
+    assert found.exit_code == 130 and [p.depth["N"] for p in found.points] == [2, 4]
+    assert found.to_dict()["complete"] is False and found.verdict.value == "UNDECIDED"
+
+
+def test_half_precision_is_measured_in_single():
+    torch.manual_seed(0)
+    whole = stepped(PreLN(3), first_step("adamw")).size_of(2**-6)
+    torch.manual_seed(0)
+    half = stepped(PreLN(3).bfloat16(), first_step("adamw")).size_of(2**-6)
+    assert math.isclose(half, whole, rel_tol=0.05)
+
+
+# -------------------------------------------------------------------------- command line
+
+
+def test_the_command(tmp_path, capsys):
+    from deepnet_theory.cli import main
+
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "class Sum(nn.Module):\n"
+        "    def __init__(self, n):\n"
+        "        super().__init__()\n"
+        "        self.e = nn.Embedding(32, 8).requires_grad_(False)\n"
+        "        self.maps = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(n))\n"
+        "        [nn.init.zeros_(m.weight) for m in self.maps]\n"
+        "    def forward(self, ids):\n"
+        "        x = self.e(ids)\n"
+        "        return x + sum(m(x) for m in self.maps)\n"
+        "def make(depth):\n"
+        "    print('made')\n"
+        "    return Sum(depth)\n"
+        "def slower(model):\n"
+        "    return torch.optim.SGD(model.parameters(), lr=1 / len(model.maps))\n"
+    )
+    out = tmp_path / "m.json"
+    words = ["measure", f"{file}:make", "--depths", "2,4,8", "--seeds", "3"]
+    assert main([*words, "--update", "-eta*sign(g)", "-o", str(out), "--share", "maps.*"]) == 1
+    shown = capsys.readouterr().out
+    assert "GROWS" in shown and "REFUTED" in shown and "made" not in shown
+    data = json.loads(out.read_text())
+    assert data["schema"] == "deepnet-theory/model/1" and data["verdict"] == "REFUTED"
+    assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}, {"N": 8}]
+    assert {e["share"] for e in data["exponents"]} == {"all", "maps.*"}
+    assert {s["name"] for s in data["shares"]} >= {"maps.*.weight"}
+    assert main([*words, "--optimizer", f"{file}:slower", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "SUPPORTED"
+    assert main([*words, "--optimizer", "adamv"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_it_shows_itself():
+    found = dt.measure(lambda n: (Sum(n), IDS), [2, 4], update="-eta*sign(g)", seeds=2)
+    assert "svg" in found.plot()._repr_svg_() and "GROWS" in found._repr_html_()
+    assert len(repr(found).splitlines()) == 3
