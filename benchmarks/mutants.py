@@ -165,7 +165,8 @@ class Record:
     def __init__(self) -> None:
         self.tests: Seen = {}
         self.failed: set[str] = set()
-        builtins.__mark__ = id  # until the first test
+        self.collected: dict[str, set[Place]] = {}  # by file: what its tests are made of
+        self.begin()
 
     @staticmethod
     def load(_: SourceFileLoader, source: bytes, path: str) -> CodeType:
@@ -173,19 +174,30 @@ class Record:
         _, package, file = path.rpartition(f"/{PACKAGE}/")
         return compile(mark(tree, file) if package else tree, path, "exec", dont_inherit=True)
 
+    @staticmethod
+    def begin() -> set[Place]:
+        """The places to come, with nothing left in a cache by what came before."""
+        for name in [name for name in sys.modules if name.startswith((PACKAGE, "test_"))]:
+            for kept in vars(sys.modules[name]).values():
+                if type(kept) is CACHE:
+                    kept.cache_clear()
+        places: set[Place] = set()
+        builtins.__mark__ = places.add
+        return places
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        self.collected[collector.nodeid] = self.begin()
+        return (yield)
+
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [i for i in items if not OF_TEXT & {*i.fixturenames, i.path.stem}]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        for name in [name for name in sys.modules if name.startswith((PACKAGE, "test_"))]:
-            for kept in vars(sys.modules[name]).values():
-                if type(kept) is CACHE:  # what another test left here is executed again
-                    kept.cache_clear()
-        places: set[Place] = set()
-        builtins.__mark__ = places.add
-        before = time.process_time()
+        before, places = time.process_time(), self.begin()
         ended = yield
+        places |= self.collected[item.nodeid.split("::")[0]]
         places |= {(file, 0) for file, _ in places}
         self.tests[item.nodeid] = (time.process_time() - before, places)
         return ended

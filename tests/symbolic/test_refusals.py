@@ -39,6 +39,7 @@ TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
         (lambda: growth("log(1/N - 1)", "N"), InputError, "no real value"),
         (lambda: exponents(1 + N), ValueError, "not a positive monomial"),
         (lambda: exponents(-N), ValueError, "not a positive monomial"),
+        (lambda: exponents(0 * N), ValueError, "not a positive monomial"),
         (lambda: exponents(N**N), ValueError, "not a positive monomial"),
         (lambda: exponent_in(sp.exp(N), N), ValueError, "no growth exponent in N"),
         (lambda: coefficient(2 * Activation(u) + 3 * A), ValueError, "different scalars"),

@@ -16,6 +16,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.asides.lemma import before_steps, following_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.lemma.route import lemma_route
+from deepnet_theory.symbolic.routes.lemma.scalar import without_minus
 
 unit = st.floats(0.01, 0.99)
 positive = st.floats(0.1, 3.0)
@@ -73,6 +74,16 @@ def test_derivatives_of_the_scalar_sublayer(alpha: float, v: float, w: float) ->
     for name, along in (("v", f(v + tiny * 1j, w)), ("w", f(v, w + tiny * 1j))):
         found = value(step(f"derivative-{name}").rhs, alpha=alpha, v=v, w=w, x=1.0)
         assert math.isclose(found, along.imag / tiny, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_a_minus_goes_into_one_sum_of_a_product() -> None:
+    a, b, c = sp.symbols("a b c", positive=True)
+    for product_of in ((a - b,), (a - b, b - c), (a, b - c, a - 2 * b), (1 / (a + b), b - c)):
+        minus = -sp.Mul(*product_of)
+        found = without_minus(minus)
+        assert sp.simplify(found - minus) == 0 and sp.S.NegativeOne not in found.args
+    for kept in (a - b, -a * b, a * (b - c), -a / (b + c)):
+        assert without_minus(kept) == kept
 
 
 @given(unit, st.integers(1, 7))

@@ -156,6 +156,15 @@ def test_deepnorm_and_the_rule_of_glm_are_derived_exactly():
     assert ("adam", "symmetric", "probe") in exact("deepnorm-glm")
 
 
+def test_a_scheme_of_parts_gains_streams_or_layers_of_their_own_is_no_one_rule():
+    composed = [
+        s for s in schemes().values()
+        if len(s.parts) > 1 or not s.one_gain or s.streams > 1 or s.schedule
+    ]  # fmt: skip
+    assert any(len(s.parts) == 2 for s in composed)
+    assert all(derivations_of(s) == () for s in composed)
+
+
 def test_published_schemes_of_one_class():
     assert {"completep", "modula", "keel"} - {"completep"} <= set(alike("completep", "adam"))
     assert "rezero" in alike("skipinit", "sgd")

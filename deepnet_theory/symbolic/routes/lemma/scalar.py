@@ -94,7 +94,7 @@ def derivative(
     return SECTION.equal(
         f"derivative-{name}" + ("-signed" if signed else ""),
         sp.Derivative(function, variable),
-        _without_minus(sp.factor(sp.diff(function, variable))),
+        without_minus(sp.factor(sp.diff(function, variable))),
         f"differentiated in {variable} and factored",
         source=SIGNED_SOURCE if signed else SOURCE,
         uses=uses,
@@ -103,7 +103,7 @@ def derivative(
     )
 
 
-def _without_minus(product: sp.Expr) -> sp.Expr:
+def without_minus(product: sp.Expr) -> sp.Expr:
     """A product −(b − a)·… written (a − b)·…, as the source prints it."""
     factors = list(sp.Mul.make_args(product))
     sums = [factor for factor in factors if factor.is_Add]
