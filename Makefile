@@ -72,7 +72,7 @@ readme: $(STAMP)  ## renew the generated tables of the README and of docs/scheme
 	$(BIN)/python docs/schemes.py
 
 check: $(STAMP)  ## the claims of the literature, against their recorded verdicts
-	$(RUN) check
+	$(RUN) check --no-cache
 
 clean:  ## remove what was made
 	rm -rf $(VENV) $(OUT) dist build

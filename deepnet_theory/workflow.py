@@ -6,7 +6,7 @@ Each function imports the room that it needs when it is called.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from deepnet_theory.numeric.stacks.settings import Measure, Settings
     from deepnet_theory.numeric.verify import Watch
-    from deepnet_theory.processes import Progress
+    from deepnet_theory.processes import Kept, Progress
     from deepnet_theory.spec.prediction import Predictions, UpdatePrediction
     from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
@@ -208,6 +208,9 @@ def predict_update(
     *,
     rule: Rule | None = None,
     progress: Progress | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> UpdatePrediction:
     r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
@@ -215,14 +218,15 @@ def predict_update(
     .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
 
     with V, V' what two of the L layers add. They are sampled with the data, embeddings and heads of
-    :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. ``depths``, ``rule`` and
-    ``measure`` are those of :func:`verify`. Raises :class:`InputError` for bad settings.
+    :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. ``depths``, ``rule``,
+    ``processes``, ``executor``, ``cache`` and ``measure`` are those of :func:`verify`. Raises
+    :class:`InputError` for bad settings.
 
     Source: derived here.
     """
     selection = _selection(derivation, {})
     used = _derived(derivation).rule if rule is None else rule
-    return _predict_update(selection, used, depths, progress, measure)
+    return _predict_update(selection, used, depths, progress, measure, processes, executor, cache)
 
 
 def predict_scheme(
@@ -232,6 +236,9 @@ def predict_scheme(
     optimizer: str | None = None,
     update: str | None = None,
     progress: Progress | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> UpdatePrediction:
     """Predict a published scheme's ‖ΔF‖/η as :func:`predict_update` predicts a rule's."""
@@ -239,7 +246,7 @@ def predict_scheme(
     from deepnet_theory.spec.scheme import scheme as published
 
     selection, rule = measurable(published(scheme), optimizer, update)
-    return _predict_update(selection, rule, depths, progress, measure)
+    return _predict_update(selection, rule, depths, progress, measure, processes, executor, cache)
 
 
 def _predict_update(
@@ -248,9 +255,13 @@ def _predict_update(
     depths: str | Iterable[object] | None,
     progress: Progress | None,
     measure: Measure,
+    processes: int | None,
+    executor: Executor | None,
+    cache: Kept,
 ) -> UpdatePrediction:
     from deepnet_theory.numeric.predict import predict as run
     from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
+    from deepnet_theory.processes import cache_of
 
     settings = settings_from(measure)
     if settings.updates > 1:
@@ -259,7 +270,16 @@ def _predict_update(
         )
     stack = selection.the_stack
     wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
-    return run(selection, rule, wanted, settings, progress)
+    return run(
+        selection,
+        rule,
+        wanted,
+        settings,
+        progress,
+        processes=processes,
+        executor=executor,
+        cache=cache_of(cache),
+    )
 
 
 def verify(
@@ -269,9 +289,9 @@ def verify(
     rule: Rule | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
-    resume: Verification | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> Verification:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -286,13 +306,15 @@ def verify(
     :class:`~deepnet_theory.numeric.stacks.settings.Settings` (``width``, ``seeds``, ``data`` …).
     ``rule`` replaces the derived rule; ``watch`` receives each depth's point as it is
     measured; ``processes`` share the work (None: one a core, where the work is long), or any
-    ``executor`` of ``concurrent.futures`` does it, and the result is the same. Raises
+    ``executor`` of ``concurrent.futures`` does it, and the result is the same. ``cache`` is a
+    folder where finished work is kept and found again, True for the user's own. Raises
     :class:`InputError` for bad settings.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
     from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
+    from deepnet_theory.processes import cache_of
 
     derivation = _derived(derivation)
     selection = derivation.selection
@@ -307,9 +329,9 @@ def verify(
         settings,
         progress=progress,
         watch=watch,
-        resume=resume,
         processes=processes,
         executor=executor,
+        cache=cache_of(cache),
     )
 
 
@@ -321,8 +343,9 @@ def verify_scheme(
     update: str | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
-    resume: Verification | str | Path | None = None,
     processes: int | None = 1,
+    executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> Verification:
     """Measure a published scheme as :func:`verify` measures a rule, against its judged exponent.
@@ -332,6 +355,7 @@ def verify_scheme(
     """
     from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
+    from deepnet_theory.processes import cache_of
     from deepnet_theory.spec.scheme import measurable
     from deepnet_theory.spec.scheme import scheme as published
     from deepnet_theory.symbolic.schemes.judgement import predictions
@@ -353,8 +377,9 @@ def verify_scheme(
         settings,
         progress=progress,
         watch=watch,
-        resume=resume,
         processes=processes,
+        executor=executor,
+        cache=cache_of(cache),
     )
 
 
@@ -372,10 +397,9 @@ def transfer(
     text: str | Path | None = None,
     outer: str = "stepped",
     progress: Progress | None = None,
-    watch: Callable[[Transfer], None] | None = None,
-    resume: Transfer | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> Transfer:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
@@ -396,6 +420,7 @@ def transfer(
     from deepnet_theory.numeric.running.record import rule_to_dict
     from deepnet_theory.numeric.stacks.case import VOCAB
     from deepnet_theory.numeric.stacks.depths import default_depths, depth_key, parse_depths
+    from deepnet_theory.processes import cache_of
     from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.symbolic.rule.problem import Problem
     from deepnet_theory.training.runs import causal
@@ -451,10 +476,9 @@ def transfer(
         grid,
         course,
         progress=progress,
-        watch=watch,
-        resume=resume,
         processes=processes,
         executor=executor,
+        cache=cache_of(cache),
     )
 
 
@@ -503,6 +527,7 @@ def verify_rivals(
     progress: Progress | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> tuple[Verification, ...]:
     """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
@@ -513,6 +538,7 @@ def verify_rivals(
     """
     from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
     from deepnet_theory.numeric.verify import verify as run
+    from deepnet_theory.processes import cache_of
 
     derivation = _derived(derivation)
     settings = settings_from(measure)
@@ -541,6 +567,7 @@ def verify_rivals(
                 progress=stage,
                 processes=processes,
                 executor=executor,
+                cache=cache_of(cache),
             )
         )
         if found[-1].stopped:
@@ -641,9 +668,9 @@ def make_report(
     rivals: bool = True,
     progress: Progress | None = None,
     watch: Watch | None = None,
-    resume: Verification | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
+    cache: Kept = None,
     **measure: Unpack[Measure],
 ) -> Report:
     """Derive → verify → export in one HTML page, which needs no network.
@@ -668,9 +695,9 @@ def make_report(
         depths,
         progress=first,
         watch=watch,
-        resume=resume,
         processes=processes,
         executor=executor,
+        cache=cache,
         **measure,
     )
     if not verification.points:
@@ -678,7 +705,13 @@ def make_report(
     beside: tuple[Verification, ...] = ()
     if rivals and not verification.stopped:  # whoever has interrupted it waits for no more
         beside = verify_rivals(
-            derivation, depths, progress=second, processes=processes, executor=executor, **measure
+            derivation,
+            depths,
+            progress=second,
+            processes=processes,
+            executor=executor,
+            cache=cache,
+            **measure,
         )
     wanted = wanted or [dict(verification.points[-1].depth)]
     constants = tuple(export(derivation, at) for at in wanted)

@@ -15,3 +15,6 @@ settings.load_profile("project")
 # whoever runs the tests in the background, or under nohup, lets children ignore these signals
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# nothing comes from what the user has kept, nor from an earlier test: a test names its folder
+os.environ["DEEPNET_THEORY_CACHE"] = ""

@@ -29,7 +29,8 @@ PUT_OFF = {
     "claims/run.py": {"deepnet_theory.runtime"},  # torch
     "claims/check.py": {"importlib.metadata"},
     "spec/errors.py": {"difflib"},  # when a name is unknown
-    "processes.py": {"loky"},
+    "processes/pool.py": {"loky"},
+    "processes/identity.py": {"torch"},  # the check of a claim may need none
     "report/live.py": {"rich"},
     "report/figures/terminal.py": {"plotext"},
     "runtime/saving.py": {"safetensors"},

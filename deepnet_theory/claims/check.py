@@ -17,13 +17,14 @@ from deepnet_theory.claims.folder import claims, location
 from deepnet_theory.claims.run import answer, result_of
 from deepnet_theory.processes import (
     Job,
-    ProcessDied,
+    Kept,
     Progress,
+    cache_of,
     cores,
-    executor_of,
-    run_jobs,
+    run_until_stopped,
     silent,
 )
+from deepnet_theory.processes.identity import PACKAGE, sources
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.claim import (
     SCHEMA,
@@ -140,6 +141,7 @@ def check(
     progress: Progress | None = None,
     processes: int | None = None,
     executor: Executor | None = None,
+    cache: Kept = None,
     seed: int = 0,
     where: Path | None = None,
 ) -> Checked:
@@ -147,7 +149,8 @@ def check(
 
     ``progress`` receives the work done, the whole work (both in the seconds that the claims
     declare) and the claim at hand. ``processes`` share the work (None: one a core), or an
-    ``executor`` does it. On Ctrl-C, or where a process dies, what is finished is returned.
+    ``executor`` does it. On Ctrl-C, or where a process dies, what is finished is returned. What
+    ``cache`` has of the same code and claims is not checked again, but for checks that failed.
     Raises :class:`InputError` for an unknown id or a seed out of range.
     """
     require_seed(seed)
@@ -162,19 +165,22 @@ def check(
     def keep(one: Claim, found: tuple[tuple[Finding, ...], str, float]) -> None:
         results[one.name] = result_of(one, context, *found)
 
-    # the longest first, so that no long one is left to the end
+    opened = cache_of(cache)
+    code = "" if opened is None else sources(PACKAGE, where)  # a claim may ask all of it
     jobs = [
-        Job(c.name, c.cost(full), partial(answer, where, c.name, context), partial(keep, c))
+        Job(
+            c.name,
+            c.cost(full),
+            partial(answer, where, c.name, context),
+            partial(keep, c),
+            depends_on=("claim", c.name, context, code),
+            lasting=_succeeded,
+        )
+        # the longest first, so that no long one is left to the end
         for c in sorted(chosen.values(), key=lambda c: -c.cost(full))
     ]
-    stopped = ""
-    try:
-        with executor_of(count, executor) as at:
-            run_jobs(jobs, at, sum(job.cost for job in jobs), progress or silent)
-    except KeyboardInterrupt:
-        stopped = INTERRUPTION
-    except ProcessDied as died:
-        stopped = str(died)
+    total = sum(job.cost for job in jobs)
+    stopped = run_until_stopped(jobs, count, executor, total, progress or silent, opened)
     return Checked(
         tuple(results[name] for name in sorted(results)),
         full,
@@ -182,3 +188,8 @@ def check(
         tuple(sorted(set(chosen) - set(results))),
         stopped,
     )
+
+
+def _succeeded(found: tuple[tuple[Finding, ...], str, float]) -> bool:
+    """Whether a check came to its end: one that failed is tried again."""
+    return not found[1]

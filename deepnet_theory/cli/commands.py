@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,9 @@ from deepnet_theory.cli.options import (
     Own,
     Select,
     Talk,
+    Work,
     chosen,
+    goes_on,
     grouped,
     in_lower_case,
     output_path,
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.spec.prediction import UpdatePrediction
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
 
 DEFAULT_TEXT_JSON = ("text", "json")
@@ -141,14 +143,11 @@ def verify(
     select: Select,
     own: Own,
     measure: Measure,
+    work: Work,
     talk: Talk,
     format: TextOrJson = "text",
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="FILE", help="Go on from an earlier -o FILE."),
     ] = None,
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks."""
@@ -169,19 +168,16 @@ def verify(
         named = f"the scheme {select.scheme}"
     else:
         run, named = _of_a_rule(select, own, talk)
-    with live_table(f"{Y_LABEL}, {named}", talk.quiet) as (progress, watch):
+    with (
+        work.place(talk) as place,
+        live_table(f"{Y_LABEL}, {named}", talk.quiet) as (progress, watch),
+    ):
         result = run(
-            depths=measure.depths,
-            progress=progress,
-            watch=watch,
-            resume=resume,
-            processes=measure.processes,
-            **measure.settings(),
+            depths=measure.depths, progress=progress, watch=watch, **place, **measure.settings()
         )
     if result.points or not result.stopped:
-        kept = _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
-        if result.stopped and kept is not None:
-            say(f"{result.stopped}: --resume {kept} goes on from what was measured")
+        _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    goes_on(result.stopped, place)
     if format == "json":
         print(result.to_json())
     else:
@@ -203,7 +199,12 @@ def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Veri
 
 
 def predict(
-    select: Select, own: Own, measure: Measure, talk: Talk, format: TextOrJson = "text"
+    select: Select,
+    own: Own,
+    measure: Measure,
+    work: Work,
+    talk: Talk,
+    format: TextOrJson = "text",
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     chosen("format", format, DEFAULT_TEXT_JSON)
@@ -221,8 +222,8 @@ def predict(
     else:
         selection = select.selection()
         run = partial(workflow.predict_update, selection, rule=own.rule(selection))
-    with live("predict", talk.quiet) as progress:
-        result = run(depths=measure.depths, progress=progress, **measure.settings())
+    with work.place(talk) as place, live("predict", talk.quiet) as progress:
+        result = run(depths=measure.depths, progress=progress, **place, **measure.settings())
     print(
         result.to_json() if format == "json" else _printed(of_prediction.document(result), "text")
     )
@@ -230,6 +231,7 @@ def predict(
 
 
 def check(
+    work: Work,
     talk: Talk,
     ids: Annotated[
         list[str] | None,
@@ -253,8 +255,9 @@ def check(
     from deepnet_theory.claims.check import check
     from deepnet_theory.report.live import live
 
-    with live("check", talk.quiet) as progress:
-        results = check(tuple(ids or ()), full=full, seed=seed or 0, progress=progress)
+    with work.place(talk) as place, live("check", talk.quiet) as progress:
+        results = check(tuple(ids or ()), full=full, seed=seed or 0, progress=progress, **place)
+    goes_on(results.stopped, place)
     print(results.to_json() if format == "json" else results.table())
     return results.exit_code
 
@@ -356,6 +359,7 @@ def transfer(
     select: Select,
     own: Own,
     measure: Measure,
+    work: Work,
     talk: Talk,
     rates: Annotated[
         str,
@@ -394,10 +398,6 @@ def transfer(
     page: Annotated[
         str | None, typer.Option("--page", metavar="FILE", help="Write an HTML page there.")
     ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="FILE", help="Go on from an earlier -o FILE."),
-    ] = None,
 ) -> int:
     """Train at several depths and learning rates: does the best rate transfer?"""
     chosen("format", format, DEFAULT_TEXT_JSON)
@@ -408,10 +408,7 @@ def transfer(
     from deepnet_theory.report import of_transfer
     from deepnet_theory.report.live import live
 
-    def keep(part: Transfer) -> None:
-        _save(path, part.to_json() + "\n", Talk(quiet=True), whole=False)
-
-    with live("transfer", talk.quiet) as progress:
+    with work.place(talk) as place, live("transfer", talk.quiet) as progress:
         result = workflow.transfer(
             selection,
             measure.depths,
@@ -422,14 +419,11 @@ def transfer(
             text=text,
             outer=outer,
             progress=progress,
-            watch=None if path is None else keep,
-            resume=resume,
-            processes=measure.processes,
+            **place,
             **measure.settings(),
         )
-    kept = _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
-    if result.stopped and kept is not None:
-        say(f"{result.stopped}: --resume {kept} goes on from what was trained")
+    _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    goes_on(result.stopped, place)
     document = of_transfer.document(result)
     if shown is not None:
         from deepnet_theory.report.printing.html import page as html
@@ -520,6 +514,7 @@ def measure(
 def report(
     select: Select,
     measure: Measure,
+    work: Work,
     talk: Talk,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The HTML page.")],
     depth: Annotated[
@@ -543,7 +538,10 @@ def report(
     derivation = workflow.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     at: list[DepthLike] = [*depth] if depth else []
-    with live_table(f"{Y_LABEL}, {title(selection)}", talk.quiet) as (progress, watch):
+    with (
+        work.place(talk) as place,
+        live_table(f"{Y_LABEL}, {title(selection)}", talk.quiet) as (progress, watch),
+    ):
         result = workflow.make_report(
             derivation,
             measure.depths,
@@ -552,10 +550,11 @@ def report(
             rivals=rivals,
             progress=progress,
             watch=watch,
-            processes=measure.processes,
+            **place,
             **measure.settings(),
         )
     _save(path, result.html, talk, whole=not result.stopped)
+    goes_on(result.stopped, place)
     print(_printed(of_verification.document(result.verification, result.rivals), "text"))
     return result.exit_code
 
@@ -587,6 +586,40 @@ def list_(
         if format == "json"
         else listing_text(rows)
     )
+    return 0
+
+
+def cache(
+    talk: Talk,
+    what: Annotated[
+        str, typer.Argument(metavar="[WHAT]", help="show or clear; show.", parser=in_lower_case)
+    ] = "show",
+    cache: Annotated[
+        str | None, typer.Option("--cache", metavar="DIR", help="Its folder; the user's own.")
+    ] = None,
+    format: TextOrJson = "text",
+) -> int:
+    """Show or clear what is kept of finished work."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    chosen("cache", what, ("show", "clear"))
+    from deepnet_theory.processes.cache import cache_of
+
+    kept = cache_of(cache if cache is not None else True)
+    folder = None if kept is None else str(kept.folder)
+    found: dict[str, Any] = {"folder": folder, "results": 0, "bytes": 0}
+    for file in () if kept is None else kept.files():
+        with suppress(OSError):  # another process has cleared it meanwhile
+            found["bytes"] += file.stat().st_size
+            found["results"] += 1
+    if what == "clear" and kept is not None:
+        kept.clear()
+    if format == "json":
+        print(json.dumps({"schema": "deepnet-theory/cache/1", **found}, indent=2))
+    elif kept is None:
+        print("nothing is kept, for DEEPNET_THEORY_CACHE is empty")
+    else:
+        size = f"{found['results']} results, {found['bytes'] / 2**20:.1f} MiB"
+        print(f"{folder}: {size}{', cleared' if what == 'clear' else ''}")
     return 0
 
 
@@ -624,6 +657,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "report --optimizer sgd -o report.html",
         "report --optimizer adam --depth 99 --depth 999 -o report.html",
     ),
+    "cache": ("cache", "cache clear"),
     "list": ("list optimizers", "list schemes --format json"),
 }
 
@@ -646,6 +680,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "measure": measure,
     "report": report,
     "list": list_,
+    "cache": cache,
 }
 
 

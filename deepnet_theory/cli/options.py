@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -251,15 +252,54 @@ class Measure:
         None
     )
     eta: Annotated[float | None, _real("ETA", "Their learning rate; 0.00098.")] = None
-    processes: Annotated[
-        int | None, _whole("N", "That share the work on a CPU; one a core where it is long.")
-    ] = None
 
     def settings(self) -> dict[str, Any]:
         """What was given of the settings; the rest takes the laboratory's own defaults."""
-        others = ("depths", "processes")
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "depths"}
         return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where the work is done, and what of it is kept."""
+
+    processes: Annotated[
+        int | None, _whole("N", "That share the work on a CPU; one a core where it is long.")
+    ] = None
+    cache: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Finished work is kept there; ~/.cache/deepnet-theory."),
+    ] = None
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Do all of it anew, and keep nothing.")
+    ] = False
+
+    @contextmanager
+    def place(self, talk: Talk) -> Iterator[dict[str, Any]]:
+        """The keywords of whatever does the work; at the end, what the cache has spared or lacks.
+
+        Raises :class:`InputError` for options that exclude each other.
+        """
+        if self.no_cache and self.cache is not None:
+            raise InputError(f"--cache {self.cache} was given with --no-cache")
+        from deepnet_theory.processes import cache_of
+
+        cache = cache_of(False if self.no_cache else self.cache or True)
+        try:
+            yield {"processes": self.processes, "cache": cache}
+        finally:
+            if cache is not None and not talk.quiet:
+                if cache.trouble:
+                    say(f"warning: {cache.trouble}")
+                if cache.taken:
+                    talk.note(f"{cache.taken} results were in {cache.folder}")
+
+
+def goes_on(stopped: str, place: dict[str, Any]) -> None:
+    """Say how work that ended early goes on, where what is finished is kept."""
+    cache = place["cache"]
+    if stopped and cache is not None and not cache.trouble:
+        say(f"{stopped}: the same command goes on; what is finished is kept in {cache.folder}")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from pathlib import Path
 
 import numpy as np
 import scipy
@@ -25,7 +24,7 @@ from deepnet_theory.numeric.judging.statistics import positive_interval
 from deepnet_theory.numeric.measuring.many_updates import counts
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
-from deepnet_theory.numeric.running.record import Record, resume_record, rule_to_dict
+from deepnet_theory.numeric.running.record import Record, rule_to_dict
 from deepnet_theory.numeric.running.schedule import Schedule, share_key, updates_share
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
@@ -33,7 +32,7 @@ from deepnet_theory.numeric.stacks.memory import require_memory
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import running_of
-from deepnet_theory.processes import Progress, run_until_stopped, silent
+from deepnet_theory.processes import Cache, Progress, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
 from deepnet_theory.spec.prediction import Predictions
@@ -60,9 +59,9 @@ def verify(
     *,
     progress: Progress | None = None,
     watch: Watch | None = None,
-    resume: Verification | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
+    cache: Cache | None = None,
 ) -> Verification:
     r"""Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
@@ -70,15 +69,16 @@ def verify(
     tolerance, the rivals excluded and steps that are linear. Each assumption of
     ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt
     (Ctrl-C), a process that dies or a lack of memory ends the measuring and gives the partial
-    result, UNDECIDED and with the reason in ``stopped``, which ``resume`` takes up again, as
-    does its file. ``processes`` share the work where the device is the CPU (None: one a core,
-    where the work is long), or an ``executor`` does it; the result is the same whatever does.
+    result, UNDECIDED and with the reason in ``stopped``. ``processes`` share the work where the
+    device is the CPU (None: one a core, where the work is long), or an ``executor`` does it; the
+    result is the same whatever does. What ``cache`` has is not measured again.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
-    of them, memory does not suffice, or ``resume`` belongs to another measurement.
+    of them, or memory does not suffice.
     """
     began = time.perf_counter()
     wanted = list(depths)
+    rule = rule.plain()  # it goes to other processes, which need no SymPy
 
     def case_at(depth: Depth) -> Case:
         return Case(selection, rule, depth, settings)
@@ -90,7 +90,7 @@ def verify(
     for assumption in predictions.assumptions:
         if assumption.measurement is not None:
             measurement(assumption.measurement)  # an unknown one is refused likewise
-    record = resume_record(resume, selection, rule, settings)
+    record = Record()
     warnings = list(predictions.warnings)
     names = [a.measurement for a in predictions.assumptions if a.measurement is not None]
     shares = [p.prediction.share for p in plans if p.prediction.share != ALL]
@@ -105,7 +105,7 @@ def verify(
         )  # fmt: skip
         total = schedule.cost(wanted)
         jobs, watched = schedule.jobs(wanted), progress or silent
-        stopped = run_until_stopped(jobs, count, executor, total, watched)
+        stopped = run_until_stopped(jobs, count, executor, total, watched, cache)
         if not stopped:
             watched(total, total, "done")
     measured = _measured(record, wanted)

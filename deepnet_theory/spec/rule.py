@@ -94,6 +94,10 @@ class Rule:
                     return entry
         raise InputError(f"the rule {self.name!r} says nothing of {sublayer!r} in the {part}")
 
+    def plain(self) -> Rule:
+        """The texts alone, without the expressions that a solved rule has beside them."""
+        return Rule(self.name, self.entries, self.eta, self.meaning)
+
     def alpha_at(self, **depth: int) -> float | dict[str, float]:
         """α as a number at a depth: ``rule.alpha_at(N=100)``, or ``N=18, M=6``.
 

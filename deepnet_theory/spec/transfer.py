@@ -81,8 +81,7 @@ class Transfer:
 
     ``measure`` and ``select`` say what was trained; ``baseline`` is the unigram entropy of the
     held-out windows, which no model has a loss below that ignores its input. Plain data:
-    ``to_json`` writes the public form, ``plot`` draws it, ``dt.transfer(resume=…)`` goes on
-    from it.
+    ``to_json`` writes the public form, ``plot`` draws it.
     """
 
     select: dict[str, Any]

@@ -95,7 +95,7 @@ class Verification:
     ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
     ``exponents`` their log–log slopes, the first of which gives the ``verdict``. ``measure``,
     ``device`` and ``versions`` say what it was measured on. Plain data: ``to_json`` writes the
-    public form, ``plot`` draws it, ``dt.verify(resume=…)`` goes on from it.
+    public form, ``plot`` draws it.
     """
 
     select: dict[str, Any]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import partial
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from itertools import pairwise, product
 
 import numpy as np
 import torch
@@ -24,7 +21,7 @@ from deepnet_theory.numeric.stacks.memory import available_bytes
 from deepnet_theory.numeric.stacks.settings import STEPS
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import Trajectory
-from deepnet_theory.processes import Job, Progress, run_until_stopped, silent
+from deepnet_theory.processes import Cache, Job, Progress, run_until_stopped, silent
 from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
@@ -54,14 +51,11 @@ from deepnet_theory.training.transfer_record import (
     Course,
     Losses,
     Record,
-    resume_record,
 )
 
 HELD_OUT_BATCHES = 8
 FREE = 0.6  # of the memory that one stack of models may take
 KEPT = 22  # numbers of the width that a token leaves in a sublayer for the backward pass, at most
-
-Watch = Callable[[Transfer], None]  # receives the part of the result that is there
 
 
 def transfer(
@@ -72,56 +66,42 @@ def transfer(
     course: Course,
     *,
     progress: Progress | None = None,
-    watch: Watch | None = None,
-    resume: Transfer | str | Path | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
+    cache: Cache | None = None,
 ) -> Transfer:
     """Train every candidate at every depth with every rate, and say which rates transfer.
 
     All seeds of one run are one stack of models, and so are several rates, as far as memory goes
     and it is faster. A seed begins with the same embedding and head, and sees the same batches,
     at every depth and rate and under every rule. An interrupt (Ctrl-C) gives the partial result,
-    UNDECIDED, from which ``resume`` goes on, as from its file; ``watch`` receives each part of it.
+    UNDECIDED. ``cache`` keeps every rate's losses by themselves, to be joined by other rates.
 
-    Raises :class:`InputError` for what cannot be trained, or a ``resume`` of other settings.
+    Raises :class:`InputError` for what cannot be trained.
     """
     began = time.perf_counter()
     settings = course.settings
     # no model that ignores its input has a lower loss on these very windows
     baseline = entropy(torch.stack([batch.targets for batch in held_out(course)]))
-    record = resume_record(resume, selection, candidates, course)
-    jobs = [
-        _job(candidate, depth, some, course, record)
-        for depth in depths
-        for candidate in candidates
-        for some in _stacks(candidate, depth, rates, course, record)
-    ]
-    seconds = 0.0 if not isinstance(resume, Transfer) else resume.seconds
-
-    def result(stopped: str) -> Transfer:
-        return _judged(
-            selection, candidates, depths, rates, course, record, baseline,
-            seconds + time.perf_counter() - began, stopped,
-        )  # fmt: skip
-
-    def told(job: Job) -> Job:
-        def keep(found: Any) -> None:
-            job.keep(found)
-            if watch is not None:
-                watch(result(INTERRUPTION))
-
-        return replace(job, keep=keep)
-
     repeated = len(candidates) * len(rates) * course.steps
     count = fitting_processes(processes, list(depths) * min(repeated, 10_000), settings)
     with fitting_threads(settings) as threads:
-        threaded = [replace(j, work=partial(in_threads, threads, j.work)) for j in jobs]
+        record = Record(course, threads, cache)
+        for depth, candidate, rate in product(depths, candidates, rates):
+            record.find(candidate, depth_key(depth), rate)
+        jobs = [
+            _job(candidate, depth, some, record)
+            for depth in depths
+            for candidate in candidates
+            for some in _stacks(candidate, depth, rates, record)
+        ]
         total = sum(job.cost for job in jobs)
-        stopped = run_until_stopped(map(told, threaded), count, executor, total, progress or silent)
+        stopped = run_until_stopped(jobs, count, executor, total, progress or silent)
     if stopped and stopped != INTERRUPTION and not record.losses:
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
-    return result(stopped)
+    return _judged(
+        selection, candidates, depths, rates, record, baseline, time.perf_counter() - began, stopped
+    )
 
 
 def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
@@ -162,12 +142,12 @@ def _range(text: str) -> list[float]:
 
 
 def _stacks(
-    candidate: Candidate, depth: Depth, rates: Sequence[float], course: Course, record: Record
+    candidate: Candidate, depth: Depth, rates: Sequence[float], record: Record
 ) -> Iterator[tuple[float, ...]]:
     """The rates that are to be trained, as many together as one stack holds."""
     key = depth_key(depth)
     missing = [rate for rate in rates if rate not in record.of(candidate.closure, key)]
-    settings = course.settings
+    course, settings = record.course, record.course.settings
     free = FREE * available_bytes(settings.torch_device)
     size = int(free / (settings.seeds * _bytes(candidate.constants[key], course)))
     if settings.torch_device.type == "cpu":  # small work is done together, large by itself
@@ -189,16 +169,18 @@ def _bytes(constants: Constants, course: Course) -> int:
     return (5 * weights + activations) * settings.torch_dtype.itemsize
 
 
-def _job(
-    candidate: Candidate, depth: Depth, rates: tuple[float, ...], course: Course, record: Record
-) -> Job:
+def _job(candidate: Candidate, depth: Depth, rates: tuple[float, ...], record: Record) -> Job:
     key = depth_key(depth)
     return Job(
         f"{candidate.closure}, depth {key}, rate {rates[0]:g}"
         + (f" to {rates[-1]:g}" if len(rates) > 1 else ""),
         float(len(rates) * sum(depth.values())),
-        partial(train_stack, candidate.constants[key], rates, course),
-        lambda found: record.keep(candidate.closure, key, dict(zip(rates, found, strict=True))),
+        partial(
+            in_threads,
+            record.threads,
+            partial(train_stack, candidate.constants[key], rates, record.course),
+        ),
+        lambda found: record.keep(candidate, key, dict(zip(rates, found, strict=True))),
     )
 
 
@@ -287,13 +269,12 @@ def _judged(
     candidates: Sequence[Candidate],
     depths: Sequence[Depth],
     rates: Sequence[float],
-    course: Course,
     record: Record,
     baseline: float,
     seconds: float,
     stopped: str,
 ) -> Transfer:
-    device = course.settings.torch_device
+    course, device = record.course, record.course.settings.torch_device
     return Transfer(
         select={k: v for k, v in selection.to_dict().items() if k != "closure"},
         measure={

@@ -51,6 +51,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "train": ("constants.json", *["--steps", "1", "--batch", "1", "--tokens", "3", "--seeds", "1"]),
     "report": (*SMALL, "--no-rivals", "-o", "report.html"),
     "list": ("norms",),
+    "cache": (),
     "transfer": (*SMALL, "--rates", "1e-3,2e-3,4e-3", "--steps", "1"),
 }
 VERDICTS = ("verify", "report", "train", "check", "transfer")  # may end in REFUTED
@@ -82,7 +83,7 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "format": ("text", "json", "markdown", "latex"),
     "output": ("made", "made/", "constants.json"),
     "state": ("state", "constants.json"),
-    "resume": ("made", "constants.json"),
+    "cache": ("kept", "constants.json"),
     "text": ("constants.json", "."),
 }  # fmt: skip
 

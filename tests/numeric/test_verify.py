@@ -1,4 +1,4 @@
-"""Verify from end to end on small stacks: verdicts, partial results, resuming."""
+"""Verify from end to end on small stacks: verdicts, partial results, and going on from them."""
 
 import json
 import math
@@ -28,10 +28,9 @@ DEEP = depths(8, 16, 32)
 
 @pytest.mark.parametrize("optimizer", ["adam", "lamb"])
 @pytest.mark.parametrize("name", sorted(SU))
-def test_cross_table_of_rules_and_optimizers(optimizer, name):
-    found = verify(
-        Selection(optimizer=optimizer), rule(name), predictions(optimizer, name), DEEP, LAB
-    )
+def test_cross_table_of_rules_and_optimizers(optimizer, name, cache):
+    selection = Selection(optimizer=optimizer)
+    found = verify(selection, rule(name), predictions(optimizer, name), DEEP, LAB, cache=cache)
     (exponent,) = found.exponents
     assert abs(exponent.estimate - float(predicted(optimizer, name))) < 0.08
     # the other optimizers' predictions, which differ, are never supported
@@ -39,20 +38,18 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name):
         wrong = predicted(optimizer, other)
         if wrong != predicted(optimizer, name):
             planted = Predictions((Prediction("N", "all", wrong),))
-            judged = verify(
-                Selection(optimizer=optimizer), rule(name), planted, DEEP, LAB, resume=found
-            )
+            judged = verify(selection, rule(name), planted, DEEP, LAB, cache=cache)
             assert judged.verdict is Verdict.REFUTED
 
 
-def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB)
+def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, cache):
+    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=cache)
     assert found.verdict is Verdict.SUPPORTED
     assert "excludes the nearest rival" in found.exponents[0].because
     sgd = predictions("sgd", "sgd").exponents[0]
     assert dict(sgd.rivals)["lamb"] == sgd.exponent  # LAMB's rule is equivalent under SGD
     muddled = Predictions((replace(sgd, rivals=(*sgd.rivals, ("close", Fraction(-1, 200)))),))
-    again = verify(adam, rule("adam"), muddled, DEEP, LAB, resume=found)
+    again = verify(adam, rule("adam"), muddled, DEEP, LAB, cache=cache)
     assert "equivalent to it: lamb" in again.exponents[0].because
     assert again.verdict in (Verdict.UNDECIDED, Verdict.SUPPORTED)
     assert (again.verdict is Verdict.SUPPORTED) == (
@@ -60,15 +57,15 @@ def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam):
     )
 
 
-def test_constant_is_another_question_than_the_verdict(adam):
+def test_constant_is_another_question_than_the_verdict(adam, cache):
     """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
     half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
     growing = Predictions((Prediction("N", "all", Fraction(1, 2)),))
-    found = verify(adam, half, growing, DEEP, LAB)
+    found = verify(adam, half, growing, DEEP, LAB, cache=cache)
     assert found.verdict is Verdict.SUPPORTED
     assert not found.constant and json.loads(found.to_json())["constant"] is False
     assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
-    wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, resume=found)
+    wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, cache=cache)
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
     own = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB)
     assert own.constant and own.trend.startswith("is CONSTANT in N")
@@ -111,7 +108,7 @@ def test_assumptions_are_measured_beside(adam):
     assert verdicts["planted"] is Verdict.REFUTED
 
 
-def test_interrupt_leaves_a_partial_result_that_can_be_resumed(adam, tmp_path):
+def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(adam, cache):
     asked = predictions("adam", "adam", [assumptions()["near-identity"]])
     whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
 
@@ -120,16 +117,17 @@ def test_interrupt_leaves_a_partial_result_that_can_be_resumed(adam, tmp_path):
         if what.startswith("assumptions at depth 4"):
             raise KeyboardInterrupt
 
-    part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, progress=interrupt)
+    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    part = verify(*given, progress=interrupt, cache=cache)
     assert len(part.points) == 2
     assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, 130)
     assert part.exponents[0].verdict is Verdict.UNDECIDED
     assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.warnings)
     assert json.loads(part.to_json())["complete"] is False and not part.constant
     assert json.loads(whole.to_json())["complete"] is True
-    path = tmp_path / "part.json"
-    path.write_text(part.to_json(), encoding="utf-8")
-    resumed = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=path)
+    kept = len(list(cache.files()))
+    resumed = verify(*given, cache=cache)
+    assert cache.taken == kept > 2
     assert resumed.points == whole.points
     assert resumed.exponents == whole.exponents
     assert resumed.assumptions == whole.assumptions
@@ -148,15 +146,16 @@ def test_interrupt_before_anything_is_a_result_too(adam):
     json.loads(found.to_json())
 
 
-def test_resume_takes_up_what_is_there_and_measures_the_rest(adam):
+def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam, cache):
     asked = predictions("adam", "adam")
-    shallow = verify(adam, rule("adam"), asked, depths(2, 4), SMALL)
+    shallow = verify(adam, rule("adam"), asked, depths(2, 4), SMALL, cache=cache)
     seen, points = [], []
     deeper = verify(
-        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=shallow,
+        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, cache=cache,
         progress=lambda done, total, what: seen.append(what), watch=points.append,
     )  # fmt: skip
-    assert deeper.points[:2] == shallow.points
+    assert deeper.points[:2] == shallow.points and deeper.points[2] not in shallow.points
+    assert cache.taken == 2 * SMALL.draws + 1  # and the real optimizer's step at the first depth
     assert seen[-1] == "done"
     assert tuple(points) == deeper.points
 
@@ -191,18 +190,17 @@ def test_the_step_of_a_depth_depends_on_the_settings_alone(adam):
     assert found.checks == whole.checks
 
 
-def test_an_interrupt_ends_the_other_processes_and_keeps_what_came(adam):
+def test_an_interrupt_ends_the_other_processes_and_keeps_what_came(adam, cache):
     def interrupt(point):
         raise KeyboardInterrupt
 
     asked = predictions("adam", "adam")
-    part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, processes=2, watch=interrupt)
+    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    part = verify(*given, processes=2, watch=interrupt, cache=cache)
     assert any("interrupted" in w for w in part.warnings)
     assert 1 <= len(part.points) <= 3
-    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    assert verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, resume=part).points == (
-        whole.points
-    )
+    assert verify(*given, cache=cache).points == verify(*given).points
+    assert cache.taken
 
 
 def test_a_process_that_is_killed_ends_in_a_partial_result(adam):
@@ -259,92 +257,6 @@ def test_where_nothing_was_measured_one_sentence_says_why(adam, error):
 def test_a_bad_number_of_processes_is_refused(adam, bad):
     with pytest.raises(InputError, match="processes"):
         verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, processes=bad)
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", "{}", '{"schema": "deepnet-theory/verification/1"}', "nul"]
-)
-def test_damaged_files_are_refused(adam, tmp_path, content):
-    path = tmp_path / "part.json"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"part\.json"):
-        verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, resume=path)
-
-
-def _damage(data, place, value):
-    *outer, last = place
-    for name in outer:
-        data = data[name]
-    if value is ...:
-        del data[last]
-    else:
-        data[last] = value
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("checks", "steps", 0, "eta"), 0),
-        (("checks", "steps", 0, "eta"), -1.0),
-        (("checks", "steps", 0, "eta"), None),
-        (("checks", "steps", 0, "eta"), True),
-        (("checks", "steps", 0, "eta"), 10**400),
-        (("checks", "steps", 0, "eta"), "1e-3"),
-        (("checks", "steps", 0, "losses"), [1.0]),
-        (("checks", "steps", 0, "losses"), ["a", "b", "c"]),
-        (("checks", "steps", 0, "first_order"), ...),
-        (("checks", "steps", 0, "depth"), {"N": 0}),
-        (("checks", "steps", 0, "depth"), {"N": "2"}),
-        (("checks", "steps", 0, "depth"), {"M": 2}),
-        (("checks", "steps", 0, "depth"), 2),
-        (("checks", "steps", 0, "depth"), {"N": 4}),
-        (("checks", "steps"), {}),
-        (("checks", "steps", 0), None),
-        (("checks", "samples"), []),
-        (("checks", "samples", "self_consistency"), {"two": [1.0, 1.0, 1.0]}),
-        (("checks", "samples", "self_consistency"), {"2": [1.0]}),
-        (("checks", "samples", "self_consistency"), {"2x3": [1.0, 1.0, 1.0]}),
-        (("checks", "samples", "self_consistency"), [1.0]),
-        (("checks", "samples", "self_consistency"), None),
-        (("checks", "reference"), [None]),
-        (("checks", "reference", 0, "depth"), {}),
-        (("checks", "reference", 0, "real"), [1.0]),
-        (("checks",), ...),
-        (("points",), ...),
-        (("points", 0, "values"), [1.0, 2.0, 1e999]),
-        (("points", 0, "finding"), 3),
-    ],
-)
-def test_every_damage_of_a_record_is_one_sentence(adam, whole_record, tmp_path, place, value):
-    data = json.loads(whole_record.to_json())
-    _damage(data, place, value)
-    path = tmp_path / "part.json"
-    path.write_text(json.dumps(data), encoding="utf-8")
-    with pytest.raises(InputError, match=r"part\.json") as said:
-        verify(adam, rule("adam"), NEAR, depths(2, 4), SMALL, resume=path)
-    assert "\n" not in str(said.value)
-
-
-NEAR = predictions("adam", "adam", [assumptions()["near-identity"]])
-
-
-@pytest.fixture(scope="module")
-def whole_record():
-    found = verify(Selection(optimizer="adam"), rule("adam"), NEAR, depths(2, 4), SMALL)
-    assert "self_consistency" in found.checks["samples"]
-    return found
-
-
-def test_another_measurement_is_not_resumed(adam):
-    asked = predictions("adam", "adam")
-    found = verify(adam, rule("adam"), asked, depths(2, 4), SMALL)
-    with pytest.raises(InputError, match="rule"):
-        verify(adam, rule("sgd"), asked, depths(2, 4), SMALL, resume=found)
-    with pytest.raises(InputError, match="measure"):
-        other = replace(SMALL, seed=1)
-        verify(adam, rule("adam"), asked, depths(2, 4), other, resume=found)
-    with pytest.raises(InputError, match="cannot read"):
-        verify(adam, rule("adam"), asked, depths(2, 4), SMALL, resume="no/such/file.json")
 
 
 def test_nan_is_a_finding_and_never_a_pass():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-from deepnet_theory.numeric.measuring.many_updates import counts, measure_updates
+from deepnet_theory.numeric.measuring.many_updates import measure_updates
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import (
     ModelUpdate,
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Schedule:
-    """What is missing from ``record`` at ``depths``, as jobs.
+    """What ``record`` is to hold of ``depths``, as jobs.
 
     The first draw of a depth finds the size of its step, by itself: what is measured at a depth
     depends on the settings alone, not on the other depths. All else at the depth follows it.
@@ -61,58 +61,50 @@ class Schedule:
         """The first job of each depth; the real optimizer is stepped at the first and the last."""
         ends = (depths[0], depths[-1])
         for depth in depths:
-            key = depth_key(depth)
-            follow = partial(self._follow, depth, depth in ends)
-            known = self.record.updates.get(key)
-            if known is not None:
-                self.complete(known)
-                yield from follow(known)
-            else:
-                work = partial(measure_model_update, self.case_at(depth))
-                yield self._job(f"model update at depth {key}", sum(depth.values()), work, follow)
+            yield self._job(
+                f"model update at depth {depth_key(depth)}",
+                sum(depth.values()),
+                partial(measure_model_update, self.case_at(depth)),
+                partial(self._follow, depth, depth in ends),
+            )
 
     def _follow(self, depth: Depth, at_end: bool, first: ModelUpdate) -> Iterator[Job]:
         """The jobs of a depth whose first draw is there."""
         key, layers, case = depth_key(depth), sum(depth.values()), self.case_at(depth)
         samples = self.record.samples
-        if key not in self.record.updates:
-            draws = further_draws(first, case.settings.draws)
-            drawn = {0: first}
-            if not draws:
-                self._complete(first)
-            for draw in draws:
-                yield self._job(
-                    f"model update at depth {key}",
-                    layers / len(draws),
-                    partial(measure_draw, case, first.eta, draw),
-                    partial(self._draw, drawn, draw, len(draws) + 1),
-                )
+        draws = further_draws(first, case.settings.draws)
+        drawn = {0: first}
+        if not draws:
+            self._complete(first)
+        for draw in draws:
+            yield self._job(
+                f"model update at depth {key}",
+                layers / len(draws),
+                partial(measure_draw, case, first.eta, draw),
+                partial(self._draw, drawn, draw, len(draws) + 1),
+            )
         for share in self.shares:
-            kept = samples.setdefault(share_key(share), {})
-            if key not in kept:
-                yield self._job(
-                    f"the share {share} at depth {key}",
-                    layers,
-                    partial(_share, Probe(case, first), share),
-                    partial(kept.__setitem__, key),
-                )
-        several = list(counts(case.settings.updates))
-        if any(key not in samples.get(updates_key(n), {}) for n in several):
+            yield self._job(
+                f"the share {share} at depth {key}",
+                layers,
+                partial(_share, Probe(case, first), share),
+                partial(samples.setdefault(share_key(share), {}).__setitem__, key),
+            )
+        if case.settings.updates > 1:
             yield self._job(
                 f"{case.settings.updates} updates at depth {key}",
                 layers,
                 partial(measure_updates, case),
                 partial(self._moved, key),
             )
-        missing = [name for name in self.names if key not in samples.setdefault(name, {})]
-        if missing:
+        if self.names:
             yield self._job(
                 f"assumptions at depth {key}",
                 layers,
-                partial(_samples, Probe(case, first), missing),
+                partial(_samples, Probe(case, first), self.names),
                 partial(self._sampled, key),
             )
-        if at_end and key not in self.record.references:
+        if at_end:
             yield self._job(
                 f"the real optimizer at depth {key}",
                 layers,
@@ -124,7 +116,8 @@ class Schedule:
         self, what: str, cost: float, work: Callable[[], T],
         keep: Callable[[T], Iterable[Job] | None],
     ) -> Job:  # fmt: skip
-        return Job(what, cost, partial(in_threads, self.threads, work), keep)
+        alone = partial(in_threads, self.threads, work)
+        return Job(what, cost, alone, keep, depends_on=alone)
 
     def _draw(self, drawn: dict[int, ModelUpdate], draw: int, count: int, one: ModelUpdate) -> None:
         drawn[draw] = one
@@ -141,7 +134,7 @@ class Schedule:
 
     def _sampled(self, key: str, found: dict[str, list[float]]) -> None:
         for name, values in found.items():
-            self.record.samples[name][key] = values
+            self.record.samples.setdefault(name, {})[key] = values
 
 
 def share_key(share: str) -> str:

@@ -41,12 +41,12 @@ def test_five_updates_are_those_of_the_library():
     assert list(found) == [2, 4, 5]
 
 
-def test_a_verification_has_an_exponent_for_each_number_of_updates_and_goes_on():
+def test_a_verification_has_an_exponent_for_each_number_of_updates_and_goes_on(cache):
     selection, depths = Selection(optimizer="adam"), [{"N": 2}, {"N": 4}]
-    result = verify(selection, rule("adam"), Predictions(()), depths, FIVE)
+    result = verify(selection, rule("adam"), Predictions(()), depths, FIVE, cache=cache)
     assert [e.share for e in result.exponents] == ["all", "2 updates", "4 updates", "5 updates"]
     assert result.verdict is result.exponents[0].verdict
-    again = verify(selection, rule("adam"), Predictions(()), depths, FIVE, resume=result)
+    again = verify(selection, rule("adam"), Predictions(()), depths, FIVE, cache=cache)
     assert again.exponents == result.exponents
     with pytest.raises(Refusal, match="first step alone"):
         verify(Selection(optimizer="lion"), rule("adam"), Predictions(()), depths, FIVE)

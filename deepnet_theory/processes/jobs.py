@@ -1,0 +1,128 @@
+"""Jobs: what is done, what is kept of it, and what ends it early.
+
+One seam, the standard :class:`concurrent.futures.Executor`: whatever gives futures serves. The
+result of a :class:`Job` does not depend on where or in which order it is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+from deepnet_theory.processes.cache import MISSING, Cache
+from deepnet_theory.processes.pool import executor_of
+from deepnet_theory.spec.errors import INTERRUPTION, DeepNetTheoryError, ran_out_of_memory
+
+MANY = 64  # jobs at a time in an executor that does not say how many it takes
+Progress = Callable[[float, float, str], None]  # receives work done, whole work, what is done
+
+
+def silent(done: float, total: float, what: str) -> None:
+    """Progress that nobody watches."""
+
+
+class ProcessDied(DeepNetTheoryError):  # noqa: N818  what happened, not whose error it is
+    """A process ended before its work was done."""
+
+    def __init__(self) -> None:
+        super().__init__("a process ended before its work was done (was memory short?)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """``work``, which travels by pickle, and what this process does with its result.
+
+    ``keep`` receives the result and hands back the jobs that it has made possible, if any.
+    ``cost`` is in the units of the progress, which tells ``what`` is done. ``depends_on`` is all
+    that the result depends on, beside code and machine; None keeps the job out of every cache,
+    as ``lasting`` does a result of which it is false.
+    """
+
+    what: str
+    cost: float
+    work: Callable[[], Any]
+    keep: Callable[[Any], Iterable[Job] | None]
+    depends_on: object = None
+    lasting: Callable[[Any], bool] = lambda result: True
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    executor: Executor,
+    total: float,
+    progress: Progress = silent,
+    cache: Cache | None = None,
+) -> None:
+    """Have the jobs done, with those that they make possible; a result is kept when it comes.
+
+    What ``cache`` has is taken from it, and what is done is put there. ``total`` is the cost of
+    all. Raises what the work raises, :class:`ProcessDied` where a process ended; what has been
+    kept by then is kept, and what has not begun is not submitted.
+    """
+    todo, running, done = deque(jobs), dict[Future[Any], Job](), 0.0
+    room = getattr(executor, "_max_workers", MANY) + 1  # few wait, so that what follows comes soon
+
+    def keep(job: Job, result: Any) -> None:
+        nonlocal done
+        todo.extendleft(reversed([*(job.keep(result) or ())]))
+        done += job.cost
+        progress(done, total, job.what)
+
+    try:
+        while todo or running:
+            finished = set[Future[Any]]()
+            if todo and len(running) < room:
+                job = todo.popleft()
+                known = MISSING
+                if cache is not None and job.depends_on is not None:
+                    known = cache.get(job.depends_on)
+                if known is not MISSING:
+                    keep(job, known)
+                else:
+                    progress(done, total, job.what)
+                    running[executor.submit(job.work)] = job
+                    finished = {future for future in running if future.done()}
+            else:
+                finished = wait(running, return_when=FIRST_COMPLETED).done
+            # those that failed last: they end this
+            for future in sorted(finished, key=_failed):
+                job, result = running.pop(future), future.result()
+                if cache is not None and job.depends_on is not None and job.lasting(result):
+                    cache.put(job.depends_on, result)
+                keep(job, result)
+    except BrokenExecutor:
+        raise ProcessDied from None
+
+
+def _failed(future: Future[Any]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def run_until_stopped(
+    jobs: Iterable[Job],
+    processes: int,
+    executor: Executor | None,
+    total: float,
+    progress: Progress = silent,
+    cache: Cache | None = None,
+) -> str:
+    """Have the jobs done by :func:`executor_of`; why that ended early, or no word.
+
+    An interrupt (Ctrl-C), a process that died and a lack of memory end it and lose nothing that
+    has been kept; any other error is raised.
+    """
+    try:
+        with executor_of(processes, executor) as where:
+            run_jobs(jobs, where, total, progress, cache)
+    except KeyboardInterrupt:
+        return INTERRUPTION
+    except ProcessDied as died:
+        return str(died)
+    except (MemoryError, RuntimeError) as wrong:
+        if not ran_out_of_memory(wrong):
+            raise
+        return "memory ran out"
+    return ""

@@ -1,0 +1,84 @@
+"""What the commands keep, take again, show and clear."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli
+
+SMALL = (
+    "--optimizer", "adam", "--depths", "1,2", "--width", "8", "--heads", "2", "--tokens", "4",
+    "--seeds", "2", "--draws", "1",
+)  # fmt: skip
+
+
+def untimed(out: str) -> str:
+    return out.rpartition("(cpu, ")[0]
+
+
+def test_a_second_command_takes_the_points_that_it_shares(cli: Cli, tmp_path: Path) -> None:
+    kept = ("--cache", str(tmp_path / "cache"))
+    first = cli("verify", *SMALL, *kept, "-v")
+    assert "results were in" not in first.err
+    page = str(tmp_path / "report.html")
+    report = cli("report", *SMALL, *kept, "--no-rivals", "-o", page, "-v")
+    shown = json.loads(cli("cache", *kept, "--format", "json").out)
+    assert f"{shown['results']} results were in" in report.err  # all of them, and no other work
+    assert untimed(report.out) == untimed(first.out)
+    anew = cli("report", *SMALL, "--no-cache", "--no-rivals", "-o", page, "-v")
+    assert "results were in" not in anew.err and untimed(anew.out) == untimed(first.out)
+
+
+def test_a_claim_is_not_checked_twice(cli: Cli, tmp_path: Path) -> None:
+    words = ("check", "su-unit-gradient", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
+    first, second = cli(*words), cli(*words)
+    assert "results were in" not in first.err and "1 results were in" in second.err
+    assert json.loads(first.out)["claims"] == json.loads(second.out)["claims"]
+    assert "results were in" not in cli(*words, "--seed", "1").err
+
+
+def test_the_cache_is_shown_and_cleared(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("cache").out.startswith("nothing is kept")
+    monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "own"))
+    assert cli("cache").out == f"{tmp_path / 'own'}: 0 results, 0.0 MiB\n"
+    cli("verify", *SMALL)
+    shown = json.loads(cli("cache", "show", "--format", "json").out)
+    assert shown["schema"] == "deepnet-theory/cache/1" and shown["results"] == 6
+    assert shown["bytes"] == sum(
+        f.stat().st_size for f in (tmp_path / "own").glob("*/*") if f.is_file()
+    )
+    assert "6 results" in cli("cache", "clear").out
+    assert json.loads(cli("cache", "--format", "json").out)["results"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cache", "drop"), "valid are: show, clear"),
+        (("verify", *SMALL, "--cache", "c", "--no-cache"), "--cache c was given with --no-cache"),
+        (("verify", *SMALL, "--cache", "/dev/null"), "cannot keep anything in '/dev/null'"),
+        (("verify", *SMALL, "--cache", "/"), "name a folder of its own"),
+    ],
+)
+def test_what_cannot_be_kept_is_one_sentence(
+    cli: Cli, words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = cli(*words)
+    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "file" / "cache"))
+    outcome = cli("verify", *SMALL)
+    assert "‖ΔF‖" in outcome.out
+    assert outcome.err.count("\n") == 1 and "warning: finished work is not kept" in outcome.err
