@@ -16,15 +16,11 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.implications.consequences import Consequence
-from deepnet_theory.symbolic.implications.orders import (
-    UNSTABLE,
-    Orders,
-    in_depth,
-    state_of,
-)
+from deepnet_theory.symbolic.implications.orders import UNSTABLE, Orders, in_depth, state_of
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.proof.relation import Relation, join
 from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.route import supporting
 
 SCHEMA = "deepnet-theory/derivation/1"
 
@@ -80,14 +76,7 @@ class Derivation:
     @cached_property
     def support(self) -> tuple[Step, ...]:
         """The steps that the conclusion rests on, in order."""
-        needed: set[str] = set()
-        frontier = list(self.conclusion)
-        while frontier:
-            name = frontier.pop()
-            if name not in needed:
-                needed.add(name)
-                frontier.extend(self.step(name).uses)
-        return tuple(s for s in self.steps if s.name in needed)
+        return supporting(self.steps, self.conclusion)
 
     @cached_property
     def relation(self) -> Relation:

@@ -14,15 +14,7 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import beta
-from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
-    Expectation,
-    Gaussian,
-    Index,
-    Known,
-    Tensor,
-    expect,
-)
+from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, moment
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
 from deepnet_theory.symbolic.proof.section import Section
@@ -37,26 +29,26 @@ _h = sp.Symbol("h", real=True)
 norm_x = norm_of("x")
 _i, _k = Index("i", _n), Index("k", _n)
 _x = Tensor("x", (_n,))
-_KNOWN = (Known(norm_x, (_x[_i] * _x[_i]).sum(_i), 2),)
+_KNOWN = (Known.norm(norm_x, _x),)
 
 
 def initialisation_steps() -> tuple[Step, ...]:
     """The mean square of a linear layer's entry, and of its rectified entry."""
     w = Tensor("W", (_n, _n), Gaussian(beta**2 / _n))
     entry = (_x[_i] * w[_i, _k]).sum(_i)
-    linear = Expectation(entry * entry, "y_k^2", r"y_k^2", _KNOWN)
     density = sp.exp(-(_h**2) / (2 * _s**2)) / sp.sqrt(2 * sp.pi) / _s
     return (
-        SECTION.equal(
+        moment(
+            SECTION,
             "layer-forward",
-            linear,
-            expect(entry * entry, _KNOWN),
+            entry * entry,
+            ("y_k^2", r"y_k^2"),
             (
                 "y = xW + b with b = 0 and variance beta^2/n: an entry's mean square is beta^2 "
                 "times the input's, for every fixed x"
             ),
+            _KNOWN,
             source=f"{SOURCE}, first displayed equation and below",
-            checks=(ENUMERATED,),
         ),
         SECTION.equal(
             "layer-forward-relu",

@@ -15,6 +15,7 @@ from deepnet_theory.symbolic.expectation.node import (
     Expectation,
     IndexSum,
     is_enumerated,
+    moment,
 )
 from deepnet_theory.symbolic.expectation.polynomial import (
     Index,
@@ -43,4 +44,5 @@ __all__ = [
     "enumerate_expectation",
     "expect",
     "is_enumerated",
+    "moment",
 ]

@@ -34,6 +34,12 @@ class Known:
     polynomial: Polynomial
     power: int = 1
 
+    @classmethod
+    def norm(cls, symbol: sp.Symbol, tensor: Tensor) -> Known:
+        """A name for the norm of all entries of a tensor."""
+        indices = tuple(Index(f"i{axis}", size) for axis, size in enumerate(tensor.axes))
+        return cls(symbol, (tensor[indices] * tensor[indices]).sum(*indices), 2)
+
     @property
     def key(self) -> object:
         """The canonical form of the invariant, which must be one connected term."""

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from fractions import Fraction
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import sympy as sp
 from sympy.printing.pretty.stringpict import prettyForm
@@ -18,6 +18,7 @@ from deepnet_theory.symbolic.expectation.contraction import Known, expect
 from deepnet_theory.symbolic.expectation.enumeration import Entries, enumerate_expectation
 from deepnet_theory.symbolic.expectation.exact import Number, Point, exact, is_zero, root
 from deepnet_theory.symbolic.expectation.polynomial import Index, Polynomial, Tensor, Term
+from deepnet_theory.symbolic.proof.section import Options, Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 if TYPE_CHECKING:
@@ -201,3 +202,24 @@ def _free(nodes: list[IndexSum]) -> set[Index]:
 
 
 ENUMERATED = Check("equal to explicit sums at sizes that determine it", is_enumerated)
+
+
+def moment(
+    section: Section,
+    name: str,
+    polynomial: Polynomial,
+    shown: tuple[str, str],
+    because: str,
+    known: tuple[Known, ...] = (),
+    value: sp.Expr | None = None,
+    **more: Unpack[Options],
+) -> Step:
+    """The step that gives an expectation its value, held against explicit sums.
+
+    ``shown`` is what stands for the polynomial, as text and as LaTeX; ``value`` its contraction
+    in another form.
+    """
+    expected = Expectation(polynomial, *shown, known)
+    found = expected.doit() if value is None else value
+    more.setdefault("checks", (ENUMERATED,))
+    return section.equal(name, expected, found, because, **more)

@@ -16,15 +16,7 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal, shown
-from deepnet_theory.spec.expression import (
-    UPDATE,
-    Call,
-    Name,
-    Node,
-    Number,
-    Operation,
-    Power,
-)
+from deepnet_theory.spec.expression import UPDATE, Call, Name, Node, Number, Operation, Power
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.symbols import eta

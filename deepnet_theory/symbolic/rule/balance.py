@@ -16,12 +16,7 @@ import sympy as sp
 from deepnet_theory.spec.closure import Closure, closures
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.stack import Part
-from deepnet_theory.symbolic.algebra.monomial import (
-    Solution,
-    exponents,
-    simplified,
-    solve,
-)
+from deepnet_theory.symbolic.algebra.monomial import Solution, exponents, simplified, solve
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, eta
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.amplification import (
@@ -32,13 +27,7 @@ from deepnet_theory.symbolic.rule.amplification import (
 )
 from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.closures import closure_steps, default_closure, fixed_alpha_step
-from deepnet_theory.symbolic.rule.kinds import (
-    SECTION,
-    Kind,
-    added_up,
-    count_step,
-    sum_step,
-)
+from deepnet_theory.symbolic.rule.kinds import SECTION, Kind, added_up, count_step, sum_step
 from deepnet_theory.symbolic.rule.premises import broken_premise
 from deepnet_theory.symbolic.rule.setting import Setting
 from deepnet_theory.symbolic.rule.solution import rate, solution_steps

@@ -56,7 +56,7 @@ def own_steps(placement: str) -> list[Step]:
         step.name: step
         for way in AMPLIFICATIONS
         for step in derivation(placement, way=way).steps
-        if step.name.startswith(ours) and step.section != BALANCE
+        if step.name.startswith(ours) and step.section != BALANCE.title
     }
     return list(found.values())
 

@@ -20,11 +20,7 @@ from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
 from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r, v, w
 from deepnet_theory.symbolic.asides.lemma.scalar import SMALL
 from deepnet_theory.symbolic.asides.lemma.softmax import SECTION as SOFTMAX
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    random_matrix,
-    value_of,
-)
+from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, random_matrix, value_of
 from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight, written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.jacobians import SECTION as JACOBIANS

@@ -12,15 +12,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.asides.magnitude.distance import SU, d, m
 from deepnet_theory.symbolic.asides.magnitude.random_matrix import sigma
-from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
-    Expectation,
-    Gaussian,
-    Index,
-    Known,
-    Tensor,
-    expect,
-)
+from deepnet_theory.symbolic.expectation import ENUMERATED, Gaussian, Index, Known, Tensor, moment
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
@@ -35,7 +27,7 @@ norm_u = norm_of("U")
 _i, _k = Index("i", d), Index("k", m)
 _U = Tensor("U", (d, m), Gaussian(sigma**2))
 _G = Tensor("G", (d, m))
-_KNOWN_G = (Known(norm_g, (_G[_i, _k] * _G[_i, _k]).sum(_i, _k), 2),)
+_KNOWN_G = (Known.norm(norm_g, _G),)
 _inner = (_G[_i, _k] * _U[_i, _k]).sum(_i, _k)
 _size = (_U[_i, _k] * _U[_i, _k]).sum(_i, _k)
 
@@ -66,11 +58,22 @@ def _losses() -> Iterator[Model]:
 
 def probe_steps() -> tuple[Step, ...]:
     """∂L/∂λ = ⟨∂L/∂W, U⟩, its ceiling, and its size for independent directions."""
-    square = expect(_inner * _inner, _KNOWN_G)
-    size = expect(_size)
-    share = sp.cancel(square / (norm_g**2 * size))
-    of_square = Expectation(_inner * _inner, "<G,U>^2", r"\langle G,U\rangle^2", _KNOWN_G)
-    of_size = Expectation(_size, "||U||^2", r"\|U\|^2")
+    square = moment(
+        PROBE,
+        "probe-square",
+        _inner * _inner,
+        ("<G,U>^2", r"\langle G,U\rangle^2"),
+        "a gradient G that does not depend on the Gaussian direction U",
+        _KNOWN_G,
+        uses=("probe-identity",),
+    )
+    size = moment(
+        PROBE,
+        "direction-size",
+        _size,
+        ("||U||^2", r"\|U\|^2"),
+        "σ² for each of the d·m entries",
+    )
     return (
         PROBE.equal(
             "probe-identity",
@@ -93,30 +96,17 @@ def probe_steps() -> tuple[Step, ...]:
                 in_models("with equality where the gradient is along U", _parallel),
             ),
         ),
-        PROBE.equal(
-            "probe-square",
-            of_square,
-            square,
-            "a gradient G that does not depend on the Gaussian direction U",
-            uses=("probe-identity",),
-            checks=(ENUMERATED,),
-        ),
-        PROBE.equal(
-            "direction-size",
-            of_size,
-            size,
-            "σ² for each of the d·m entries",
-            checks=(ENUMERATED,),
-        ),
+        square,
+        size,
         PROBE.equal(
             "probe-share",
-            of_square / (norm_g**2 * of_size),
-            share,
+            square.lhs / (norm_g**2 * size.lhs),
+            sp.cancel(square.rhs / (norm_g**2 * size.rhs)),
             (
                 "for independent directions the probe is √(d·m) below its ceiling: of the "
                 "gradient's order in depth, not in width"
             ),
-            uses=("probe-square", "direction-size", "probe-ceiling"),
+            uses=(square.name, size.name, "probe-ceiling"),
             checks=(ENUMERATED,),
         ),
     )

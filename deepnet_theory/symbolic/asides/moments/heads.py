@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
-    Expectation,
-    Gaussian,
-    Index,
-    Tensor,
-    expect,
-)
+from deepnet_theory.symbolic.expectation import Gaussian, Index, Tensor, expect, moment
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.moments.setting import (
@@ -43,36 +36,37 @@ def head_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     output = Tensor("V", (h, head_width, d), Gaussian(v**2 / (h * head_width)))
     z = alpha * x[i] + (x[j] * value[a, j, kk] * output[a, kk, i]).sum(a, j, kk)
     square = (z * z).sum(i)
-    node = Expectation(square, "||z||^2 with h heads", r"\|z\|^2", (KNOWN_X,))
     averaged = x[i] * alpha + (average[j] * branch.W[j, k] * branch.V[k, i]).sum(j, k)
     softmaxed = (averaged * averaged).sum(i)
-    of_average = (KNOWN_X, KNOWN_AVERAGE)
     return (
-        HEADS.equal(
+        moment(
+            HEADS,
             f"{branch.name}-of-an-average",
-            Expectation(softmaxed, "||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2", of_average),
-            expect(softmaxed, of_average),
+            softmaxed,
+            ("||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2"),
             (
                 "with softmax the value map sees an average a of the tokens: the branch weighs "
                 "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
                 "under even attention"
             ),
+            (KNOWN_X, KNOWN_AVERAGE),
             uses=(f"{branch.name}-norm",),
             assumptions=("fresh-weights",),
-            checks=(ENUMERATED,),
         ),
-        HEADS.equal(
+        moment(
+            HEADS,
             f"{branch.name}-heads",
-            node,
-            sp.factor(expect(square, (KNOWN_X,))),
+            square,
+            ("||z||^2 with h heads", r"\|z\|^2"),
             (
                 "Σ_a x W_V^a W_O^a over the heads is xW_VW_O with the heads' columns side by side: "
                 "m = h·d_k, and the number of heads drops out"
             ),
+            (KNOWN_X,),
+            sp.factor(expect(square, (KNOWN_X,))),
             source=CAKE_ATTENTION,
             uses=(f"{branch.name}-norm",),
             assumptions=branch.assumptions,
             establishes=(h, head_width),
-            checks=(ENUMERATED,),
         ),
     )

@@ -10,7 +10,6 @@ from itertools import product
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
     Bernoulli,
     Expectation,
     Gaussian,
@@ -21,6 +20,7 @@ from deepnet_theory.symbolic.expectation import (
     constant,
     enumerate_expectation,
     expect,
+    moment,
 )
 from deepnet_theory.symbolic.expectation.enumeration import Entries
 from deepnet_theory.symbolic.expectation.exact import Number, exact, is_zero
@@ -212,21 +212,22 @@ def _second_matrix(branch: GaussianBranch) -> Step:
     moved = (hidden[k] * delta_v[k, i]).sum(k)
     known = (KNOWN_DV, KNOWN_SUM)
     of_input = branch.convention.inner * norm_x**2
-    return MASK.equal(
+    square = (moved * moved).sum(i)
+    return moment(
+        MASK,
         f"{branch.name}-mask-second-matrix",
-        Expectation(
-            (moved * moved).sum(i), "||ReLU(xW) dV||^2", r"\|\mathrm{ReLU}(xW)\Delta V\|^2", known
-        ),
-        sp.collect(sp.expand(expect((moved * moved).sum(i), known)), (norm_dv, norm_sum)),
+        square,
+        ("||ReLU(xW) dV||^2", r"\|\mathrm{ReLU}(xW)\Delta V\|^2"),
         (
             "odd in each column of W: hidden units have a mean, so what the rows of ΔV have in "
             f"common (1ᵀΔV) counts by itself, up to m times. With s² = {of_input} the coin's value "
             "w²‖ΔV‖² is right only where ‖1ᵀΔV‖² = ‖ΔV‖², as for independent rows"
         ),
+        known,
+        sp.collect(sp.expand(expect(square, known)), (norm_dv, norm_sum)),
         uses=("mask-moment-1", "mask-moment-2", f"{branch.name}-parameter-fixed-input"),
         assumptions=("fresh-weights", "independent-update"),
         establishes=(norm_sum,),
-        checks=(ENUMERATED,),
     )
 
 

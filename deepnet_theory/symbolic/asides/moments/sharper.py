@@ -24,11 +24,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     w,
     x_white,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import (
-    PARAMETERS,
-    WIDE,
-    parameter_change,
-)
+from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETERS, WIDE, parameter_change
 
 RULE = Section("Rule of the sharper bound")
 SOURCE = "layer cake, §5.3"

@@ -6,11 +6,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
-    Expectation,
-    expect,
-)
+from deepnet_theory.symbolic.expectation import expect, moment
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
@@ -28,7 +24,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     norm_x,
     x_white,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import parameter_change
+from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETER_TERM, parameter_change
 
 VARIANCES = Section("Variance conventions")
 
@@ -42,26 +38,28 @@ def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     z = xavier.z()
     square = (z * z).sum(i)
     moved = parameter_change(xavier, x_white)
-    factor = sp.factor(_output_factor(xavier) - alpha**2)
-    of_v, of_w = _matrix_factors(xavier)
-    norm_square = norm_x**2 * (alpha**2 + factor)
-    term = expect((moved * moved).sum(i), (KNOWN_DV, KNOWN_DW))
-    weight = _moment(
-        named + "norm", Expectation(square, "||z||^2", r"\|z\|^2", (KNOWN_X,)), norm_square,
+    factor = sp.factor(sp.expand(expect(square, (KNOWN_X,)) / norm_x**2) - alpha**2)
+    weight = moment(
+        VARIANCES,
+        named + "norm",
+        square,
+        ("||z||^2", r"\|z\|^2"),
         "Var w_jk = 2w²/(d+m), Var v_ki = 2v²/(d+m): the branch's weight depends on m/d",
-        branch.assumptions,
-    )  # fmt: skip
-    parameters = _moment(
+        (KNOWN_X,),
+        norm_x**2 * (alpha**2 + factor),
+        assumptions=branch.assumptions,
+    )
+    parameters = moment(
+        VARIANCES,
         named + "parameter-term",
-        Expectation(
-            (moved * moved).sum(i), "||dz/dV dV + dz/dW dW||^2",
-            r"\|\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W\|^2",
-            (KNOWN_DV, KNOWN_DW),
-        ),
-        term,
+        (moved * moved).sum(i),
+        PARAMETER_TERM,
         "both factors carry 2d/(d+m): at most 1 for m ≥ d, so the source's bound still holds",
-        ("fresh-weights", "independent-update", "white-input"),
-    )  # fmt: skip
+        (KNOWN_DV, KNOWN_DW),
+        assumptions=("fresh-weights", "independent-update", "white-input"),
+    )
+    whole = sp.expand(parameters.rhs)
+    of_v, of_w = (whole.coeff(norm, 2) for norm in (norm_dv, norm_dw))  # ‖ΔV‖² and ‖ΔW‖²
     return (
         weight,
         parameters,
@@ -72,19 +70,6 @@ def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
         _scaled(named + "dimension-free-second-matrix", of_v, (parameters.name,)),
         _scaled(named + "dimension-free-first-matrix", of_w, (parameters.name,)),
     )  # fmt: skip
-
-
-def _moment(
-    name: str, lhs: Expectation, rhs: sp.Expr, because: str, assumptions: tuple[str, ...]
-) -> Step:
-    return VARIANCES.equal(
-        name,
-        lhs,
-        rhs,
-        because,
-        assumptions=assumptions,
-        checks=(ENUMERATED,),
-    )
 
 
 def _ratio(name: str, lhs: sp.Expr, because: str, uses: tuple[str, ...]) -> Step:
@@ -108,16 +93,3 @@ def _scaled(name: str, factor: sp.Expr, uses: tuple[str, ...]) -> Step:
         establishes=(scale,),
         checks=(IDENTITY, SAMPLED),
     )
-
-
-def _matrix_factors(branch: GaussianBranch) -> tuple[sp.Expr, sp.Expr]:
-    """The factors of ‖ΔV‖² and ‖ΔW‖² in the parameter term, for uncorrelated inputs."""
-    white = parameter_change(branch, x_white)
-    whole = sp.expand(expect((white * white).sum(i), (KNOWN_DV, KNOWN_DW)))
-    return whole.coeff(norm_dv, 2), whole.coeff(norm_dw, 2)
-
-
-def _output_factor(branch: GaussianBranch) -> sp.Expr:
-    """E‖z‖²/‖x‖²."""
-    z = branch.z()
-    return sp.expand(expect((z * z).sum(i), (KNOWN_X,)) / norm_x**2)

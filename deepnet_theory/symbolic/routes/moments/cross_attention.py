@@ -21,8 +21,6 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
-    Expectation,
     Gaussian,
     Index,
     IndexSum,
@@ -31,16 +29,13 @@ from deepnet_theory.symbolic.expectation import (
     Tensor,
     White,
     enumerate_expectation,
-    expect,
+    moment,
 )
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
-from deepnet_theory.symbolic.routes.moments.checks import (
-    REACHED,
-    meet_for_a_weak_branch,
-)
+from deepnet_theory.symbolic.routes.moments.checks import REACHED, meet_for_a_weak_branch
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_AVERAGE,
     KNOWN_DV,
@@ -82,10 +77,6 @@ entry_da = NamedQuantity("dL_da_j", r"\partial L/\partial a_j", real=True)
 
 memory_change, signal = Tensor("da", (d,)), Tensor("g", (d,))
 white_average = Tensor("a", (d,), White(sp.S.One))
-
-
-def _known(symbol: sp.Symbol, tensor: Tensor) -> Known:
-    return Known(symbol, (tensor[i] * tensor[i]).sum(i), 2)
 
 
 @dataclass(frozen=True)
@@ -178,13 +169,13 @@ def _moments(crossing: Crossing) -> Iterator[Step]:
         )
     yield _moment(
         "cross-size", (z * z).sum(i), "||p s + q a W V||^2", r"\|ps+q\,aWV\|^2",
-        (_known(norm_s, stream), KNOWN_AVERAGE),
+        (Known.norm(norm_s, stream), KNOWN_AVERAGE),
         "the branch of a fixed memory is centred: it adds its square to the stream's",
         (), ("fresh-weights",), own,
     )  # fmt: skip
     yield _moment(
         "cross-change", (change * change).sum(i), "||dz||^2", r"\|\Delta z\|^2",
-        (_known(norm_ds, stream_change), _known(norm_da, memory_change)),
+        (Known.norm(norm_ds, stream_change), Known.norm(norm_da, memory_change)),
         "W and V are centred, so that the mixed term vanishes: the two changes add as squares, "
         "and the stream's own is not changed by what is read beside it",
         ("cross-change-entry",), ("fresh-weights", "independent-update"),
@@ -193,7 +184,7 @@ def _moments(crossing: Crossing) -> Iterator[Step]:
     yield _moment(
         "cross-gradient", (layers * layers).sum(j),
         "||sum_a dL/da||^2", r"\|\sum_{a\le K}\partial L/\partial a\|^2",
-        (_known(norm_g, signal),),
+        (Known.norm(norm_g, signal),),
         "K cross-attentions with their own W and V, one g at each of them: pairs of different "
         "ones vanish, and the gradient at the memory has √K times the size that passes one",
         ("cross-gradient-entry",), ("fresh-weights",), (K,),
@@ -220,15 +211,16 @@ def _moment(
     premises: tuple[str, ...],
     more: tuple[sp.Symbol, ...] = (),
 ) -> Step:
-    return CROSS.equal(
+    return moment(
+        CROSS,
         name,
-        Expectation(square, text, tex, known),
-        expect(square, known),
+        square,
+        (text, tex),
         because,
+        known,
         uses=uses,
         assumptions=premises,
         establishes=(*more, *(item.symbol for item in known)),
-        checks=(ENUMERATED,),
         source="derived here",
     )
 

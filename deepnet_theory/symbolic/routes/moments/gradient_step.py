@@ -12,15 +12,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import (
-    ENUMERATED,
-    Expectation,
-    Index,
-    Known,
-    Polynomial,
-    Tensor,
-    expect,
-)
+from deepnet_theory.symbolic.expectation import Index, Known, Polynomial, Tensor, expect, moment
 from deepnet_theory.symbolic.expectation.model import NamedQuantity, norm_of
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
@@ -41,7 +33,7 @@ signal = Tensor("delta", (d,))
 entry = NamedQuantity("delta_i", r"\delta_i", real=True)
 norm_signal = norm_of("delta", r"\delta")
 KNOWN_ENTRY = Known(entry, signal[i])
-KNOWN_SIGNAL = Known(norm_signal, (signal[i] * signal[i]).sum(i), 2)
+KNOWN_SIGNAL = Known.norm(norm_signal, signal)
 
 
 def gradient_step_steps(branch: GaussianBranch) -> tuple[Step, Step]:
@@ -74,44 +66,41 @@ def _drift(branch: GaussianBranch) -> Step:
     size = (x[j] * x[j]).sum(j)
     through_w = (size * _signal(branch, "g") * _kept(branch, branch.V[k, i])).sum(k)
     known = (KNOWN_X, KNOWN_ENTRY)
-    return GRADIENT_STEP.equal(
+    return moment(
+        GRADIENT_STEP,
         f"aligned-{branch.name}-drift",
-        Expectation(
-            through_v + through_w,
+        through_v + through_w,
+        (
             f"(dz/dV dV + dz/dW dW)_i[{branch.name}]",
             r"(\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W)_i",
-            known,
         ),
-        sp.factor(expect(through_v + through_w, known)),
         (
             "ΔV = hᵀδ, ΔW = xᵀ(δVᵀ∘R) for one token: the output moves along δ itself by the kernel "
             "‖h‖² + ‖x‖²·V's part, while an independent update has mean 0"
         ),
+        known,
+        sp.factor(expect(through_v + through_w, known)),
         uses=tuple(f"{branch.name}-derivative-{which}-matrix" for which in ("second", "first")),
         assumptions=(*branch.assumptions, "independent-signal"),
         establishes=(entry,),
-        checks=(ENUMERATED,),
     )
 
 
 def _size(branch: GaussianBranch, drift: Step) -> Step:
     of_v = (_hidden(branch, "j") * _hidden(branch, "e")).sum(k) * (signal[i] * signal[i]).sum(i)
     of_w = (x[j] * x[j]).sum(j) * (_signal(branch, "g") * _signal(branch, "a")).sum(k)
-    return GRADIENT_STEP.equal(
+    return moment(
+        GRADIENT_STEP,
         f"aligned-{branch.name}-size",
-        Expectation(
-            of_v + of_w,
-            f"||dtheta||^2[{branch.name}]",
-            r"\|\Delta\theta\|^2",
-            (KNOWN_X, KNOWN_SIGNAL),
-        ),
-        drift.rhs / entry * norm_signal**2,
+        of_v + of_w,
+        (f"||dtheta||^2[{branch.name}]", r"\|\Delta\theta\|^2"),
         (
             "the same kernel: <δ, Δz> = ‖Δθ‖², so that a gradient step moves the output along the "
             "signal by |g||Δθ|, the most that a step of its size can"
         ),
+        (KNOWN_X, KNOWN_SIGNAL),
+        drift.rhs / entry * norm_signal**2,
         uses=(drift.name,),
         assumptions=(*branch.assumptions, "independent-signal"),
         establishes=(norm_signal,),
-        checks=(ENUMERATED,),
     )

@@ -15,9 +15,7 @@ from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation.model import in_models, norm_of
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Step
-from deepnet_theory.symbolic.routes.moments.checks import (
-    REACHED,
-)
+from deepnet_theory.symbolic.routes.moments.checks import REACHED
 from deepnet_theory.symbolic.routes.moments.norm import (
     RECURSION,
     explicit_changes,

@@ -59,13 +59,13 @@ delta_w = Tensor("dW", (d, m))
 average = Tensor("a", (d,))  # what softmax makes of the tokens
 mask = Tensor("R", (m,), Bernoulli(HALF))
 
-KNOWN_X = Known(norm_x, (x[i] * x[i]).sum(i), 2)
-KNOWN_AVERAGE = Known(norm_average, (average[i] * average[i]).sum(i), 2)
-KNOWN_DX = Known(norm_dx, (dx[i] * dx[i]).sum(i), 2)
+KNOWN_X = Known.norm(norm_x, x)
+KNOWN_AVERAGE = Known.norm(norm_average, average)
+KNOWN_DX = Known.norm(norm_dx, dx)
 KNOWN_DX_I = Known(entry_dx, dx[i])
-KNOWN_DV = Known(norm_dv, (delta_v[k, i] * delta_v[k, i]).sum(k, i), 2)
+KNOWN_DV = Known.norm(norm_dv, delta_v)
 KNOWN_DV_I = Known(norm_dv_i, (delta_v[k, i] * delta_v[k, i]).sum(k), 2)
-KNOWN_DW = Known(norm_dw, (delta_w[j, k] * delta_w[j, k]).sum(j, k), 2)
+KNOWN_DW = Known.norm(norm_dw, delta_w)
 KNOWN_XDW = Known(norm_xdw, (x[j] * delta_w[j, k] * x[i] * delta_w[i, k]).sum(i, j, k), 2)
 
 

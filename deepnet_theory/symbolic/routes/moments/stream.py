@@ -21,7 +21,7 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, split
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
-from deepnet_theory.symbolic.expectation import ENUMERATED, Expectation, Known, Tensor, expect
+from deepnet_theory.symbolic.expectation import Known, Tensor, moment
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.placement import P, residual
@@ -46,10 +46,6 @@ norm_df = norm_of("dF", r"\Delta F")
 
 stream, source = Tensor("s", (d,)), Tensor("y", (d,))
 stream_change, source_change = Tensor("ds", (d,)), Tensor("dy", (d,))
-
-
-def _known(symbol: sp.Symbol, tensor: Tensor) -> Known:
-    return Known(symbol, (tensor[i] * tensor[i]).sum(i), 2)
 
 
 @dataclass(frozen=True)
@@ -202,45 +198,37 @@ def stream_steps(
     )
 
 
-def _moments(branch: GaussianBranch) -> list[Step]:
+def _moments(branch: GaussianBranch) -> tuple[Step, Step]:
     """E‖x + cG(y)‖² and E‖Δx + c ∂G/∂y Δy‖² for fixed x, y and their changes."""
-    return [
-        RECURSION.equal(
-            f"{branch.name}-stream-{what}",
-            Expectation((z * z).sum(i), text, tex, known),
-            expect((z * z).sum(i), known),
-            because,
-            uses=(f"{branch.name}-{used}",),
-            assumptions=(*branch.assumptions, *premises),
-            establishes=(c, *(k.symbol for k in known)),
-            checks=(ENUMERATED,),
-        )
-        for what, base, along, text, tex, known, because, used, premises in (
+    size = stream[i] + branch.added(source) * c
+    change = stream_change[i] + branch.added(source_change) * c
+    return (
+        moment(
+            RECURSION,
+            f"{branch.name}-stream-size",
+            (size * size).sum(i),
+            ("||x_l + c G(y)||^2", r"\|x_l+cG(y)\|^2"),
+            "the branch of a fixed y is centred: it adds its square to the stream's",
+            (Known.norm(norm_s, stream), Known.norm(norm_y, source)),
+            uses=(f"{branch.name}-norm",),
+            assumptions=branch.assumptions,
+            establishes=(c, norm_s, norm_y),
+        ),
+        moment(
+            RECURSION,
+            f"{branch.name}-stream-change",
+            (change * change).sum(i),
             (
-                "size",
-                stream,
-                source,
-                "||x_l + c G(y)||^2",
-                r"\|x_l+cG(y)\|^2",
-                (_known(norm_s, stream), _known(norm_y, source)),
-                "the branch of a fixed y is centred: it adds its square to the stream's",
-                "norm",
-                (),
-            ),
-            (
-                "change",
-                stream_change,
-                source_change,
                 "||dx_l + c dG/dy dy||^2",
                 r"\|\Delta x_l+c\,\tfrac{\partial G}{\partial y}\Delta y\|^2",
-                (_known(norm_ds, stream_change), _known(norm_dy, source_change)),
-                "G is linear in y once the mask is held, so a change adds in the same way",
-                "input-term",
-                ("independent-update",),
             ),
-        )
-        for z in (base[i] + branch.added(along) * c,)
-    ]
+            "G is linear in y once the mask is held, so a change adds in the same way",
+            (Known.norm(norm_ds, stream_change), Known.norm(norm_dy, source_change)),
+            uses=(f"{branch.name}-input-term",),
+            assumptions=(*branch.assumptions, "independent-update"),
+            establishes=(c, norm_ds, norm_dy),
+        ),
+    )
 
 
 def _grown_one_by_one(grown: sp.Expr) -> Callable[[Step], bool]:

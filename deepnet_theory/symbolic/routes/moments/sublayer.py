@@ -11,11 +11,11 @@ from deepnet_theory.symbolic.expectation import (
     Expectation,
     Index,
     IndexSum,
-    Known,
     Polynomial,
     Tensor,
     enumerate_expectation,
     expect,
+    moment,
 )
 from deepnet_theory.symbolic.expectation.exact import Number
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
@@ -56,6 +56,11 @@ DERIVATIVES = Section("Derivatives of a sublayer")
 INPUT = Section("Input term")
 PARAMETERS = Section("Parameter term")
 
+# what the parameters change, and an entry of it, as text and as LaTeX
+_CHANGE = r"\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W"
+PARAMETER_TERM = ("||dz/dV dV + dz/dW dW||^2", rf"\|{_CHANGE}\|^2")
+PARAMETER_ENTRY = ("(dz/dV dV + dz/dW dW)_i^2", rf"({_CHANGE})_i^2")
+
 j_of_v = Index("j", d)  # the source's ∂z_i/∂v_kj
 
 
@@ -76,7 +81,6 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """z_i written out, its mean, its second moment, and E‖z‖² for any fixed input."""
     z, white = branch.z(), branch.z(x_white)
     square = (z * z).sum(i)
-    second = expect(white * white)
     total = sp.factor(expect(square, (KNOWN_X,)))
     entry = NamedQuantity(f"z_i[{branch.name}]", "z_i", real=True)
     named = f"{branch.name}-"
@@ -94,20 +98,21 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             establishes=(entry,),
             checks=(Check("equal to explicit matrix products", _is_product(branch)),),
         ),
-        OUTPUT.equal(
+        moment(
+            OUTPUT,
             named + "mean",
-            Expectation(white, "z_i"),
-            expect(white),
+            white,
+            ("z_i", ""),
             "inputs and weights are centred",
             source=branch.source,
             uses=(named + "entry",),
             assumptions=(*branch.assumptions, "white-input"),
-            checks=(ENUMERATED,),
         ),
-        OUTPUT.equal(
+        moment(
+            OUTPUT,
             named + "second-moment",
-            Expectation(white * white, "z_i^2", "z_i^2"),
-            second,
+            white * white,
+            ("z_i^2", "z_i^2"),
             (
                 "the Kronecker deltas of W, V and x leave Σ_jk: d·m equal terms"
                 + (", half of which pass the mask" if branch.rectified else "")
@@ -115,16 +120,17 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             source=branch.source,
             uses=(named + "mean",),
             assumptions=(*branch.assumptions, "white-input"),
-            checks=(ENUMERATED,),
         ),
-        OUTPUT.equal(
+        moment(
+            OUTPUT,
             named + "norm",
-            Expectation(square, "||z||^2", r"\|z\|^2", (KNOWN_X,)),
-            total,
+            square,
+            ("||z||^2", r"\|z\|^2"),
             "for every fixed x: the input need not be random, only independent of W and V",
+            (KNOWN_X,),
+            total,
             uses=(named + "entry",),
             assumptions=branch.assumptions,
-            checks=(ENUMERATED,),
         ),
         OUTPUT.equal(
             named + "norm-of-unit-input",
@@ -230,42 +236,35 @@ def input_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """E‖∂z/∂x Δx‖² for a fixed Δx."""
     change = branch.z().along(x, dx)
     square = (change * change).sum(i)
-    value = sp.factor(expect(square, (KNOWN_DX,)))
-    entry_known = (KNOWN_DX, KNOWN_DX_I)
+    premises = (*branch.assumptions, "independent-update")
+    entry = moment(
+        INPUT,
+        f"{branch.name}-input-entry",
+        change * change,
+        ("(dz/dx dx)_i^2", r"(\tfrac{\partial z}{\partial x}\Delta x)_i^2"),
+        "the identity path keeps the entry, the branch spreads Δx over all entries",
+        (KNOWN_DX, KNOWN_DX_I),
+        source=branch.source,
+        uses=(f"{branch.name}-derivative-input",),
+        assumptions=premises,
+    )
     return (
-        INPUT.equal(
-            f"{branch.name}-input-entry",
-            Expectation(
-                change * change,
-                "(dz/dx dx)_i^2",
-                r"(\tfrac{\partial z}{\partial x}\Delta x)_i^2",
-                entry_known,
-            ),
-            expect(change * change, entry_known),
-            "the identity path keeps the entry, the branch spreads Δx over all entries",
-            source=branch.source,
-            uses=(f"{branch.name}-derivative-input",),
-            assumptions=(*branch.assumptions, "independent-update"),
-            checks=(ENUMERATED,),
-        ),
-        INPUT.equal(
+        entry,
+        moment(
+            INPUT,
             f"{branch.name}-input-term",
-            Expectation(
-                square,
-                "||dz/dx dx||^2",
-                r"\|\tfrac{\partial z}{\partial x}\Delta x\|^2",
-                (KNOWN_DX,),
-            ),
-            value,
+            square,
+            ("||dz/dx dx||^2", r"\|\tfrac{\partial z}{\partial x}\Delta x\|^2"),
             (
                 "z is linear in x once the mask is held: the factor is that of E‖z‖²/‖x‖². It "
                 "needs a Δx that is independent of this sublayer's W and V; isotropy of Δx it "
                 "does not need"
             ),
+            (KNOWN_DX,),
+            sp.factor(expect(square, (KNOWN_DX,))),
             source=branch.source,
-            uses=(f"{branch.name}-input-entry",),
-            assumptions=(*branch.assumptions, "independent-update"),
-            checks=(ENUMERATED,),
+            uses=(entry.name,),
+            assumptions=premises,
         ),
     )
 
@@ -284,18 +283,45 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     named = f"{branch.name}-parameter-"
     white = parameter_change(branch, x_white)
     fixed = parameter_change(branch, x)
-    entry_known: tuple[Known, ...] = (KNOWN_DV_I, KNOWN_DW)
-    whole_known = (KNOWN_DV, KNOWN_DW)
-    fixed_known = (KNOWN_X, KNOWN_DV, KNOWN_XDW)
-    entry = expect(white * white, entry_known)
-    whole = expect((white * white).sum(i), whole_known)
-    exact = expect((fixed * fixed).sum(i), fixed_known)
-    tex = r"\|\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W\|^2"
-    text = "||dz/dV dV + dz/dW dW||^2"
-    both = ("fresh-weights", "independent-update")
+    both = ("fresh-weights", "independent-update", "white-input")
+    given_input = moment(
+        PARAMETERS,
+        named + "fixed-input",
+        (fixed * fixed).sum(i),
+        PARAMETER_TERM,
+        (
+            "for every fixed x and fixed ΔV, ΔW: what counts of ΔW is xΔW, not ΔW; the mixed "
+            "term vanishes because W and V are centred and ΔV, ΔW do not hold them"
+        ),
+        (KNOWN_X, KNOWN_DV, KNOWN_XDW),
+        uses=tuple(f"{branch.name}-derivative-{which}-matrix" for which in ("second", "first")),
+        assumptions=(*branch.assumptions, "independent-update"),
+    )
+    entry = moment(
+        PARAMETERS,
+        named + "entry",
+        white * white,
+        PARAMETER_ENTRY,
+        "E x_j x_j' = δ_jj' turns ‖xΔW‖² into ‖ΔW‖²: here x must be independent of ΔW",
+        (KNOWN_DV_I, KNOWN_DW),
+        source=branch.source,
+        uses=(given_input.name,),
+        assumptions=both,
+    )
+    term = moment(
+        PARAMETERS,
+        named + "term",
+        (white * white).sum(i),
+        PARAMETER_TERM,
+        "summed over i = 1..d",
+        (KNOWN_DV, KNOWN_DW),
+        source=branch.source,
+        uses=(entry.name,),
+        assumptions=both,
+    )
     bound = PARAMETERS.at_most(
         named + "bound",
-        whole,
+        term.rhs,
         w**2 * norm_dv**2 + v**2 * norm_dw**2,
         (
             "d ≤ 2m is enough: the last matrix term carries d/2m"
@@ -303,7 +329,7 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
             else "d ≤ m: the last matrix term carries d/m"
         ),
         source=branch.source,
-        uses=(named + "term",),
+        uses=(term.name,),
         assumptions=("wide-hidden-layer",),
         checks=(WIDE, REACHED_BY_ONE_MATRIX),
     )
@@ -317,43 +343,9 @@ def parameter_steps(branch: GaussianBranch) -> tuple[Step, ...]:
         checks=(Check("the norm of the joined entries", _is_joined_norm),),
     )
     return (
-        PARAMETERS.equal(
-            named + "fixed-input",
-            Expectation((fixed * fixed).sum(i), text, tex, fixed_known),
-            exact,
-            (
-                "for every fixed x and fixed ΔV, ΔW: what counts of ΔW is xΔW, not ΔW; the mixed "
-                "term vanishes because W and V are centred and ΔV, ΔW do not hold them"
-            ),
-            uses=tuple(f"{branch.name}-derivative-{which}-matrix" for which in ("second", "first")),
-            assumptions=(*branch.assumptions, "independent-update"),
-            checks=(ENUMERATED,),
-        ),
-        PARAMETERS.equal(
-            named + "entry",
-            Expectation(
-                white * white,
-                "(dz/dV dV + dz/dW dW)_i^2",
-                tex.replace(r"\|", "(", 1).replace(r"\|^2", ")_i^2"),
-                entry_known,
-            ),
-            entry,
-            "E x_j x_j' = δ_jj' turns ‖xΔW‖² into ‖ΔW‖²: here x must be independent of ΔW",
-            source=branch.source,
-            uses=(named + "fixed-input",),
-            assumptions=(*both, "white-input"),
-            checks=(ENUMERATED,),
-        ),
-        PARAMETERS.equal(
-            named + "term",
-            Expectation((white * white).sum(i), text, tex, whole_known),
-            whole,
-            "summed over i = 1..d",
-            source=branch.source,
-            uses=(named + "entry",),
-            assumptions=(*both, "white-input"),
-            checks=(ENUMERATED,),
-        ),
+        given_input,
+        entry,
+        term,
         bound,
         change,
         PARAMETERS.at_most(

@@ -10,19 +10,9 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.nodes import coefficient
 from deepnet_theory.symbolic.algebra.symbols import alpha
-from deepnet_theory.symbolic.laws.branch import (
-    AT_REST,
-    delta,
-    gain,
-)
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    Witness,
-    distance,
-)
-from deepnet_theory.symbolic.laws.placement import (
-    probed,
-)
+from deepnet_theory.symbolic.laws.branch import AT_REST, delta, gain
+from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
+from deepnet_theory.symbolic.laws.placement import probed
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Step
 from deepnet_theory.symbolic.routes.probe.sizes import (
     at_common_gains,

@@ -9,10 +9,7 @@ import sympy as sp
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta, eta
-from deepnet_theory.symbolic.laws.optimizer import (
-    degrees_of,
-    step_length,
-)
+from deepnet_theory.symbolic.laws.optimizer import degrees_of, step_length
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Step
 from deepnet_theory.symbolic.routes.probe.sizes import KNOBS

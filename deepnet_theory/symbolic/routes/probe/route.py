@@ -7,18 +7,8 @@ import sympy as sp
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import ONES
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta, eta
-from deepnet_theory.symbolic.laws.branch import (
-    delta,
-    direction,
-    gain,
-    memory,
-    transverse,
-    x,
-)
-from deepnet_theory.symbolic.laws.optimizer import (
-    degrees,
-    homogeneity_step,
-)
+from deepnet_theory.symbolic.laws.branch import delta, direction, gain, memory, transverse, x
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.probe.gradient import (
     derivative_steps,

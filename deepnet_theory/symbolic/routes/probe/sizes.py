@@ -9,15 +9,8 @@ import sympy as sp
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta
-from deepnet_theory.symbolic.laws.branch import (
-    gain,
-    x,
-)
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    Matrix,
-    Witness,
-)
+from deepnet_theory.symbolic.laws.branch import gain, x
+from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Matrix, Witness
 
 
 def at_common_gains(sublayer: Sublayer) -> dict[sp.Symbol, sp.Expr]:

@@ -8,15 +8,8 @@ from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 from deepnet_theory.symbolic.algebra.nodes import Branch
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta
-from deepnet_theory.symbolic.laws.branch import (
-    x,
-)
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    Matrix,
-    Witness,
-    distance,
-)
+from deepnet_theory.symbolic.laws.branch import x
+from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Matrix, Witness, distance
 from deepnet_theory.symbolic.laws.placement import (
     P,
     placement_law,
