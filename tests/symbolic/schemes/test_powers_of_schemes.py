@@ -31,6 +31,24 @@ def test_the_exponent_of_a_sum_is_the_sum_s_slope(text):
     assert size_of(indexed(text), "N").total == pytest.approx(slope, abs=0.09)
 
 
+@pytest.mark.parametrize("text", [*TEXTS, "max(N/l**3, l)", "max(1/l, l/N)", "min(N/l, l**2/N)"])
+def test_a_sum_up_to_a_layer_has_the_size_of_its_largest_term(text):
+    """N^t terms of size N^e have the sum N^(e + t); places by sixteenths hold every bend."""
+    size = size_of(indexed(text), "N")
+    largest = []
+    for place in (Fraction(k, 16) for k in range(17)):
+        largest = [*largest, size.at(place) + place]
+        assert size.summed().at(place) == max(largest)
+    assert size.total == max(largest) and size.last == size.at(Fraction(1))
+
+
+def test_a_size_says_where_it_is_what():
+    size = Power.of(1, -2)
+    assert str(size) == "N^(1) at l = N^(0), N^(-1) at l = N^(1)"
+    with pytest.raises(ValueError, match="2 is not from 0 to 1"):
+        size.at(Fraction(2))
+
+
 def test_a_size_is_its_value_at_every_place():
     size = size_of(indexed("max(1, l/sqrt(N))"), "N")
     assert [size.at(t) for t in (Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(1))] == [
