@@ -13,6 +13,7 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.growth import growth
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
@@ -106,3 +107,21 @@ def test_a_closure_that_says_nothing_leaves_the_knobs_undetermined(
     monkeypatch.setattr("deepnet_theory.spec.closure.closures", lambda: {"empty": empty})
     with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder.*symmetric"):
         _ = Problem(Selection(optimizer="sgd", closure="empty")).balanced
+
+
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+@pytest.mark.parametrize(
+    ("branch", "role"),
+    [
+        ("phi(x*inner)*out", Role.UNSCALED),
+        ("x*inner + phi(x*inner)*out", Role.SCALED),
+        ("softmax(x*inner)*out", Role.SCALED),
+    ],
+)
+def test_a_branch_that_no_one_gain_balances_is_refused(
+    branch: str, role: Role, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Sublayer("mine", branch, tuple(Matrix(m, role, "d", "d") for m in ("inner", "out")))
+    monkeypatch.setattr("deepnet_theory.spec.sublayer.sublayers", lambda: {"mine": mine})
+    with pytest.raises(Refusal, match=r"no law for the sublayer 'mine'.*no one beta balances it"):
+        derive(Selection(optimizer="sgd", layer="mine", method=method))

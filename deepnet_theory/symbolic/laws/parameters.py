@@ -12,6 +12,7 @@ from functools import cache
 
 import sympy as sp
 
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra.nodes import coefficient
@@ -55,6 +56,26 @@ def gains_product(sublayer: Sublayer) -> sp.Expr:
     return _at_common_gain(sublayer, coefficient(branch(sublayer)))
 
 
+def require_one_gain(sublayer: Sublayer) -> None:
+    """Raise :class:`Refusal` where no one gain β balances the scaled matrices of a branch."""
+    try:
+        gains_product(sublayer)
+        orders = {_through(sublayer, matrix.name) for matrix in sublayer.scaled}
+    except ValueError:  # the terms of a sum, of different gains
+        orders = set()
+    if len(orders) != 1:
+        raise Refusal(
+            f"no law for the sublayer {sublayer.name!r}: its branch {sublayer.branch!r} is no "
+            "product that grows alike in every scaled matrix, so that no one beta balances it"
+        )
+
+
+def _through(sublayer: Sublayer, parameter: str) -> sp.Expr:
+    """What a transverse change of a parameter is multiplied by on its way through the branch."""
+    moved = sp.expand_mul(branch(sublayer, parameter).diff(delta).xreplace(AT_REST))
+    return _at_common_gain(sublayer, coefficient(moved))
+
+
 def _at_common_gain(sublayer: Sublayer, scalar: sp.Expr) -> sp.Expr:
     return scalar.xreplace(
         {
@@ -82,8 +103,7 @@ def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> tu
 def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator[Term]:
     response = law.response.xreplace({P: gains_product(sublayer)})
     for parameter in sublayer.parameters:
-        moved = sp.expand_mul(branch(sublayer, parameter.name).diff(delta).xreplace(AT_REST))
-        through = _at_common_gain(sublayer, coefficient(moved))
+        through = _through(sublayer, parameter.name)
         size = beta if parameter.role is Role.SCALED else sp.Integer(1)
         yield Term(parameter.name, parameter.role, response * through, size)
     if norm is not None:

@@ -9,6 +9,7 @@ from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.laws.descent import refuse_unless_descent
 from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees
+from deepnet_theory.symbolic.laws.parameters import require_one_gain
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law
 from deepnet_theory.symbolic.routes.by_method import route_of
 from deepnet_theory.symbolic.routes.route import Route
@@ -49,4 +50,7 @@ class Setting:
     @cached_property
     def route(self) -> Route:
         """The steps of the method, up to the increments of single sublayers."""
+        for part in self.selection.the_stack.parts:
+            for sublayer in part.layer:
+                require_one_gain(sublayer)
         return route_of(self.selection)

@@ -242,6 +242,14 @@ def test_a_stream_that_no_norm_takes_back_must_keep_its_size(monkeypatch, equati
         derive(selection)
 
 
+def test_the_lemma_route_refuses_a_branch_of_another_weight(monkeypatch):
+    """The layer cake's products of Jacobians hold of norm(alpha*x + branch(x))."""
+    half = placed(monkeypatch, "norm(alpha*x + branch(x)/2)", optimizer="sgd")
+    assert len(solve_rule(half).entries) == 1
+    with pytest.raises(Refusal, match="the products of Jacobians are known"):
+        solve_rule(replace(half, method="lemma"))
+
+
 @pytest.mark.parametrize("equation", ["alpha*x + branch(norm(x))", "2*norm(x + branch(x)/alpha)"])
 def test_a_stream_that_keeps_its_size_is_given_a_rule(monkeypatch, equation):
     selection = placed(monkeypatch, equation, optimizer="adam", closure="unit-residual")

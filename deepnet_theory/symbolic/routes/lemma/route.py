@@ -6,7 +6,6 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta, gains
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
@@ -63,15 +62,9 @@ def lemma_route(selection: Selection) -> Route:
 
 
 def gain_counts(selection: Selection) -> list[int]:
-    """The numbers of scaled matrices that a branch of the stack has, two of them first.
-
-    Raises :class:`Refusal` where a sublayer has none.
-    """
-    layers: list[Sublayer] = [s for part in selection.the_stack.parts for s in part.layer]
-    empty = [s.name for s in layers if not s.scaled]
-    if empty:
-        raise Refusal(f"the sublayer {empty[0]!r} has no scaled matrix, so β cannot reach it")
-    return sorted({len(s.scaled) for s in layers}, key=lambda count: (count != 2, count))
+    """The numbers of scaled matrices that a branch of the stack has, two of them first."""
+    counts = {len(s.scaled) for part in selection.the_stack.parts for s in part.layer}
+    return sorted(counts, key=lambda count: (count != 2, count))
 
 
 def _given(selection: Selection, counts: list[int]) -> tuple[sp.Symbol, ...]:
