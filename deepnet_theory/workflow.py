@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from deepnet_theory.spec import __version__
-from deepnet_theory.spec.constants import Architecture, Constants, Sizes
+from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
-from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION, InputError, shown
+from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION, InputError, shown, unknown
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
@@ -596,33 +596,48 @@ def export(
     depth: DepthLike,
     *,
     rule: Rule | None = None,
+    form: str = "forward",
     **architecture: Unpack[Sizes],
 ) -> Constants:
     """The constants of one model: the rule's values at a depth, with where they came from.
 
     ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
     (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …). ``rule`` replaces the derived rule;
-    its learning-rate multipliers are then 1, because none were derived for it. Raises
-    :class:`InputError` for a depth that is none, or sizes that do not fit each other.
+    its learning-rate multipliers are then 1, because none were derived for it. With ``form``
+    "weights" α goes into the last matrix of each branch, its initial size and multipliers, and
+    the model's forward pass is one without α; "forward" leaves it in the residual sum. Raises
+    :class:`InputError` for a depth that is none, or sizes that do not fit each other, and
+    :class:`Refusal` where no matrix can carry α.
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
     derivation = _derived(derivation)
     selection = derivation.selection
     at = parse_depth(depth, selection.the_stack)
-    used = derivation.rule if rule is None else rule
+    own = derivation.rule if rule is None else rule
+    built, used = selection, own
+    parameters = derivation.parameters if rule is None else ()
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
+    if form == "weights":
+        from deepnet_theory.symbolic.implications.equivalence import powers
+        from deepnet_theory.symbolic.implications.weights_form import in_weights
+
+        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
+        built, used, parameters = in_weights(selection, own, parameters, *moved)
     return Constants.of(
-        selection,
+        built,
         used,
         at,
         _record(Architecture, "an architecture", architecture),
-        parameters=derivation.parameters if rule is None else (),
+        parameters=parameters,
+        form=form,
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),
             "rule": used.name,
             "meaning": used.meaning,
-            "formulas": [entry.to_dict() for entry in used.entries],
+            "formulas": [entry.to_dict() for entry in own.entries],
             "eta": used.eta,
             **({"in_depth": derivation.in_depth} if rule is None else {}),
             "depth": at,

@@ -31,7 +31,7 @@ from deepnet_theory.cli.options import (
 )
 from deepnet_theory.cli.streams import say
 from deepnet_theory.spec import __version__
-from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.files import write_text
@@ -268,6 +268,16 @@ def export(
     model: Model,
     talk: Talk,
     depth: Annotated[str, typer.Option("--depth", metavar="N[,M]", help="Layers of the model.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--form",
+            metavar="NAME",
+            help="forward: alpha in the residual sum; weights: in initial sizes and rates alone.",
+            autocompletion=words_of(*FORMS),
+            parser=in_lower_case,
+        ),
+    ] = "forward",
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="File; standard output if not given."),
@@ -280,7 +290,7 @@ def export(
     from deepnet_theory import workflow
 
     derivation = workflow.derive(selection)
-    constants = workflow.export(derivation, depth, rule=rule, **model.architecture())
+    constants = workflow.export(derivation, depth, rule=rule, form=form, **model.architecture())
     if rule is None and derivation.warning and not talk.quiet:
         say(f"warning: {derivation.warning}")
     if path is None:

@@ -53,8 +53,10 @@ def apply_(
     Every residual sum of a post-LN model becomes :math:`\alpha x + G(x)`, and every branch
     matrix is drawn anew with Xavier's law at gain β (value, output, feed-forward) or 1 (query,
     key); packed matrices block by block, each with its own fans; biases become 0. Embeddings,
-    heads and norms are left alone. ``initialise=False`` sets α only, for a model whose
-    trained weights are to be loaded. α is saved in the ``state_dict`` and comes back with it;
+    heads and norms are left alone. Constants of the form "weights" have α = 1, and the forward
+    pass stays as it is: α is in the sizes, and in the rates of
+    :func:`~deepnet_theory.runtime.parameter_groups`. ``initialise=False`` sets α only, for a model
+    whose trained weights are to be loaded. α is saved in the ``state_dict`` and comes back with it;
     ``load_state_dict`` into a model without α fails, as does Hugging Face's ``from_pretrained``,
     which cannot know of it: make the model from its configuration, apply α to it, and load
     the weights with ``load_state_dict``. A lone encoder or decoder takes its own part of an
@@ -76,8 +78,11 @@ def apply_(
     for part, layers in zip(parts, found.parts, strict=True):
         alphas = tuple(s.alpha for s in part.sublayers)
         for index, layer in enumerate(layers):
+            # in the weights' form a residual sum without α is right as it is
+            right = constants.form == "weights" and layer.alphas == alphas
+            scale = None if right else layer.scale
             for s, own in zip(part.sublayers, layer.sublayers, strict=True):
-                if layer.scale is not None:
+                if scale is not None:
                     where = f"{part.name} layer {index}, {s.kind}"
                     changes.append(Change(where, f"norm({s.alpha:.6g}·x + G(x))"))
                 if not initialise:
@@ -93,10 +98,10 @@ def apply_(
                 for name, bias in own.biases.items():
                     bias.zero_()
                     changes.append(Change(name, "bias, 0"))
-            if layer.scale is not None:
-                layer.scale(alphas)
+            if scale is not None:
+                scale(alphas)
     for encoder in found.encoders:
-        if found.placement == "post-ln":
+        if found.placement == "post-ln" and constants.form == "forward":
             encoder.use_nested_tensor = False  # its fast path for padding knows no α
     for layer in layers_found:
         setattr(layer.module, _MARK, mark)

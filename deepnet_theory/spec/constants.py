@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection
 
+FORMS = ("forward", "weights")
 SCHEMA = "deepnet-theory/constants/1"
 MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
 LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
@@ -108,6 +109,8 @@ class Sizes(TypedDict, total=False):
 class Constants:
     """The constants of one model.
 
+    ``form`` says where α is: in the ``forward`` pass, or in the ``weights``, the initial size and
+    the multipliers of each branch's last matrix, every ``alpha`` being 1.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
     selection, the package's version. It is information for people, never read by a builder.
     """
@@ -120,6 +123,7 @@ class Constants:
     optimizer: str = "custom"
     update: str = ""
     eta: float = 1.0
+    form: str = "forward"
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,6 +137,7 @@ class Constants:
         depth: Mapping[str, int],
         architecture: Architecture,
         parameters: Sequence[ParameterRule] = (),
+        form: str = "forward",
         origin: dict[str, Any] | None = None,
     ) -> Constants:
         """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
@@ -168,6 +173,7 @@ class Constants:
             optimizer=optimizer.name,
             update=optimizer.update,
             eta=rule.eta_at(**depth),
+            form=form,
             origin=origin or {},
         )
 
@@ -312,6 +318,8 @@ def _need(condition: bool, what: str) -> None:
 def _check(c: Constants) -> None:
     for label in ("stack", "placement", "norm", "optimizer", "update"):
         _need(_is_text(getattr(c, label)), f"{label} must be text")
+    if c.form not in FORMS:
+        raise unknown("form", c.form, FORMS)
     where = placement(c.placement)
     norm(c.norm)
     _need(_is_positive(c.eta), f"eta must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
@@ -333,6 +341,11 @@ def _check(c: Constants) -> None:
             _need(
                 index > 0 or not sublayer(s.kind).reads_memory,
                 f"{part.name}: {s.kind!r} has no other part to attend to",
+            )
+            _need(
+                s.alpha == 1 or c.form == "forward",
+                f"{part.name}: the form 'weights' leaves the forward pass alone; alpha must be 1, "
+                f"not {s.alpha}",
             )
             _need(
                 s.alpha == 1 or "alpha" in where.expression.names,

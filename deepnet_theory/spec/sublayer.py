@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.expression import Expression, Grammar
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.expression import Expression, Grammar, Name, Operation
 
 
 class Role(StrEnum):
@@ -95,6 +95,22 @@ class Sublayer:
     def reads_memory(self) -> bool:
         """Whether the branch attends to another part of the stack (cross-attention)."""
         return "memory" in self.expression.names
+
+    @cached_property
+    def last_map(self) -> tuple[str, ...]:
+        """The matrix that the branch applies last, and the bias behind it where it has one.
+
+        Raises :class:`Refusal` where the branch does not end in a matrix.
+        """
+        node = self.expression.root
+        behind: tuple[str, ...] = ()
+        match node:
+            case Operation("+", left, Name(bias)):
+                node, behind = left, (bias,)
+        match node:
+            case Operation("*", _, Name(matrix)) if matrix in {m.name for m in self.matrices}:
+                return (matrix, *behind)
+        raise Refusal(f"the branch of {self.name!r} does not end in a matrix: {self.branch}")
 
     @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:

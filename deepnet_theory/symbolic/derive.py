@@ -18,6 +18,7 @@ from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
+from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
 from deepnet_theory.symbolic.implications.exponents import predictions
 from deepnet_theory.symbolic.implications.multipliers import parameter_rules
 from deepnet_theory.symbolic.implications.orders import STABLE, Orders, orders, state_of
@@ -47,6 +48,9 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         steps += [*balanced.steps, *after]
         conclusion += balanced.conclusion
         ends += [step.name for step in after]
+    alike = list(equivalence_steps(problem))
+    steps += alike
+    ends += [step.name for step in alike]
     given = (*DEPTHS.values(), *problem.route.given)
     if background:
         # put off: the asides double what an import of this module costs

@@ -25,13 +25,13 @@ from deepnet_theory.spec.sublayer import MATRICES, Role
 from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.monomial import simplified, text
 from deepnet_theory.symbolic.implications.shares import Share
-from deepnet_theory.symbolic.laws.optimizer import Degree, constants
+from deepnet_theory.symbolic.laws.optimizer import Degree, practised
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
 def parameter_rules(problem: Problem, found: tuple[Share, ...]) -> Iterator[ParameterRule]:
     """The formulas of every kind of parameter of every part, at the problem's rule."""
-    degrees, own = problem.degrees, constants(problem.selection.the_optimizer)
+    degrees, own = problem.degrees, practised(problem.selection.the_optimizer).constants
     for share in found:
         balanced = next(b for b in problem.balanced if b.part.name == share.part)
         kind = next(k for k in balanced.kinds if share.sublayer in k.members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -151,15 +151,25 @@ def samples(
 
 def _value(update: Node, g: list[Fraction], theta: list[Fraction], digits: int) -> Entries:
     with mpmath.workdps(digits):
-        values = {
-            "eta": _mpf(Fraction(1, 3)),
-            "g": (_mpf(g[0]), _mpf(g[1])),
-            "theta": (_mpf(theta[0]), _mpf(theta[1])),
-        }
-        result = _pair(fold(update, _OnEntries(values, _NUMERIC, _mpf)))
-        for entry in result:
-            if not isinstance(entry, mpmath.mpf):
-                raise ValueError(f"{entry} is not real")
-            if not mpmath.isfinite(entry):
-                raise ArithmeticError(f"{entry} is not finite")
-        return result
+        return on_numbers(
+            update,
+            {
+                "eta": _mpf(Fraction(1, 3)),
+                "g": (_mpf(g[0]), _mpf(g[1])),
+                "theta": (_mpf(theta[0]), _mpf(theta[1])),
+            },
+        )
+
+
+def on_numbers(update: Node, values: Mapping[str, Value]) -> Entries:
+    """The two entries of an update at numbers, to mpmath's precision.
+
+    Raises ``ArithmeticError`` where one is not finite, ``ValueError`` where it is not real.
+    """
+    result = _pair(fold(update, _OnEntries(dict(values), _NUMERIC, _mpf)))
+    for entry in result:
+        if not isinstance(entry, mpmath.mpf):
+            raise ValueError(f"{entry} is not real")
+        if not mpmath.isfinite(entry):
+            raise ArithmeticError(f"{entry} is not finite")
+    return result

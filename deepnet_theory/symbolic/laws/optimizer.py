@@ -230,8 +230,17 @@ def degrees(optimizer: Optimizer) -> Degrees:
     return Degrees(rational(degree.g), rational(degree.theta), tuple(counter.used), reduced)
 
 
+@dataclass(frozen=True)
+class Practised:
+    """The first update with epsilon and weight decay, and the degrees that these need in it."""
+
+    constants: Mapping[str, Degree]
+    regimes: tuple[Regime, ...]
+    reduced: Node
+
+
 @cache
-def constants(optimizer: Optimizer) -> Mapping[str, Degree]:
+def practised(optimizer: Optimizer) -> Practised:
     """The degrees that ``epsilon`` and ``decay`` need for the update to be homogeneous with them.
 
     Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
@@ -239,8 +248,9 @@ def constants(optimizer: Optimizer) -> Mapping[str, Degree]:
     does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
     """
     counter = _Counter(optimizer)
-    counter.of(optimizer.practised.root)
-    return counter.constants
+    root = optimizer.practised.root
+    counter.of(root)
+    return Practised(counter.constants, tuple(counter.used), _reduce(root, counter.reduced))
 
 
 def _reduce(node: Node, winners: dict[Node, Node]) -> Node:

@@ -16,7 +16,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.asides.loss_of_one_update import loss_increment
 from deepnet_theory.symbolic.laws.entries import samples
-from deepnet_theory.symbolic.laws.optimizer import constants, degrees, homogeneity_step
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, practised
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 
@@ -52,8 +52,8 @@ def test_degrees_of_products_of_powers_add(p, q):
     assert (found.p, found.q) == (sp.Rational(p), sp.Rational(q))
 
 
-def practised(text):
-    return replace(custom_optimizer("-eta*g"), practice=text)
+def constants(text):
+    return practised(replace(custom_optimizer("-eta*g"), practice=text)).constants
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def practised(text):
     ],
 )
 def test_a_constant_takes_the_degrees_of_what_it_stands_beside(text, epsilon, decay):
-    found = {name: (d.g, d.theta) for name, d in constants(practised(text)).items()}
+    found = {name: (d.g, d.theta) for name, d in constants(text).items()}
     assert found.get("epsilon") == epsilon and found.get("decay") == decay
 
 
 def test_a_constant_that_would_need_two_degrees_is_refused():
     with pytest.raises(Refusal, match="different degrees"):
-        constants(practised("-eta*g/(abs(g) + epsilon)/(norm(theta) + epsilon)"))
+        constants("-eta*g/(abs(g) + epsilon)/(norm(theta) + epsilon)")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,262 @@
+r"""Equivalent rules: what a change of a matrix's scale asks of its optimizer.
+
+With :math:`W = cW'` and the factor c moved into the forward pass the function is the same. For an
+update of degrees (p, q) the whole trajectory is the same too where
+
+.. math:: \eta' = c^{\,q-p-1}\,\eta, \qquad \varepsilon' = c^{\,a-b}\,\varepsilon, \qquad
+          \lambda' = c^{\,a-b}\,\lambda,
+
+(a, b) the degrees in g and θ that ε, or λ, has for its sum to be homogeneous: 1 for an ε beside
+|g|; 2 for a weight decay in the gradient, 1 + p − q for a decoupled one. It is exact where the
+update is homogeneous with its constants, and holds up to ε where ε is left as it is. What is left
+alone is r, the forward pass being so, and the share ηρ of a matrix that one update moves: **S·r and
+ηρ are the invariants of a class of rules**.
+
+Source: derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import mpmath
+import sympy as sp
+
+from deepnet_theory.spec.closure import closures
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import Node
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.monomial import simplified
+from deepnet_theory.symbolic.algebra.symbols import eta
+from deepnet_theory.symbolic.implications.weights_form import SECTION, carries_alpha, weights_step
+from deepnet_theory.symbolic.laws.entries import DIGITS, Value, on_numbers
+from deepnet_theory.symbolic.laws.optimizer import degrees, practised
+from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.rule.problem import Problem
+
+c = sp.Symbol("c", positive=True)
+_W = sp.Symbol("W'", positive=True)
+_u = sp.Function("u")
+# what an update is a function of; m and v are running means of g and g²
+_OF = {
+    "eta": eta,
+    **{name: sp.Symbol(name, positive=True) for name in ("g", "theta")},
+    **{name: sp.Symbol(f"{name}_t", positive=True) for name in ("m", "v")},
+    "epsilon": sp.Symbol("epsilon", positive=True),
+    "decay": sp.Symbol("lambda", positive=True),
+}
+_PAIRS = {
+    "g": ("3/7", "-5/11"),
+    "theta": ("-17/5", "23/9"),
+    "m": ("2/9", "-7/4"),
+    "v": ("6", "1/5"),
+}
+_NUMBERS = {"eta": "1/3", "decay": "3/13"}
+_EPSILONS = ("1/50", "7")  # below the gradient, and above it
+_GIVEN = {"g": 1, "theta": -1, "m": 1, "v": 2}  # what W = cW' does to them, as powers of c
+
+
+@cache
+def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, sp.Rational]:
+    """What W = cW' multiplies each argument of an update by, as powers of c.
+
+    A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
+    """
+    of = degrees(optimizer)
+    q = sp.Integer(0) if starts_at_zero else of.q
+    own = {name: rational(d.g - d.theta) for name, d in practised(optimizer).constants.items()}
+    return {
+        "eta": q - of.p - 1,
+        **{
+            name: sp.Integer(power) for name, power in (("g", 1), ("theta", -1), ("m", 1), ("v", 2))
+        },
+        **own,
+    }
+
+
+def equivalence_steps(problem: Problem) -> Iterator[Step]:
+    """W = cW' for the update, for its epsilon and weight decay, for its memory, and for α."""
+    optimizer = problem.selection.the_optimizer
+    counted = ("degrees",) if any(s.name == "degrees" for s in problem.route.steps) else ()
+    yield _gradient()
+    yield _left_alone(
+        "moved-update",
+        problem.degrees.reduced,
+        optimizer,
+        ("eta", "g", "theta"),
+        f"by the degrees, c*c^({powers(optimizer)['eta']})*c^({problem.degrees.p})"
+        f"*c^({-problem.degrees.q}) = 1: W moves as it did, and so does the share eta*rho of it; "
+        "the forward pass is the same, and with it r: S*r and eta*rho are all that a class of "
+        "equivalent rules has in common",
+        (*counted, "moved-gradient"),
+    )
+    own = practised(optimizer)
+    if own.constants:
+        yield _left_alone(
+            "moved-constants",
+            own.reduced,
+            optimizer,
+            ("eta", "g", "theta", *own.constants),
+            "; ".join(
+                f"{_WORDS[name]} takes c^({powers(optimizer)[name]}): the sum that it stands in is "
+                f"homogeneous where it is of degree {d.g} in g and {d.theta} in theta"
+                for name, d in own.constants.items()
+            ),
+            ("moved-update",),
+        )
+    running = optimizer.running
+    if running is not None and running.expression.names & {"m", "v"}:
+        yield _left_alone(
+            "moved-history",
+            running.expression.root,
+            optimizer,
+            tuple(name for name in _OF if name in running.expression.names | {"theta"}),
+            "a running mean of g is of degree 1 in it and one of its square of degree 2: where all "
+            "updates so far were c times as large in W as in W', so is the next one, and the whole "
+            "trajectory is left alone",
+            ("moved-update",),
+        )
+    if carries_alpha(problem.selection.the_placement):
+        yield weights_step(problem.selection, powers(optimizer)["eta"])
+
+
+_WORDS = {"epsilon": "epsilon", "decay": "the weight decay"}
+
+
+def _gradient() -> Step:
+    loss, g = sp.Function("L"), _OF["g"]
+    return Step(
+        name="moved-gradient",
+        section=SECTION,
+        lhs=sp.Derivative(loss(c * _W), _W),
+        rhs=c * g,
+        relation=Relation.EQUAL,
+        because="W = c*W' with c in the forward pass: g is the gradient of the loss at W",
+        establishes=(c, _W, *_OF.values()),
+        checks=(Check("losses differentiated", _differentiated),),
+    )
+
+
+def _differentiated(step: Step) -> bool:
+    w = sp.Symbol("w", positive=True)
+    for loss in (w**3 + 2 * w, sp.sin(w) * w, sp.exp(-w) / (1 + w)):
+        found = sp.diff(loss.xreplace({w: c * _W}), _W)
+        g = sp.diff(loss, w).xreplace({w: c * _W})
+        if sp.simplify(step.rhs.xreplace({_OF["g"]: g}) - found) != 0:
+            return False
+    return True
+
+
+def _left_alone(
+    name: str,
+    root: Node,
+    optimizer: Optimizer,
+    of: tuple[str, ...],
+    because: str,
+    uses: tuple[str, ...],
+) -> Step:
+    moved = powers(optimizer)
+    regimes = (*degrees(optimizer).regimes, *practised(optimizer).regimes)
+    return Step(
+        name=name,
+        section=SECTION,
+        lhs=c * _u(*(c ** moved[each] * _OF[each] for each in of)),
+        rhs=_u(*(_OF[each] for each in of)),
+        relation=Relation.EQUAL,
+        because=because,
+        uses=uses,
+        assumptions=("stated-regime",) if regimes else (),
+        checks=(Check("the update on entries, at several c", _as_stated(root, of)),),
+    )
+
+
+def _as_stated(root: Node, of: tuple[str, ...]) -> Callable[[Step], bool]:
+    """The update as W has it against c times that of W', the powers read off the step."""
+
+    def holds(step: Step) -> bool:
+        (moved,) = step.lhs.atoms(sp.core.function.AppliedUndef)
+        times = {each: argument / _OF[each] for each, argument in zip(of, moved.args, strict=True)}
+        given = all(times.get(each, c**power) == c**power for each, power in _GIVEN.items())
+        return (
+            given
+            and step.rhs == _u(*(_OF[each] for each in of))
+            and all(
+                _moves_alike(root, times, step.lhs / moved, scale, epsilon)
+                for scale in (sp.Integer(3), sp.Rational(2, 7))
+                for epsilon in _EPSILONS
+            )
+        )
+
+    return holds
+
+
+def _moves_alike(
+    root: Node, times: Mapping[str, sp.Expr], outer: sp.Expr, scale: sp.Rational, epsilon: str
+) -> bool:
+    with mpmath.workdps(2 * DIGITS):
+        at = {each: _number(power.xreplace({c: scale})) for each, power in times.items()}
+        own, other = (on_numbers(root, _values(epsilon, by)) for by in ({}, at))
+        least = mpmath.mpf(10) ** -DIGITS
+        return any(own) and all(
+            abs(_number(outer.xreplace({c: scale})) * b - a) <= least * abs(a)
+            for a, b in zip(own, other, strict=True)
+        )
+
+
+def _values(epsilon: str, times: Mapping[str, mpmath.mpf]) -> dict[str, Value]:
+    def of(name: str, text: str) -> mpmath.mpf:
+        value = Fraction(text)
+        return times.get(name, 1) * mpmath.mpf(value.numerator) / value.denominator
+
+    return {
+        "epsilon": of("epsilon", epsilon),
+        **{name: of(name, text) for name, text in _NUMBERS.items()},
+        **{name: (of(name, a), of(name, b)) for name, (a, b) in _PAIRS.items()},
+    }
+
+
+def _number(value: sp.Expr) -> mpmath.mpf:
+    return mpmath.mpmathify(sp.N(value, 2 * DIGITS))
+
+
+# ---- which rules are one ----
+
+
+def invariants(problem: Problem) -> dict[tuple[str, str], tuple[sp.Expr, sp.Expr]]:
+    """S·r and ηρ at the rule, of every part and kind of sublayer."""
+    return {
+        (balanced.part.name, name): (
+            simplified(balanced.self_consistency(kind, 1)),
+            balanced.relative_update(kind),
+        )
+        for balanced in problem.balanced
+        for kind in balanced.kinds
+        for name in kind.members
+    }
+
+
+def equivalent_closures(problem: Problem) -> tuple[tuple[str, bool], ...]:
+    """The other closures of the same class, and whether they have the same constants too."""
+    own = invariants(problem)
+    found = []
+    for name in closures():
+        other = Problem(replace(problem.selection, closure=name))
+        if name == problem.closure.name:
+            continue
+        try:
+            theirs = invariants(other)
+        except Refusal:
+            continue
+        ratios = [
+            simplified(a / b)
+            for key, pair in own.items()
+            for a, b in zip(pair, theirs[key], strict=True)
+        ]
+        if not any(ratio.free_symbols for ratio in ratios):
+            found.append((name, all(ratio == 1 for ratio in ratios)))
+    return tuple(found)

@@ -1,0 +1,86 @@
+"""W = cW' as steps: the powers of c, planted wrong; which closures are one rule."""
+
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.implications.equivalence import (
+    _OF,
+    c,
+    equivalence_steps,
+    equivalent_closures,
+    powers,
+)
+from deepnet_theory.symbolic.implications.weights_form import carries_alpha, without_alpha
+from deepnet_theory.symbolic.rule.problem import Problem
+
+
+def steps(**select):
+    return {step.name: step for step in equivalence_steps(Problem(Selection(**select)))}
+
+
+@pytest.mark.parametrize("name", optimizers())
+def test_every_power_is_checked_and_a_wrong_one_refuted(name):
+    for step in steps(optimizer=name).values():
+        assert step.check() is Verdict.PROVED, step.name
+        if not step.name.startswith("moved-") or step.name == "moved-gradient":
+            continue
+        (moved,) = step.lhs.atoms(sp.core.function.AppliedUndef)
+        for index, argument in enumerate(moved.args):
+            wrong = [*moved.args]
+            wrong[index] = argument * sp.sqrt(c)
+            planted = replace(step, lhs=step.lhs.xreplace({moved: moved.func(*wrong)}))
+            # an exact polar factor does not feel what its argument is divided by
+            unfelt = name == "muon" and argument.has(_OF["epsilon"])
+            assert (planted.check() is Verdict.PROVED) == unfelt, (step.name, argument)
+        assert replace(step, lhs=step.lhs * c).check() is Verdict.REFUTED
+
+
+def test_the_gradient_of_a_moved_matrix():
+    step = steps(optimizer="sgd")["moved-gradient"]
+    for wrong in (step.rhs * c, step.rhs / c, 2 * step.rhs):
+        assert replace(step, rhs=wrong).check() is Verdict.REFUTED
+
+
+def test_the_weights_form_and_a_wrong_one():
+    step = steps(optimizer="adam")["weights-form"]
+    alpha = sp.Symbol("alpha", positive=True)
+    wrong = step.rhs.xreplace({alpha: alpha**2})
+    assert replace(step, rhs=wrong).check() is Verdict.REFUTED
+    found = {name: (carries_alpha(p), without_alpha(p)) for name, p in placements().items()}
+    assert found["post-ln"] == (True, "post-ln") and found["branch-multiplier"] == (True, "pre-ln")
+    assert not any(found[name][0] for name in ("pre-ln", "res-post-ln", "sandwich-ln"))
+
+
+@pytest.mark.parametrize(
+    ("update", "wanted"),
+    [
+        ("-eta*g", {"eta": -2, "decay": 2}),
+        ("-eta*sign(g)", {"eta": -1, "decay": 1}),
+        ("-eta*norm(theta)*sign(g)", {"eta": 0, "decay": 0}),
+        ("-eta*norm(theta)**2*sign(g)", {"eta": 1, "decay": -1}),
+        ("-eta*g/norm(g)**(1/2)", {"eta": sp.Rational(-3, 2), "decay": sp.Rational(3, 2)}),
+    ],
+)
+def test_the_powers_of_an_update_of_ones_own(update, wanted):
+    found = powers(custom_optimizer(update))
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_which_closures_are_one_rule():
+    """Under LAMB all that leave η alone; under Adam complete is unit-init, DeepNet's is Su's."""
+
+    def alike(closure, **select):
+        return dict(equivalent_closures(Problem(Selection(**select, closure=closure))))
+
+    lamb = alike("complete", optimizer="lamb")
+    assert set(lamb) == {"parameter-norm", "symmetric", "unit-init", "unit-residual"}
+    assert all(lamb.values())
+    assert alike("complete", optimizer="adam") == {"unit-init": True}
+    assert alike("symmetric", optimizer="adam") == {"parameter-norm": False}
+    assert alike("unit-residual", optimizer="adam") == {}

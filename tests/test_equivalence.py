@@ -1,0 +1,255 @@
+"""W = cW' trained twice with the libraries' own optimizers, and both forms of a rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import jsonschema
+import pytest
+import torch
+from torch.nn import functional
+
+import deepnet_theory as dt
+from deepnet_theory.numeric.stepping.reference import library_optimizer
+from deepnet_theory.numeric.stepping.trajectory import Trajectory
+from deepnet_theory.runtime import apply_, build, described, linear, parameter_groups, schema
+from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizer, optimizers
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.symbolic.implications.equivalence import powers
+
+LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
+ROUNDING = 1e-11
+STEPS = 8
+
+
+def real(name):
+    """The library's optimizer; Muon's is torch's, which the first update does not stand for."""
+    if name == "muon":
+        return torch.optim.Muon
+    try:
+        return library_optimizer(optimizers()[name].reference)
+    except MissingExtraError as missing:
+        pytest.skip(str(missing))
+
+
+def drawn():
+    generator = torch.Generator().manual_seed(4)
+    shapes = ((6, 5), (5, 6), (STEPS, 7, 5), (STEPS, 7, 5))
+    return [torch.randn(s, generator=generator, dtype=torch.float64) / 2 for s in shapes]
+
+
+def trained(make, scales, group):
+    """W after some steps, of W = cW' with each matrix's c in the forward pass."""
+    first, second, xs, ys = drawn()
+    weights = [torch.nn.Parameter(w / c) for w, c in zip((first, second), scales, strict=True)]
+    groups = [{"params": [w], **group(c)} for w, c in zip(weights, scales, strict=True)]
+    steps = make(groups)
+    for x, y in zip(xs, ys, strict=True):
+        one, other = (w * c for w, c in zip(weights, scales, strict=True))
+        steps.zero_grad()
+        (functional.linear(functional.linear(x, one).tanh(), other) - y).square().sum().backward()
+        steps.step()
+    return torch.cat([(w * c).detach().flatten() for w, c in zip(weights, scales, strict=True)])
+
+
+def settings(name, wrong=()):
+    """lr, eps and weight decay of W', with the power of c that is planted wrong."""
+    of = {**powers(optimizers()[name])}
+    for knob in wrong:
+        of[knob] += 1 if knob == "eta" else -1
+    base = {"lr": ("eta", 0.02), "weight_decay": ("decay", 0.3)}
+    if "epsilon" in of:
+        # Muon's is compared with a norm; LAMB's own stands beside a ratio of degree 0 too
+        base["eps"] = ("epsilon", {"muon": 30.0, "lamb": 1e-30}.get(name, 0.1))
+    return lambda c: {key: value * c ** float(of[knob]) for key, (knob, value) in base.items()}
+
+
+def distance(name, scales, wrong=()):
+    plain, moved = (trained(real(name), c, settings(name, wrong)) for c in ((1.0, 1.0), scales))
+    start = torch.cat([w.flatten() for w in drawn()[:2]])
+    return ((moved - plain).norm() / (plain - start).norm()).item()
+
+
+@pytest.mark.parametrize("name", [*LIBRARIES, "muon"])
+def test_the_whole_trajectory_is_left_alone(name):
+    """With ε and a weight decay that matter; torch's Muon rounds to bfloat16: powers of two."""
+    scales = (4.0, 0.25) if name == "muon" else (3.0, 0.7)
+    assert distance(name, scales) < ROUNDING
+    for knob in ("eta", *(k for k in ("epsilon", "decay") if k in powers(optimizers()[name]))):
+        if (name, knob) != ("lamb", "epsilon"):
+            assert distance(name, scales, (knob,)) > 1e-3, knob
+
+
+def test_where_it_is_not_exact():
+    """One ε in two places (LAMB), and a product in bfloat16 (Muon) at no power of two."""
+    of = settings("lamb")
+    loud = lambda c: {**of(c), "eps": 0.1 * c}  # noqa: E731
+    plain, moved = (trained(real("lamb"), c, loud) for c in ((1.0, 1.0), (3.0, 0.7)))
+    assert 1e-3 < (moved - plain).norm() / plain.norm() < 0.1
+    assert 1e-6 < distance("muon", (3.0, 0.7)) < 0.02
+
+
+class Stack(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight[None].clone())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        custom_optimizer("-eta*norm(theta)**2*sign(g)"),
+        custom_optimizer("-eta*g/norm(g)**(1/2)"),
+        optimizer("muon"),
+        optimizer("lamb"),
+    ],
+    ids=lambda o: o.update,
+)
+def test_an_update_of_ones_own_through_its_degrees(given):
+    """The laboratory's steps, Muon's with the exact polar factor."""
+    weight, _, xs, ys = drawn()
+    ys = ys[..., :1].expand(-1, -1, 6)
+
+    def run(c, times):
+        model = Stack(weight / c)
+        o = replace(given, epsilon=0.01 * c) if given.epsilon else given
+        trajectory = Trajectory(o, [(model.weight, 0.02 * times)])
+        with trajectory.stepping(model):
+            for x, y in zip(xs, ys, strict=True):
+                loss = (x @ (c * model.weight[0]).mT).tanh() - y
+                trajectory.step(loss.square().sum()[None])
+        return c * model.weight.detach()[0]
+
+    plain, c = run(1.0, 1.0), 3.0
+    power = float(powers(given)["eta"])
+    assert (run(c, c**power) - plain).norm() < ROUNDING * (plain - weight).norm()
+    assert (run(c, c ** (power + 1 / 2)) - plain).norm() > 0.01 * (plain - weight).norm()
+
+
+# ---- the forms of a rule ----
+
+
+@cache
+def constants(name, placement, form, bias=True):
+    # complete has alpha = 1 under SGD and LAMB, and nothing to move
+    closure = "unit-init" if name in ("lamb", "momentum") else "complete"
+    derivation = dt.derive(name, placement=placement, closure=closure)
+    return dt.export(derivation, 4, form=form, width=16, heads=2, vocab=16, bias=bias)
+
+
+def losses(c, name, steps=6):
+    """The model of the constants in float64, stepped by the library's optimizer."""
+    model = build(c, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    base = {"eps": 1e-30 if name == "lamb" else 1e-3} if name != "momentum" else {}
+    groups = parameter_groups(model, 0.01, weight_decay=0.1, **base)
+    if name == "muon":  # of matrices alone
+        matrices = {id(p) for p, d in described(model) if d.role in (Role.SCALED, Role.UNSCALED)}
+        groups = [g for g in groups if all(id(p) in matrices for p in g["params"])]
+    optimizer = real(name)(groups)
+    generator, found = torch.Generator().manual_seed(2), []
+    for _ in range(steps):
+        tokens = torch.randint(16, (2, 9), generator=generator)
+        loss = functional.cross_entropy(
+            model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.detach())
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "branch-multiplier"])
+@pytest.mark.parametrize("name", ["momentum", "adam", "adamw", "lamb", "muon"])
+def test_both_forms_train_alike(name, placement, monkeypatch):
+    monkeypatch.setattr(linear, "NORM_EPS", 0.0)  # it would stand beside a smaller variance
+    bias = name != "lamb"  # whose step of a bias that is 0 is not its step of one that is not
+    forward, weights = (constants(name, placement, form, bias) for form in ("forward", "weights"))
+    assert forward.parts[0].sublayers[0].alpha > 1
+    ours = losses(forward, name)
+    torch.testing.assert_close(losses(weights, name), ours, rtol=1e-9, atol=0)
+    part = weights.parts[0]
+    planted = replace(
+        part,
+        sublayers=tuple(
+            replace(
+                s,
+                parameters={
+                    key: replace(p, rate=p.rate * 8 if p.gain != 1 else p.rate)
+                    for key, p in s.parameters.items()
+                },
+            )
+            for s in part.sublayers
+        ),
+    )
+    wrong = losses(replace(weights, parts=(planted,)), name)
+    assert (wrong - ours).abs().max() > 1e-4
+
+
+def test_a_norms_epsilon_stands_beside_a_smaller_variance():
+    """Left as it is, the forms of post-LN differ by about 1e-5; those of pre-LN not at all."""
+    apart = {}
+    for placement in ("post-ln", "branch-multiplier"):
+        one, other = (
+            losses(constants("adam", placement, f), "adam") for f in ("forward", "weights")
+        )
+        apart[placement] = ((one - other).abs() / one).max().item()
+    assert 1e-9 < apart["post-ln"] < 1e-4
+    assert apart["branch-multiplier"] < 1e-11
+
+
+def test_lambs_biases_are_not_exact(monkeypatch):
+    monkeypatch.setattr(linear, "NORM_EPS", 0.0)
+    one, other = (losses(constants("lamb", "post-ln", f), "lamb") for f in ("forward", "weights"))
+    assert (one - other).abs().max() > 1e-9
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+def test_a_forward_pass_is_left_untouched(placement):
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 2, 64, batch_first=True, norm_first=placement == "pre-ln"
+    )
+    model = torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+    code = [(type(m), m.__dict__.keys(), len(m._forward_pre_hooks)) for m in model.modules()]
+    keys = list(model.state_dict())
+    of = "branch-multiplier" if placement == "pre-ln" else placement
+    c = constants("adam", of, "weights")
+    assert c.placement == placement and c.form == "weights"
+    assert all(s.alpha == 1 for s in c.parts[0].sublayers)
+    apply_(model, c, generator=torch.Generator().manual_seed(0))
+    assert list(model.state_dict()) == keys
+    for (kind, _, hooks), module in zip(code, model.modules(), strict=True):
+        assert type(module) is kind and len(module._forward_pre_hooks) == hooks
+        assert "forward" not in vars(module)
+    std = model.layers[0].linear2.weight.std().item()
+    assert std == pytest.approx((2 / (16 + 64)) ** 0.5 / 8, rel=0.1)  # 1/α of 8 sublayers
+
+
+def test_the_file_carries_the_form():
+    c = constants("adam", "post-ln", "weights")
+    data = json.loads(c.to_json())
+    jsonschema.validate(data, schema())
+    assert dt.Constants.from_dict(data) == c
+    data["parts"][0]["sublayers"][0]["alpha"] = 2.0
+    with pytest.raises(InputError, match="alpha must be 1"):
+        dt.Constants.from_dict(data)
+    with pytest.raises(InputError, match="forward"):
+        dt.export(dt.derive("adam"), 4, form="sideways")
+
+
+def test_a_norm_behind_the_branch_takes_alpha_out():
+    with pytest.raises(Refusal, match=r"it is for .*post-ln, pre-ln"):
+        dt.export(dt.derive("adam", placement="res-post-ln"), 4, form="weights")
+
+
+def test_a_rule_of_ones_own_moves_too():
+    derivation = dt.derive("sgd")
+    rule = dt.own_rule(derivation, "1 + N", "N**(-1/3)")
+    c = dt.export(derivation, 7, rule=rule, form="weights")
+    output = c.parts[0].sublayers[0].parameters["output"]
+    assert output.gain == pytest.approx(7 ** (-1 / 3) / 8) and output.rate == pytest.approx(8**-2)
+    assert output.weight_decay == pytest.approx(8**2)
+    assert set(c.parts[0].sublayers[0].parameters) == {"output", "output_bias"}
