@@ -38,6 +38,7 @@ def document(derivation: made.Derivation) -> doc.Document:
         doc.Section("Remarks", remarks(derivation)),
         doc.Section("Setting", (setting(derivation.selection),)),
         doc.Section("Assumptions", _assumptions(derivation)),
+        doc.Section("Symbols", (_symbols(derivation),)),
         doc.Section("Derivation", steps(derivation)),
     )
     closing = (doc.Paragraph(conclusion(derivation)),)  # what a terminal shows last
@@ -55,7 +56,7 @@ def short(derivation: made.Derivation) -> doc.Document:
         doc.Paragraph(f"{more}{', '.join(_parts(derivation))}.", aside=True),
         doc.Paragraph(conclusion(derivation)),
     )
-    told = (rule(derivation), *_what_it_means(derivation))
+    told: tuple[doc.Block, ...] = (rule(derivation), *_what_it_means(derivation))
     return doc.Document(title(derivation.selection), told, sections, closing)
 
 
@@ -273,6 +274,18 @@ def setting(selection: Selection) -> doc.Terms:
 def _assumptions(derivation: made.Derivation) -> tuple[doc.Block, ...]:
     rows = tuple((a.name, a.statement) for a in derivation.assumptions)
     return (doc.Terms(rows),) if rows else ()
+
+
+def _symbols(derivation: made.Derivation) -> doc.Table:
+    """What every symbol stands for, and the number of the step in which it first stands."""
+    number = _numbers(derivation)
+    alike: dict[tuple[str, str], list[doc.Inline]] = {}
+    for m in derivation.symbols.values():
+        if m.words:
+            shown = alike.setdefault((m.words, m.step), [])
+            shown += [", "] * bool(shown) + [doc.Formula(m.shown)]
+    rows = tuple((tuple(s), words, f"({number[step]})") for (words, step), s in alike.items())
+    return doc.Table(("symbol", "stands for", "from"), rows, sentences=(1,))
 
 
 def steps(derivation: made.Derivation) -> tuple[doc.Section, ...]:

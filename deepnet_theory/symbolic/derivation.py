@@ -15,6 +15,7 @@ from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.meanings import meaning, named
 from deepnet_theory.symbolic.implications.consequences import Consequence
 from deepnet_theory.symbolic.implications.orders import UNSTABLE, Orders, in_depth, state_of
 from deepnet_theory.symbolic.implications.shares import Share
@@ -23,6 +24,15 @@ from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
 
 SCHEMA = "deepnet-theory/derivation/1"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a symbol stands for, empty where nobody has said it, and the step it first stands in."""
+
+    shown: sp.Expr
+    words: str
+    step: str
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,16 @@ class Derivation:
     def step(self, name: str) -> Step:
         """The step called ``name``."""
         return next(s for s in self.steps if s.name == name)
+
+    @cached_property
+    def symbols(self) -> dict[str, Meaning]:
+        """Every symbol and function of the steps, by name, in the order in which they stand."""
+        found: dict[str, Meaning] = {}
+        for step in self.steps:
+            for name, shown in sorted((named(step.lhs) | named(step.rhs)).items()):
+                said = meaning(name, self.selection.method or "") or ""
+                found.setdefault(name, Meaning(shown, said, step.name))
+        return found
 
     @cached_property
     def support(self) -> tuple[Step, ...]:
@@ -147,6 +167,10 @@ class Derivation:
                 for s in self.steps
             ],
             "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
+            "symbols": [
+                {"name": name, "meaning": m.words, "step": m.step}
+                for name, m in self.symbols.items()
+            ],
             "consequences": self._consequences(),
             "predictions": [
                 {

@@ -24,7 +24,7 @@ v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scal
 r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
 i, j, k, l = sp.symbols("i j k l", integer=True, positive=True)  # noqa: E741  counters
 
-_GAINS = {1: (w,), 2: (v, w), 3: (sp.Symbol("u", positive=True), v, w)}
+_GAINS = {1: (w,), 2: (v, w)}
 
 
 def gains(count: int) -> tuple[sp.Symbol, ...]:

@@ -24,7 +24,7 @@ from deepnet_theory.symbolic.routes.probe.sublayer import section_of
 
 upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
 jacobian = sp.Symbol("J", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
-unit = sp.Symbol("u", positive=True)  # |φ(xU)U| and the like, of order one
+unit = sp.Symbol("B", positive=True)  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def derivative_steps(

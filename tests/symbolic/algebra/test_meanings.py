@@ -1,0 +1,33 @@
+"""Every symbol of a derivation is said."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+
+import deepnet_theory as dt
+from deepnet_theory.symbolic.algebra.meanings import meaning, named
+
+
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+@pytest.mark.parametrize("where", [("encoder-decoder", "post-ln"), ("encoder", "res-post-ln")])
+def test_every_symbol_of_a_derivation_is_said_where_it_first_stands(method, where):
+    d = dt.derive(optimizer="lamb", method=method, stack=where[0], placement=where[1])
+    assert [name for name, m in d.symbols.items() if not m.words] == []
+    order = [step.name for step in d.steps]
+    for name, m in d.symbols.items():
+        holds = [s.name for s in d.steps if name in named(s.lhs) | named(s.rhs)]
+        assert holds[0] == m.step and order.index(m.step) == min(map(order.index, holds))
+
+
+def test_the_symbols_of_a_closure_and_of_a_gated_layer_are_said():
+    for more in ({"closure": "complete"}, {"closure": "learning-rate"}):
+        d = dt.derive(optimizer="sgd", layer="attention,ffn:swiglu", **more)
+        assert all(m.words for m in d.symbols.values())
+
+
+def test_a_symbol_that_nobody_has_said_has_no_meaning():
+    found = named(sp.Symbol("q_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
+    assert sorted(found) == ["Q()", "alpha_e", "q_e"]
+    assert [meaning(name, "probe") is None for name in sorted(found)] == [True, False, True]
+    assert meaning("m", "lemma") != meaning("m", "moments")
