@@ -30,6 +30,7 @@ PUT_OFF = {
     "claims/check.py": {"importlib.metadata"},
     "spec/errors.py": {"difflib"},  # when a name is unknown
     "processes/pool.py": {"loky"},
+    "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
     "report/live.py": {"rich"},
     "report/figures/terminal.py": {"plotext"},

@@ -19,6 +19,8 @@ from deepnet_theory.spec.files import require_writable
 from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from deepnet_theory.spec.rule import Rule
 
 
@@ -266,6 +268,10 @@ class Work:
     processes: Annotated[
         int | None, _whole("N", "That share the work on a CPU; one a core where it is long.")
     ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, whose workers do the work."),
+    ] = None
     cache: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Finished work is kept there; ~/.cache/deepnet-theory."),
@@ -282,17 +288,31 @@ class Work:
         """
         if self.no_cache and self.cache is not None:
             raise InputError(f"--cache {self.cache} was given with --no-cache")
+        if self.cluster is not None and self.processes is not None:
+            raise InputError(f"--processes {self.processes} was given with --cluster")
         from deepnet_theory.processes import cache_of
 
         cache = cache_of(False if self.no_cache else self.cache or True)
         try:
-            yield {"processes": self.processes, "cache": cache}
+            with self._executor() as executor:
+                yield {"processes": self.processes, "executor": executor, "cache": cache}
         finally:
             if cache is not None and not talk.quiet:
                 if cache.trouble:
                     say(f"warning: {cache.trouble}")
                 if cache.taken:
                     talk.note(f"{cache.taken} results were in {cache.folder}")
+
+    @contextmanager
+    def _executor(self) -> Iterator[Executor | None]:
+        """The cluster's, if one was named."""
+        if self.cluster is None:
+            yield None
+            return
+        from deepnet_theory.processes.cluster import cluster
+
+        with cluster(self.cluster) as executor:
+            yield executor
 
 
 def goes_on(stopped: str, place: dict[str, Any]) -> None:

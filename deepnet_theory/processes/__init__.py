@@ -1,6 +1,7 @@
 """Where work is done, and what of it is kept: the one seam to other processes and machines.
 
-``jobs`` are done by any :class:`concurrent.futures.Executor`; ``pool`` is one of this machine.
+``jobs`` are done by any :class:`concurrent.futures.Executor`: ``pool`` has those of this machine,
+``cluster`` that of other ones.
 ``cache`` keeps what is finished under an ``identity``: the name of all that it depends on.
 """
 

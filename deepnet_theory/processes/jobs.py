@@ -25,10 +25,12 @@ def silent(done: float, total: float, what: str) -> None:
 
 
 class ProcessDied(DeepNetTheoryError):  # noqa: N818  what happened, not whose error it is
-    """A process ended before its work was done."""
+    """Whoever did the work ended before it was done."""
 
-    def __init__(self) -> None:
-        super().__init__("a process ended before its work was done (was memory short?)")
+    def __init__(
+        self, sentence: str = "a process ended before its work was done (was memory short?)"
+    ) -> None:
+        super().__init__(sentence)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "output": ("made", "made/", "constants.json"),
     "state": ("state", "constants.json"),
     "cache": ("kept", "constants.json"),
+    "cluster": ("8786", "tcp://", "here"),
     "text": ("constants.json", "."),
 }  # fmt: skip
 

@@ -1,0 +1,128 @@
+"""Other machines as an executor: the workers of a Dask scheduler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import cache, partial
+from importlib.metadata import version
+from typing import Any
+
+from deepnet_theory.processes.identity import environment
+from deepnet_theory.processes.jobs import MANY, ProcessDied
+from deepnet_theory.spec.errors import InputError, MissingExtraError, shown
+
+ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:[0-9]{1,5}")
+SECONDS = 10  # to answer in
+
+Environment = dict[str, str]
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """An executor whose work is done by the workers of the scheduler at ``address``.
+
+    A worker that dies is replaced by the others. Workers may come later, and none may be there
+    yet; one that has other versions or another kind of processor than this machine is refused,
+    since results would depend on who computes them, and so is one of several threads.
+
+    Raises :class:`MissingExtraError` where dask.distributed is not installed,
+    :class:`InputError` where no scheduler answers or a worker differs.
+    """
+    if not ADDRESS.fullmatch(address):
+        raise InputError(
+            f"cluster {shown(address)} is no address of a scheduler, such as tcp://10.0.0.1:8786"
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtraError("dask.distributed", "cluster") from None
+    try:
+        client = Client(address, timeout=SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as wrong:
+        raise InputError(
+            f"no Dask scheduler answers at {shown(address)}: {str(wrong).splitlines()[0]}"
+        ) from None
+    try:
+        yield _Workers(client, address)
+    finally:
+        client.close(timeout=SECONDS)
+
+
+class _Workers(Executor):
+    """Dask's own executor, whose failures are this package's."""
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._address, self._here = address, _own()
+        threads = client.nthreads()
+
+        def own() -> Environment | None:  # a nested function travels with its body
+            try:
+                from deepnet_theory.processes import cluster
+            except ImportError:
+                return None
+            return cluster._own()
+
+        for worker, there in client.run(own).items():
+            if there is None:
+                raise InputError(f"the worker {worker} cannot import deepnet_theory: install it")
+            _require_alike(self._here, there, worker, threads.get(worker, 1))
+        self._max_workers = max(MANY, len(threads))
+        self._executor = client.get_executor(pure=False)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The future of work done by some worker, which compares itself with this machine."""
+        ours: Future[Any] = Future()
+        work = partial(fn, *args, **kwargs)
+        theirs = self._executor.submit(_on_worker, self._here, work)
+        theirs.add_done_callback(partial(self._hand_over, ours))
+        return ours
+
+    def _hand_over(self, ours: Future[Any], theirs: Future[Any]) -> None:
+        error = None if theirs.cancelled() else theirs.exception()
+        if theirs.cancelled():
+            ours.set_exception(ProcessDied(f"the scheduler at {self._address} has gone"))
+        elif type(error).__name__ == "KilledWorker":
+            ours.set_exception(ProcessDied("several workers died of the same work, one by one"))
+        elif error is not None:
+            ours.set_exception(error)
+        else:
+            ours.set_result(theirs.result())
+
+
+@cache
+def _own() -> Environment:
+    """What decides a result's last bit here, and whether machines understand each other."""
+    return {**environment(), "distributed": version("distributed")}
+
+
+def _on_worker(wanted: Environment, work: Callable[[], Any]) -> Any:
+    from distributed import get_worker
+
+    worker = get_worker()
+    _require_alike(wanted, _own(), worker.address, worker.state.nthreads)
+    return work()
+
+
+def _require_alike(here: Environment, there: Environment, worker: str, threads: int) -> None:
+    for name in here | there:
+        if here.get(name) != there.get(name):
+            ours, theirs = (_told(found.get(name, "none")) for found in (here, there))
+            if ours == theirs:
+                theirs = "other source code"
+            raise InputError(
+                f"the worker {worker} has {name} {theirs}, and this machine {ours}: results would "
+                "depend on who computes them"
+            )
+    if threads > 1:
+        raise InputError(
+            f"the worker {worker} does {threads} jobs at once in one process; start it with "
+            "--nthreads 1, and several of them with --nworkers"
+        )
+
+
+def _told(value: str) -> str:
+    """A version without the digest of the source behind it."""
+    return re.sub(" [0-9a-f]{64}$", "", value)

@@ -1,0 +1,222 @@
+"""A real Dask scheduler and two workers: the same bits, and what becomes of those that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import wait
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.cli import main
+from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.verify import verify
+from deepnet_theory.processes import Cache
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.prediction import Predictions
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+
+ADAM = Selection(optimizer="adam")
+RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")
+SETTINGS = Settings(width=16, heads=2, tokens=8, seeds=2, draws=2)
+SWEEP = [{"N": n} for n in (2, 3, 4, 6, 8)]
+
+
+class Cluster:
+    """A scheduler of this machine and its workers, each a process of its own."""
+
+    def __init__(self, folder: Path, threads: str = "1", **environment: str) -> None:
+        self.given = {
+            "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder,
+            "env": {**os.environ, "OMP_NUM_THREADS": "1"},
+        }  # fmt: skip
+        file = folder / "scheduler.json"
+        self.scheduler = self.start(
+            "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
+        )
+        while not file.exists():
+            assert self.scheduler.poll() is None
+            time.sleep(0.02)
+        self.address = json.loads(file.read_text(encoding="utf-8"))["address"]
+        self.given["env"] = {**self.given["env"], **environment}
+        self.workers = [
+            self.start("dask_worker", self.address, "--no-nanny", "--nthreads", threads)
+            for _ in range(2)
+        ]
+
+    def start(self, program: str, *words: str) -> subprocess.Popen[bytes]:
+        module = f"distributed.cli.{program}"
+        return subprocess.Popen([sys.executable, "-m", module, *words, "--no-dashboard"],
+                                **self.given)  # fmt: skip
+
+    def wait_for_workers(self) -> None:
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(len(self.workers), timeout=120)
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def dask(tmp_path):
+    pytest.importorskip("distributed", reason="the extra cluster is not installed")
+    found = Cluster(tmp_path)
+    yield found
+    found.end()
+
+
+def found(**given):
+    result = verify(ADAM, RULE, Predictions(()), SWEEP, SETTINGS, **given)
+    return result, (result.points, result.exponents, json.dumps(result.checks))
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(dask, tmp_path):
+    from deepnet_theory.processes.cluster import cluster
+
+    alone = found()[1]
+    seen = []
+
+    def kill(point):
+        if not seen:
+            dask.workers[0].kill()
+        seen.append(point)
+
+    dask.wait_for_workers()  # both are there before one of them goes
+    with cluster(dask.address) as executor:
+        wait([executor.submit(os.getpid) for _ in range(4)])
+        result, shared = found(executor=executor, watch=kill)
+    assert not result.stopped and len(seen) == len(SWEEP)
+    assert shared == alone  # bit for bit
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_is_one_sentence_and_loses_nothing(dask, tmp_path):
+    from deepnet_theory.processes.cluster import cluster
+
+    cache = Cache(tmp_path / "cache")
+    with cluster(dask.address) as executor:
+        part, _ = found(executor=executor, cache=cache, watch=lambda _: dask.scheduler.kill())
+    assert part.stopped == f"the scheduler at {dask.address} has gone"
+    assert 1 <= len(part.points) < len(SWEEP)
+    kept = len(list(cache.files()))
+    assert kept > len(part.points)
+    assert found(cache=cache)[1] == found()[1]
+    assert cache.taken == kept
+
+
+@pytest.mark.slow
+def test_a_command_has_its_work_done_by_a_cluster(dask, tmp_path, capsys):
+    words = ["verify", "--optimizer", "adam", "--depths", "2,4", "--width", "16", "--heads", "2",
+             "--seeds", "2", "--format", "json"]  # fmt: skip
+    main(words)
+    alone = json.loads(capsys.readouterr().out)
+    main([*words, "--cluster", dask.address])
+    shared = json.loads(capsys.readouterr().out)
+    assert {**shared, "seconds": 0} == {**alone, "seconds": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"threads": "2"}, "does 2 jobs at once in one process; start it with --nthreads 1"),
+        ({"ATEN_CPU_CAPABILITY": "default"}, "has cpu .*DEFAULT.*, and this machine"),
+        ({"PYTHONPATH": "without"}, "cannot import deepnet_theory: install it"),
+    ],
+)
+def test_workers_that_would_give_other_results_are_refused(tmp_path, given, said):
+    pytest.importorskip("distributed", reason="the extra cluster is not installed")
+    from deepnet_theory.processes.cluster import cluster
+
+    lacking = tmp_path / "without" / "deepnet_theory"
+    lacking.mkdir(parents=True)
+    (lacking / "__init__.py").write_text("raise ModuleNotFoundError(name='deepnet_theory')")
+    dask = Cluster(tmp_path, **given)
+    try:
+        dask.wait_for_workers()
+        with (
+            pytest.raises(InputError, match=said) as refused,
+            cluster(dask.address) as executor,
+        ):
+            executor.submit(os.getpid).result(60)
+        assert "\n" not in str(refused.value)
+    finally:
+        dask.end()
+
+
+@pytest.mark.parametrize("name", ["torch", "deepnet-theory", "distributed"])
+def test_another_version_is_a_clear_sentence(name):
+    from deepnet_theory.processes.cluster import _require_alike
+
+    here = {"torch": "2.13.0", "deepnet-theory": f"0.1.0 {'a' * 64}", "distributed": "1"}
+    _require_alike(here, dict(here), "tcp://a:1", 1)
+    for other in ("0.0.1", f"0.1.0 {'b' * 64}"):
+        with pytest.raises(InputError, match=f"the worker tcp://a:1 has {name}") as said:
+            _require_alike(here, {**here, name: other}, "tcp://a:1", 1)
+        assert "a" * 64 not in str(said.value)
+    del here[name]
+    with pytest.raises(InputError, match="this machine none"):
+        _require_alike(here, {**here, name: "1"}, "tcp://a:1", 1)
+
+
+@pytest.mark.parametrize("address", ["", "8786", "tcp://", "here", "a b:1", "tcp://x:y"])
+def test_what_is_no_address_is_refused_before_anything_is_asked(address, capsys):
+    words = ["verify", "--optimizer", "adam", "--cluster", address]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "is no address of a scheduler" in said and said.count("\n") == 1
+
+
+def test_without_the_extra_one_sentence_names_the_install_command(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    words = ["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:8786"]
+    assert main(words) == 2
+    assert "pip install 'deepnet-theory[cluster]'" in capsys.readouterr().err
+
+
+def test_a_cluster_and_processes_exclude_each_other(capsys):
+    assert main(["check", "--cluster", "tcp://a:1", "--processes", "2"]) == 2
+    assert "--processes 2 was given with --cluster" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_where_no_scheduler_answers_one_sentence_says_so(monkeypatch, capsys):
+    pytest.importorskip("distributed", reason="the extra cluster is not installed")
+    from deepnet_theory.processes import cluster
+
+    monkeypatch.setattr(cluster, "SECONDS", 1)
+    words = ["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:9"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in said and said.count("\n") == 1
+
+
+class Finished:
+    """A job of submitit's that has ended."""
+
+    def __init__(self, value):
+        self.result = lambda: value
+
+
+class Submits:
+    """What the executors of submitit have in common."""
+
+    def submit(self, work, /, *given, **more):
+        return Finished(work(*given, **more))
+
+
+def test_the_executor_of_the_page_on_machines_serves():
+    page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
+    names: dict[str, type] = {}
+    exec(page.split("```python\n")[-1].split("```")[0], names)
+    assert found(executor=names["Submitit"](Submits()))[1] == found()[1]
