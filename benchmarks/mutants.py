@@ -272,13 +272,15 @@ def run(tests: Sequence[str]) -> int:
 def fate(mutant: Mutant, tree: Path, seen: Seen, most: float) -> str:
     """What becomes of a mutant in a copy of the tree, by tests of at most so many CPU seconds.
 
-    The tests are those that execute its statement; where importing the module does, those that
-    execute anything of it; and all of them where it has no functions.
+    The tests are those that execute its statement, those of its own room first; where importing
+    the module does, those that execute anything of it; and all of them where it has no functions.
     """
     place = (mutant.file, mutant.statement)
     tests = [test for test, (_, places) in seen.items() if place in places]
     if not tests and mutant.statement == 0:
         tests = list(seen)
+    home = next(f"tests/{f}/" for f in Path(mutant.file).parents if (tree / "tests" / f).exists())
+    tests.sort(key=lambda test: not test.startswith(home))
     costs = list(accumulate(seen[test][0] for test in tests))
     few = bisect(costs, most)
     file = tree / PACKAGE / mutant.file
