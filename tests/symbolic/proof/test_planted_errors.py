@@ -8,6 +8,7 @@ import sympy as sp
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha
+from deepnet_theory.symbolic.asides.catalogue import asides_of
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof.step import Check, Step
 
@@ -70,19 +71,34 @@ def blind(check: Check, step: Step) -> bool:
     scalars = {s for s in step.free_symbols if s.is_commutative and s.is_positive} | {N, M}
     powers = (step.rhs * s ** sp.Rational(1, 16) for s in sorted(scalars, key=str))
     alone = replace(step, checks=(check,))
-    return not any(
-        replace(alone, rhs=wrong).failures() for wrong in (-step.rhs, 2 * step.rhs, *powers)
-    )
+    wrong = [replace(alone, rhs=r) for r in (-step.rhs, 2 * step.rhs, step.rhs + 1, *powers)]
+    return not any(planted.failures() for planted in (*wrong, replace(alone, lhs=2 * step.lhs)))
 
 
-@pytest.mark.parametrize("name", DERIVATIONS)
-def test_each_check_of_a_step_sees_an_error_without_the_others(name):
+BOTH = {"optimizer": "sgd", "stack": "encoder-decoder"}
+
+
+@pytest.mark.parametrize(
+    ("select", "unfelt"),
+    [
+        ({**BOTH, "method": "probe"}, None),
+        ({**BOTH, "method": "lemma"}, None),
+        ({**BOTH, "method": "moments"}, None),
+        # a knob that no increment of the placement feels is seen by other checks alone
+        ({"optimizer": "adam", "placement": "pre-ln", "method": "moments"}, "alpha"),
+        ({"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"}, "beta"),
+    ],
+    ids=lambda given: "-".join(given.values()) if isinstance(given, dict) else "",
+)
+def test_each_check_of_a_step_sees_an_error_without_the_others(select, unfelt):
+    selection = Selection(**select)
+    told = asides_of(selection)
+    steps = {s.name: s for s in (*derive(selection).steps, *told.before, *told.after)}
     found = [
         (step.name, check.name)
-        for step in DERIVATIONS[name].steps
+        for step in steps.values()
         for check in step.checks
         if step.rhs != 0 and blind(check, step)
     ]
-    # where the placement has no multiplier no increment feels its alpha
-    unfelt = [("solution-encoder-alpha", "the whole stack added up")]
-    assert found == (unfelt if name == "complete" else [])
+    whole = [(f"solution-encoder-{unfelt}", "the whole stack added up")]
+    assert found == ([] if unfelt is None else whole)
