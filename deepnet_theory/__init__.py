@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow import (
+        audit,
         derive,
         export,
         judge_scheme,
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "audit": "workflow",
     "derive": "workflow",
     "verify": "workflow",
     "export": "workflow",
@@ -118,6 +120,7 @@ __all__ = [
     "UpdatePrediction",
     "Verdict",
     "Verification",
+    "audit",
     "derive",
     "export",
     "judge_scheme",

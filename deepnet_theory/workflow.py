@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
-from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION, InputError, shown, unknown
+from deepnet_theory.spec.errors import (
+    INTERRUPTED,
+    INTERRUPTION,
+    InputError,
+    Refusal,
+    shown,
+    unknown,
+)
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
@@ -26,10 +33,14 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from sympy import Expr
+    from torch import nn
+    from torch.optim import Optimizer
 
+    from deepnet_theory.models.factory import Made
     from deepnet_theory.numeric.stacks.settings import Measure, Settings
     from deepnet_theory.numeric.verify import Watch
     from deepnet_theory.processes import Kept, Progress
+    from deepnet_theory.spec.audit import Audit
     from deepnet_theory.spec.prediction import Predictions, UpdatePrediction
     from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verification import Verification
@@ -644,6 +655,55 @@ def export(
             "verdict": derivation.verdict.value if rule is None else "ASSUMED",
         },
     )
+
+
+def audit(
+    model: nn.Module | Made,
+    inputs: object = None,
+    *,
+    optimizer: str | Optimizer | None = None,
+    constants: Constants | str | Path | None = None,
+    roles: Mapping[str, str] | None = None,
+    name: str = "",
+) -> Audit:
+    """Whether somebody's model follows a rule, and where not, by one recorded forward pass.
+
+    It is held against ``constants`` where they are given; else against every closure's rule of the
+    ``optimizer`` (its name, or a torch optimizer, whose learning rates are then looked at too), or
+    of each class of optimizers, and against the published schemes. ``inputs`` are a tensor, a
+    tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
+    ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
+    """
+    from deepnet_theory.models.judging import judge, of_constants
+    from deepnet_theory.models.optimizer import name_and_rates
+    from deepnet_theory.models.reading import read
+    from deepnet_theory.report.of_scheme import standing
+    from deepnet_theory.spec.optimizer import optimizer as named
+    from deepnet_theory.spec.scheme import schemes
+    from deepnet_theory.symbolic.schemes.judgement import Row
+    from deepnet_theory.symbolic.schemes.trial import trials
+    from deepnet_theory.symbolic.schemes.wanted import wanted
+
+    under, rates = None, dict[str, float]()
+    if isinstance(optimizer, str):
+        under = named(optimizer.lower()).name
+    elif optimizer is not None:
+        under, rates = name_and_rates(optimizer, model)
+    reading = read(model, inputs, roles)
+    why_not = ""
+    try:
+        if constants is not None:
+            rules = [of_constants(reading, constants)]
+        else:
+            rules = wanted(reading, under)
+    except Refusal as refusal:
+        rules, why_not = [], str(refusal)
+    found = judge(reading, rules, name or type(model).__name__, under, rates, why_not)
+    if found.follows in schemes() and under is not None:  # to follow one is not to be balanced
+        row = Row((under,), trials(schemes()[found.follows], named(under)))
+        judged = standing(row)
+        found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
+    return found
 
 
 OWN_SHARE = 0.75  # of the work of a report with rivals, for the progress

@@ -24,6 +24,7 @@ from deepnet_theory.cli.options import (
     goes_on,
     grouped,
     in_lower_case,
+    names_of,
     output_path,
     real,
     whole,
@@ -599,6 +600,52 @@ def list_(
     return 0
 
 
+def audit(
+    talk: Talk,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="FILE.py:FACTORY or package.module:FACTORY, whose code is run; the factory gives "
+            "a module, or (module, inputs).",
+        ),
+    ],
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="Hold it against the rules of this one; of all without.",
+            autocompletion=names_of("optimizers"),
+            parser=in_lower_case,
+        ),
+    ] = None,
+    constants: Annotated[
+        str | None,
+        typer.Option("--constants", metavar="FILE", help="Against exported constants instead."),
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", metavar="N", help="Given to the factory; 12.", parser=whole),
+    ] = None,
+    format: TextOrJson = "text",
+) -> int:
+    """Say whether a model of one's own follows a rule, and where not."""
+    chosen("format", format, DEFAULT_TEXT_JSON)
+    from deepnet_theory import workflow
+    from deepnet_theory.models.factory import load_factory
+    from deepnet_theory.report import of_audit
+
+    made = load_factory(model).make(depth)
+    talk.note(f"made {type(made.module).__name__}")
+    result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
+    if format == "json":
+        print(result.to_json())
+    else:
+        print(_printed(of_audit.document(result), "text"))
+    return result.exit_code
+
+
 def cache(
     talk: Talk,
     what: Annotated[
@@ -667,6 +714,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "report --optimizer sgd -o report.html",
         "report --optimizer adam --depth 99 --depth 999 -o report.html",
     ),
+    "audit": (
+        "audit mine.py:make --optimizer adamw",
+        "audit mine.py:make --constants constants.json --format json",
+    ),
     "cache": ("cache", "cache clear"),
     "list": ("list optimizers", "list schemes --format json"),
 }
@@ -689,6 +740,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "transfer": transfer,
     "measure": measure,
     "report": report,
+    "audit": audit,
     "list": list_,
     "cache": cache,
 }

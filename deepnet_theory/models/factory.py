@@ -232,13 +232,12 @@ def _own_inputs(module: nn.Module, seed: int) -> Iterator[object]:
     """Inputs to try: token ids where something is looked up, vectors of the width, images."""
     first = next(module.parameters())
     generator = torch.Generator().manual_seed(seed)
-    tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]
-    sizes = [p.shape[1] for n, p in module.named_parameters() if p.dim() == 2 and "emb" in n]
-    for size in dict.fromkeys([max(tables, default=0), *sizes]):
-        if size > 1:
-            ids = torch.randint(min(size, 100), (BATCH, TOKENS), generator=generator)
-            yield ids.to(first.device)
-            yield (ids.to(first.device), ids.to(first.device))  # source and target
+    tables = {m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)}
+    tables |= {p.shape[0] for n, p in module.named_parameters() if p.dim() == 2 and "emb" in n}
+    for size in sorted(tables, reverse=True):
+        ids = torch.randint(min(size, 100), (BATCH, TOKENS), generator=generator)
+        yield ids.to(first.device)
+        yield (ids.to(first.device), ids.to(first.device))  # source and target
     widths = [p.shape[0] for p in module.parameters() if p.dim() == 1]
     widths += [p.shape[1] for p in module.parameters() if p.dim() == 2]
     for width in dict.fromkeys(widths):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from torch import nn
 
@@ -14,19 +16,53 @@ from deepnet_theory.models.roles import Branch
 from deepnet_theory.models.sums import LAYOUT, ResidualSum, residual_sums
 from deepnet_theory.models.weights import Product, product
 from deepnet_theory.spec import reading
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.reading import Reading, Sublayer
+from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.sublayer import sublayers
 
 
-def read(model: nn.Module | Made, inputs: object = None) -> Reading:
+def read(
+    model: nn.Module | Made, inputs: object = None, roles: Mapping[str, str] | None = None
+) -> Reading:
     """What one forward pass of a model shows: its residual stacks, sublayer by sublayer.
 
     ``inputs`` are a tensor, a tuple or a mapping; without them tokens or vectors are tried. The
-    model is left as it was. Raises :class:`InputError` for what cannot be run and
-    :class:`Refusal` where there is no residual stream.
+    model is left as it was. ``roles`` say what was not understood, by patterns of names:
+    ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for what cannot be run, and where
+    there is no residual stream.
     """
     whole = model if isinstance(model, Made) else made(model, inputs)
-    return Reader(record(whole), whole.module).reading()
+    found = Reader(record(whole), whole.module).reading()
+    return with_roles(found, roles) if roles else found
+
+
+def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
+    """A reading in which matrices without a role have the one whose pattern their name fits."""
+    valid = {m.name for s in sublayers().values() for m in s.matrices}
+    unused = dict(roles)
+
+    def named(m: Matrix) -> Matrix:
+        for role, pattern in roles.items():
+            if m.role == reading.UNKNOWN and fnmatchcase(m.name, pattern):
+                unused.pop(role, None)
+                return replace(m, role=role)
+        return m
+
+    def of_kind(s: Sublayer) -> Sublayer:
+        """The kind whose matrices these are, where the branch had none."""
+        s = replace(s, matrices=tuple(named(m) for m in s.matrices))
+        given = {m.role for m in s.matrices}
+        kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
+        return replace(s, kind=kinds[0]) if s.kind == reading.UNKNOWN and kinds else s
+
+    for role in roles:
+        if role not in valid:
+            raise unknown("role", role, sorted(valid))
+    rows = [of_kind(s) for s in found.sublayers]
+    for role, pattern in unused.items():
+        raise InputError(f"no matrix without a role fits {pattern!r}, which is to be {role}")
+    own = {stack: _in_layers([r for r in rows if r.stack == stack]) for stack in found.stacks}
+    return replace(found, sublayers=tuple(s for row in own.values() for s in row))
 
 
 class Reader:
@@ -41,7 +77,7 @@ class Reader:
             if node.live and (found := product(graph, node)) is not None:
                 self.products[node] = found
         if not self.sums:
-            raise Refusal(
+            raise InputError(
                 f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
                 "a matrix in G was found in its forward pass"
             )
@@ -137,6 +173,7 @@ class Reader:
                 )
             ),
             unused=self.unused(),
+            dropped=self.dropped(stops),
             notes=tuple(dict.fromkeys(self.notes)),
         )  # fmt: skip
 
@@ -184,6 +221,16 @@ class Reader:
         bits = self.graph.ancestors[node.index]
         made_of = [n.name for n in self.graph.nodes if n.name and bits >> n.index & 1]
         return [name for name in made_of if name not in vectors]
+
+    def dropped(self, stream: set[Node]) -> tuple[float, ...]:
+        """Numbers by which the stream was multiplied, to no effect on the output."""
+        found = []
+        for node in self.graph.nodes:
+            if node.op in ("mul", "div") and not self.graph.reached >> node.index & 1:
+                numbers = [a for a in node.args if isinstance(a, int | float)]
+                if numbers and self._bare(node.inputs[0]) in stream:
+                    found.append(float(numbers[0]))
+        return tuple(dict.fromkeys(found))
 
     def unused(self) -> tuple[str, ...]:
         """Parameters that no output depends on."""

@@ -8,6 +8,7 @@ is cut by derivatives: of its outputs, those that a query depends on are the que
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -229,6 +230,9 @@ class Branch:
 
 def _matrix(role: str, product: Product, outputs: list[int], factor: bool) -> Matrix:
     every = product.parameter.value.shape[product.axis]
+    squares = product.matrix[outputs].detach().double().square()
+    size = float(squares.mean().sqrt())
+    spread = float(squares.std()) / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
         name=product.parameter.name or "",
         role=role,
@@ -240,6 +244,8 @@ def _matrix(role: str, product: Product, outputs: list[int], factor: bool) -> Ma
         whole=len(outputs) >= every or product.offset is None,
         factor=factor,
         computed=product.offset is None,
+        size=size,
+        error=spread / (2 * size) if size else 0.0,
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -19,6 +20,7 @@ class Matrix:
     gate, up, down) or ``unknown``. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D.
     A low-rank factor has the role of the product that it is a factor of. ``computed`` marks a
     matrix that the forward pass computes from the parameter, which then does not hold it.
+    ``size`` is the root mean square of the entries, ``error`` its standard error.
     """
 
     name: str
@@ -31,6 +33,13 @@ class Matrix:
     whole: bool = True  # these are all outputs of the parameter
     factor: bool = False
     computed: bool = False
+    size: float = float("nan")
+    error: float = 0.0
+
+    @property
+    def xavier(self) -> float:
+        r"""Xavier's standard deviation, :math:`\sqrt{2/(\text{fan\_in} + \text{fan\_out})}`."""
+        return math.sqrt(2 / (self.fan_in + self.fan_out))
 
     @property
     def rows(self) -> list[int] | list[list[int]]:
@@ -96,9 +105,14 @@ class Sublayer:
         return "branch" if self.branch != 1 else None
 
     @property
+    def around(self) -> frozenset[str]:
+        """Where norms stand, in the words of :class:`~deepnet_theory.spec.placement.Placement`."""
+        return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
+
+    @property
     def equation(self) -> str:
         """The residual equation as ``spec/placements`` write it, alpha left out."""
-        at = {norm.where for norm in self.norms}
+        at = self.around
         inner = "branch(norm(x))" if "input" in at else "branch(x)"
         inner = f"norm({inner})" if "output" in at else inner
         return f"norm(x + {inner})" if "sum" in at else f"x + {inner}"
@@ -111,7 +125,8 @@ class Reading:
     ``norms`` are those of no sublayer: at the start of a stack, at its end. ``stream`` is the root
     mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
     ``head`` those that the last stack's output enters. ``unused`` are parameters that do not
-    reach the output, and ``notes`` what was not understood.
+    reach the output, ``dropped`` factors by which the stream was multiplied for nothing, and
+    ``notes`` what was not understood.
     """
 
     sublayers: tuple[Sublayer, ...]
@@ -120,6 +135,7 @@ class Reading:
     embeddings: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    dropped: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -133,6 +149,12 @@ class Reading:
         return {name: own[-1].layer + 1 for name, own in self.stacks.items()}
 
     @property
+    def strange(self) -> tuple[str, ...]:
+        """The matrices of branches whose role was not understood."""
+        unknown = (m.where for s in self.sublayers for m in s.matrices if m.role == UNKNOWN)
+        return tuple(dict.fromkeys(unknown))
+
+    @property
     def understood(self) -> bool:
         """Whether every matrix of every branch has a role."""
-        return not self.notes and all(m.role != UNKNOWN for s in self.sublayers for m in s.matrices)
+        return not self.notes and not self.strange

@@ -23,6 +23,11 @@ INDEXED = Grammar(
     symbols=(*DEPTH.symbols, "l"),
     functions=DEPTH.functions,
 )
+WIDTH = Grammar(
+    purpose="a standard deviation in the width",
+    symbols=("d",),
+    functions=DEPTH.functions,
+)
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,10 @@ class Scheme:
     ``first`` is the residual equation of the stack's first layers where it differs, and
     ``first_layers`` their number as a text in the depth. ``gate`` is the initial value of a
     learnable scalar on every branch. ``rates``, ``epsilon`` and ``weight_decay`` are multipliers
-    by role. ``streams`` counts the residual streams; ``schedule`` is the branch's multiplier in
-    the step t of training where it is not constant. ``layer`` replaces the stack's layer.
+    by role. ``std`` is the standard deviation, in the width d, of every matrix of gain 1 where
+    that is not Xavier's. ``streams`` counts the residual streams; ``schedule`` is the branch's
+    multiplier in the step t of training where it is not constant. ``layer`` replaces the stack's
+    layer.
     """
 
     name: str
@@ -83,8 +90,11 @@ class Scheme:
     layer: tuple[Sublayer, ...] | None = None
     streams: int = 1
     schedule: str = ""
+    std: str = ""
 
     def __post_init__(self) -> None:
+        if self.std:
+            WIDTH.parse(self.std)
         optimizer(self.optimizer)
         norm(self.norm)
         _ = self.placement, self.first_placement

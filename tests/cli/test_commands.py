@@ -47,12 +47,17 @@ QUICK = {
     "measure": "--depths 2,4 --seeds 2",
     "transfer": "--depths 2,4 --steps 2 --seeds 2 --width 16 --heads 2 --tokens 8 --batch 2",
 }
-VERDICTS = ("verify", "report", "transfer", "measure")
+VERDICTS = ("verify", "report", "transfer", "measure", "audit")
 MODEL = """
 from torch import nn
 def make(depth):
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     return nn.Sequential(nn.Embedding(11, 8), nn.TransformerEncoder(layer, depth))
+"""
+MINE = """
+from deepnet_theory.runtime import build
+def make():
+    return build("constants.json")
 """
 
 
@@ -69,6 +74,10 @@ def test_every_example_of_the_help_runs(
         words = " ".join(f"word{n % 97}" for n in range(5000))
         Path("book.txt").write_text(words, encoding="utf-8")
     Path("model.py").write_text(MODEL, encoding="utf-8")
+    if command == "audit":
+        cli("export", "--optimizer", "adam", "--depth", "2", "--width", "16", "--heads", "2", "-o",
+            "constants.json")  # fmt: skip
+        Path("mine.py").write_text(MINE, encoding="utf-8")
     outcome = cli(*shlex.split(example), *QUICK.get(command, "").split())
     assert outcome.code in ((0, 1, 3) if command in VERDICTS else (0,)), outcome.err
     if " -o " in example:

@@ -53,8 +53,18 @@ BASE: dict[str, tuple[str, ...]] = {
     "list": ("norms",),
     "cache": (),
     "transfer": (*SMALL, "--rates", "1e-3,2e-3,4e-3", "--steps", "1"),
+    "measure": ("torch.nn:Identity", "--depths", "1,2"),
+    "audit": ("torch.nn:Identity",),
 }
-VERDICTS = ("verify", "report", "train", "check", "transfer")  # may end in REFUTED
+VERDICTS = (
+    "verify",
+    "report",
+    "train",
+    "check",
+    "transfer",
+    "measure",
+    "audit",
+)  # may end in REFUTED
 SELECTS = ("derive", "verify", "predict", "export", "report", "transfer")
 # values that get through to where others meet them; an option that is not named takes a number
 NUMBERS = ("1", "2", "3", "4", "0.5")

@@ -9,5 +9,6 @@ GPT_NEOX_SMALL = Scheme(
     optimizer="adam",
     parts=(SchemePart("encoder"),),
     summary="pre-LN, every matrix drawn at sqrt(2/(5d))",
+    std="sqrt(2/(5*d))",
     source="GPT-NeoX, released code, small_init; Nguyen and Salazar, arXiv 1910.05895",
 )

@@ -1,0 +1,98 @@
+"""An audit as a document: the verdict, what differs and the line that mends it, every gain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import number
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deepnet_theory.spec.audit import Audit, Audited, Finding
+
+FIRST = 3  # findings that fit a screen with the verdict
+
+
+def document(audit: Audit) -> doc.Document:
+    """The verdict and the first findings; then the others, the gains and what stands by."""
+    shown = audit.findings[:FIRST]
+    rest = audit.findings[FIRST:]
+    return doc.Document(
+        f"Audit of {audit.model}" + (f" under {audit.optimizer}" if audit.optimizer else ""),
+        (doc.Paragraph(answer(audit)), *(b for f in shown for b in _finding(f))),
+        (
+            doc.Section("Further findings", tuple(b for f in rest for b in _finding(f))),
+            doc.Section("Gains", (_gains(audit),)),
+            doc.Section("Not understood", tuple(_not_understood(audit))),
+            doc.Section("Beside it", tuple(doc.Paragraph(f"{r}.") for r in audit.remarks)),
+        ),
+    )
+
+
+def answer(audit: Audit) -> doc.Words:
+    """The verdict in one sentence."""
+    layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
+    stands = f", {audit.placement or 'of a placement that has no name here'}, layers: {layers}. "
+    held = f"{audit.against} ({audit.detail})"
+    if audit.verdict is Verdict.SUPPORTED:
+        also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
+        return (audit.verdict, stands, f"It follows {held}{also}.")
+    if audit.against is None:
+        return (audit.verdict, stands, "It was held against no rule.")
+    if audit.verdict is Verdict.UNDECIDED:
+        return (audit.verdict, stands, f"What was understood follows {held}.")
+    moved = ""
+    if audit.effect is not None:
+        times = number(audit.effect, ".3g")
+        moved = f"; together they make one update move the output {times} times as much"
+    count = len(audit.findings)
+    many = f"{count} difference{'s' * (count > 1)} from the nearest rule, {held}{moved}."
+    return (audit.verdict, stands, many)
+
+
+def _finding(finding: Finding) -> Iterator[doc.Block]:
+    moved = ""
+    if finding.effect is not None:
+        moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')}"
+    yield doc.Paragraph(f"{finding.where}: {finding.what}{moved}.")
+    yield doc.Listing(finding.mend.replace("  # ", "\n# "))
+
+
+def _not_understood(audit: Audit) -> Iterator[doc.Block]:
+    for note in audit.reading.notes:
+        yield doc.Paragraph(f"{note}.")
+    if strange := audit.reading.strange:
+        more = f" and {len(strange) - FIRST} more" if len(strange) > FIRST else ""
+        named = ", ".join(strange[:FIRST])
+        yield doc.Paragraph(f"The role of {named}{more}; in Python, roles={{…}} names it.")
+
+
+def _gains(audit: Audit) -> doc.Table:
+    """One row a kind of sublayer and matrix: the range over layers, and what is wanted."""
+    kinds: dict[tuple[str, str], list[Audited]] = {}
+    for s in audit.sublayers:
+        kinds.setdefault((s.sublayer.stack, s.sublayer.kind), []).append(s)
+    rows: list[tuple[doc.Words, ...]] = []
+    for (stack, kind), own in kinds.items():
+        alphas = [s.sublayer.alpha for s in own]
+        on = own[0].sublayer.alpha_on or "nothing"
+        rows.append(
+            (f"{stack} {kind}", f"alpha, on {on}", _range(alphas), _wanted(own[0].alpha_wanted))
+        )
+        for position, gain in enumerate(own[0].gains):
+            found = [s.gains[position] for s in own if position < len(s.gains)]
+            low, high = min(g.low for g in found), max(g.high for g in found)
+            rows.append(("", gain.matrix.role, _range([low, high]), _wanted(gain.wanted)))
+    return doc.Table(("sublayer", "what", "found", "wanted"), tuple(rows))
+
+
+def _range(values: list[float]) -> str:
+    low, high = number(min(values), ".3g"), number(max(values), ".3g")
+    return low if low == high else f"{low} to {high}"
+
+
+def _wanted(value: float | None) -> str:
+    return "-" if value is None else number(value, ".3g")

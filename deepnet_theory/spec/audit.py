@@ -1,0 +1,188 @@
+"""What an audit hands back: what a model is, what a rule wants, and where the two differ."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.verification import finite
+
+SCHEMA = "deepnet-theory/audit/1"
+
+
+@dataclass(frozen=True)
+class WantedSublayer:
+    """What a rule asks of one sublayer: norms, the coefficients' ratio α, gains by role.
+
+    ``rate`` is the learning-rate multiplier of its scaled matrices. ``std`` is that of a matrix
+    of gain 1 where it is not Xavier's.
+    """
+
+    norms: frozenset[str]
+    alpha: float
+    gains: dict[str, float]
+    rate: float = 1.0
+    std: float | None = None
+
+    def gain(self, matrix: Matrix) -> float:
+        """The wanted gain against Xavier's standard deviation."""
+        own = self.gains.get(matrix.role, 1.0)
+        return own if self.std is None else own * self.std / matrix.xavier
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A rule at the depth of one model, sublayer by sublayer of its reading.
+
+    ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`.
+    """
+
+    name: str
+    detail: str
+    placement: str
+    sublayers: tuple[WantedSublayer, ...]
+    degrees: tuple[float, float] | None = None
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference: where, what, how many times too much or too little, the line that mends it.
+
+    ``effect`` is what it alone multiplies the stack's ‖ΔF‖ after one update with, by the first
+    order of the theory; None where that has no law.
+    """
+
+    where: str
+    what: str
+    size: float
+    mend: str
+    effect: float | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of the plan: these outputs of a parameter, times ``factor``."""
+
+    parameter: str
+    axis: int
+    outputs: tuple[tuple[int, int], ...]
+    role: str
+    gain: float
+    factor: float
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The effective gain of one matrix, with its 95 % interval and what the rule wants."""
+
+    matrix: Matrix
+    gain: float
+    low: float
+    high: float
+    wanted: float | None
+    verdict: str  # follows, differs, unknown
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        m = self.matrix
+        return {
+            "name": m.name, "rows": m.rows, "role": m.role, "gain": self.gain, "low": self.low,
+            "high": self.high, "wanted": self.wanted, "verdict": self.verdict, "std": m.size,
+            "axis": m.axis, "fan_in": m.fan_in, "fan_out": m.fan_out,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One sublayer: as it was read, its gains, and the α that is wanted."""
+
+    sublayer: Sublayer
+    gains: tuple[Gain, ...]
+    alpha_wanted: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        s = self.sublayer
+        return {
+            "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
+            "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": self.alpha_wanted,
+            "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
+            "norms": [asdict(n) for n in s.norms],
+            "matrices": [g.to_dict() for g in self.gains],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Does a model follow a rule, and where not.
+
+    ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
+    held against, ``alike`` others that fit. ``plan`` is what to change, parameter by parameter.
+    """
+
+    model: str
+    reading: Reading
+    placement: str | None
+    optimizer: str | None
+    against: str | None
+    detail: str
+    follows: str | None
+    alike: tuple[str, ...]
+    sublayers: tuple[Audited, ...]
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...]
+    plan: tuple[Change, ...]
+    verdict: Verdict
+    effect: float | None = None  # of all findings together on ‖ΔF‖
+    rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
+
+    @property
+    def layers(self) -> int:
+        """The number of layers, of all stacks together."""
+        return sum(self.reading.layers.values())
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's."""
+        return self.verdict.exit_code
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        r = self.reading
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "placement": self.placement,
+            "layers": self.layers,
+            "layers_by_stack": r.layers,
+            "optimizer": self.optimizer,
+            "against": self.against,
+            "detail": self.detail,
+            "follows": self.follows,
+            "alike": list(self.alike),
+            "sublayers": [s.to_dict() for s in self.sublayers],
+            "norms": [asdict(n) for n in r.norms],
+            "stream": r.stream,
+            "embeddings": list(r.embeddings),
+            "head": list(r.head),
+            "unused": list(r.unused),
+            "rates": self.rates,
+            "findings": [asdict(f) for f in self.findings],
+            "effect": self.effect,
+            "plan": [asdict(c) for c in self.plan],
+            "notes": list(r.notes),
+            "remarks": list(self.remarks),
+            "verdict": self.verdict.value,
+        }
+
+    def to_json(self) -> str:
+        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
+        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def __repr__(self) -> str:
+        found = "; ".join(f"{f.where}: {f.what}" for f in self.findings[:3])
+        return f"Audit({self.verdict}, follows {self.follows}{'; ' if found else ''}{found})"

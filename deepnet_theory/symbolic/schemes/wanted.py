@@ -1,0 +1,135 @@
+"""What the rules of the engine and the published schemes ask of a model that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deepnet_theory.spec.audit import Wanted, WantedSublayer
+from deepnet_theory.spec.closure import closures
+from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.spec.expression import evaluate
+from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.reading import UNKNOWN, Reading
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, schemes
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.symbolic.laws.optimizer import degrees
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.schemes.classes import optimizer_classes
+
+STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
+
+
+def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
+    """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
+
+    Schemes stand before the rules of the lemma route, one of which is DeepNorm. Raises
+    :class:`Refusal` where the stacks that were read are none that the theory speaks of.
+    """
+    chosen = selection_of(reading, "sgd" if under is None else under)
+    names = [under] if under else [of[0] for of in optimizer_classes().values()]
+
+    def derived(method: str) -> list[Wanted]:
+        of = (replace(chosen, optimizer=name, method=method) for name in names)
+        return [w for selection in of for w in _derived(reading, selection)]
+
+    return [*derived("probe"), *_published(reading, under), *derived("lemma")]
+
+
+def selection_of(reading: Reading, under: str) -> Selection:
+    """The stack, layer and norm of a reading as a selection."""
+    names = tuple(reading.stacks)
+    if names not in (("encoder",), ("decoder",), ("encoder", "decoder")):
+        raise Refusal(f"the theory has no law for the stacks {', '.join(names)}")
+    strange = next((s for s in reading.sublayers if s.kind == UNKNOWN), None)
+    if strange is not None:
+        where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
+        raise Refusal(f"a branch of the {strange.stack} was not understood, that with {where}")
+    *_, last = reading.stacks.values()
+    layer = ",".join(s.kind for s in last if s.layer == 0)
+    norms = [n for s in reading.sublayers for n in s.norms]
+    return Selection(
+        optimizer=under,
+        stack="-".join(names),
+        layer=layer,
+        norm="layer" if all(n.centred for n in norms) else "rms",
+    )
+
+
+def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
+    """The rules of one optimizer, for every placement with the model's norms and every closure."""
+    around = {s.around for s in reading.sublayers}
+    of = degrees(chosen.the_optimizer)
+    for where, placement in placements().items():
+        if around != {placement.norms}:
+            continue
+        for name, closure in closures().items():
+            if "eta" in closure.knobs:
+                continue  # a matter of the learning rate alone: weights do not show it
+            try:
+                rule = solve_rule(replace(chosen, placement=where, closure=name))
+                rows = tuple(_of_rule(reading, rule, placement))
+            except DeepNetTheoryError:  # there is no such rule
+                continue
+            route = "" if chosen.method == "probe" else f", {chosen.method} route"
+            numbers = (float(of.p), float(of.q))
+            yield Wanted(str(chosen.optimizer), f"closure {name}{route}", where, rows, numbers)
+
+
+def _depth(reading: Reading) -> dict[str, int]:
+    """N and M; a single stack answers to both."""
+    layers = list(reading.layers.values())
+    return {"N": layers[0], "M": layers[-1]}
+
+
+def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[WantedSublayer]:
+    depth = _depth(reading)
+    for s in reading.sublayers:
+        entry = rule.entry(s.stack, s.kind)
+        alpha, beta = entry.at(**depth)
+        stream, branch = placement.coefficients(alpha)
+        scaled = {m.name: beta for m in sublayer(s.kind).scaled}
+        gains = {**scaled, **entry.gains_at(**depth)}
+        yield WantedSublayer(placement.norms, stream / branch, gains, entry.rate_at(**depth))
+
+
+def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
+    inner = all(any(n.where == "inside" for n in s.norms) for s in reading.sublayers)
+    for name, scheme in schemes().items():
+        parts = {part.name: part for part in scheme.parts}
+        if len(parts) == 1 == len(reading.stacks):
+            parts = dict.fromkeys(reading.stacks, scheme.parts[0])
+        strange = scheme.streams > 1 or scheme.schedule or scheme.placement.scales_inside
+        if strange or set(parts) != set(reading.stacks) or (scheme.layer is not None) != inner:
+            continue
+        of = degrees(optimizer(under or scheme.optimizer))
+        rows = tuple(_of_scheme(reading, scheme, parts))
+        numbers = (float(of.p), float(of.q))
+        yield Wanted(name, scheme.source, scheme.equation, rows, numbers, published=True)
+
+
+def _of_scheme(
+    reading: Reading, scheme: Scheme, parts: dict[str, SchemePart]
+) -> Iterator[WantedSublayer]:
+    depth = _depth(reading)
+    first = scheme.value(scheme.first_layers, **depth) if scheme.first_placement else 0.0
+    gate = 1.0 if scheme.gate is None else scheme.value(scheme.gate, **depth)
+    for s in reading.sublayers:
+        part, at = parts[s.stack], {**depth, "l": s.layer + 1}
+        early = scheme.first_placement if s.layer < first else None
+        placement = early or scheme.placement
+        stream, branch = placement.coefficients(scheme.value(part.alpha, **at))
+        branch *= gate
+        gains = {m.role: scheme.value(_gain(part, m.role), **at) for m in s.matrices}
+        width = s.matrices[0].fan_in if s.matrices else 1
+        std = evaluate(WIDTH.parse(scheme.std), d=width) if scheme.std else None
+        alpha = stream / branch if branch else float("inf")
+        yield WantedSublayer(placement.norms, alpha, gains, 1.0, std)
+
+
+def _gain(part: SchemePart, role: str) -> str:
+    known = role in part.gains or role not in STAND_FOR
+    return part.gain(role if known else STAND_FOR[role])

@@ -1,0 +1,88 @@
+"""``audit`` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli
+
+SOURCE = """
+import torch
+from torch import nn
+N = 4
+class Block(nn.Module):
+    def __init__(self, gain):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+        nn.init.xavier_normal_(self.up.weight, gain)
+        nn.init.xavier_normal_(self.down.weight, gain)
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+class Odd(Block):
+    def forward(self, x):
+        return x + self.down(torch.fft.fft(self.up(self.norm(x))).real.cumsum(-1) @ self.up.weight
+                             @ self.up.weight.T)
+def make(gain, block=Block):
+    torch.manual_seed(0)
+    return nn.Sequential(*(block(gain) for _ in range(N))), torch.randn(2, 8, 64)
+def faithful(): return make(N ** -0.5)
+def faulty(): return make(2.0)
+def odd(): return make(N ** -0.5, Odd)
+def plain(): return nn.Linear(8, 8)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+def test_the_verdict_is_the_exit_code(cli: Cli, mine: Path) -> None:
+    told = cli("audit", f"{mine}:faithful", "--optimizer", "lamb")
+    assert told.code == 0 and "SUPPORTED, pre-ln, layers: 4 of the encoder" in told.out
+    data = json.loads(
+        cli("audit", f"{mine}:faithful", "--optimizer", "lamb", "--format", "json").out
+    )
+    assert (data["follows"], data["verdict"], data["layers"]) == ("lamb", "SUPPORTED", 4)
+
+
+def test_verdict_and_first_findings_fit_a_screen(cli: Cli, mine: Path) -> None:
+    told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb")
+    assert told.code == 1
+    screen = told.out.splitlines()[:24]
+    assert max(map(len, screen)) <= 80
+    first = " ".join(" ".join(screen).split())
+    assert "REFUTED" in first and "times too large" in first and "fc2: 0.down.weight" in first
+    assert 'model.get_parameter("0.down.weight").data *= 0.2' in first
+
+
+def test_what_is_not_understood_is_undecided(cli: Cli, mine: Path) -> None:
+    told = cli("audit", f"{mine}:odd", "--optimizer", "lamb")
+    assert told.code == 3 and "UNDECIDED" in told.out
+    assert "The role of 0.up.weight" in " ".join(told.out.split())
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("mine.py", "is not of the form FILE.py:FACTORY"),
+        ("absent.py:make", "there is no file 'absent.py'"),
+        ("mine.py:plain", "Linear has no residual stream"),
+        ("mine.py:faithfull", "did you mean 'faithful'"),
+        ("torch.nn:Identity", "has no parameters"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    cli: Cli, mine: Path, monkeypatch: pytest.MonkeyPatch, model: str, sentence: str
+) -> None:
+    monkeypatch.chdir(mine.parent)
+    told = cli("audit", model)
+    assert (told.code, told.out) == (2, "")
+    assert sentence in told.err and told.err.count("\n") == 1
+    assert cli("audit", "mine.py:faithful", "--optimizer", "adm").code == 2

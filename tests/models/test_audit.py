@@ -1,0 +1,294 @@
+"""Faulty models: every fault is named in its place and with its size; faithful ones have none."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+import deepnet_theory as dt
+from deepnet_theory.spec.audit import Audit
+from deepnet_theory.spec.errors import InputError
+
+N, WIDTH = 6, 64
+ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
+
+
+class Mixer(nn.Module):
+    def __init__(self, packed: bool) -> None:
+        super().__init__()
+        self.packed = packed
+        if packed:
+            self.wqkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        else:
+            self.a, self.b, self.c = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.wqkv(x).chunk(3, -1) if self.packed else (self.a(x), self.b(x), self.c(x))
+        heads = [t.unflatten(-1, (4, -1)).transpose(1, 2) for t in (q, k, v)]
+        return self.out(F.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
+
+
+class Net(nn.Module):
+    """A post-LN encoder whose residual line is a choice, drawn at given gains."""
+
+    def __init__(
+        self,
+        line: Callable[..., Tensor],
+        gains: dict[str, float],
+        packed: bool = True,
+        draw: Callable[[Tensor, float], object] = nn.init.xavier_normal_,
+        layers: int = N,
+    ) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.line = line
+        self.mixers = nn.ModuleList(Mixer(packed) for _ in range(layers))
+        self.up = nn.ModuleList(nn.Linear(WIDTH, 4 * WIDTH) for _ in range(layers))
+        self.down = nn.ModuleList(nn.Linear(4 * WIDTH, WIDTH) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2 * layers))
+        with torch.no_grad():
+            for mixer, up, down in zip(self.mixers, self.up, self.down, strict=True):
+                if packed:
+                    q, k, v = mixer.wqkv.weight.chunk(3)
+                else:
+                    q, k, v = mixer.a.weight, mixer.b.weight, mixer.c.weight
+                matrices = {"query": q, "key": k, "value": v, "output": mixer.out.weight,
+                            "fc1": up.weight, "fc2": down.weight}  # fmt: skip
+                for role, w in matrices.items():
+                    draw(w, gains.get(role, 1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i, mixer in enumerate(self.mixers):
+            x = self.line(x, mixer, self.norms[2 * i])
+            x = self.line(
+                x, lambda y, i=i: self.down[i](F.relu(self.up[i](y))), self.norms[2 * i + 1]
+            )
+        return x
+
+
+def post(x: Tensor, branch: Any, norm: Any) -> Tensor:
+    return norm(ALPHA * x + branch(x))
+
+
+def unused(x: Tensor, branch: Any, norm: Any) -> Tensor:
+    residual = ALPHA * x  # noqa: F841
+    return norm(x + branch(x))
+
+
+SCALED = dict.fromkeys(("value", "output", "fc1", "fc2"), BETA)
+X = torch.randn(2, 8, WIDTH, generator=torch.Generator().manual_seed(1))
+
+
+def small(w: Tensor, gain: float) -> None:
+    nn.init.normal_(w, std=0.02 * gain)
+
+
+def as_packed(w: Tensor, gain: float) -> None:
+    """Xavier with the fans of the matrix that query, key and value are packed in."""
+    outputs = 3 * WIDTH if w.shape == (WIDTH, WIDTH) else w.shape[0]
+    nn.init.normal_(w, std=gain * math.sqrt(2 / (w.shape[1] + outputs)))
+
+
+def last_forgotten() -> nn.Module:
+    net = Net(post, SCALED)
+    with torch.no_grad():
+        net.mixers[-1].out.weight.div_(BETA)
+    return net
+
+
+QKVO = ("query", "key", "value", "output")
+Found = dict[tuple[str, str], float]  # kind and role (or alpha, norms): found over wanted
+BOTH_ALPHAS = ("attention", "alpha"), ("ffn", "alpha")
+AT = {"value": "attention", "output": "attention", "fc1": "ffn", "fc2": "ffn"}
+FAULTY: dict[str, tuple[Callable[[], nn.Module], Found, str]] = {
+    "beta upside down": (
+        lambda: Net(post, dict.fromkeys(SCALED, 1 / BETA)),
+        {(AT[r], r): BETA**-2 for r in SCALED}, "upside down",
+    ),
+    "alpha on the branch": (
+        lambda: Net(lambda x, f, norm: norm(x + ALPHA * f(x)), SCALED),
+        dict.fromkeys(BOTH_ALPHAS, ALPHA**-2), "it multiplies the branch",
+    ),
+    "alpha computed and not used": (
+        lambda: Net(unused, SCALED), dict.fromkeys(BOTH_ALPHAS, 1 / ALPHA), "is not used",
+    ),
+    "alpha of another depth": (
+        lambda: Net(lambda x, f, norm: norm((4 * N) ** 0.25 * x + f(x)), SCALED),
+        dict.fromkeys(BOTH_ALPHAS, 2**0.25), "too large",
+    ),
+    "packed matrix scaled whole": (
+        lambda: Net(post, {**SCALED, "query": BETA, "key": BETA}),
+        {("attention", "query"): BETA, ("attention", "key"): BETA}, "takes gain 1",
+    ),
+    "packed matrix not scaled": (
+        lambda: Net(post, {**SCALED, "value": 1.0}),
+        {("attention", "value"): 1 / BETA}, "not scaled",
+    ),
+    "value not scaled": (
+        lambda: Net(post, {**SCALED, "value": 1.0}, packed=False),
+        {("attention", "value"): 1 / BETA}, "not scaled",
+    ),
+    "fans of the packed matrix": (
+        lambda: Net(post, SCALED, draw=as_packed),
+        {("attention", r): 2**-0.5 for r in QKVO},
+        "fans of the packed matrix",
+    ),
+    "beta on another standard deviation": (
+        lambda: Net(post, SCALED, draw=small),
+        {
+            **{("attention", r): 0.02 * math.sqrt(WIDTH) for r in QKVO},
+            **{("ffn", r): 0.02 * math.sqrt(2.5 * WIDTH) for r in ("fc1", "fc2")},
+        },
+        "another standard deviation",
+    ),
+    "pre-norm flag left on": (
+        lambda: Net(lambda x, f, norm: ALPHA * x + f(norm(x)), SCALED),
+        {("attention", "norms"): 1.0, ("ffn", "norms"): 1.0}, "x + branch(norm(x))",
+    ),
+    "one layer forgotten": (
+        last_forgotten, {("attention", "output"): 1 / BETA}, "layer 5",
+    ),
+}  # fmt: skip
+
+
+def found(audit: Audit) -> Found:
+    """What an audit names, as found over wanted by its own words."""
+    rows = {}
+    for f in audit.findings:
+        kind = "attention" if "attention" in f.where else "ffn"
+        item = f.where.split(":")[0].split(", ")[-1]
+        item = item if item not in ("attention", "ffn") else f.where.split(": ")[-1]
+        rows[kind, item] = f.size if "too large" in f.what else 1 / f.size
+    return rows
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_fault_is_named_in_its_place_and_with_its_size(name: str) -> None:
+    make, expected, words = FAULTY[name]
+    audit = dt.audit(make(), X, optimizer="adamw")
+    assert (audit.verdict, audit.follows, audit.against) == ("REFUTED", None, "deepnorm")
+    assert found(audit) == {key: pytest.approx(value, rel=0.03) for key, value in expected.items()}
+    assert words in audit.findings[0].where + audit.findings[0].what
+    one_layer = name == "one layer forgotten"
+    assert all(("layer 5" if one_layer else "all 6 layers") in f.where for f in audit.findings)
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_the_plan_mends_the_gains(name: str) -> None:
+    model = FAULTY[name][0]()
+    audit = dt.audit(model, X, optimizer="adamw")
+    with torch.no_grad():
+        for change in audit.plan:
+            for start, end in change.outputs:
+                model.get_parameter(change.parameter).narrow(change.axis, start, end - start).mul_(
+                    change.factor
+                )
+    mended = dt.audit(model, X, optimizer="adamw")
+    differ = {g.matrix.role for s in mended.sublayers for g in s.gains if g.verdict != "follows"}
+    assert not differ
+    assert (mended.follows == "deepnorm") == all("alpha" not in k and "norms" not in k
+                                                  for k in FAULTY[name][1])  # fmt: skip
+
+
+def adam_post_ln() -> nn.Module:
+    from deepnet_theory.runtime import build
+
+    torch.manual_seed(0)
+    return build(dt.export("adam", depth=N, width=WIDTH, vocab=61))
+
+
+FAITHFUL: dict[str, tuple[Callable[[], tuple[nn.Module, Any]], str | None, str]] = {
+    "DeepNorm": (lambda: (Net(post, SCALED), X), None, "deepnorm"),
+    "DeepNorm, the branch divided": (
+        lambda: (Net(lambda x, f, norm: norm(x + f(x) / ALPHA), SCALED, packed=False), X),
+        "adamw", "deepnorm",
+    ),
+    "Adam's rule, by our own builder": (lambda: (adam_post_ln(), None), "adam", "adam"),
+    "CompleteP": (
+        lambda: (Net(lambda x, f, norm: x + f(norm(x)) / N, {}), X), None, "completep",
+    ),
+    "LAMB's pre-LN rule": (
+        lambda: (Net(lambda x, f, norm: x + f(norm(x)),
+                     dict.fromkeys(SCALED, (2 * N) ** -0.5)), X), "lamb", "lamb",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAITHFUL)
+def test_a_faithful_model_has_no_finding(name: str) -> None:
+    make, optimizer, follows = FAITHFUL[name]
+    audit = dt.audit(*make(), optimizer=optimizer)
+    assert (audit.verdict, audit.findings, audit.follows) == ("SUPPORTED", (), follows)
+    assert not audit.plan
+
+
+def test_gpt_2_as_it_is_released() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        n_embd=64, n_layer=6, n_head=4, vocab_size=61, bos_token_id=0, eos_token_id=0
+    )
+    torch.manual_seed(0)
+    audit = dt.audit(transformers.GPT2LMHeadModel(config), optimizer="adamw")
+    assert (audit.verdict, audit.follows) == ("SUPPORTED", "gpt-2")
+    assert "stream starts at rms 0.02" in audit.remarks[0]
+
+
+def test_the_json_is_the_public_one() -> None:
+    audit = dt.audit(FAULTY["packed matrix scaled whole"][0](), X, optimizer="adamw")
+    data = json.loads(audit.to_json())
+    assert data["schema"] == "deepnet-theory/audit/1"
+    assert (data["placement"], data["layers"], data["follows"]) == ("post-ln", 6, None)
+    first = data["sublayers"][0]
+    assert (first["stack"], first["layer"], first["kind"]) == ("encoder", 0, "attention")
+    assert (first["alpha_on"], first["alpha"]) == ("stream", pytest.approx(ALPHA))
+    assert first["alpha_wanted"] == pytest.approx(ALPHA)
+    value = first["matrices"][2]
+    assert (value["name"], value["rows"]) == ("mixers.0.wqkv.weight", [128, 192])
+    assert value["low"] < BETA < value["high"]
+    assert [m["verdict"] for m in first["matrices"]] == ["differs", "differs", "follows", "follows"]
+    assert set(data["findings"][0]) >= {"where", "what", "size", "mend"}
+    assert audit.exit_code == 1
+
+
+def test_an_interval_covers_the_gain() -> None:
+    """95 % of intervals hold the gain that the matrix was drawn with."""
+    from deepnet_theory.models.judging import gain
+    from deepnet_theory.models.reading import read
+
+    held = [
+        low < BETA < high
+        for seed in range(3)
+        for s in read(Net(post, dict.fromkeys(("query", "key", *SCALED), BETA)), X).sublayers
+        for _, low, high in (gain(m) for m in s.matrices)
+    ]
+    assert sum(held) / len(held) > 0.85
+
+
+def test_an_optimizer_of_ones_own_brings_its_rates() -> None:
+    model = Net(post, SCALED)
+    scaled = [m.out.weight for m in model.mixers]
+    rest = [p for p in model.parameters() if all(p is not s for s in scaled)]
+    optimizer = torch.optim.AdamW([{"params": rest}, {"params": scaled, "lr": 4e-3}], lr=1e-3)
+    audit = dt.audit(model, X, optimizer=optimizer)
+    assert audit.optimizer == "adamw"
+    assert [f.size for f in audit.findings] == pytest.approx([4.0] * N)
+    assert all("output" in f.where for f in audit.findings)
+
+
+def test_constants_are_held_against_the_model() -> None:
+    model = adam_post_ln()
+    constants = dt.export("adam", depth=N, width=WIDTH, vocab=61)
+    assert dt.audit(model, constants=constants).verdict == "SUPPORTED"
+    other = dt.audit(model, constants=dt.export("sgd", depth=N, width=WIDTH, vocab=61))
+    assert other.verdict == "REFUTED"
+    assert other.effect is None or other.effect > 0
+    with pytest.raises(InputError, match="the constants are for layers 3 of the encoder"):
+        dt.audit(model, constants=dt.export("adam", depth=3, width=WIDTH, vocab=61))
