@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.spec.audit import (
@@ -27,7 +27,7 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.placement import placement, placements
 from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading, Sublayer
-from deepnet_theory.spec.sublayer import Role, sublayer
+from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 
 EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
@@ -334,22 +334,22 @@ def _plan(reading: Reading, different: Sequence[Difference]) -> Iterator[Change]
 
 
 def _of_rates(reading: Reading, rule: Wanted, rates: Mapping[str, float]) -> Iterator[Finding]:
-    """Scaled matrices whose learning rate is not κ times that of queries and keys."""
-    base = [rates[m.name] for s in reading.sublayers for m in s.matrices
-            if m.role not in SCALED and m.name in rates]  # fmt: skip
-    if not base:
-        return
-    for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
-        off = [m for m in s.matrices if m.role in SCALED and m.name in rates
-               and not math.isclose(rates[m.name], w.rate * base[0], rel_tol=EXACT)]  # fmt: skip
-        for m in off[:1]:
-            ratio = rates[m.name] / (w.rate * base[0])
+    """Matrices that do not learn at the multiples of one rate that the rule asks for."""
+    known = [
+        (s, m, rates[m.name], w.rates.get(m.role, 1.0))
+        for s, w in zip(reading.sublayers, rule.sublayers, strict=True)
+        for m in s.matrices
+        if m.name in rates and not _unknown(m)
+    ]
+    base = median(found / wanted for *_, found, wanted in known) if known else 0.0
+    for s, m, found, wanted in known:
+        ratio = found / (wanted * base) if base else 1.0
+        if not math.isclose(ratio, 1.0, rel_tol=EXACT):
             yield Finding(
                 f"{s.stack}, layer {s.layer}, {s.kind}, {m.role}: {m.name}",
-                f"learns at {rates[m.name]:.3g}, wanted {w.rate * base[0]:.3g}, which is "
-                f"{w.rate:.3g} of the rate of query and key",
-                max(ratio, 1 / ratio),
-                f'{{"params": ["{m.name}", …], "lr": {w.rate * base[0]:.4g}}}',
+                f"learns at {found:.3g}, wanted {wanted * base:.3g}, {wanted:.3g} of the base rate",
+                max(ratio, 1 / ratio) if ratio else math.inf,
+                f'{{"params": [model.get_parameter("{m.name}")], "lr": {wanted * base:.4g}}}',
             )
 
 
@@ -368,9 +368,10 @@ def _remarks(
         yield f"{len(off)} branches are multiplied by 0: they move nothing in the first update"
     if reading.unused:
         yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
-    if rule is not None and not rates and any(w.rate != 1 for w in rule.sublayers):
-        rate = rule.sublayers[0].rate
-        yield f"the rule asks that the scaled matrices learn at {rate:.3g} of the learning rate"
+    asked = {role: r for w in rule.sublayers for role, r in w.rates.items()} if rule else {}
+    if not rates and any(r != 1 for r in asked.values()):
+        told = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
+        yield f"the rule asks for multiples of the learning rate too: {told}"
 
 
 def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
@@ -395,6 +396,9 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
             for index, s in enumerate(part.sublayers):
                 stream, branch = where.coefficients(s.alpha)
                 gains = {m.name: s.gain(m.name) for m in sublayer(s.kind).matrices}
-                rate = c.multiplier(part.name, Role.SCALED, index)
-                rows.append(WantedSublayer(where.norms, stream / branch, gains, rate))
+                rates = {
+                    m.name: c.parameter(part.name, index, m.name, m.role).rate
+                    for m in sublayer(s.kind).matrices
+                }
+                rows.append(WantedSublayer(where.norms, stream / branch, gains, rates))
     return Wanted(c.optimizer, "the constants given", c.placement, tuple(rows))

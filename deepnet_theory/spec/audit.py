@@ -17,14 +17,14 @@ SCHEMA = "deepnet-theory/audit/1"
 class WantedSublayer:
     """What a rule asks of one sublayer: norms, the coefficients' ratio α, gains by role.
 
-    ``rate`` is the learning-rate multiplier of its scaled matrices. ``std`` is that of a matrix
-    of gain 1 where it is not Xavier's.
+    ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
+    matrix of gain 1 where it is not Xavier's.
     """
 
     norms: frozenset[str]
     alpha: float
     gains: dict[str, float]
-    rate: float = 1.0
+    rates: dict[str, float] = field(default_factory=dict)
     std: float | None = None
 
     def gain(self, matrix: Matrix) -> float:

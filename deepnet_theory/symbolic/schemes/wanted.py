@@ -93,7 +93,8 @@ def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[Wan
         stream, branch = placement.coefficients(alpha)
         scaled = {m.name: beta for m in sublayer(s.kind).scaled}
         gains = {**scaled, **entry.gains_at(**depth)}
-        yield WantedSublayer(placement.norms, stream / branch, gains, entry.rate_at(**depth))
+        rates = dict.fromkeys(scaled, entry.rate_at(**depth))
+        yield WantedSublayer(placement.norms, stream / branch, gains, rates)
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
@@ -127,7 +128,7 @@ def _of_scheme(
         width = s.matrices[0].fan_in if s.matrices else 1
         std = evaluate(WIDTH.parse(scheme.std), d=width) if scheme.std else None
         alpha = stream / branch if branch else float("inf")
-        yield WantedSublayer(placement.norms, alpha, gains, 1.0, std)
+        yield WantedSublayer(placement.norms, alpha, gains, std=std)
 
 
 def _gain(part: SchemePart, role: str) -> str:
