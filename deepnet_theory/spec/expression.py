@@ -99,12 +99,12 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The symbols that occur."""
-        return frozenset(part.name for part in _parts(self.root) if isinstance(part, Name))
+        return frozenset(part.name for part in parts(self.root) if isinstance(part, Name))
 
     @property
     def functions(self) -> frozenset[str]:
         """The functions that occur."""
-        return frozenset(part.function for part in _parts(self.root) if isinstance(part, Call))
+        return frozenset(part.function for part in parts(self.root) if isinstance(part, Call))
 
     def __str__(self) -> str:
         return self.text
@@ -374,15 +374,15 @@ def _digits(node: Node) -> float:
             return _digits(left) + _digits(right) + (0.31 if operator in "+-" else 0.0)
 
 
-def _parts(node: Node) -> Iterator[Node]:
-    """A node and all that it is made of."""
-    yield node
+def parts(node: Node) -> Iterator[Node]:
+    """All that a tree is made of, innermost first."""
     match node:
         case Power(base, _):
-            yield from _parts(base)
+            yield from parts(base)
         case Call(_, arguments):
             for argument in arguments:
-                yield from _parts(argument)
+                yield from parts(argument)
         case Operation(_, left, right):
-            yield from _parts(left)
-            yield from _parts(right)
+            yield from parts(left)
+            yield from parts(right)
+    yield node

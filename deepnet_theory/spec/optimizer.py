@@ -7,14 +7,7 @@ from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.expression import (
-    PRACTICE,
-    RUNNING,
-    UPDATE,
-    Expression,
-    Name,
-    Operation,
-)
+from deepnet_theory.spec.expression import PRACTICE, RUNNING, UPDATE, Expression, Name, Operation
 from deepnet_theory.spec.sign import refuse_unless_real
 
 

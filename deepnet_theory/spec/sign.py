@@ -8,7 +8,16 @@ from fractions import Fraction
 from operator import add, mul, sub, truediv
 
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.expression import Call, Expression, Name, Node, Number, Operation, Power
+from deepnet_theory.spec.expression import (
+    Call,
+    Expression,
+    Name,
+    Node,
+    Number,
+    Operation,
+    Power,
+    parts,
+)
 
 _ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": add,
@@ -112,21 +121,16 @@ def refuse_unless_real(expression: Expression) -> None:
         )
 
 
-def _roots(node: Node) -> Iterator[tuple[str, Node, Fraction | None]]:
+def _roots(root: Node) -> Iterator[tuple[str, Node, Fraction | None]]:
     """Every fractional power, square root and logarithm of a tree, innermost first."""
-    match node:
-        case Power(base, exponent):
-            yield from _roots(base)
-            if exponent.denominator != 1:
+    for node in parts(root):
+        match node:
+            case Power(base, exponent) if exponent.denominator != 1:
                 yield "**", base, exponent
-        case Operation(_, left, right):
-            yield from _roots(left)
-            yield from _roots(right)
-        case Call(function, arguments):
-            for argument in arguments:
-                yield from _roots(argument)
-            if function in ("sqrt", "log"):
-                yield function, arguments[0], None if function == "log" else Fraction(1, 2)
+            case Call("sqrt", (inner, *_)):
+                yield "sqrt", inner, Fraction(1, 2)
+            case Call("log", (inner, *_)):
+                yield "log", inner, None
 
 
 def text(node: Node) -> str:

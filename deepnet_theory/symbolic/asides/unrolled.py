@@ -29,7 +29,7 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
     value_of,
 )
 from deepnet_theory.symbolic.laws.placement import P, residual
-from deepnet_theory.symbolic.proof.checks import written_out
+from deepnet_theory.symbolic.proof.checks import squares_meet, written_out
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
@@ -88,7 +88,7 @@ def unrolled_steps() -> tuple[Step, ...]:
             source=f"{NOTE}, 'Reason', second displayed equation",
             uses=("neighbouring-cosine",),
             regime=Regime(_t, sp.oo, "r fixed"),
-            checks=(Check("squares at t = 1/s, s = 0", _squares_meet),),
+            checks=(squares_meet("squares at t = 1/s, s = 0", lambda s: {_t: 1 / s}),),
         ),
         SECTION.equal(
             "two-layers-as-one",
@@ -137,13 +137,6 @@ def _signs_listed(step: Step) -> bool:
         if not claimed.is_positive or sp.cancel(claimed**2 - square) != 0:
             return False
     return bool(step.lhs == cosine)
-
-
-def _squares_meet(step: Step) -> bool:
-    """Both sides are positive, and their squares' ratio, a rational function, is 1 at the limit."""
-    s = sp.Symbol("s", positive=True)
-    square = sp.cancel(sp.cancel((step.lhs / step.rhs) ** 2).subs(_t, 1 / s))
-    return bool(step.lhs.is_positive and step.rhs.is_positive and square.subs(s, 0) == 1)
 
 
 def _side_by_side(step: Step) -> bool:

@@ -33,11 +33,6 @@ def written_out(expression: sp.Expr) -> sp.Expr:
     return expression.func(*(written_out(argument) for argument in expression.args))
 
 
-def _sides(step: Step, size: sp.Symbol, value: int, rewrite: Rewrite) -> tuple[sp.Expr, sp.Expr]:
-    at = {size: sp.Integer(value)}
-    return rewrite(written_out(step.lhs.xreplace(at))), rewrite(written_out(step.rhs.xreplace(at)))
-
-
 def _same(expression: sp.Expr) -> sp.Expr:
     return expression
 
@@ -46,28 +41,32 @@ def equal_at_sizes(
     size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
 ) -> Check:
     """Both sides written out at explicit sizes are identical in all other symbols."""
-
-    def holds(step: Step) -> bool:
-        pairs = (_sides(step, size, value, rewrite) for value in sizes)
-        return all(vanishes(left - right) for left, right in pairs)
-
-    return Check(f"identical when written out at {size} = {_list(sizes)}", holds)
+    return _at_sizes(size, sizes, rewrite, vanishes, "identical when written out")
 
 
 def at_most_at_sizes(
     size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
 ) -> Check:
     """Written out at explicit sizes, rhs − lhs is a sum of non-negative terms."""
+    return _at_sizes(size, sizes, rewrite, is_nonnegative, "rhs - lhs has no negative term")
 
+
+def _at_sizes(
+    size: sp.Symbol,
+    sizes: Iterable[int],
+    rewrite: Rewrite,
+    accepted: Callable[[sp.Expr], bool],
+    what: str,
+) -> Check:
     def holds(step: Step) -> bool:
-        pairs = (_sides(step, size, value, rewrite) for value in sizes)
-        return all(is_nonnegative(right - left) for left, right in pairs)
+        for value in sizes:
+            at = {size: sp.Integer(value)}
+            left, right = (rewrite(written_out(s.xreplace(at))) for s in (step.lhs, step.rhs))
+            if not accepted(right - left):
+                return False
+        return True
 
-    return Check(f"rhs - lhs has no negative term at {size} = {_list(sizes)}", holds)
-
-
-def _list(sizes: Iterable[int]) -> str:
-    return ", ".join(map(str, sizes))
+    return Check(f"{what} at {size} = {', '.join(map(str, sizes))}", holds)
 
 
 def _derivative_by_quotient(step: Step) -> bool:
@@ -128,6 +127,22 @@ def _squares(step: Step) -> bool:
 
 
 SQUARES_AT_MOST = Check("rhs^2 - lhs^2 is a sum of non-negative terms", _squares)
+
+
+def squares_meet(name: str, *ways: Callable[[sp.Symbol], dict[sp.Symbol, sp.Expr]]) -> Check:
+    """Both sides are positive, and their squares' ratio, rational in t, is 1 at t = 0.
+
+    A way gives the symbols' values in t.
+    """
+    t = sp.Symbol("t", positive=True)
+
+    def holds(step: Step) -> bool:
+        square = sp.cancel((step.lhs / step.rhs) ** 2)
+        ratios = (sp.cancel(square.subs(way(t))) for way in ways)
+        positive = step.lhs.is_positive and step.rhs.is_positive
+        return bool(positive and all(ratio.subs(t, 0) == 1 for ratio in ratios))
+
+    return Check(name, holds)
 
 
 def _nonnegative_terms(step: Step) -> bool:

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
-from dataclasses import replace
 
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
-from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r, v, w
-from deepnet_theory.symbolic.asides.lemma.scalar import SMALL
+from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, v, w
 from deepnet_theory.symbolic.asides.lemma.softmax import SECTION as SOFTMAX
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, random_matrix, value_of
-from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight, written_out
+from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.jacobians import SECTION as JACOBIANS
-from deepnet_theory.symbolic.routes.lemma.scalar import SECTION, SIGNED_SOURCE, sigma, sublayer, x
+from deepnet_theory.symbolic.routes.lemma.scalar import sigma, sublayer, x
 from deepnet_theory.symbolic.routes.lemma.telescoping import SECTION as TELESCOPING
 
 _t = sp.Symbol("t", positive=True)
@@ -39,8 +36,8 @@ _D = sp.Function("dx_dtheta")  # ∂x_{l+1}/∂θ_l
 
 
 def chain_steps() -> tuple[Step, ...]:
-    """Attention defined, the signed derivatives' orders, the chain rule, Taylor's first term."""
-    return (_attention_step(), *_signed(), _chain(), _first_order())
+    """Attention defined, the chain rule, Taylor's first term."""
+    return (_attention_step(), _chain(), _first_order())
 
 
 def given() -> tuple[sp.Symbol, ...]:
@@ -165,68 +162,3 @@ def _whole(step: Step) -> bool:
 
 def _sublayer(k: int, signal: sp.Expr, theta: sp.Expr) -> sp.Expr:
     return (2 + k) * signal + theta * signal**2 - sp.Rational(1, 3 + k) * theta**2
-
-
-def _signed() -> tuple[Step, ...]:
-    f = sublayer((v, w), sigma)
-    steps = []
-    for own, other in ((v, w), (w, v)):
-        exact = (
-            alpha
-            * other
-            * x
-            * (alpha * sigma - v * w)
-            / (alpha**2 + v**2 * w**2) ** (sp.Rational(3, 2))
-        )
-        steps.append(
-            SECTION.asymptotic(
-                f"derivative-{own}-signed-leading",
-                exact,
-                sigma * other * x / alpha,
-                (
-                    "leading order in the branch weight with a random sign sigma = ±1, the "
-                    "source's I"
-                ),
-                source=SIGNED_SOURCE,
-                assumptions=("small-branch-weight",),
-                regime=replace(SMALL, keeps="r = v*w/alpha, for either sign"),
-                establishes=(r,),
-                checks=(
-                    Check("the ratio tends to 1 for either sign", _either_sign),
-                    Check("the left side is the sublayer's derivative", _derivative_of(f, own)),
-                ),
-            )
-        )
-    return tuple(steps)
-
-
-def _either_sign(step: Step) -> bool:
-    limit = ratio_in_branch_weight(v, v * w / alpha)
-    for sign in (sp.S.One, sp.S.NegativeOne):
-        at = {sigma: sign}
-        lhs, rhs = (sign * side.xreplace(at) for side in (step.lhs, step.rhs))
-        if not limit.holds(replace(step, lhs=lhs, rhs=rhs)):
-            return False
-    return True
-
-
-def _derivative_of(f: sp.Expr, variable: sp.Symbol) -> Callable[[Step], bool]:
-    """The left side is ∂f/∂variable: a central difference, for either sign."""
-
-    def holds(step: Step) -> bool:
-        h = sp.Rational(1, 10**15)
-        point = {
-            alpha: sp.Rational(17, 9),
-            v: sp.Rational(2, 3),
-            w: sp.Rational(5, 8),
-            x: sp.Integer(2),
-        }
-        for sign in (sp.S.One, sp.S.NegativeOne):
-            at = {**point, sigma: sign}
-            ahead, behind = (f.xreplace({**at, variable: at[variable] + s}) for s in (h, -h))
-            quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
-            if abs(quotient - sp.N(step.lhs.xreplace(at), 40)) > sp.Float("1e-20"):
-                return False
-        return True
-
-    return holds

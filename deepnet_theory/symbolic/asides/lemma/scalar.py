@@ -9,11 +9,13 @@ Derivatives are exact; their leading orders hold where the branch weight r = P/Î
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import alpha, r
 from deepnet_theory.symbolic.proof.checks import EXACT, NONNEGATIVE_TERMS, ratio_in_branch_weight
-from deepnet_theory.symbolic.proof.step import SIGN, Regime, Step
+from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.increment import responses
 from deepnet_theory.symbolic.routes.lemma.scalar import (
     SECTION,
@@ -122,4 +124,30 @@ def _random_sign(gains: Gains) -> tuple[Step, ...]:
         regime=SMALL,
         checks=(ratio_in_branch_weight(gains[0], weight / alpha),),
     )
-    return (*exact, mean, bound, leading)
+    return (*exact, *(_signed_leading(step, gains) for step in exact), mean, bound, leading)
+
+
+def _signed_leading(exact: Step, gains: Gains) -> Step:
+    """For either sign; ``exact`` is the derivative in one of the gains."""
+    gain = exact.lhs.args[1][0]
+
+    def for_either_sign(step: Step) -> bool:
+        tends = ratio_in_branch_weight(gains[0], sp.Mul(*gains) / alpha)
+        sides = ({sigma: sign} for sign in (sp.S.One, sp.S.NegativeOne))
+        return all(
+            tends.holds(replace(step, lhs=at[sigma] * step.lhs.xreplace(at),
+                                rhs=at[sigma] * step.rhs.xreplace(at)))
+            for at in sides
+        )  # fmt: skip
+
+    return SECTION.asymptotic(
+        f"derivative-{gain}-signed-leading",
+        exact.rhs,
+        sigma * sp.Mul(*gains) / gain * x / alpha,
+        "leading order in the branch weight with a random sign sigma = Â±1, the source's I",
+        source=SIGNED_SOURCE,
+        uses=(exact.name, "branch-weight"),
+        assumptions=("small-branch-weight",),
+        regime=replace(SMALL, keeps="r = v*w/alpha, for either sign"),
+        checks=(Check("the ratio tends to 1 for either sign", for_either_sign),),
+    )

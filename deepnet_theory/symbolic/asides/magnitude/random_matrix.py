@@ -21,8 +21,9 @@ from deepnet_theory.symbolic.expectation import (
     expect,
 )
 from deepnet_theory.symbolic.expectation.model import norm_of
+from deepnet_theory.symbolic.proof.checks import squares_meet
 from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Regime, Step
 
 RANDOM = Section("Magnitude of a Xavier matrix")
 
@@ -92,7 +93,13 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             ),
             regime=Regime(d, sp.oo, "m fixed or growing with d"),
             uses=("xavier-ratio",),
-            checks=(Check("squares at d = 1/t, t = 0, m fixed and m = 3d", _squares_meet),),
+            checks=(
+                squares_meet(
+                    "squares at d = 1/t, t = 0, m fixed and m = 3d",
+                    lambda t: {d: 1 / t},
+                    lambda t: {d: 1 / t, m: 3 / t},
+                ),
+            ),
         ),
         _enumerated(
             "xavier-residual",
@@ -139,15 +146,6 @@ def gaussian_magnitude() -> tuple[Step, ...]:
             ("image-norm", "xavier-ratio"),
         ),
     )
-
-
-def _squares_meet(step: Step) -> bool:
-    """Both sides are positive, and their squares' ratio, a rational function, is 1 at the limit."""
-    t = sp.Symbol("t", positive=True)
-    square = sp.cancel((step.lhs / step.rhs) ** 2)
-    fixed, growing = (sp.cancel(square.subs(m, rows).subs(d, 1 / t)) for rows in (m, 3 * d))
-    positive = step.lhs.is_positive and step.rhs.is_positive
-    return bool(positive and fixed.subs(t, 0) == 1 and growing.subs(t, 0) == 1)
 
 
 def _enumerated(

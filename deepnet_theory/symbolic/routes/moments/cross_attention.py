@@ -15,8 +15,6 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from typing import Any
 
 import sympy as sp
 
@@ -40,12 +38,16 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_AVERAGE,
     KNOWN_DV,
     KNOWN_DW,
+    Entries,
     GaussianBranch,
+    Point,
     alpha,
     average,
+    cases,
     d,
     delta_v,
     delta_w,
+    explicit,
     i,
     j,
     k,
@@ -114,10 +116,9 @@ class Crossing:
         """T, the stream's mean square."""
         return sp.S.One if self.stream is None else norm_s**2 / d
 
-    def z(self, memory: Tensor = average) -> Polynomial:
+    def z(self) -> Polynomial:
         """The entry z_i."""
-        read: Polynomial = memory[j] * self.branch.W[j, k] * self.branch.V[k, i]
-        summed: Polynomial = stream[i] * self.path + read.sum(j, k) * self.scale
+        summed: Polynomial = stream[i] * self.path + self.branch.added(average) * self.scale
         return summed
 
 
@@ -227,7 +228,7 @@ def _moment(
 
 def _parameters(crossing: Crossing) -> tuple[Step, Step]:
     """What ΔV and ΔW move: the moments of self-attention with the memory in place of x."""
-    z = Polynomial(crossing.z(memory=white_average).terms[1:])  # the branch alone
+    z = crossing.branch.added(white_average) * crossing.scale  # the branch alone
     moved = z.along(crossing.branch.V, delta_v) + z.along(crossing.branch.W, delta_w)
     term = _moment(
         "cross-parameter-term", (moved * moved).sum(i),
@@ -268,38 +269,19 @@ def _coefficient(crossing: Crossing, size: Step, bound: Step) -> Step:
 
 # ---- explicit matrices ---------------------------------------------------------------------
 
-Entries = dict[Tensor, dict[tuple[int, ...], Fraction]]
+
+def _cases(crossing: Crossing) -> Iterator[tuple[Point, Entries]]:
+    matrices = crossing.branch.W, crossing.branch.V
+    tensors = (stream, stream_change, average, memory_change, signal, *matrices)
+    for point, entries in cases("cross", tensors):
+        yield {**point, c: Fraction(3, 5)}, entries
 
 
-def _cases(crossing: Crossing) -> Iterator[tuple[dict[sp.Symbol, Any], Entries]]:
-    """The numbers of the symbols and random rational entries, at two sizes."""
-    generator = random.Random("cross")
-    tensors = (
-        stream, stream_change, average, memory_change, signal,
-        crossing.branch.W, crossing.branch.V,
-    )  # fmt: skip
-    for width, inner in ((2, 3), (3, 2)):
-        lengths = {d: width, m: inner}
-        entries = {
-            tensor: {
-                place: Fraction(generator.randint(-9, 9), generator.randint(1, 5))
-                for place in product(*(range(1, lengths[size] + 1) for size in tensor.axes))
-            }
-            for tensor in tensors
-        }
-        yield {**lengths, alpha: Fraction(7, 3), c: Fraction(3, 5)}, entries
-
-
-def _explicit(crossing: Crossing, point: dict[sp.Symbol, Any], at: Entries) -> list[Fraction]:
+def _explicit(crossing: Crossing, point: Point, at: Entries) -> list[Fraction]:
     """ps + q(aW)V by matrix products."""
     path, scale = (point.get(e, Fraction(1)) for e in (crossing.path, crossing.scale))
-    big_w, big_v = at[crossing.branch.W], at[crossing.branch.V]
-    width, inner = range(1, point[d] + 1), range(1, point[m] + 1)
-    hidden = {b: sum((at[average][a,] * big_w[a, b] for a in width), Fraction(0)) for b in inner}
-    return [
-        path * at[stream][a,] + scale * sum((hidden[b] * big_v[b, a] for b in inner), Fraction(0))
-        for a in width
-    ]
+    read = explicit(crossing.branch, point, at, average)
+    return [path * at[stream][a,] + scale * g for a, g in enumerate(read, 1)]
 
 
 def _moved(at: Entries, tensor: Tensor, by: dict[tuple[int, ...], Fraction]) -> Entries:
@@ -321,7 +303,7 @@ def _is_difference(crossing: Crossing) -> Callable[[Step], bool]:
 
 
 def _is_gradient(crossing: Crossing) -> Callable[[Step], bool]:
-    def loss(point: dict[sp.Symbol, Any], at: Entries) -> Fraction:
+    def loss(point: Point, at: Entries) -> Fraction:
         output = _explicit(crossing, point, at)
         return sum((at[signal][a,] * z for a, z in enumerate(output, 1)), Fraction(0))
 

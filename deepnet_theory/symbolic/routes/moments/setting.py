@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import sympy as sp
 
@@ -133,59 +134,39 @@ class GaussianBranch:
         return ("fresh-weights", second)
 
 
-Explicit = Mapping[Tensor, Mapping[tuple[int, ...], Fraction]]
+Point = dict[sp.Expr, Any]
+Entries = dict[Tensor, dict[tuple[int, ...], Fraction]]
 
 
-@dataclass(frozen=True)
-class Case:
-    """A branch written out: sizes, α, entries."""
+def cases(name: str, tensors: Iterable[Tensor]) -> Iterator[tuple[Point, Entries]]:
+    """The numbers of d, m and α, and random rational entries (of a mask 0 or 1), at two sizes."""
+    generator = random.Random(name)
 
-    d: int
-    m: int
-    alpha: Fraction
-    entries: dict[Tensor, dict[tuple[int, ...], Fraction]]
+    def entry(tensor: Tensor) -> Fraction:
+        if tensor is mask:
+            return Fraction(generator.randint(0, 1))
+        return Fraction(generator.randint(-9, 9), generator.randint(1, 5))
 
-    def point(self) -> dict[sp.Expr, sp.Expr | int]:
-        """The numbers of the symbols."""
-        return {
-            d: self.d,
-            m: self.m,
-            alpha: sp.Rational(self.alpha.numerator, self.alpha.denominator),
-        }
-
-
-def cases(branch: GaussianBranch) -> Iterator[Case]:
-    """Explicit branches at several sizes with random rational entries and masks."""
-    generator = random.Random(branch.name)
+    kinds = tuple(tensors)
     for width, inner in ((2, 3), (3, 2)):
-        entries = {}
-        for tensor in (x, branch.W, branch.V, mask):
-            ranges = [range(1, {d: width, m: inner}[size] + 1) for size in tensor.axes]
-            entries[tensor] = {
-                place: Fraction(generator.randint(0, 1))
-                if tensor is mask
-                else Fraction(generator.randint(-9, 9), generator.randint(1, 5))
-                for place in product(*ranges)
-            }
-        yield Case(width, inner, Fraction(generator.randint(2, 9), 4), entries)
+        point: Point = {d: width, m: inner, alpha: Fraction(7, 3)}
+        places = {t: product(*(range(1, point[size] + 1) for size in t.axes)) for t in kinds}
+        yield point, {t: {place: entry(t) for place in at} for t, at in places.items()}
 
 
-def explicit_z(
-    branch: GaussianBranch, case: Case, changed: Explicit | None = None
-) -> list[Fraction]:
-    """αx + ((xW)∘R)V, by matrix products of explicit entries."""
-    at = {**case.entries, **(changed or {})}
+def explicit(branch: GaussianBranch, point: Point, at: Entries, source: Tensor) -> list[Fraction]:
+    """((xW)∘R)V, by matrix products of explicit entries."""
+    width, inner = range(1, point[d] + 1), range(1, point[m] + 1)
     big_w, big_v = at[branch.W], at[branch.V]
-    hidden = [
-        sum((at[x][a,] * big_w[a, b] for a in range(1, case.d + 1)), Fraction(0))
-        * (at[mask][b,] if branch.rectified else 1)
-        for b in range(1, case.m + 1)
-    ]
-    return [
-        case.alpha * at[x][a,]
-        + sum((h * big_v[b, a] for b, h in enumerate(hidden, 1)), Fraction(0))
-        for a in range(1, case.d + 1)
-    ]
+    hidden = {b: sum((at[source][a,] * big_w[a, b] for a in width), Fraction(0)) for b in inner}
+    kept = {b: h * at[mask][b,] if branch.rectified else h for b, h in hidden.items()}
+    return [sum((kept[b] * big_v[b, a] for b in inner), Fraction(0)) for a in width]
+
+
+def explicit_z(branch: GaussianBranch, point: Point, at: Entries) -> list[Fraction]:
+    """αx + ((xW)∘R)V."""
+    added = explicit(branch, point, at, x)
+    return [point[alpha] * at[x][a,] + g for a, g in enumerate(added, 1)]
 
 
 def given() -> tuple[sp.Symbol, ...]:

@@ -17,7 +17,6 @@ from deepnet_theory.symbolic.expectation import (
     expect,
     moment,
 )
-from deepnet_theory.symbolic.expectation.exact import Number
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
@@ -29,7 +28,6 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DX_I,
     KNOWN_X,
     KNOWN_XDW,
-    Case,
     GaussianBranch,
     cases,
     d,
@@ -41,6 +39,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     j,
     k,
     m,
+    mask,
     norm_dtheta,
     norm_dv,
     norm_dw,
@@ -148,17 +147,12 @@ def output_steps(branch: GaussianBranch) -> tuple[Step, ...]:
 def _is_product(branch: GaussianBranch) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
         return step.lhs in step.establishes and all(
-            _value(step.rhs.polynomial, case, {"i": a}) == expected
-            for case in cases(branch)
-            for a, expected in enumerate(explicit_z(branch, case), 1)
+            enumerate_expectation(step.rhs.polynomial, point, entries, {"i": a}) == expected
+            for point, entries in cases(branch.name, (x, branch.W, branch.V, mask))
+            for a, expected in enumerate(explicit_z(branch, point, entries), 1)
         )
 
     return holds
-
-
-def _value(polynomial: Polynomial, case: Case, at: dict[str, int]) -> Number:
-    """A polynomial whose tensors all have entries."""
-    return enumerate_expectation(polynomial, case.point(), case.entries, at)
 
 
 # ---- derivatives ---------------------------------------------------------------------------
@@ -205,14 +199,14 @@ def _derivative(
 
     def holds(step: Step) -> bool:
         # z is affine in every single entry, so a difference of 1 is the derivative, exactly
-        for case in cases(branch):
-            base = explicit_z(branch, case)
-            for place, old in case.entries[tensor].items():
-                moved = {**case.entries[tensor], place: old + 1}
-                ahead = explicit_z(branch, case, {tensor: moved})
-                for a in range(1, case.d + 1):
+        for point, entries in cases(branch.name, (x, branch.W, branch.V, mask)):
+            base = explicit_z(branch, point, entries)
+            for place, old in entries[tensor].items():
+                moved = {**entries, tensor: {**entries[tensor], place: old + 1}}
+                ahead = explicit_z(branch, point, moved)
+                for a in range(1, point[d] + 1):
                     at = {"i": a, **{x.name: p for x, p in zip(indices, place, strict=True)}}
-                    found = _value(step.rhs.polynomial, case, at)
+                    found = enumerate_expectation(step.rhs.polynomial, point, entries, at)
                     if found != ahead[a - 1] - base[a - 1]:
                         return False
         return step.lhs in step.establishes
