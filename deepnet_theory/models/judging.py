@@ -125,14 +125,20 @@ def _distance(
 ) -> tuple[int, bool, float]:
     """How much differs in kind, and then in size; a derived rule is nearer than a published one.
 
-    A coefficient that the code multiplies with was computed from a rule: where it is not this
-    rule's, that weighs as much as all matrices of the sublayer.
+    What a rule has of its own, a gain or an α that is not 1, speaks for it where the model has
+    it too. A coefficient that the code multiplies with was computed from some rule, and weighs as
+    much as all matrices of the sublayer.
     """
-    kinds = {}
-    for d in different:
-        s = reading.sublayers[d.index]
-        written = d.item == "alpha" and s.alpha_on is not None
-        kinds[s.stack, s.kind, d.item] = len(s.matrices) if written else 1
+    differ = {(d.index, d.item) for d in different}
+    kinds: dict[tuple[str, str, str], int] = {}
+    for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        written = len(s.matrices) if s.alpha_on else 1
+        items = {"norms": (2, 0), "alpha": (written, written * (w.alpha != 1))}
+        items |= {m.role: (1, int(w.gains.get(m.role, 1.0) != 1)) for m in s.matrices}
+        for item, (against, for_it) in items.items():
+            key = (s.stack, s.kind, item)
+            now = against if (index, item) in differ else -for_it
+            kinds[key] = max(kinds.get(key, now), now)
     return sum(kinds.values()), rule.published, sum(abs(_log(d.ratio)) for d in different)
 
 

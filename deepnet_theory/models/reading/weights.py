@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from deepnet_theory.models.recording import Graph, Node
-from deepnet_theory.models.sums import LAYOUT, PRODUCTS
+from deepnet_theory.models.reading.recording import Graph, Node
+from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS
 
 
 @dataclass(frozen=True)

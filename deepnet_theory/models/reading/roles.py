@@ -15,9 +15,9 @@ from functools import cache
 
 import torch
 
-from deepnet_theory.models.recording import Graph, Node
-from deepnet_theory.models.sums import LAYOUT, PRODUCTS
-from deepnet_theory.models.weights import Product
+from deepnet_theory.models.reading.recording import Graph, Node
+from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS
+from deepnet_theory.models.reading.weights import Product
 from deepnet_theory.spec.reading import UNKNOWN, Matrix
 
 FUSED = "scaled_dot_product"
@@ -85,14 +85,17 @@ class Branch:
     def outputs(self, start: Node, end: Node) -> list[int]:
         """The outputs of a product on which ``end`` depends."""
         axis = 1 if start.op == "convolution" else self._axis(start)
-        with torch.enable_grad():
-            generator = torch.Generator().manual_seed(0)
-            leaf = torch.empty(start.value.shape).normal_(generator=generator)
-            leaf = leaf.to(start.value).requires_grad_()
-            found = self.graph.replay(end, {start: leaf})
-            weights = torch.empty(found.shape).normal_(generator=generator).to(found)
-            (gradient,) = torch.autograd.grad((found * weights).sum(), leaf)
-        return gradient.movedim(axis, 0).flatten(1).ne(0).any(1).nonzero().flatten().tolist()
+        generator = torch.Generator().manual_seed(0)
+        drawn = torch.empty(start.value.shape).normal_(generator=generator).to(start.value)
+        used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
+        for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
+            with torch.enable_grad():
+                leaf = x.clone().requires_grad_()
+                found = self.graph.replay(end, {start: leaf})
+                weights = torch.empty(found.shape).normal_(generator=generator).to(found)
+                (gradient,) = torch.autograd.grad((found * weights).sum(), leaf)
+            used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
+        return used.nonzero().flatten().tolist()
 
     def _axis(self, start: Node) -> int:
         product = self.products[start]

@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from deepnet_theory.models.factory import Made, made
-from deepnet_theory.models.norms import Norm, norms
-from deepnet_theory.models.recording import Graph, Node, record
-from deepnet_theory.models.roles import Branch
-from deepnet_theory.models.sums import LAYOUT, ResidualSum, residual_sums
-from deepnet_theory.models.weights import Product, product
+from deepnet_theory.models.reading.norms import Norm, norms
+from deepnet_theory.models.reading.recording import Graph, Node, record
+from deepnet_theory.models.reading.roles import Branch
+from deepnet_theory.models.reading.sums import LAYOUT, ResidualSum, residual_sums
+from deepnet_theory.models.reading.weights import Product, product
 from deepnet_theory.spec import reading
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
