@@ -81,7 +81,7 @@ def test_a_slope_that_still_moves_toward_the_prediction_is_undecided() -> None:
 @pytest.mark.parametrize(
     ("stack", "depth", "says"),
     [
-        ("encoder", {"N": 8}, "differ in N alone are needed"),
+        ("encoder", {"N": 8}, "differ in N alone are needed$"),
         ("encoder-decoder", {"N": 8, "M": 4}, "alone are needed, or equal ratios of N to M"),
     ],
 )
