@@ -302,6 +302,7 @@ def export(
 
 
 def train(
+    work: Work,
     talk: Talk,
     constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
     text: Annotated[
@@ -359,8 +360,8 @@ def train(
         "state": state,
     }
     settings = {name: value for name, value in given.items() if value is not None}
-    with live("train", talk.quiet) as progress:
-        result = training.train(loaded, text=text, progress=progress, **settings)
+    with work.place(talk) as place, live("train", talk.quiet) as progress:
+        result = training.train(loaded, text=text, progress=progress, **place, **settings)
     _save(path, result.to_json() + "\n", talk, whole=result.complete)
     print(result.to_json() if format == "json" else _printed(of_training.document(result), "text"))
     return result.exit_code

@@ -8,7 +8,10 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +21,27 @@ from torch import Tensor, nn
 
 from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.reference import library_optimizer
+from deepnet_theory.processes import Cache, Job, Progress, run_until_stopped, silent
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.machine import device_called, fitting_threads, threads
+from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads
 from deepnet_theory.spec.constants import LARGEST, Constants, SublayerConstants
-from deepnet_theory.spec.errors import InputError, Refusal, shown
+from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.corpus import BYTES, IGNORED, Batch, Corpus, Text, Translation
+from deepnet_theory.training.corpus import (
+    BYTES,
+    IGNORED,
+    MAX_BYTES,
+    Batch,
+    Corpus,
+    Text,
+    Translation,
+)
 from deepnet_theory.training.result import Run, Training, compare, judge, mean_run
 
-Progress = Callable[[float, float, str], None]
 HELD_OUT_BATCHES = 8
 MOST = 2**20  # steps, windows and bytes: far more than a short run has
 MOST_BYTES = 2**36  # of a state
@@ -105,6 +116,9 @@ def train(
     language: str = "de",
     state: str | Path | None = None,
     progress: Progress | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    cache: Cache | None = None,
 ) -> Training:
     """Train the model of the constants beside plain post-LN and plain pre-LN (α = β = 1).
 
@@ -128,7 +142,8 @@ def train(
     (``benchmarks/learning_rate.py``).
 
     ``state`` names a file that is written every tenth of the way; a later call with the same
-    settings goes on from there. On Ctrl-C the partial result is returned. Raises
+    settings goes on from there. On Ctrl-C the partial result is returned. ``processes``, or an
+    ``executor``, share out the seeds, and ``cache`` keeps each that is finished. Raises
     :class:`InputError` for settings that cannot be run, :class:`Refusal` for constants whose
     optimizer no library has, and :class:`MissingExtraError` where its library or the
     translations are not installed.
@@ -147,7 +162,7 @@ def train(
             f"text is trained on by bytes and needs at least {BYTES}"
         )
     reference = _reference(constants)
-    optimizer = library_optimizer(reference)
+    library_optimizer(reference)  # one that is not installed is refused before the work
     where = device_called(device)
     started = time.perf_counter()
     parts = len(constants.parts)
@@ -164,21 +179,50 @@ def train(
         "device": str(where), "constants": constants.to_dict(),
     }  # fmt: skip
     kept = None if state is None else _State(Path(state), conditions)
-    finished: list[tuple[Run, ...]] = []
-    with threads(fitting_threads(batch * tokens * constants.architecture.width)):
-        for index in range(seeds):
-            # one seed's models at a time: the list is not kept
-            runners = (_runner(r, c, optimizer, lr, seed + index, where) for r, c in rules.items())
-            found, whole = _run(list(runners), corpus, conditions, index, kept, progress)
-            if whole or not finished:
-                finished.append(found)
-            if not whole:
-                break
-    runs = tuple(map(mean_run, zip(*finished, strict=True)))
+    alone = executor is None and processes in (None, 1)
+    if kept is not None and not alone:
+        raise InputError(
+            f"the state {shown(str(state))} is one process's: leave it out, or the other processes"
+        )
+    finished: dict[int, tuple[Run, ...]] = {}
+    broken_off: dict[int, tuple[Run, ...]] = {}
+
+    def keep(index: int, found: tuple[tuple[Run, ...], bool]) -> None:
+        (finished if found[1] else broken_off)[index] = found[0]
+        if not found[1]:
+            raise KeyboardInterrupt
+
+    count = fitting_threads(batch * tokens * constants.architecture.width)
+    learnt_from = sha256(read_bytes(text, MAX_BYTES)).hexdigest() if text and cache else language
+    jobs = []
+    for index in range(seeds):
+        one = {**conditions, "seed": seed + index}
+        del one["seeds"]  # of which each is its own
+        work = partial(_train_seed, rules, reference, corpus, conditions, index)
+        # only here, at once, can a state be written and every step be told of
+        told = partial(work, kept, progress) if alone else work
+        jobs.append(
+            Job(
+                f"seed {seed + index}", steps, partial(in_threads, count, told),
+                partial(keep, index), depends_on=("train", one, learnt_from, count),
+                lasting=_whole,
+            )
+        )  # fmt: skip
+    watched = silent if alone or progress is None else progress
+    stopped = run_until_stopped(jobs, processes or 1, executor, seeds * steps, watched, cache)
+    done = [finished[i] for i in sorted(finished)] or list(broken_off.values())
+    if not done:
+        if stopped == INTERRUPTION:
+            raise KeyboardInterrupt
+        raise InputError(f"{stopped}: a smaller batch, fewer tokens or processes need less")
+    whole = not stopped
+    runs = tuple(map(mean_run, zip(*done, strict=True)))
     comparisons = tuple(compare(runs[0], rival) for rival in runs[1:])
     verdict, because = judge(runs, comparisons, corpus.baseline)
     if not whole:
         verdict = Verdict.UNDECIDED
+        because = f"{stopped}: {len(finished)} of {seeds} seeds were trained"
+    for index, found in broken_off.items():
         because = f"stopped after {len(found[0].losses)} of {steps} steps of seed {seed + index}"
     return Training(
         runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
@@ -198,6 +242,27 @@ def _reference(constants: Constants) -> Reference:
             + ", ".join(name for name, o in known.items() if o.reference is not None)
         )
     return found.reference
+
+
+def _whole(found: tuple[tuple[Run, ...], bool]) -> bool:
+    """Whether a seed came to its end."""
+    return found[1]
+
+
+def _train_seed(
+    rules: dict[str, Constants],
+    reference: Reference,
+    corpus: Corpus,
+    conditions: dict[str, Any],
+    index: int,
+    kept: _State | None = None,
+    progress: Progress | None = None,
+) -> tuple[tuple[Run, ...], bool]:
+    """The runs of one seed, whose models are there as long as it is trained."""
+    optimizer, seed = library_optimizer(reference), conditions["seed"] + index
+    where = torch.device(conditions["device"])
+    runners = [_runner(r, c, optimizer, conditions["lr"], seed, where) for r, c in rules.items()]
+    return _run(runners, corpus, conditions, index, kept, progress)
 
 
 def _run(

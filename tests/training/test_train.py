@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from deepnet_theory.processes import Cache
 from deepnet_theory.spec.constants import (
     Architecture,
     Constants,
@@ -326,3 +327,26 @@ def test_the_encoder_decoder_learns_to_translate_and_reads_its_source(reads, mon
     else:
         assert "the decoder does not read its source" in result.because
         assert own.shuffled == own.held_out
+
+
+@pytest.mark.slow
+def test_processes_change_nothing_and_finished_seeds_are_not_trained_again(tmp_path):
+    c = constants()
+    alone = train(c, **SMALL)
+    cache, told = Cache(tmp_path), []
+    shared = train(c, **SMALL, processes=2, cache=cache)
+    assert shared.runs == alone.runs and len(list(cache.files())) == SMALL.get("seeds", 3)
+    again = train(c, **SMALL, cache=cache, progress=lambda *step: told.append(step))
+    assert again.runs == alone.runs and not told
+    more = train(c, **{**SMALL, "seeds": 4}, cache=cache, progress=lambda *step: told.append(step))
+    assert len(told) == SMALL["steps"]  # the fourth seed's
+    assert [run.held_out_by_seed[:3] for run in more.runs] == [
+        run.held_out_by_seed for run in alone.runs
+    ]
+    assert (
+        train(c, **{**SMALL, "seed": 1, "seeds": 1}, cache=cache).runs[0].held_out_by_seed
+        == (alone.runs[0].held_out_by_seed[1:2])
+    )
+    assert train(c, **SMALL, lr=0.01, cache=cache).runs == train(c, **SMALL, lr=0.01).runs
+    with pytest.raises(InputError, match="is one process's"):
+        train(c, **SMALL, processes=2, state=tmp_path / "state")
