@@ -114,7 +114,9 @@ def verify(
             raise InputError(f"{stopped}: {NEEDS_LESS}")
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
     if settings.torch_device.type == "cuda":
-        warnings.append("measured on CUDA: not repeatable bit for bit")
+        warnings.append(
+            "measured on CUDA: repeatable bit for bit only where torch warns of nothing"
+        )
     warnings += _findings(record, measured)
     several = (after(plan, updates_share(n)) for n in counts(settings.updates) for plan in whole)
     exponents = tuple(_judged(plan, record, wanted) for plan in (*plans, *several))

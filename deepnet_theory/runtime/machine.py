@@ -1,12 +1,14 @@
-"""The machine: how many threads torch computes with, and on which device."""
+"""The machine: how many threads torch computes with, on which device, and how repeatably."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from deepnet_theory.spec.errors import InputError, unknown
 
@@ -29,6 +31,27 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def repeatable(device: torch.device) -> Iterator[None]:
+    """Within this context a GPU gives the same bits again; where torch cannot, it warns.
+
+    What torch has in two kinds it takes in the repeatable one, and attention is made of products,
+    whose fused kernels add gradients in any order. A CPU is repeatable by itself.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS begins
+    before = torch.are_deterministic_algorithms_enabled()
+    lenient = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=lenient)
 
 
 def in_threads(count: int, work: Callable[[], T]) -> T:

@@ -24,7 +24,7 @@ from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.processes import Cache, Job, Progress, run_until_stopped, silent
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads
+from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
 from deepnet_theory.spec.constants import LARGEST, Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
@@ -209,7 +209,8 @@ def train(
             )
         )  # fmt: skip
     watched = silent if alone or progress is None else progress
-    stopped = run_until_stopped(jobs, processes or 1, executor, seeds * steps, watched, cache)
+    with repeatable(where):
+        stopped = run_until_stopped(jobs, processes or 1, executor, seeds * steps, watched, cache)
     done = [finished[i] for i in sorted(finished)] or list(broken_off.values())
     if not done:
         if stopped == INTERRUPTION:

@@ -16,9 +16,12 @@ LONG = 2**27  # activations times layers; below it a process takes longer to sta
 
 @contextmanager
 def fitting_threads(settings: Settings) -> Iterator[int]:
-    """As many threads as suit the settings, whatever else runs: results depend on their number."""
+    """As many threads as suit the settings, whatever else runs: results depend on their number.
+
+    A GPU is made repeatable.
+    """
     count = machine.fitting_threads(_activations(settings))
-    with machine.threads(count):
+    with machine.threads(count), machine.repeatable(settings.torch_device):
         yield count
 
 
