@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -121,6 +121,13 @@ class Claim:
     seconds: float = 1.0
     full_seconds: float = 0.0
     parts: list[Part] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        """Texts are prose: a line break in the file is a space."""
+        for told in fields(self):
+            text = getattr(self, told.name)
+            if isinstance(text, str):
+                object.__setattr__(self, told.name, " ".join(text.split()))
 
     def stated(
         self, about: str, quick: Verdict | None, *, full: Verdict | None = None

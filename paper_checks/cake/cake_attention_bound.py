@@ -1,5 +1,3 @@
-"""The attention sublayer obeys the same bound; heads do not matter."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -16,34 +14,24 @@ from paper_checks.shared.sublayer import averaged, head_weights
 CLAIM = Claim(
     name="cake-attention-bound",
     source=f"{CAKE}, §5.2",
-    statement=(
-        "‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v² + w²)/α ‖Δθ_l‖ for the attention sublayer too, with Attn "
-        "= XW_VW_O; several heads are one W_V side by side."
-    ),
-    conditions=(
-        "linear branch with variances v²/d, w²/d; built softmax attention with 1 to 8 heads, "
-        "widths 32 to 256, text and Gaussian tokens, 1 to 64 of them; value and output matrices "
-        "stepped"
-    ),
-    finding=(
-        "For the linear branch xW_VW_O with independent Δθ and Δx both terms are proved, and the "
-        "number of heads has no effect on real softmax attention at all (exponent 0 within "
-        "0.02). For gradient steps the bound fails by up to a factor of seven at width 32; for one "
-        "token the excess is proportional to √d, for many independent ones it grows more slowly. "
-        "The substitution Attn = XW_VW_O loses something else: with query and key at gain 1 the "
-        "scores' own response makes up 0.66 to 0.78 of the branch's change when tokens move "
-        "independently, and 0.17 to 0.35 when they move together."
-    ),
-    counterexample=(
-        "One token, d = 3, N = 1: x = (1, −2, 1)/√2, W_V = W_O = βI, a gradient step for a loss "
-        "whose derivative at the output is along (1, 0, −1): ‖Δx_2‖ = √6 β/(α + β²) ‖Δθ‖ = "
-        "0.94‖Δθ‖, above √2 β/α ‖Δθ‖ = 0.71‖Δθ‖ (α = 2^{1/4}, β = 8^{−1/4})."
-    ),
-    corrected=(
-        "With operator norms, ‖∂LN/∂z‖(‖hW‖‖ΔW_O‖₂ + ‖W_O‖₂‖ΔhW‖), for the parameters; for Δx "
-        "the scores' derivative has to be kept, since query and key have gain 1 and it is of "
-        "the same order as the value path."
-    ),
+    statement="""‖Δx_{l+1}‖ ≤ ‖Δx_l‖ + √(v² + w²)/α ‖Δθ_l‖ for the attention sublayer too, with Attn
+        = XW_VW_O; several heads are one W_V side by side.""",
+    conditions="""linear branch with variances v²/d, w²/d; built softmax attention with 1 to 8
+        heads, widths 32 to 256, text and Gaussian tokens, 1 to 64 of them; value and output
+        matrices stepped""",
+    finding="""For the linear branch xW_VW_O with independent Δθ and Δx both terms are proved, and
+        the number of heads has no effect on real softmax attention at all (exponent 0 within 0.02).
+        For gradient steps the bound fails by up to a factor of seven at width 32; for one token the
+        excess is proportional to √d, for many independent ones it grows more slowly. The
+        substitution Attn = XW_VW_O loses something else: with query and key at gain 1 the scores'
+        own response makes up 0.66 to 0.78 of the branch's change when tokens move independently,
+        and 0.17 to 0.35 when they move together.""",
+    counterexample="""One token, d = 3, N = 1: x = (1, −2, 1)/√2, W_V = W_O = βI, a gradient step
+        for a loss whose derivative at the output is along (1, 0, −1): ‖Δx_2‖ = √6 β/(α + β²) ‖Δθ‖ =
+        0.94‖Δθ‖, above √2 β/α ‖Δθ‖ = 0.71‖Δθ‖ (α = 2^{1/4}, β = 8^{−1/4}).""",
+    corrected="""With operator norms, ‖∂LN/∂z‖(‖hW‖‖ΔW_O‖₂ + ‖W_O‖₂‖ΔhW‖), for the parameters; for
+        Δx the scores' derivative has to be kept, since query and key have gain 1 and it is of the
+        same order as the value path.""",
     seconds=4.0,
 )
 HEADS = (1, 2, 4, 8)

@@ -1,5 +1,3 @@
-"""With v = w = β the bound sharpens to β², and the constants change."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp
@@ -12,26 +10,18 @@ from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 CLAIM = Claim(
     name="cake-beta-squared",
     source=f"{CAKE}, §5.1 (2), remark in brackets, and §5.3, last paragraph",
-    statement=(
-        "If v = w = β from the start, the bound is β²E‖Δθ‖² in place of (v² + w²)E‖Δθ‖², and "
-        "α and β come out differently."
-    ),
-    conditions=(
-        "Gaussian W, V with variances 2β²/d, β²/m, m ≥ d/2, independent Δθ; torch encoders "
-        "of 8 to 128 layers, SGD, text and Gaussian tokens of correlation 0 and 0.5"
-    ),
-    finding=(
-        "The sharper bound is right for independent Δθ and hidden widths m ≥ d/2, attention's "
-        "linear branch attains it, and it changes α and β by the constant factors 2^{−1/4} and "
-        "2^{1/4} only (β alone, by 2^{1/2}, under the closure β = 1/α). Both pairs keep the "
-        "measured update constant in depth (exponents between −0.05 and 0.05); the sharper one "
-        "moves the output twice as far. That is what a constant means in a bound of this kind: "
-        "a convention, not an optimum."
-    ),
-    corrected=(
-        "Under the same closure α = N^{1/4}, β = (4N)^{−1/4}: a constant factor 2^{−1/4} and "
-        "2^{1/4}, the same exponents."
-    ),
+    statement="""If v = w = β from the start, the bound is β²E‖Δθ‖² in place of (v² + w²)E‖Δθ‖², and
+        α and β come out differently.""",
+    conditions="""Gaussian W, V with variances 2β²/d, β²/m, m ≥ d/2, independent Δθ; torch encoders
+        of 8 to 128 layers, SGD, text and Gaussian tokens of correlation 0 and 0.5""",
+    finding="""The sharper bound is right for independent Δθ and hidden widths m ≥ d/2, attention's
+        linear branch attains it, and it changes α and β by the constant factors 2^{−1/4} and
+        2^{1/4} only (β alone, by 2^{1/2}, under the closure β = 1/α). Both pairs keep the measured
+        update constant in depth (exponents between −0.05 and 0.05); the sharper one moves the
+        output twice as far. That is what a constant means in a bound of this kind: a convention,
+        not an optimum.""",
+    corrected="""Under the same closure α = N^{1/4}, β = (4N)^{−1/4}: a constant factor 2^{−1/4} and
+        2^{1/4}, the same exponents.""",
     seconds=3.0,
 )
 SHARPER = Net("N**(1/4)", "(4*N)**(-1/4)")

@@ -1,5 +1,3 @@
-"""S(v² + w²)/α² = 1 gives (2N)^{1/4} and (8N)^{−1/4}."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -13,17 +11,13 @@ CLAIM = Claim(
     source=f"{CAKE}, §4.3, last displayed equations; {DEEPNET}, §4.1",
     statement="2N(v² + w²)/α² = 1 is satisfied by α = (2N)^{1/4}, v = w = β = (8N)^{−1/4}.",
     conditions="N ≥ 1 encoder (or decoder-only) layers of two sublayers, two scaled matrices each",
-    finding=(
-        "With v = w = β and the closure √(v² + w²) = 1/α, which the paper does not write and the "
-        "layer cake guesses, the published constants are the only solution. The balance alone "
-        "fixes nothing but the curve β = α/(2√N): α = 1, β = 1/(2√N) and α = 2√N, β = 1 lie on it "
-        "too. The paper's simplifying assumption v, w < 1 < α holds at its own constants for "
-        "every N ≥ 1."
-    ),
-    corrected=(
-        "2N(v² + w²)/α² = 1 and √(v² + w²) = 1/α together have the one solution α = (2N)^{1/4}, "
-        "β = (8N)^{−1/4}; without the second the solutions are β = α/(2√N)."
-    ),
+    finding="""With v = w = β and the closure √(v² + w²) = 1/α, which the paper does not write and
+        the layer cake guesses, the published constants are the only solution. The balance alone
+        fixes nothing but the curve β = α/(2√N): α = 1, β = 1/(2√N) and α = 2√N, β = 1 lie on it
+        too. The paper's simplifying assumption v, w < 1 < α holds at its own constants for every N
+        ≥ 1.""",
+    corrected="""2N(v² + w²)/α² = 1 and √(v² + w²) = 1/α together have the one solution α =
+        (2N)^{1/4}, β = (8N)^{−1/4}; without the second the solutions are β = α/(2√N).""",
 )
 
 

@@ -1,5 +1,3 @@
-"""α and β do not depend on d, m or the number of heads."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -13,27 +11,19 @@ from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 CLAIM = Claim(
     name="cake-dimension-free",
     source=f"{CAKE}, §5, first paragraph, answered by §5.1 to §5.3",
-    statement=(
-        "α = (2N)^{1/4} and β = (8N)^{−1/4} hold for matrices: they depend neither on d nor "
-        "on m nor on the number of heads."
-    ),
-    conditions=(
-        "built DeepNorm encoders under SGD, text; d = 16 to 128, m = 2d to 8d, 1 to 8 heads, "
-        "8 to 128 layers"
-    ),
-    finding=(
-        "They do not: at every width, hidden width and number of heads tried the update is "
-        "constant in depth (exponents within 0.02 of 0), and its size does not feel the number "
-        "of heads. A further question is the size's dependence on the dimensions: ‖ΔF‖/η grows "
-        "as d^{1.47} from width 16 to 128 under SGD and as (m/d)^{0.11} with the hidden width. "
-        "So α and β may ignore the width, and the learning rate may not."
-    ),
+    statement="""α = (2N)^{1/4} and β = (8N)^{−1/4} hold for matrices: they depend neither on d nor
+        on m nor on the number of heads.""",
+    conditions="""built DeepNorm encoders under SGD, text; d = 16 to 128, m = 2d to 8d, 1 to 8
+        heads, 8 to 128 layers""",
+    finding="""They do not: at every width, hidden width and number of heads tried the update is
+        constant in depth (exponents within 0.02 of 0), and its size does not feel the number of
+        heads. A further question is the size's dependence on the dimensions: ‖ΔF‖/η grows as
+        d^{1.47} from width 16 to 128 under SGD and as (m/d)^{0.11} with the hidden width. So α and
+        β may ignore the width, and the learning rate may not.""",
     counterexample="Width 64 instead of 32 at the same α, β, η: ‖ΔF‖ is 2.8 times as large.",
-    corrected=(
-        "The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a "
-        "constant that grows as d·√(d/(d + V)) under SGD (independent tokens), and as m/(d + m) in "
-        "the feed-forward sublayers, to be absorbed by η."
-    ),
+    corrected="""The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a
+        constant that grows as d·√(d/(d + V)) under SGD (independent tokens), and as m/(d + m) in
+        the feed-forward sublayers, to be absorbed by η.""",
     seconds=6.0,
     full_seconds=57,
 )

@@ -1,5 +1,3 @@
-"""Gradients decay exponentially towards the bottom."""
-
 from __future__ import annotations
 
 import math
@@ -15,35 +13,26 @@ from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, backward, norms
 CLAIM = Claim(
     name="cake-exponential-decay",
     source=f"{CAKE}, §4.3, supplement, after the product of Jacobians",
-    statement=(
-        "As the layer number i decreases, K = 2N − i grows and ∂F/∂x_i decays exponentially, as "
-        "((α² − v²w²)/(α² + v²w²))^{K/2} (agreeing with Xiong et al., arXiv 2002.04745)."
-    ),
-    conditions=(
-        "built encoders of 8 to 128 layers, text (windows whose targets are not all one byte) "
-        "and Gaussian tokens of correlation 0 and 0.5, 4 to 64 of them, ‖∂L/∂x_l‖ over all tokens"
-    ),
-    finding=(
-        "At DeepNorm's constants the formula's value agrees: its rate r² is so small that it "
-        "leaves 0.94 of the gradient at 8 layers and 0.98 at 64, and 0.96 to 0.97 is measured at "
-        "every depth. That the gradient falls with K at the rate r² does not: at r of 0.3 to 0.7, "
-        "v = w < 1 < α, it falls in 64 layers by less than a tenth of what the formula says, and "
-        "rises again at the bottom. In plain Post-LN what falls is the part of the gradient that "
-        "differs between tokens, by 0.32 to 0.33 of its logarithm a layer in the upper half "
-        "(½ ln 2 = 0.35 for tokens that are alike, whatever their number), and it rises again "
-        "below. Feed-forward sublayers alone show no fall: the decay belongs to attention "
-        "averaging tokens, not to the scalar product of the source."
-    ),
-    counterexample=(
-        "α = 1.2, v = w = 0.9, 64 layers: the formula leaves e^{−62} of the gradient, and 0.2 of "
-        "it is left on text. Two scalar sublayers with opposite signs at r = "
-        "1/2 multiply to 0.6, with equal positive signs to 1.8."
-    ),
-    corrected=(
-        "Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent. In plain "
-        "Post-LN attention averages the part that differs between tokens away, by ½ ln 2 of its "
-        "logarithm a layer in the upper half; feed-forward sublayers alone do not make it fall."
-    ),
+    statement="""As the layer number i decreases, K = 2N − i grows and ∂F/∂x_i decays exponentially,
+        as ((α² − v²w²)/(α² + v²w²))^{K/2} (agreeing with Xiong et al., arXiv 2002.04745).""",
+    conditions="""built encoders of 8 to 128 layers, text (windows whose targets are not all one
+        byte) and Gaussian tokens of correlation 0 and 0.5, 4 to 64 of them, ‖∂L/∂x_l‖ over all
+        tokens""",
+    finding="""At DeepNorm's constants the formula's value agrees: its rate r² is so small that it
+        leaves 0.94 of the gradient at 8 layers and 0.98 at 64, and 0.96 to 0.97 is measured at
+        every depth. That the gradient falls with K at the rate r² does not: at r of 0.3 to 0.7, v =
+        w < 1 < α, it falls in 64 layers by less than a tenth of what the formula says, and rises
+        again at the bottom. In plain Post-LN what falls is the part of the gradient that differs
+        between tokens, by 0.32 to 0.33 of its logarithm a layer in the upper half (½ ln 2 = 0.35
+        for tokens that are alike, whatever their number), and it rises again below. Feed-forward
+        sublayers alone show no fall: the decay belongs to attention averaging tokens, not to the
+        scalar product of the source.""",
+    counterexample="""α = 1.2, v = w = 0.9, 64 layers: the formula leaves e^{−62} of the gradient,
+        and 0.2 of it is left on text. Two scalar sublayers with opposite signs at r = 1/2 multiply
+        to 0.6, with equal positive signs to 1.8.""",
+    corrected="""Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent. In plain
+        Post-LN attention averages the part that differs between tokens away, by ½ ln 2 of its
+        logarithm a layer in the upper half; feed-forward sublayers alone do not make it fall.""",
     seconds=4.0,
 )
 LAYERS = 64

@@ -1,5 +1,3 @@
-"""E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖²."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -18,33 +16,25 @@ CLAIM = Claim(
     name="cake-ffn-input",
     source=f"{CAKE}, §5.1 (1) and (3)",
     statement="E‖∂z/∂x Δx‖² = (α² + v²w²)E‖Δx‖², so ‖∂z/∂x Δx‖ ≈ √(α² + v²w²)‖Δx‖.",
-    conditions=(
-        "Gaussian W, V; Δx independent of them, or made by an SGD step of the layers below "
-        "in built stacks of width 64 on text and Gaussian tokens of correlation 0 and 0.5; "
-        "attention with 4 to 64 independent tokens"
-    ),
-    finding=(
-        "The equality is exact for every Δx that does not depend on the sublayer's weights: "
-        "the ReLU mask halves the square of any direction. It is a mean and no bound: 47 % of the "
-        "draws lie above it. For the Δx that an SGD step of the lower layers really makes it holds "
-        "within 1 % under DeepNorm, the case of the source. Beyond that case: it is 1.11 to 1.15 "
-        "times too small in plain Post-LN, since such a Δx has been sent back through the same "
-        "weights, and it fails for attention: of a change that moves tokens independently the "
-        "average passes only Σs² (0.13 at 16 tokens, 0.04 at 64), which the moving scores "
-        "multiply by 2.7 (3.7)."
-    ),
-    counterexample=(
-        "Attention over two equal tokens, n = 2, x_1 = x_2, Δx_2 = −Δx_1: both weights are 1/2 "
-        "whatever the scores do, the average does not move, and ‖∂z/∂x Δx‖² = α²‖Δx‖². A signal "
-        "sent back through the scalar J = α ± vw, α = vw = 1: E(JΔx)² = E J⁴g² = 8g², where "
-        "(α² + v²w²)E Δx² = 4g²."
-    ),
-    corrected=(
-        "E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖² for the feed-forward sublayer and a Δx independent of "
-        "its weights; (α⁴ + 4α²b² + 2(1 + d/m)b⁴)/(α² + b²)‖Δx‖², b = vw, for a signal that was "
-        "sent back through it (d, m large); for attention with fixed scores (α² + κv²w²)‖Δx‖², "
-        "κ from Σ_j s_j² (tokens moved independently) to 1 (moved together)."
-    ),
+    conditions="""Gaussian W, V; Δx independent of them, or made by an SGD step of the layers below
+        in built stacks of width 64 on text and Gaussian tokens of correlation 0 and 0.5; attention
+        with 4 to 64 independent tokens""",
+    finding="""The equality is exact for every Δx that does not depend on the sublayer's weights:
+        the ReLU mask halves the square of any direction. It is a mean and no bound: 47 % of the
+        draws lie above it. For the Δx that an SGD step of the lower layers really makes it holds
+        within 1 % under DeepNorm, the case of the source. Beyond that case: it is 1.11 to 1.15
+        times too small in plain Post-LN, since such a Δx has been sent back through the same
+        weights, and it fails for attention: of a change that moves tokens independently the average
+        passes only Σs² (0.13 at 16 tokens, 0.04 at 64), which the moving scores multiply by 2.7
+        (3.7).""",
+    counterexample="""Attention over two equal tokens, n = 2, x_1 = x_2, Δx_2 = −Δx_1: both weights
+        are 1/2 whatever the scores do, the average does not move, and ‖∂z/∂x Δx‖² = α²‖Δx‖². A
+        signal sent back through the scalar J = α ± vw, α = vw = 1: E(JΔx)² = E J⁴g² = 8g², where
+        (α² + v²w²)E Δx² = 4g².""",
+    corrected="""E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖² for the feed-forward sublayer and a Δx independent
+        of its weights; (α⁴ + 4α²b² + 2(1 + d/m)b⁴)/(α² + b²)‖Δx‖², b = vw, for a signal that was
+        sent back through it (d, m large); for attention with fixed scores (α² + κv²w²)‖Δx‖², κ from
+        Σ_j s_j² (tokens moved independently) to 1 (moved together).""",
     seconds=3.0,
 )
 

@@ -1,5 +1,3 @@
-"""The partial derivatives of §5.1."""
-
 from __future__ import annotations
 
 from itertools import product
@@ -12,16 +10,12 @@ from paper_checks.shared.sources import CAKE
 CLAIM = Claim(
     name="cake-ffn-jacobian",
     source=f"{CAKE}, §5.1, the four displayed partial derivatives",
-    statement=(
-        "∂z_i/∂x_j = δ_ij α + Σ_k w_jk v_ki R_k, ∂z_i/∂v_ki = Σ_j x_j w_jk R_k, ∂z_i/∂v_kj = "
-        "0 (j ≠ i), ∂z_i/∂w_jk = x_j v_ki R_k."
-    ),
+    statement="""∂z_i/∂x_j = δ_ij α + Σ_k w_jk v_ki R_k, ∂z_i/∂v_ki = Σ_j x_j w_jk R_k, ∂z_i/∂v_kj =
+        0 (j ≠ i), ∂z_i/∂w_jk = x_j v_ki R_k.""",
     conditions="z = αx + ReLU(xW)V away from the kinks of the activation",
-    finding=(
-        "All four derivatives are exact wherever no hidden unit sits at its kink: R_k does "
-        "not change under a small move, so treating it as a constant is right for "
-        "derivatives, whatever one thinks of treating it as a coin."
-    ),
+    finding="""All four derivatives are exact wherever no hidden unit sits at its kink: R_k does not
+        change under a small move, so treating it as a constant is right for derivatives, whatever
+        one thinks of treating it as a coin.""",
     seconds=0.5,
 )
 PRINTED = ("input", "second-matrix", "first-matrix", "across")

@@ -1,5 +1,3 @@
-"""E z_i² = α² + v²w², and ‖z‖ ≈ √(d(α² + v²w²))."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, symbolic, torch
@@ -14,21 +12,15 @@ CLAIM = Claim(
     name="cake-ffn-moment",
     source=f"{CAKE}, §5.1, E[z_i], E[z_i²], E‖z‖²",
     statement="E z_i = 0, E z_i² = α² + v²w², E‖z‖² = d(α² + v²w²), hence ‖z‖ ≈ √(d(α² + v²w²)).",
-    conditions=(
-        "‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 128; built torch "
-        "stacks with Xavier's variance at m = d and m = 4d"
-    ),
-    finding=(
-        "For the variances 2w²/d and v²/m the formula is exact in the mean, for every input "
-        "of length √d and with the true ReLU mask, and ‖z‖ concentrates about it as "
-        "d^{−1/2}. With the Xavier variance 2/(d + m) that DeepNet's code uses, the branch's "
-        "share is 2dm/(d + m)² of it: 0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. "
-        "The exponents in depth do not feel that factor."
-    ),
-    corrected=(
-        "E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² + "
-        "2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d)."
-    ),
+    conditions="""‖x‖² = d, W with variance 2w²/d, V with v²/m, ReLU; widths 16 to 128; built torch
+        stacks with Xavier's variance at m = d and m = 4d""",
+    finding="""For the variances 2w²/d and v²/m the formula is exact in the mean, for every input of
+        length √d and with the true ReLU mask, and ‖z‖ concentrates about it as d^{−1/2}. With the
+        Xavier variance 2/(d + m) that DeepNet's code uses, the branch's share is 2dm/(d + m)² of
+        it: 0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. The exponents in depth do not
+        feel that factor.""",
+    corrected="""E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² +
+        2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d).""",
     seconds=3.0,
     full_seconds=20,
 )

@@ -1,5 +1,3 @@
-"""The sums over W of §5.1: Σ_{j=1}^m Σ_{k=1}^d or the other way round?"""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -12,12 +10,10 @@ CLAIM = Claim(
     source=f"{CAKE}, §5.1 (2), the two sums over ∂z_i/∂w_jk",
     statement="(∂z/∂vec(W) Δvec(W))_i is the sum of x_j v_ki R_k Δw_jk over W's entries.",
     conditions="W ∈ R^{d×m}, V ∈ R^{m×d}, any x, R",
-    finding=(
-        "The sum over W's entries is the derivative, and the second moment that follows, dv²/2m · "
-        "E‖ΔW‖², is that of this sum. A note on the print: its two ranges are exchanged in "
-        "§5.1 (2), where w_jk has j ≤ d and k ≤ m as the same section's z_i writes it; read by "
-        "the letter it asks for entries that do not exist and leaves out others unless m = d."
-    ),
+    finding="""The sum over W's entries is the derivative, and the second moment that follows,
+        dv²/2m · E‖ΔW‖², is that of this sum. A note on the print: its two ranges are exchanged in
+        §5.1 (2), where w_jk has j ≤ d and k ≤ m as the same section's z_i writes it; read by the
+        letter it asks for entries that do not exist and leaves out others unless m = d.""",
     seconds=0.5,
 )
 

@@ -1,5 +1,3 @@
-"""∂f/∂x ≐ 1 over all 2N factors."""
-
 from __future__ import annotations
 
 import math
@@ -25,30 +23,22 @@ from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms
 CLAIM = Claim(
     name="cake-jacobian-one",
     source=f"{CAKE}, §4.2, ∂f_l/∂x_l ≐ 1 and the recursion that follows",
-    statement=(
-        "∂f_l/∂x_l = (α + v_l w_l)/√(α² + v_l²w_l²) ≐ 1, used for each of the 2N factors of "
-        "the recursion."
-    ),
-    conditions=(
-        "scalar sublayers at α = (2N)^{1/4}, β = (8N)^{−1/4}; torch encoders of 4 to 128 "
-        "layers, text and Gaussian tokens of correlation 0 and 0.5"
-    ),
-    finding=(
-        "One factor is 1 to leading order, 2N of them are not: with all signs positive, as "
-        "the scalar sublayer is printed, the product at DeepNorm's own constants is "
-        "exp((2N)^{1/4}/2) to leading order, 6.4 at 100 layers and 28 at 1,000. Real stacks behave "
-        "otherwise, because their branches point in independent directions: a random change of "
-        "the input reaches the output at its own size at every depth (exponent 0 within 0.013). "
-        "In plain Post-LN it does not: of a change of single tokens 0.28 to 0.43 (geometric mean) "
-        "is left after 32 layers, since attention averages it away."
-    ),
+    statement="""∂f_l/∂x_l = (α + v_l w_l)/√(α² + v_l²w_l²) ≐ 1, used for each of the 2N factors of
+        the recursion.""",
+    conditions="""scalar sublayers at α = (2N)^{1/4}, β = (8N)^{−1/4}; torch encoders of 4 to 128
+        layers, text and Gaussian tokens of correlation 0 and 0.5""",
+    finding="""One factor is 1 to leading order, 2N of them are not: with all signs positive, as the
+        scalar sublayer is printed, the product at DeepNorm's own constants is exp((2N)^{1/4}/2) to
+        leading order, 6.4 at 100 layers and 28 at 1,000. Real stacks behave otherwise, because
+        their branches point in independent directions: a random change of the input reaches the
+        output at its own size at every depth (exponent 0 within 0.013). In plain Post-LN it does
+        not: of a change of single tokens 0.28 to 0.43 (geometric mean) is left after 32 layers,
+        since attention averages it away.""",
     counterexample=(
         "N = 1000 at its own constants: the 2000 factors multiply to 28, not 1; N = 10: 2.7."
     ),
-    corrected=(
-        "One factor is 1 + r + O(r²): with equal signs the product is exp((2N)^{1/4}/2); "
-        "with independent directions, as in real stacks, its root mean square is 1."
-    ),
+    corrected="""One factor is 1 + r + O(r²): with equal signs the product is exp((2N)^{1/4}/2);
+        with independent directions, as in real stacks, its root mean square is 1.""",
     seconds=2.5,
     full_seconds=38,
 )

@@ -1,5 +1,3 @@
-"""‖∂F/∂θ_i‖ ≤ ‖∂F/∂θ_last‖."""
-
 from __future__ import annotations
 
 import math
@@ -16,28 +14,20 @@ CLAIM = Claim(
     name="cake-last-layer",
     source=(f"{CAKE}, §4.3, before and after the supplement; {DEEPNET}, proof of Theorem 4.2"),
     statement="‖∂F/∂θ_i‖ ≤ ‖∂F/∂θ_{2N}‖ for every sublayer i, up to Θ.",
-    conditions=(
-        "Frobenius norm of the Jacobian of all tokens' outputs in a sublayer's scaled "
-        "matrices, built encoders of 4 to 64 layers, text and Gaussian tokens of correlation 0, "
-        "0.9 and 1"
-    ),
-    finding=(
-        "Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same "
-        "geometric mean over draws, from 8 to 64 layers: as an order, which is how the source "
-        "writes it, the inequality holds as an equality. As a strict inequality it does not: "
-        "draw by draw two fifths of the lower sublayers exceed the last (by up to 1.75 in a small "
-        "stack, exactly), in plain Post-LN as many, and where tokens are alike attention's norm "
-        "is √(1 + d/m) times the feed-forward one's (1.12 at m = 4d, 1.42 at d)."
-    ),
-    counterexample=(
-        "Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ = (1 + "
-        "r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖."
-    ),
-    corrected=(
-        "‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on "
-        "depth under DeepNorm's constants; single draws lie on both sides of it. Between kinds "
-        "attention's norm is √(1 + d/m) times the feed-forward one's for tokens that are alike."
-    ),
+    conditions="""Frobenius norm of the Jacobian of all tokens' outputs in a sublayer's scaled
+        matrices, built encoders of 4 to 64 layers, text and Gaussian tokens of correlation 0, 0.9
+        and 1""",
+    finding="""Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same
+        geometric mean over draws, from 8 to 64 layers: as an order, which is how the source writes
+        it, the inequality holds as an equality. As a strict inequality it does not: draw by draw
+        two fifths of the lower sublayers exceed the last (by up to 1.75 in a small stack, exactly),
+        in plain Post-LN as many, and where tokens are alike attention's norm is √(1 + d/m) times
+        the feed-forward one's (1.12 at m = 4d, 1.42 at d).""",
+    counterexample="""Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ =
+        (1 + r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖.""",
+    corrected="""‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on
+        depth under DeepNorm's constants; single draws lie on both sides of it. Between kinds
+        attention's norm is √(1 + d/m) times the feed-forward one's for tokens that are alike.""",
     seconds=4.0,
 )
 WHAT = "mean over the lower sublayers of log ‖∂F/∂θ_i‖/‖∂F/∂θ_last‖"

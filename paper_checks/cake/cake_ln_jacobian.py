@@ -1,5 +1,3 @@
-"""‖∂LN/∂z‖₂ = √d/‖z‖."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -18,14 +16,12 @@ CLAIM = Claim(
     conditions=(
         "LayerNorm without gain; z ≠ 0 of d entries, 2 to 256; real residual sums of built stacks"
     ),
-    finding=(
-        "For centred z of three or more entries √d/‖z‖ is the spectral norm exactly, not "
-        "approximately: the Jacobian is √d/‖z‖ times a projection onto d − 2 directions. In real "
-        "stacks αx is centred and the branch's mean is one direction of d, so the formula is off "
-        "by less than 2 % at width 64: the source's ≈ holds where it is used. As an equality for "
-        "any z it would not: a mean makes the true norm larger, √d/‖z − mean‖, and at d = 2 the "
-        "Jacobian vanishes."
-    ),
+    finding="""For centred z of three or more entries √d/‖z‖ is the spectral norm exactly, not
+        approximately: the Jacobian is √d/‖z‖ times a projection onto d − 2 directions. In real
+        stacks αx is centred and the branch's mean is one direction of d, so the formula is off by
+        less than 2 % at width 64: the source's ≈ holds where it is used. As an equality for any z
+        it would not: a mean makes the true norm larger, √d/‖z − mean‖, and at d = 2 the Jacobian
+        vanishes.""",
     counterexample=(
         "z = (a, b) with a > b: LN(z) = (1, −1) is constant, its Jacobian is 0 and not √2/‖z‖."
     ),

@@ -1,5 +1,3 @@
-"""‖∂L/∂F‖ = O(1), whatever depth and parameters."""
-
 from __future__ import annotations
 
 import math
@@ -17,24 +15,17 @@ CLAIM = Claim(
     statement=(
         "‖∂L/∂F‖ is bounded and in general independent of the model's parameters and of N: O(1)."
     ),
-    conditions=(
-        "softmax cross-entropy through a head of gain g; one token's loss; built encoders of "
-        "4 to 128 layers, widths 16 to 128"
-    ),
-    finding=(
-        "In depth, and in the gain of the stack's own matrices, it holds as well as anything "
-        "can be measured: exponent 0.00 for DeepNorm and plain Post-LN alike, because the "
-        "final norm fixes F's length. What it depends on is the head behind F, whose bound is "
-        "√2‖W_head‖₂ for one token's loss: the gradient is proportional to the head's gain "
-        "up to Xavier's, 22 times as large at 16 times that gain, where the softmax has "
-        "concentrated, and grows with the width as √(d/(d + V)). The O(1) is a constant set by "
-        "the head."
-    ),
+    conditions="""softmax cross-entropy through a head of gain g; one token's loss; built encoders
+        of 4 to 128 layers, widths 16 to 128""",
+    finding="""In depth, and in the gain of the stack's own matrices, it holds as well as anything
+        can be measured: exponent 0.00 for DeepNorm and plain Post-LN alike, because the final norm
+        fixes F's length. What it depends on is the head behind F, whose bound is √2‖W_head‖₂ for
+        one token's loss: the gradient is proportional to the head's gain up to Xavier's, 22 times
+        as large at 16 times that gain, where the softmax has concentrated, and grows with the width
+        as √(d/(d + V)). The O(1) is a constant set by the head.""",
     counterexample="Two classes, head W = (g, −g), F = 0: ∂L/∂F = ±g, as large as g is.",
-    corrected=(
-        "‖∂L/∂F_p‖ ≤ √2‖W_head‖₂ for one token's loss (over n for the mean over n tokens): "
-        "bounded in depth, proportional to the head's gain."
-    ),
+    corrected="""‖∂L/∂F_p‖ ≤ √2‖W_head‖₂ for one token's loss (over n for the mean over n tokens):
+        bounded in depth, proportional to the head's gain.""",
     seconds=2.0,
 )
 

@@ -1,5 +1,3 @@
-"""Mean 0 and variance 1 make a length of √d; the paper writes d."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
@@ -10,21 +8,15 @@ from paper_checks.shared.sources import CAKE, DEEPNET
 CLAIM = Claim(
     name="cake-norm-sqrt-d",
     source=f"{CAKE}, §4.1, proof of the lemma; {DEEPNET}, Lemma 4.1",
-    statement=(
-        "mean(x) = 0 and var(x) = 1 over d entries give ‖x‖ = √d; the paper's ‖x‖ = d lacks "
-        "the root."
-    ),
-    conditions=(
-        "variance over d entries (population), as LayerNorm takes it; d from 2 to 1024, with "
-        "and without ε"
-    ),
-    finding=(
-        "The length of a normalised token is exactly √d, since ‖x‖² = d·var + d·mean². The "
-        "layer cake is right that the paper's d lacks the root: x = (1, −1) has length √2. It is "
-        "a slip without consequences, because only the ratio of two token lengths enters the "
-        "lemma. As built, LayerNorm's ε makes it √(d·var/(var + ε)), which is felt where the "
-        "input's variance falls to 10⁻⁵."
-    ),
+    statement="""mean(x) = 0 and var(x) = 1 over d entries give ‖x‖ = √d; the paper's ‖x‖ = d lacks
+        the root.""",
+    conditions="""variance over d entries (population), as LayerNorm takes it; d from 2 to 1024,
+        with and without ε""",
+    finding="""The length of a normalised token is exactly √d, since ‖x‖² = d·var + d·mean². The
+        layer cake is right that the paper's d lacks the root: x = (1, −1) has length √2. It is a
+        slip without consequences, because only the ratio of two token lengths enters the lemma. As
+        built, LayerNorm's ε makes it √(d·var/(var + ε)), which is felt where the input's variance
+        falls to 10⁻⁵.""",
 )
 
 

@@ -1,5 +1,3 @@
-"""Slips of notation in §4.2 and §4.3 that change no result."""
-
 from __future__ import annotations
 
 from itertools import product
@@ -11,23 +9,17 @@ from paper_checks.shared.sources import CAKE
 
 CLAIM = Claim(
     name="cake-notation-slips",
-    source=(
-        f"{CAKE}, §4.2 (first line of the proof), §4.3 (product of Jacobians, last chain of "
-        "inequalities)"
-    ),
-    statement=(
-        "… ≤ O(η Σ_{i=1}^{2N} (√(v_i² + w_i²)/α)²) = O(η·2N(v² + w²)/α²); ‖f_{2N}(x*, θ*) − "
-        "f(x, θ)‖; K = 2N − i even."
-    ),
+    source=f"""{CAKE}, §4.2 (first line of the proof), §4.3 (product of Jacobians, last chain of
+        inequalities)""",
+    statement="""… ≤ O(η Σ_{i=1}^{2N} (√(v_i² + w_i²)/α)²) = O(η·2N(v² + w²)/α²); ‖f_{2N}(x*, θ*) −
+        f(x, θ)‖; K = 2N − i even.""",
     conditions="equal gains; scalar sublayers with x, v, w > 0",
-    finding=(
-        "What is meant holds; three notes on the print, without consequences. A bracket of the "
-        "first O is never closed. The sublayer f_{2N} loses its index in the first line of the "
-        "proof, which changes nothing for the scalar sublayers of the proof (both kinds are the "
-        "same function of x and θ_l) and would for attention and feed-forward as they are. The "
-        "restriction to an even number of Jacobians is not needed: the geometric mean has the "
-        "printed form for odd numbers too."
-    ),
+    finding="""What is meant holds; three notes on the print, without consequences. A bracket of the
+        first O is never closed. The sublayer f_{2N} loses its index in the first line of the proof,
+        which changes nothing for the scalar sublayers of the proof (both kinds are the same
+        function of x and θ_l) and would for attention and feed-forward as they are. The restriction
+        to an even number of Jacobians is not needed: the geometric mean has the printed form for
+        odd numbers too.""",
     seconds=0.5,
 )
 PRINTED = (

@@ -1,5 +1,3 @@
-"""E‖∂f/∂θ‖² = (v² + w²)/α²."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, torch
@@ -12,22 +10,16 @@ CLAIM = Claim(
     name="cake-parameter-norm",
     source=f"{CAKE}, §4.2, second supplement, and §4.3, E‖∂x_{{l+1}}/∂θ_l‖²",
     statement="E‖∂f_l/∂θ_l‖² = (v_l² + w_l²)/α² with E x² = 1, so ‖∂f_l/∂θ_l‖ ≈ √(v_l² + w_l²)/α.",
-    conditions=(
-        "scalars with E x² = 1, fair sign I; matrices: Gaussian W, V with variances 2w²/d "
-        "and v²/m, d from 16 to 128, m = 4d"
-    ),
-    finding=(
-        "For the scalar sublayer with a random sign E‖∂f/∂θ‖² is exactly (v² + w²)/α²/(1 + "
-        "r²)², r = vw/α: the printed value is its leading order and an upper bound at every "
-        "r, four times too large at α = v = w = 1. It does not carry over to matrices as a "
-        "norm of the Jacobian: there the squared Frobenius norm is (dmw² + d²v²/2)/(α² + "
-        "v²w²), which grows as the square of the width. Only the mean over independent "
-        "directions of Δθ is free of the width."
-    ),
-    corrected=(
-        "Scalars: E‖∂f/∂θ‖² = (v² + w²)/α²/(1 + r²)² with r = vw/α. Matrices: "
-        "E‖∂x_{l+1}/∂θ‖_F² = (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d)."
-    ),
+    conditions="""scalars with E x² = 1, fair sign I; matrices: Gaussian W, V with variances 2w²/d
+        and v²/m, d from 16 to 128, m = 4d""",
+    finding="""For the scalar sublayer with a random sign E‖∂f/∂θ‖² is exactly (v² + w²)/α²/(1 +
+        r²)², r = vw/α: the printed value is its leading order and an upper bound at every r, four
+        times too large at α = v = w = 1. It does not carry over to matrices as a norm of the
+        Jacobian: there the squared Frobenius norm is (dmw² + d²v²/2)/(α² + v²w²), which grows as
+        the square of the width. Only the mean over independent directions of Δθ is free of the
+        width.""",
+    corrected="""Scalars: E‖∂f/∂θ‖² = (v² + w²)/α²/(1 + r²)² with r = vw/α. Matrices:
+        E‖∂x_{l+1}/∂θ‖_F² = (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d).""",
     seconds=5.0,
 )
 

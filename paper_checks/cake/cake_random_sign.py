@@ -1,5 +1,3 @@
-"""The product of K Jacobians with random signs."""
-
 from __future__ import annotations
 
 import math
@@ -16,29 +14,21 @@ from paper_checks.shared.stacks import DEEPNORM
 CLAIM = Claim(
     name="cake-random-sign",
     source=f"{CAKE}, §4.3, supplement (product of 2N − i Jacobians)",
-    statement=(
-        "On average half the signs are positive, so ∏_{K} ∂x_{l+1}/∂x_l = ((α² − v²w²)/(α² + "
-        "v²w²))^{K/2} < 1, with a random sign I in each branch."
-    ),
-    conditions=(
-        "scalar sublayers with fair independent signs; matrices (1 + rG/√d)/√(1 + r²) with "
-        "Gaussian G of width 8 to 128"
-    ),
-    finding=(
-        "The printed product, half the signs positive, is the geometric mean over the signs, for "
-        "odd K as well as even, and it is below 1: on average, as the source says, and not draw "
-        "by draw. The mean is (1 + r²)^{−K/2} and the root mean square is 1 at every r and K. A "
-        "product of Jacobians of width d behaves like the last: its typical size falls as "
-        "exp(−K r²/d), a factor of d more slowly than the scalar formula says. At DeepNorm's "
-        "constants K r² = 2N r² = (32N)^{−1/2} itself tends to 0, so the 'exponential decay' "
-        "leaves 0.95 of the gradient at 10 layers and 0.99 at 1,000."
-    ),
+    statement="""On average half the signs are positive, so ∏_{K} ∂x_{l+1}/∂x_l = ((α² − v²w²)/(α² +
+        v²w²))^{K/2} < 1, with a random sign I in each branch.""",
+    conditions="""scalar sublayers with fair independent signs; matrices (1 + rG/√d)/√(1 + r²) with
+        Gaussian G of width 8 to 128""",
+    finding="""The printed product, half the signs positive, is the geometric mean over the signs,
+        for odd K as well as even, and it is below 1: on average, as the source says, and not draw
+        by draw. The mean is (1 + r²)^{−K/2} and the root mean square is 1 at every r and K. A
+        product of Jacobians of width d behaves like the last: its typical size falls as exp(−K
+        r²/d), a factor of d more slowly than the scalar formula says. At DeepNorm's constants K r²
+        = 2N r² = (32N)^{−1/2} itself tends to 0, so the 'exponential decay' leaves 0.95 of the
+        gradient at 10 layers and 0.99 at 1,000.""",
     counterexample="K = 2, both signs positive: (1 + r)²/(1 + r²) > 1 for every r > 0.",
-    corrected=(
-        "Geometric mean ((1 − r²)/(1 + r²))^{K/2}, mean (1 + r²)^{−K/2}, root mean square "
-        "exactly 1; for Jacobians of width d the typical product is exp(−K(r²/d)(1 + "
-        "r²/2)/(1 + r²)²), to first order in 1/d."
-    ),
+    corrected="""Geometric mean ((1 − r²)/(1 + r²))^{K/2}, mean (1 + r²)^{−K/2}, root mean square
+        exactly 1; for Jacobians of width d the typical product is exp(−K(r²/d)(1 + r²/2)/(1 +
+        r²)²), to first order in 1/d.""",
     seconds=2.5,
 )
 BRANCH = 0.3  # r

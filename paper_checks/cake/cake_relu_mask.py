@@ -1,5 +1,3 @@
-"""R_k is Bernoulli(½) in all those moments."""
-
 from __future__ import annotations
 
 import math
@@ -13,23 +11,17 @@ from paper_checks.shared.sources import CAKE
 CLAIM = Claim(
     name="cake-relu-mask",
     source=f"{CAKE}, §5.1, the random variable R_k",
-    statement=(
-        "R_k = 1{(xW)_k > 0} is 1 or 0 with probability ½, and all moments of §5.1 are taken as "
-        "if it were independent of W, V and x."
-    ),
+    statement="""R_k = 1{(xW)_k > 0} is 1 or 0 with probability ½, and all moments of §5.1 are taken
+        as if it were independent of W, V and x.""",
     conditions="W with independent centred Gaussian columns, any x ≠ 0",
-    finding=(
-        "R_k is a fair coin, but a function of W. Under W → −W the mask is exchanged for its "
-        "complement while every even moment stays, so all second moments of §5.1 for one token "
-        "and independent Δθ are exact, not approximate. What an independent coin gets wrong is "
-        "odd or involves two of something: the hidden layer's mean is w/√π instead of 0, two "
-        "units have correlation 1/π, and two tokens share masks according to the arc-cosine "
-        "kernel, which is why ReLU layers pull tokens together."
-    ),
-    corrected=(
-        "E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y) "
-        "= (w²/π)(sin θ + (π − θ)cos θ)."
-    ),
+    finding="""R_k is a fair coin, but a function of W. Under W → −W the mask is exchanged for its
+        complement while every even moment stays, so all second moments of §5.1 for one token and
+        independent Δθ are exact, not approximate. What an independent coin gets wrong is odd or
+        involves two of something: the hidden layer's mean is w/√π instead of 0, two units have
+        correlation 1/π, and two tokens share masks according to the arc-cosine kernel, which is why
+        ReLU layers pull tokens together.""",
+    corrected="""E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y)
+        = (w²/π)(sin θ + (π − θ)cos θ).""",
     seconds=2.0,
 )
 

@@ -1,5 +1,3 @@
-"""The derivatives of the scalar sublayer and their leading orders."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -9,27 +7,19 @@ from paper_checks.shared.sources import CAKE, DEEPNET
 
 CLAIM = Claim(
     name="cake-scalar-derivatives",
-    source=(
-        f"{CAKE}, §4.2, the two displayed derivatives, and §4.3, supplement (random sign I); "
-        f"{DEEPNET}, Theorem 4.2"
-    ),
-    statement=(
-        "f = (α + Ivw)x/√(α² + v²w²): ∂f/∂x = (α + vw)/√(α² + v²w²) ≐ 1, "
-        "(∂f/∂v, ∂f/∂w) = αx(Iα − vw)/(α² + v²w²)^{3/2}·(w, v) ≐ (Ix/α)(w, v)."
-    ),
+    source=f"""{CAKE}, §4.2, the two displayed derivatives, and §4.3, supplement (random sign I);
+        {DEEPNET}, Theorem 4.2""",
+    statement="""f = (α + Ivw)x/√(α² + v²w²): ∂f/∂x = (α + vw)/√(α² + v²w²) ≐ 1, (∂f/∂v, ∂f/∂w) =
+        αx(Iα − vw)/(α² + v²w²)^{3/2}·(w, v) ≐ (Ix/α)(w, v).""",
     conditions="scalars x, v, w, α > 0; leading order means r = vw/α → 0",
-    finding=(
-        "The printed derivatives are right for both signs, and the last approximations, which the "
-        "layer cake adds, hold as r = vw/α → 0, which every depth-scaled rule provides. Read as "
-        "an order at every r with v, w < 1 < α they would not hold: towards α = v = w = 1, plain "
-        "Post-LN, the derivatives in v and w vanish, because numerator and normaliser grow "
-        "together. The exact factor is (I − r)/(1 + r²)^{3/2}: for I = −1 the gradient is larger "
-        "than its leading order, for I = 1 smaller."
-    ),
-    counterexample=(
-        "x = 1, v = w = 0.9, α = 1.1 (inside the source's v, w < 1 < α): ∂f/∂v = 0.11, the "
-        "leading order says 0.82; at α = v = w = 1 it is 0."
-    ),
+    finding="""The printed derivatives are right for both signs, and the last approximations, which
+        the layer cake adds, hold as r = vw/α → 0, which every depth-scaled rule provides. Read as
+        an order at every r with v, w < 1 < α they would not hold: towards α = v = w = 1, plain
+        Post-LN, the derivatives in v and w vanish, because numerator and normaliser grow together.
+        The exact factor is (I − r)/(1 + r²)^{3/2}: for I = −1 the gradient is larger than its
+        leading order, for I = 1 smaller.""",
+    counterexample="""x = 1, v = w = 0.9, α = 1.1 (inside the source's v, w < 1 < α): ∂f/∂v = 0.11,
+        the leading order says 0.82; at α = v = w = 1 it is 0.""",
     corrected="(∂f/∂v, ∂f/∂w) = (x/α)(w, v)·(I − r)/(1 + r²)^{3/2} with r = vw/α.",
 )
 NAMES = ("x", "v", "w")

@@ -1,5 +1,3 @@
-"""‖ΔF‖_F ≤ Σ_p ‖Δx_p‖, so the bound depends on the sequence length."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,33 +14,23 @@ from paper_checks.shared.stacks import DEEPNORM, loss_gradients
 CLAIM = Claim(
     name="cake-sequence-length",
     source=f"{CAKE}, §5, first displayed equation, and §5.3, last paragraph",
-    statement=(
-        "‖ΔF‖_F ≤ Σ_{p=1}^{n} ‖Δx_{2N+1,p}‖₂, so the bound depends on the sequence length n, "
-        "which the paper omits."
-    ),
-    conditions=(
-        "DeepNorm encoders under SGD on the mean loss over tokens, n = 32 to 256; text, "
-        "Gaussian tokens of correlation 0 and 0.5"
-    ),
-    finding=(
-        "The inequality is right, and its right-hand side grows with n. In real steps it is loose "
-        "by √n, because all tokens move by about the same amount; ‖ΔF‖_F ≤ √n max‖Δx_p‖ is the "
-        "sharp form. With a loss averaged over tokens one token's change never grows with n, so "
-        "the paper may leave n out if F is a token's output. From 32 to 256 tokens it falls as "
-        "n^{−0.69} for independent tokens, n^{−0.50} for tokens of correlation ½ with random "
-        "targets and n^{−0.16} for text, and ‖ΔF‖_F goes as n^{−0.19}, n^{0.00} and n^{0.34}. It "
-        "falls only as long as the tokens' gradients average out: what they share, as where all "
-        "targets are equal (exponent −0.01), is independent of n, and then ‖ΔF‖_F grows as √n."
-    ),
-    counterexample=(
-        "n = 2 equal tokens: Σ‖Δx_p‖ = 2‖Δx‖, ‖ΔF‖_F = √2‖Δx‖; two equal tokens whose "
-        "gradients are opposite: ΔF = 0, while one token alone moves."
-    ),
-    corrected=(
-        "‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ does not "
-        "grow with n: it falls as n^{−1/2} where the tokens' gradients average out, ‖ΔF‖_F "
-        "then being constant, and is constant where they are alike, ‖ΔF‖_F going as √n."
-    ),
+    statement="""‖ΔF‖_F ≤ Σ_{p=1}^{n} ‖Δx_{2N+1,p}‖₂, so the bound depends on the sequence length n,
+        which the paper omits.""",
+    conditions="""DeepNorm encoders under SGD on the mean loss over tokens, n = 32 to 256; text,
+        Gaussian tokens of correlation 0 and 0.5""",
+    finding="""The inequality is right, and its right-hand side grows with n. In real steps it is
+        loose by √n, because all tokens move by about the same amount; ‖ΔF‖_F ≤ √n max‖Δx_p‖ is the
+        sharp form. With a loss averaged over tokens one token's change never grows with n, so the
+        paper may leave n out if F is a token's output. From 32 to 256 tokens it falls as n^{−0.69}
+        for independent tokens, n^{−0.50} for tokens of correlation ½ with random targets and
+        n^{−0.16} for text, and ‖ΔF‖_F goes as n^{−0.19}, n^{0.00} and n^{0.34}. It falls only as
+        long as the tokens' gradients average out: what they share, as where all targets are equal
+        (exponent −0.01), is independent of n, and then ‖ΔF‖_F grows as √n.""",
+    counterexample="""n = 2 equal tokens: Σ‖Δx_p‖ = 2‖Δx‖, ‖ΔF‖_F = √2‖Δx‖; two equal tokens whose
+        gradients are opposite: ΔF = 0, while one token alone moves.""",
+    corrected="""‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ does not
+        grow with n: it falls as n^{−1/2} where the tokens' gradients average out, ‖ΔF‖_F then being
+        constant, and is constant where they are alike, ‖ΔF‖_F going as √n.""",
     seconds=7.0,
     full_seconds=39,
 )

@@ -1,5 +1,3 @@
-"""At initialisation ‖θ_i‖ ≪ 1."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp
@@ -13,27 +11,19 @@ from paper_checks.shared.stacks import DEEPNORM, norms
 CLAIM = Claim(
     name="cake-small-parameters",
     source=f"{CAKE}, §4.3, last supplement ('at the initial stage ‖θ_i‖ ≪ 1')",
-    statement=(
-        "‖θ_i‖ ≪ 1 at initialisation, so that ‖θ_i‖² is smaller than ‖θ_i‖ and the update "
-        "O(η‖θ_i‖²) moderate."
-    ),
-    conditions=(
-        "DeepNorm's constants; θ_i read as the pair of scalars (v, w), and as the two "
-        "matrices of built stacks of width 16 to 128"
-    ),
-    finding=(
-        "The scalar √2β = (2N)^{−1/4}, which is what the source calls ‖θ_i‖, tends to 0 with "
-        "depth: 0.84 for one layer, 0.27 for a hundred, 0.15 for a thousand, where its square is "
-        "0.02. That is slow, a tenth takes 5,000 layers, but the source names no number. Read as "
-        "matrices θ_i is never small: the Frobenius norm is β times √(2Σdm/(d + m)), 1.0 to 12 "
-        "at widths 16 to 128. The closure 1/α = ‖θ‖ is a statement on the gain β, and only its "
-        "power of N means anything."
-    ),
+    statement="""‖θ_i‖ ≪ 1 at initialisation, so that ‖θ_i‖² is smaller than ‖θ_i‖ and the update
+        O(η‖θ_i‖²) moderate.""",
+    conditions="""DeepNorm's constants; θ_i read as the pair of scalars (v, w), and as the two
+        matrices of built stacks of width 16 to 128""",
+    finding="""The scalar √2β = (2N)^{−1/4}, which is what the source calls ‖θ_i‖, tends to 0 with
+        depth: 0.84 for one layer, 0.27 for a hundred, 0.15 for a thousand, where its square is
+        0.02. That is slow, a tenth takes 5,000 layers, but the source names no number. Read as
+        matrices θ_i is never small: the Frobenius norm is β times √(2Σdm/(d + m)), 1.0 to 12 at
+        widths 16 to 128. The closure 1/α = ‖θ‖ is a statement on the gain β, and only its power of
+        N means anything.""",
     counterexample="Width 16, N = 16: the feed-forward matrices have ‖θ‖_F = 2.1.",
-    corrected=(
-        "√(v² + w²) = (2N)^{−1/4}; as matrices ‖θ_i‖_F = β√(2Σdm/(d + m)), Θ(N^{−1/4}) in depth "
-        "at a constant of order √d."
-    ),
+    corrected="""√(v² + w²) = (2N)^{−1/4}; as matrices ‖θ_i‖_F = β√(2Σdm/(d + m)), Θ(N^{−1/4}) in
+        depth at a constant of order √d.""",
     seconds=1.5,
 )
 

@@ -1,5 +1,3 @@
-"""‖Δθ‖ = O(η‖θ‖/α), and 1/α = ‖θ‖ explains the choice."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -15,26 +13,18 @@ from paper_checks.shared.stacks import DEEPNORM, Net, loss_gradients, norms
 CLAIM = Claim(
     name="cake-step-size",
     source=f"{CAKE}, §4.3, last supplement",
-    statement=(
-        "‖Δθ_i‖ = O(η‖θ_i‖/α): a small α lets θ leave its initial value fast, a large one "
-        "converges slowly; setting 1/α = ‖θ_i‖, so that ‖Δθ_i‖ = O(η‖θ_i‖²), explains the "
-        "published choice."
-    ),
-    conditions=(
-        "SGD on built encoders of 8 to 128 layers under four rules, text and Gaussian tokens of "
-        "correlation 0 and ½; θ read as a scaled matrix or its scalar"
-    ),
-    finding=(
-        "‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the "
-        "balance does single out the published point. But it is a choice, not an "
-        "explanation: on the whole balanced curve ‖ΔW‖/η falls as N^{−1/2}, whatever the "
-        "closure. What a closure decides is the relative update, which goes as 1/α: constant "
-        "for α = 1, N^{−1/4} for the published constants, N^{−1/2} for β = 1."
-    ),
-    corrected=(
-        "On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures "
-        "differ in the relative update alone, which is O(1/α)."
-    ),
+    statement="""‖Δθ_i‖ = O(η‖θ_i‖/α): a small α lets θ leave its initial value fast, a large one
+        converges slowly; setting 1/α = ‖θ_i‖, so that ‖Δθ_i‖ = O(η‖θ_i‖²), explains the published
+        choice.""",
+    conditions="""SGD on built encoders of 8 to 128 layers under four rules, text and Gaussian
+        tokens of correlation 0 and ½; θ read as a scaled matrix or its scalar""",
+    finding="""‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the
+        balance does single out the published point. But it is a choice, not an explanation: on the
+        whole balanced curve ‖ΔW‖/η falls as N^{−1/2}, whatever the closure. What a closure decides
+        is the relative update, which goes as 1/α: constant for α = 1, N^{−1/4} for the published
+        constants, N^{−1/2} for β = 1.""",
+    corrected="""On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures
+        differ in the relative update alone, which is O(1/α).""",
     seconds=2.0,
 )
 BALANCED = {

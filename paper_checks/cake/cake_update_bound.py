@@ -1,5 +1,3 @@
-"""‖ΔF‖ ≤ Σ √(v² + w²)/α ‖Δθ_i‖ (Theorem 4.2)."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
@@ -14,29 +12,21 @@ CLAIM = Claim(
     name="cake-update-bound",
     source=f"{CAKE}, §4.2 and §5.3; {DEEPNET}, Theorem 4.2",
     statement="‖ΔF‖ ≤ Σ_{i=1}^{2N} √(v_i² + w_i²)/α · ‖θ_i* − θ_i‖.",
-    conditions=(
-        "torch encoders, 4 to 128 layers, widths 32 to 128, text and Gaussian tokens; v = w "
-        "= β, Δθ_i of the scaled matrices; ‖ΔF‖ of one token, to first order"
-    ),
-    finding=(
-        "One printed scalar sublayer obeys its term at any v, w and α. In DeepNorm stacks "
-        "Theorem 4.2 holds with room to spare for random Δθ, where it is "
-        "loose by √N, and fails for the Δθ that it is about: an SGD step moves a token's "
-        "output by up to five times the bound at width 32, and by √d more as the stack gets "
-        "wider (more than a hundred times the bound in plain Post-LN of up to 128 layers). With "
-        "DeepNorm the excess does not depend on depth, so the conclusion on exponents stands; "
-        "the constant does not. In operator norms the bound is right (measured ratio below 0.5)."
-    ),
-    counterexample=(
-        "One feed-forward sublayer, x = (1, −1, 1, −1), hidden layer (w, …, w) of eight units, "
-        "V = 0, ΔV = ε hᵀu/‖h‖ with u = (1, 1, −1, −1)/2: ‖ΔF‖ = √8 wε/α, twice the bound √2 "
-        "wε/α of v = w."
-    ),
-    corrected=(
-        "‖Δx_{l+1}‖ ≤ ‖J_l Δx_l‖ + (‖h‖‖ΔV‖₂ + ‖V‖₂‖ΔW‖₂√d)/α with operator norms; in terms "
-        "of Frobenius norms of Δθ the printed bound needs a factor of order √d for gradient "
-        "steps."
-    ),
+    conditions="""torch encoders, 4 to 128 layers, widths 32 to 128, text and Gaussian tokens; v = w
+        = β, Δθ_i of the scaled matrices; ‖ΔF‖ of one token, to first order""",
+    finding="""One printed scalar sublayer obeys its term at any v, w and α. In DeepNorm stacks
+        Theorem 4.2 holds with room to spare for random Δθ, where it is loose by √N, and fails for
+        the Δθ that it is about: an SGD step moves a token's output by up to five times the bound at
+        width 32, and by √d more as the stack gets wider (more than a hundred times the bound in
+        plain Post-LN of up to 128 layers). With DeepNorm the excess does not depend on depth, so
+        the conclusion on exponents stands; the constant does not. In operator norms the bound is
+        right (measured ratio below 0.5).""",
+    counterexample="""One feed-forward sublayer, x = (1, −1, 1, −1), hidden layer (w, …, w) of eight
+        units, V = 0, ΔV = ε hᵀu/‖h‖ with u = (1, 1, −1, −1)/2: ‖ΔF‖ = √8 wε/α, twice the bound √2
+        wε/α of v = w.""",
+    corrected="""‖Δx_{l+1}‖ ≤ ‖J_l Δx_l‖ + (‖h‖‖ΔV‖₂ + ‖V‖₂‖ΔW‖₂√d)/α with operator norms; in terms
+        of Frobenius norms of Δθ the printed bound needs a factor of order √d for gradient
+        steps.""",
     seconds=11.0,
     full_seconds=51,
 )

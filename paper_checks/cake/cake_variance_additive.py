@@ -1,5 +1,3 @@
-"""var(x + G) is of the order of var x + var G, used together with G = vwx."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -14,34 +12,24 @@ from paper_checks.shared.stacks import PLAIN, residual_sums
 CLAIM = Claim(
     name="cake-variance-additive",
     source=f"{CAKE}, §4.2, second simplification; {DEEPNET}, Theorem 4.2",
-    statement=(
-        "var(x + G_l(x)) = Θ(var(x) + var(G_l(x))), with G_l(x) = Θ(v_l w_l x), so x_{l+1} = "
-        "(α + v_l w_l)/√(α² + v_l² w_l²) · x_l."
-    ),
-    conditions=(
-        "scalars v, w, α > 0; torch encoders of plain Post-LN (the largest branches), widths "
-        "16 to 128; text and Gaussian tokens of correlation 0 and ½, one and four heads, ReLU "
-        "and GELU"
-    ),
-    finding=(
-        "As an order the step is right for G = vwx: (1 + r)² and 1 + r² differ by at most a "
-        "factor of 2. Used together with G = vwx and then differentiated it is inconsistent: "
-        "divided by its true standard deviation the scalar sublayer is the identity, and every "
-        "derivative in v and w vanishes. For the other sign, which the source brings in later, "
-        "it is no order at every r: (1 − r)²/(1 + r²) goes to 0 as r → 1. What saves the theorem "
-        "is that real branches have a covariance with their input of mean 0 and of relative size "
-        "d^{−1/2}, so that variances do add to a few percent; in the scalar model the sign of "
-        "the branch has to be random."
-    ),
-    counterexample=(
-        "α = v = w = 1, G = x: var(x + G) = 4 var x, not 2 var x, and x_{l+1} = x_l whatever "
-        "v and w are; G = −x: var(x + G) = 0."
-    ),
-    corrected=(
-        "var(αx + G) = α²var x + var G + 2α cov(x, G), where for random matrices the "
-        "covariance has mean 0 and relative size d^{−1/2}; in the scalar model the sign of "
-        "the branch must be random."
-    ),
+    statement="""var(x + G_l(x)) = Θ(var(x) + var(G_l(x))), with G_l(x) = Θ(v_l w_l x), so x_{l+1} =
+        (α + v_l w_l)/√(α² + v_l² w_l²) · x_l.""",
+    conditions="""scalars v, w, α > 0; torch encoders of plain Post-LN (the largest branches),
+        widths 16 to 128; text and Gaussian tokens of correlation 0 and ½, one and four heads, ReLU
+        and GELU""",
+    finding="""As an order the step is right for G = vwx: (1 + r)² and 1 + r² differ by at most a
+        factor of 2. Used together with G = vwx and then differentiated it is inconsistent: divided
+        by its true standard deviation the scalar sublayer is the identity, and every derivative in
+        v and w vanishes. For the other sign, which the source brings in later, it is no order at
+        every r: (1 − r)²/(1 + r²) goes to 0 as r → 1. What saves the theorem is that real branches
+        have a covariance with their input of mean 0 and of relative size d^{−1/2}, so that
+        variances do add to a few percent; in the scalar model the sign of the branch has to be
+        random.""",
+    counterexample="""α = v = w = 1, G = x: var(x + G) = 4 var x, not 2 var x, and x_{l+1} = x_l
+        whatever v and w are; G = −x: var(x + G) = 0.""",
+    corrected="""var(αx + G) = α²var x + var G + 2α cov(x, G), where for random matrices the
+        covariance has mean 0 and relative size d^{−1/2}; in the scalar model the sign of the branch
+        must be random.""",
     seconds=2.0,
 )
 

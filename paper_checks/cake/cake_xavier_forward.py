@@ -1,5 +1,3 @@
-"""Xavier initialisation keeps the forward second moment."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import (
@@ -22,28 +20,19 @@ from paper_checks.shared.sources import CAKE
 CLAIM = Claim(
     name="cake-xavier-forward",
     source=f"{CAKE}, §3",
-    statement=(
-        "With variance 1/n_l and mean-zero inputs E x_{l+1}² = E x_l²; with β²/n_l it is "
-        "multiplied by β²; 2/(n_l + n_{l+1}) is a compromise "
-        "between forward and backward; for ReLU the mean is not zero, but 2β²/n_l does the same."
-    ),
-    conditions=(
-        "W with independent centred Gaussian entries, any input; chains of 64 ReLU layers of "
-        "width 32 to 256"
-    ),
-    finding=(
-        "All second moments are right, and more general than stated: they hold for any fixed "
-        "input, of whatever mean, since only the weights need mean 0. The factor 2 is ReLU's "
-        "alone: with the same variance GELU keeps 0.92 and SiLU 0.80. And they are means "
-        "over draws: the length of one deep ReLU chain falls typically as exp(−cL/n), c = "
-        "5/4, which at width 32 is a factor of 14 in 64 layers, while rare draws keep the "
-        "mean square at 1."
-    ),
-    corrected=(
-        "E‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² for every x_l, of whatever mean; it is a mean "
-        "over draws, and the typical length of a deep chain falls as exp(−5L/(4n)) for "
-        "ReLU, to first order in 1/n."
-    ),
+    statement="""With variance 1/n_l and mean-zero inputs E x_{l+1}² = E x_l²; with β²/n_l it is
+        multiplied by β²; 2/(n_l + n_{l+1}) is a compromise between forward and backward; for ReLU
+        the mean is not zero, but 2β²/n_l does the same.""",
+    conditions="""W with independent centred Gaussian entries, any input; chains of 64 ReLU layers
+        of width 32 to 256""",
+    finding="""All second moments are right, and more general than stated: they hold for any fixed
+        input, of whatever mean, since only the weights need mean 0. The factor 2 is ReLU's alone:
+        with the same variance GELU keeps 0.92 and SiLU 0.80. And they are means over draws: the
+        length of one deep ReLU chain falls typically as exp(−cL/n), c = 5/4, which at width 32 is a
+        factor of 14 in 64 layers, while rare draws keep the mean square at 1.""",
+    corrected="""E‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² for every x_l, of whatever mean; it is a mean
+        over draws, and the typical length of a deep chain falls as exp(−5L/(4n)) for ReLU, to first
+        order in 1/n.""",
     seconds=2.0,
 )
 LAYERS = 64

@@ -1,5 +1,3 @@
-"""2w²/d and v²/m are "Xavier normal"; 1/n is better here than 2/(n_in + n_out)."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -14,34 +12,24 @@ from paper_checks.shared.sublayer import feed_forward, normalised
 
 CLAIM = Claim(
     name="cake-xavier-label",
-    source=(
-        f"{CAKE}, §3, note in brackets, and §5.1 ('by the Xavier normal initialisation introduced "
-        "above')"
-    ),
-    statement=(
-        "w_ij ~ N(0, 2w²/d) is Kaiming's practice, v_ij ~ N(0, v²/m) what is called Xavier normal "
-        "here; for this paper 1/n_in is better than the standard 2/(n_in + n_out)."
-    ),
-    conditions=(
-        "torch's own initialisers; feed-forward branches with m = 4d; DeepNorm encoders of 8 "
-        "to 128 layers, SGD, text and Gaussian tokens of correlation 0 and ½"
-    ),
-    finding=(
-        "Forward, 1/n is better as the source says: it gives the feed-forward branch the squared "
-        "weight v²w² whatever the hidden width, of which Xavier's 2/(d + m) leaves 0.50 at m = d "
-        "and 0.32 at m = 4d. It costs nothing backward, where the branch is as large as forward "
-        "in both conventions, and the update's exponent in depth is the same. A note on the name: "
-        "2w²/d and v²/m are He's and LeCun's variances, as the source knows, and not those of "
-        "xavier_normal_, which DeepNet's code uses."
-    ),
+    source=f"""{CAKE}, §3, note in brackets, and §5.1 ('by the Xavier normal initialisation
+        introduced above')""",
+    statement="""w_ij ~ N(0, 2w²/d) is Kaiming's practice, v_ij ~ N(0, v²/m) what is called Xavier
+        normal here; for this paper 1/n_in is better than the standard 2/(n_in + n_out).""",
+    conditions="""torch's own initialisers; feed-forward branches with m = 4d; DeepNorm encoders of
+        8 to 128 layers, SGD, text and Gaussian tokens of correlation 0 and ½""",
+    finding="""Forward, 1/n is better as the source says: it gives the feed-forward branch the
+        squared weight v²w² whatever the hidden width, of which Xavier's 2/(d + m) leaves 0.50 at m
+        = d and 0.32 at m = 4d. It costs nothing backward, where the branch is as large as forward
+        in both conventions, and the update's exponent in depth is the same. A note on the name:
+        2w²/d and v²/m are He's and LeCun's variances, as the source knows, and not those of
+        xavier_normal_, which DeepNet's code uses.""",
     counterexample=(
         "d = 1, m = 3: Xavier's variance is 1/2 for both matrices, 2/d = 2 and 1/m = 1/3."
     ),
-    corrected=(
-        "N(0, 2w²/d) is He's and N(0, v²/m) LeCun's initialisation. Both conventions give a "
-        "branch of equal size forward and backward, v²w² and 2dm/(d + m)²·v²w²; the "
-        "exponents in depth are the same."
-    ),
+    corrected="""N(0, 2w²/d) is He's and N(0, v²/m) LeCun's initialisation. Both conventions give a
+        branch of equal size forward and backward, v²w² and 2dm/(d + m)²·v²w²; the exponents in
+        depth are the same.""",
     seconds=4.0,
 )
 D, M = 64, 256

@@ -1,5 +1,3 @@
-"""Derived for SGD, "also fine with Adam"."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -16,27 +14,21 @@ CLAIM = Claim(
     name="deepnet-adam",
     source=f"{DEEPNET}, §4.3; quoted by {SU}, §Multiple optimizers",
     statement="The analysis is based on SGD; empirically the constants work well for Adam too.",
-    conditions=(
-        "trained: byte-level causal stacks of 4 to 24 layers of width 32, 100 to 300 steps at "
-        "3·10⁻³; the first step of Adam on the matrices of built encoders of 8 to 128 layers, text "
-        "and Gaussian tokens of correlation 0 and 0.5"
-    ),
-    finding=(
-        "Under Adam the constants train without warm-up, shallow stacks and deep ones: 0.70 and "
-        "0.61 nats below the byte frequencies after 300 steps at 6 and 24 layers. That is what "
-        "the paper says. What they do not do is balance Adam's update: its first step moves a "
-        "DeepNorm stack as N^{1/2}, and so do the next ones (deepnet-constant-update), while the "
-        "forward pass stays near the identity. Two remedies were measured to restore exponent 0: "
-        "Adam's own rule (2N)^{1/2}, (2N)^{−1/2}, or the published constants with a learning rate "
-        "proportional to N^{−1/2}. At fixed depth the difference is a constant that tuning the "
-        "rate absorbs, which is why practice does not notice; at 100 layers it decides which "
-        "rates train (deepnet-trains)."
-    ),
+    conditions="""trained: byte-level causal stacks of 4 to 24 layers of width 32, 100 to 300 steps
+        at 3·10⁻³; the first step of Adam on the matrices of built encoders of 8 to 128 layers, text
+        and Gaussian tokens of correlation 0 and 0.5""",
+    finding="""Under Adam the constants train without warm-up, shallow stacks and deep ones: 0.70
+        and 0.61 nats below the byte frequencies after 300 steps at 6 and 24 layers. That is what
+        the paper says. What they do not do is balance Adam's update: its first step moves a
+        DeepNorm stack as N^{1/2}, and so do the next ones (deepnet-constant-update), while the
+        forward pass stays near the identity. Two remedies were measured to restore exponent 0:
+        Adam's own rule (2N)^{1/2}, (2N)^{−1/2}, or the published constants with a learning rate
+        proportional to N^{−1/2}. At fixed depth the difference is a constant that tuning the rate
+        absorbs, which is why practice does not notice; at 100 layers it decides which rates train
+        (deepnet-trains).""",
     counterexample="N = 64 instead of 8: Adam's first step moves the output √8 = 2.8 times as far.",
-    corrected=(
-        "Under Adam the SGD constants give ‖ΔF‖ = Θ(ηN^{1/2}): either lower η as N^{−1/2} or "
-        "take α = (2N)^{1/2}, β = (2N)^{−1/2}."
-    ),
+    corrected="""Under Adam the SGD constants give ‖ΔF‖ = Θ(ηN^{1/2}): either lower η as N^{−1/2} or
+        take α = (2N)^{1/2}, β = (2N)^{−1/2}.""",
     seconds=7.0,
     full_seconds=26,
 )

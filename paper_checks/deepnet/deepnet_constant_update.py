@@ -1,5 +1,3 @@
-"""DeepNet's model update is nearly constant in depth (6–100 layers, Adam); Post-LN's grows."""
-
 from __future__ import annotations
 
 import math
@@ -29,32 +27,22 @@ from paper_checks.shared.training import descend
 CLAIM = Claim(
     name="deepnet-constant-update",
     source=f"{DEEPNET}, Figure 5 and §4.3",
-    statement=(
-        "At the early stage of training, from 6 to 100 layers, the model update of DeepNet is "
-        "nearly constant under Adam, while Post-LN's explodes."
-    ),
-    conditions=(
-        "the first 8 to 20 steps of Adam at 10⁻⁵ and 10⁻⁴ on the matrices of built encoders, 6 to "
-        "100 layers, on fresh text, in full also of the figure's encoder–decoders (64-128-2); the "
-        "first step alone on text and Gaussian tokens"
-    ),
-    finding=(
-        "Not nearly constant: along the first steps of Adam DeepNorm's update grows fourfold from "
-        "6 to 100 layers in an encoder, with exponent 0.49 at both rates, and 3.3- to 3.8-fold in "
-        "the figure's own encoder–decoder (0.43 and 0.48), as the count of degrees says, where "
-        "under SGD it is constant. Plain Post-LN's grows 13- and 8-fold at 10⁻⁵ and is 28 and 35 "
-        "times larger at 100 layers, next to which DeepNorm's may well look nearly constant in a "
-        "figure. At 10⁻⁴ Post-LN's normalised output can hardly move further: there it is 8 and 5 "
-        "times larger."
-    ),
-    counterexample=(
-        "100 layers instead of 6, 20 steps at 10⁻⁵: an update moves the output of an encoder by "
-        "0.0088 a token instead of 0.0022 (√(100/6) = 4.1)."
-    ),
-    corrected=(
-        "Under Adam the updates of DeepNorm grow as N^{1/2}, from the first one on; they are "
-        "constant under SGD, and under Adam with α = (2N)^{1/2}, β = (2N)^{−1/2} (deepnet-adam)."
-    ),
+    statement="""At the early stage of training, from 6 to 100 layers, the model update of DeepNet
+        is nearly constant under Adam, while Post-LN's explodes.""",
+    conditions="""the first 8 to 20 steps of Adam at 10⁻⁵ and 10⁻⁴ on the matrices of built
+        encoders, 6 to 100 layers, on fresh text, in full also of the figure's encoder–decoders
+        (64-128-2); the first step alone on text and Gaussian tokens""",
+    finding="""Not nearly constant: along the first steps of Adam DeepNorm's update grows fourfold
+        from 6 to 100 layers in an encoder, with exponent 0.49 at both rates, and 3.3- to 3.8-fold
+        in the figure's own encoder–decoder (0.43 and 0.48), as the count of degrees says, where
+        under SGD it is constant. Plain Post-LN's grows 13- and 8-fold at 10⁻⁵ and is 28 and 35
+        times larger at 100 layers, next to which DeepNorm's may well look nearly constant in a
+        figure. At 10⁻⁴ Post-LN's normalised output can hardly move further: there it is 8 and 5
+        times larger.""",
+    counterexample="""100 layers instead of 6, 20 steps at 10⁻⁵: an update moves the output of an
+        encoder by 0.0088 a token instead of 0.0022 (√(100/6) = 4.1).""",
+    corrected="""Under Adam the updates of DeepNorm grow as N^{1/2}, from the first one on; they are
+        constant under SGD, and under Adam with α = (2N)^{1/2}, β = (2N)^{−1/2} (deepnet-adam).""",
     seconds=7.0,
     full_seconds=55,
 )

@@ -1,5 +1,3 @@
-"""Decoder-only: (2M)^{1/4}, (8M)^{−1/4}."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -13,19 +11,14 @@ CLAIM = Claim(
     name="deepnet-decoder-only",
     source=f"{DEEPNET}, Figure 2 (b), §4.3 and Appendix C",
     statement="Decoder-only stacks of M layers take α = (2M)^{1/4}, β = (8M)^{−1/4}.",
-    conditions="SGD, closure √(v² + w²) = 1/α; built causal stacks of 8 to 128 layers, text "
-    "and Gaussian tokens",
-    finding=(
-        "Solved in logarithms, the balance and the closure have the one solution (2M)^{1/4}, "
-        "(8M)^{−1/4}, and causal stacks show a constant update under it. It is a statement "
-        "on branches of two scaled matrices. A gated feed-forward has three, whose "
-        "derivatives are of size β²/α: the same conditions give (2M/3)^{1/6} and "
-        "(18M)^{−1/6} there."
-    ),
-    corrected=(
-        "α = (2M)^{1/4}, β = (8M)^{−1/4} for branches of two scaled matrices; a gated "
-        "feed-forward takes the α and β that solve 3β⁴/α² = 1/(2M), √3 β = 1/α."
-    ),
+    conditions="""SGD, closure √(v² + w²) = 1/α; built causal stacks of 8 to 128 layers, text and
+        Gaussian tokens""",
+    finding="""Solved in logarithms, the balance and the closure have the one solution (2M)^{1/4},
+        (8M)^{−1/4}, and causal stacks show a constant update under it. It is a statement on
+        branches of two scaled matrices. A gated feed-forward has three, whose derivatives are of
+        size β²/α: the same conditions give (2M/3)^{1/6} and (18M)^{−1/6} there.""",
+    corrected="""α = (2M)^{1/4}, β = (8M)^{−1/4} for branches of two scaled matrices; a gated
+        feed-forward takes the α and β that solve 3β⁴/α² = 1/(2M), √3 β = 1/α.""",
     seconds=4.0,
 )
 

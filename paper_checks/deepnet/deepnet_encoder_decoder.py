@@ -1,5 +1,3 @@
-"""Encoder–decoder: 0.81(N⁴M)^{1/16}, 0.87(N⁴M)^{−1/16}; (3M)^{1/4}, (12M)^{−1/4}."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -10,24 +8,17 @@ from paper_checks.shared.sources import DEEPNET
 CLAIM = Claim(
     name="deepnet-encoder-decoder",
     source=f"{DEEPNET}, Figure 2 (b), §4.3 and Appendix B",
-    statement=(
-        "Encoder α = 0.81(N⁴M)^{1/16}, β = 0.87(N⁴M)^{−1/16}; decoder α = (3M)^{1/4}, β = "
-        "(12M)^{−1/4}."
-    ),
+    statement="""Encoder α = 0.81(N⁴M)^{1/16}, β = 0.87(N⁴M)^{−1/16}; decoder α = (3M)^{1/4}, β =
+        (12M)^{−1/4}.""",
     conditions="SGD, closure √(v² + w²) = 1/α in both parts, N encoder and M decoder layers",
-    finding=(
-        "The decimals are roundings of 3^{−3/16} = 0.8139 and 3^{3/16}/√2 = 0.8688: N "
-        "and M enter as (N⁴M)^{1/16} because the encoder's "
-        "share is multiplied by the decoder's amplification A = M v_d w_d/α_d = "
-        "M^{1/4}/(√12·3^{1/4}). The paper counts A once. A change of the encoder's "
-        "parameters passes the cross-attentions forward and its gradient passes them "
-        "backward; counting both gives α_e = const·(N²M)^{1/8}."
-    ),
-    corrected=(
-        "α_e = 3^{−3/16}(N⁴M)^{1/16}, β_e = 3^{3/16}2^{−1/2}(N⁴M)^{−1/16} exactly "
-        "(amplification once); α_e = (6√3)^{−1/4}(N²M)^{1/8} if it is counted forward and "
-        "backward."
-    ),
+    finding="""The decimals are roundings of 3^{−3/16} = 0.8139 and 3^{3/16}/√2 = 0.8688: N and M
+        enter as (N⁴M)^{1/16} because the encoder's share is multiplied by the decoder's
+        amplification A = M v_d w_d/α_d = M^{1/4}/(√12·3^{1/4}). The paper counts A once. A change
+        of the encoder's parameters passes the cross-attentions forward and its gradient passes them
+        backward; counting both gives α_e = const·(N²M)^{1/8}.""",
+    corrected="""α_e = 3^{−3/16}(N⁴M)^{1/16}, β_e = 3^{3/16}2^{−1/2}(N⁴M)^{−1/16} exactly
+        (amplification once); α_e = (6√3)^{−1/4}(N²M)^{1/8} if it is counted forward and
+        backward.""",
     seconds=3.0,
 )
 

@@ -1,5 +1,3 @@
-"""Theorem 4.3: the bound for encoder–decoder stacks, and ‖ΔF‖ = Θ(η) in N and in M."""
-
 from __future__ import annotations
 
 import math
@@ -15,32 +13,22 @@ from paper_checks.shared.sources import DEEPNET
 CLAIM = Claim(
     name="deepnet-encoder-decoder-bound",
     source=f"{DEEPNET}, Theorem 4.3 and the goal of §4.3",
-    statement=(
-        "‖ΔF‖ ≤ (Σ_{j≤M} v_d w_d/α_d) Σ_{i≤2N} √(v_e² + w_e²)/α_e ‖Δθ_{e,i}‖ + Σ_{j≤3M} "
-        "√(v_d² + w_d²)/α_d ‖Δθ_{d,j}‖; with the published constants ‖ΔF‖ = Θ(η)."
-    ),
-    conditions=(
-        "built encoder–decoder stacks, one depth varied from 16 to 144 and the other fixed, the "
-        "bound at depths 1 to 8; text and Gaussian tokens, SGD on the matrices"
-    ),
-    finding=(
-        "With the published constants the update is constant in both depths under SGD. But the "
-        "encoder plays a small part in it: stepped alone it moves the output by a thirteenth of "
-        "what the decoder does (N = 16, M = 6), and its share falls with M with exponents −0.74 "
-        "and −0.75, no slower than the −3/4 of independent directions counted on the way forward "
-        "and back. Counting the amplification once and in the worst case, as the theorem does, "
-        "keeps the encoder needlessly quiet. As an inequality for SGD steps the theorem fails by "
-        "factors of 3.4 to 4.6 at width 32, like Theorem 4.2."
-    ),
-    counterexample=(
-        "N = M = 1, width 32, one SGD step: ‖ΔF‖ is 4.6 times the right side. One feed-forward "
-        "sublayer with ΔV along hᵀ exceeds it already (see cake-update-bound)."
-    ),
-    corrected=(
-        "‖ΔF‖ = Θ(η) in N and M under SGD; the encoder's own share is O(ηM^{−3/4}) at the "
-        "published constants, since cross-attentions add up in independent directions, √M of "
-        "them, forward and backward."
-    ),
+    statement="""‖ΔF‖ ≤ (Σ_{j≤M} v_d w_d/α_d) Σ_{i≤2N} √(v_e² + w_e²)/α_e ‖Δθ_{e,i}‖ + Σ_{j≤3M}
+        √(v_d² + w_d²)/α_d ‖Δθ_{d,j}‖; with the published constants ‖ΔF‖ = Θ(η).""",
+    conditions="""built encoder–decoder stacks, one depth varied from 16 to 144 and the other fixed,
+        the bound at depths 1 to 8; text and Gaussian tokens, SGD on the matrices""",
+    finding="""With the published constants the update is constant in both depths under SGD. But the
+        encoder plays a small part in it: stepped alone it moves the output by a thirteenth of what
+        the decoder does (N = 16, M = 6), and its share falls with M with exponents −0.74 and −0.75,
+        no slower than the −3/4 of independent directions counted on the way forward and back.
+        Counting the amplification once and in the worst case, as the theorem does, keeps the
+        encoder needlessly quiet. As an inequality for SGD steps the theorem fails by factors of 3.4
+        to 4.6 at width 32, like Theorem 4.2.""",
+    counterexample="""N = M = 1, width 32, one SGD step: ‖ΔF‖ is 4.6 times the right side. One
+        feed-forward sublayer with ΔV along hᵀ exceeds it already (see cake-update-bound).""",
+    corrected="""‖ΔF‖ = Θ(η) in N and M under SGD; the encoder's own share is O(ηM^{−3/4}) at the
+        published constants, since cross-attentions add up in independent directions, √M of them,
+        forward and backward.""",
     seconds=15.0,
     full_seconds=34,
 )

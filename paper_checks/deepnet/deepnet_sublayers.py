@@ -1,5 +1,3 @@
-"""1,000 layers are 2,500 sublayers."""
-
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory
 from paper_checks.shared.judging import PROVED
@@ -10,12 +8,10 @@ CLAIM = Claim(
     source=f"{DEEPNET}, abstract and §6",
     statement="1,000 layers, i.e. 2,500 attention and feed-forward sublayers.",
     conditions="encoder layers of 2, decoder layers of 3 sublayers",
-    finding=(
-        "2,500 is right for the paper's own 1,000 layers, 500 in the encoder and 500 in "
-        "the decoder, whose layers have two and three residual sublayers. A decoder-only "
-        "model of 1,000 layers has 2,000, and other splits have 2N + 3M. Whoever carries the "
-        "constants over should count sublayers: 2N, 2M and 3M are what the rules hold."
-    ),
+    finding="""2,500 is right for the paper's own 1,000 layers, 500 in the encoder and 500 in the
+        decoder, whose layers have two and three residual sublayers. A decoder-only model of 1,000
+        layers has 2,000, and other splits have 2N + 3M. Whoever carries the constants over should
+        count sublayers: 2N, 2M and 3M are what the rules hold.""",
     corrected="2N + 3M for N encoder and M decoder layers, 2M for a decoder-only stack.",
     seconds=3.0,
 )

@@ -1,5 +1,3 @@
-"""Plain Post-LN gets stuck where DeepNorm trains; 1,000 layers take a training step."""
-
 from __future__ import annotations
 
 import math
@@ -14,32 +12,22 @@ from paper_checks.shared.training import byte_losses, deepnorm, ends, model_cons
 CLAIM = Claim(
     name="deepnet-trains",
     source=f"{DEEPNET}, §3, §5 and abstract",
-    statement=(
-        "Post-LN fails to train where DeepNorm trains stably: 100 layers and more, no "
-        "warm-up; 1,000 layers train without difficulty."
-    ),
-    conditions=(
-        "byte-level causal stacks of width 16 and 32 on real text (Python's documentation), "
-        "Adam at 3·10⁻³ without warm-up, 150 to 400 steps, three to four seeds; "
-        "one SGD step at 1,000 layers"
-    ),
-    finding=(
-        "At 24 layers without warm-up plain Post-LN does not get below the entropy of the byte "
-        "frequencies in 400 steps, while DeepNorm on the same windows reaches 2.55 nats (0.71 "
-        "less). At 100 layers DeepNorm trains at 10⁻³ (0.44 nats below the byte frequencies after "
-        "250 steps, plain Post-LN 0.04 above), but at 3·10⁻³, the rate of the 24-layer run, it is "
-        "as stuck as plain Post-LN, which is what an update that grows as N^{1/2} under Adam leads "
-        "one to expect. A stack of 1,000 layers takes a step that moves its output as far as one "
-        "of 10 does (exponent −0.007); its training is not tested, for one step is none."
-    ),
-    corrected=(
-        "DeepNorm trains without warm-up where plain Post-LN does not, at a rate that under "
-        "Adam has to fall with depth."
-    ),
-    would_decide=(
-        "A training of 1,000 layers at the paper's width and data: its loss falls without "
-        "divergence to that of a shallower stack or below, at a rate found without a search."
-    ),
+    statement="""Post-LN fails to train where DeepNorm trains stably: 100 layers and more, no
+        warm-up; 1,000 layers train without difficulty.""",
+    conditions="""byte-level causal stacks of width 16 and 32 on real text (Python's documentation),
+        Adam at 3·10⁻³ without warm-up, 150 to 400 steps, three to four seeds; one SGD step at 1,000
+        layers""",
+    finding="""At 24 layers without warm-up plain Post-LN does not get below the entropy of the byte
+        frequencies in 400 steps, while DeepNorm on the same windows reaches 2.55 nats (0.71 less).
+        At 100 layers DeepNorm trains at 10⁻³ (0.44 nats below the byte frequencies after 250 steps,
+        plain Post-LN 0.04 above), but at 3·10⁻³, the rate of the 24-layer run, it is as stuck as
+        plain Post-LN, which is what an update that grows as N^{1/2} under Adam leads one to expect.
+        A stack of 1,000 layers takes a step that moves its output as far as one of 10 does
+        (exponent −0.007); its training is not tested, for one step is none.""",
+    corrected="""DeepNorm trains without warm-up where plain Post-LN does not, at a rate that under
+        Adam has to fall with depth.""",
+    would_decide="""A training of 1,000 layers at the paper's width and data: its loss falls without
+        divergence to that of a shallower stack or below, at a rate found without a search.""",
     seconds=33,
     full_seconds=327,
 )

@@ -1,5 +1,3 @@
-"""The constants bound the update of the whole model, LayerNorm gains and biases included."""
-
 from __future__ import annotations
 
 import math
@@ -17,30 +15,22 @@ from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 CLAIM = Claim(
     name="deepnet-vector-parameters",
     source=f"{DEEPNET}, §4.2 (the model update ‖ΔF‖) and the goal of §4.3",
-    statement=(
-        "With the constants ‖ΔF‖ = Θ(η) for the update of the whole model, whose LayerNorm "
-        "gains and biases are trained too."
-    ),
-    conditions="built DeepNorm encoders of 8 to 128 layers, width 32, with multipliers also 64, "
-    "text and independent tokens; embeddings and head not stepped",
-    finding=(
-        "The constants balance the matrices and not the model. The gains and biases of the "
-        "norms receive the output's gradient undiminished, so under SGD they alone move the "
-        "output in proportion to N (exponent 1.00); all parameters together grow with "
-        "exponent 0.87 to 0.91 from 8 to 128 layers, on the way to 1. Adam's rule has the same "
-        "gap (0.76 on text, 0.82 for independent tokens). The derived multipliers, the norms' "
-        "rate divided by N and the output biases' by N^{1/2}, restore exponent 0 (−0.010 to −0.015 "
-        "from 8 to 128 layers) where the step is taken in double precision: in single precision a "
-        "step of η/N is lost in the rounding of a gain of 1, and nothing is tested."
-    ),
-    counterexample=(
-        "The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size "
-        "η‖∂L/∂F‖ in one direction, whatever α and β are."
-    ),
-    corrected=(
-        "‖ΔF‖ = Θ(η) for the matrices; all parameters together give Θ(ηN) under SGD unless "
-        "the norms' learning rate is divided by N (and the output biases' by N^{1/2})."
-    ),
+    statement="""With the constants ‖ΔF‖ = Θ(η) for the update of the whole model, whose LayerNorm
+        gains and biases are trained too.""",
+    conditions="""built DeepNorm encoders of 8 to 128 layers, width 32, with multipliers also 64,
+        text and independent tokens; embeddings and head not stepped""",
+    finding="""The constants balance the matrices and not the model. The gains and biases of the
+        norms receive the output's gradient undiminished, so under SGD they alone move the output in
+        proportion to N (exponent 1.00); all parameters together grow with exponent 0.87 to 0.91
+        from 8 to 128 layers, on the way to 1. Adam's rule has the same gap (0.76 on text, 0.82 for
+        independent tokens). The derived multipliers, the norms' rate divided by N and the output
+        biases' by N^{1/2}, restore exponent 0 (−0.010 to −0.015 from 8 to 128 layers) where the
+        step is taken in double precision: in single precision a step of η/N is lost in the rounding
+        of a gain of 1, and nothing is tested.""",
+    counterexample="""The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size
+        η‖∂L/∂F‖ in one direction, whatever α and β are.""",
+    corrected="""‖ΔF‖ = Θ(η) for the matrices; all parameters together give Θ(ηN) under SGD unless
+        the norms' learning rate is divided by N (and the output biases' by N^{1/2}).""",
     seconds=8.0,
     full_seconds=41,
 )

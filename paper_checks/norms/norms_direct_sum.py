@@ -1,5 +1,3 @@
-"""F_t(u) + F_t(u) = (F_t ⊕ F_t)(u)."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,15 +9,13 @@ from paper_checks.shared.sources import NOTE
 CLAIM = Claim(
     name="norms-direct-sum",
     source=f"{NOTE}, §1, 'Reason', second displayed equation, last line",
-    statement="F_t(Norm(x_t)) + F_t(Norm(x_t)) = (F_t ⊕ F_t)(F_t(Norm(x_t))), where the last "
-    "argument can only be meant as Norm(x_t).",
+    statement="""F_t(Norm(x_t)) + F_t(Norm(x_t)) = (F_t ⊕ F_t)(F_t(Norm(x_t))), where the last
+        argument can only be meant as Norm(x_t).""",
     conditions="any branch; feed-forward with ReLU and softmax attention for the wide layer",
-    finding=(
-        "Exact as it is meant, and for different branches too: two feed-forward branches that "
-        "read the same input are one of twice the hidden width, two attention branches one of "
-        "twice the heads. As printed the last line applies F_t twice, a slip of the pen: its "
-        "argument should be Norm(x_t), not F_t(Norm(x_t))."
-    ),
+    finding="""Exact as it is meant, and for different branches too: two feed-forward branches that
+        read the same input are one of twice the hidden width, two attention branches one of twice
+        the heads. As printed the last line applies F_t twice, a slip of the pen: its argument
+        should be Norm(x_t), not F_t(Norm(x_t)).""",
     corrected="F_t(Norm(x_t)) + F_{t+1}(Norm(x_t)) = (F_t ⊕ F_{t+1})(Norm(x_t)).",
     seconds=0.3,
 )

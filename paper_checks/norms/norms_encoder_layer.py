@@ -1,5 +1,3 @@
-"""The EncoderLayer given in the note equals the builder's plain post-LN layer."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -15,22 +13,15 @@ if TYPE_CHECKING:
 CLAIM = Claim(
     name="norms-encoder-layer",
     source=f"{NOTE}, §'Implementation in transformer' (class EncoderLayer)",
-    statement=(
-        "The class EncoderLayer — attention, dropout, add, norm; feed-forward, dropout, add, "
-        "norm — is the plain Post-LN layer; 'dropout on the main branch, then post-norm'."
-    ),
-    conditions=(
-        "float64, same weights with random gains and biases; class transcribed with torch's "
-        "attention"
-    ),
-    finding=(
-        "The class is the plain Post-LN layer: with the same weights, and gains and biases "
-        "drawn at random, its output equals the builder's and torch's own "
-        "TransformerEncoderLayer to 10⁻¹⁵ in float64. The 'main branch' that is dropped is the "
-        "output of attention and of the feed-forward, before the sum, and its mean over masks "
-        "is unchanged; the identity is never dropped: with everything dropped the layer is "
-        "LayerNorm(LayerNorm(x))."
-    ),
+    statement="""The class EncoderLayer — attention, dropout, add, norm; feed-forward, dropout, add,
+        norm — is the plain Post-LN layer; 'dropout on the main branch, then post-norm'.""",
+    conditions="""float64, same weights with random gains and biases; class transcribed with torch's
+        attention""",
+    finding="""The class is the plain Post-LN layer: with the same weights, and gains and biases
+        drawn at random, its output equals the builder's and torch's own TransformerEncoderLayer to
+        10⁻¹⁵ in float64. The 'main branch' that is dropped is the output of attention and of the
+        feed-forward, before the sum, and its mean over masks is unchanged; the identity is never
+        dropped: with everything dropped the layer is LayerNorm(LayerNorm(x)).""",
     seconds=3.0,
 )
 ALL_DROPPED = 0.999999

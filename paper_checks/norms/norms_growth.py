@@ -1,5 +1,3 @@
-"""x_{t+1} differs from x_t as t + 1 differs from t."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -15,32 +13,21 @@ from paper_checks.shared.stacks import Net, residual_sums
 CLAIM = Claim(
     name="norms-growth",
     source=f"{NOTE}, §1, 'Reason'",
-    statement=(
-        "Every term of the unrolled sum has the same magnitude, so x_{t+1} = Θ(x_t): layer t "
-        "+ 1 differs from layer t as t + 1 differs from t (19 from 18)."
-    ),
-    conditions=(
-        "built Pre-LN encoders at initialisation, 48 to 192 layers, text, independent Gaussian "
-        "tokens, one token; one and four heads, ReLU and GELU, widths 32 and 64"
-    ),
-    finding=(
-        "At initialisation the terms of single tokens have equal size and are uncorrelated, so "
-        "lengths add in squares: ‖x_t‖ grows as √t and the relative step is t^{−1/2}, not 1/t. "
-        "Between sublayers 18 and 19 that is a difference of 22 to 25 %, not 6 %. The note's "
-        "19 against 18 would need terms that all point one way. With several tokens "
-        "attention's terms grow as the tokens become alike, by a factor of 1.8 on text and 2.8 "
-        "for independent tokens in 192 layers, and so ‖x_t‖ somewhat faster than √t, as t^{0.52} "
-        "and t^{0.56}."
-    ),
-    counterexample=(
-        "Two orthogonal terms of length 1: ‖x_2‖/‖x_1‖ = √2, not 2. Two opposite tokens of "
-        "equal scores: attention's term is 0, at two equal tokens it is a token's."
-    ),
-    corrected=(
-        "‖x_t‖ ~ √t and ‖x_{t+1} − x_t‖/‖x_t‖ ~ t^{−1/2} for independent branches; t and 1/t "
-        "only if all branches point one way. Feed-forward terms are of one size, attention's grow "
-        "with the tokens' correlation."
-    ),
+    statement="""Every term of the unrolled sum has the same magnitude, so x_{t+1} = Θ(x_t): layer t
+        + 1 differs from layer t as t + 1 differs from t (19 from 18).""",
+    conditions="""built Pre-LN encoders at initialisation, 48 to 192 layers, text, independent
+        Gaussian tokens, one token; one and four heads, ReLU and GELU, widths 32 and 64""",
+    finding="""At initialisation the terms of single tokens have equal size and are uncorrelated, so
+        lengths add in squares: ‖x_t‖ grows as √t and the relative step is t^{−1/2}, not 1/t.
+        Between sublayers 18 and 19 that is a difference of 22 to 25 %, not 6 %. The note's 19
+        against 18 would need terms that all point one way. With several tokens attention's terms
+        grow as the tokens become alike, by a factor of 1.8 on text and 2.8 for independent tokens
+        in 192 layers, and so ‖x_t‖ somewhat faster than √t, as t^{0.52} and t^{0.56}.""",
+    counterexample="""Two orthogonal terms of length 1: ‖x_2‖/‖x_1‖ = √2, not 2. Two opposite tokens
+        of equal scores: attention's term is 0, at two equal tokens it is a token's.""",
+    corrected="""‖x_t‖ ~ √t and ‖x_{t+1} − x_t‖/‖x_t‖ ~ t^{−1/2} for independent branches; t and 1/t
+        only if all branches point one way. Feed-forward terms are of one size, attention's grow
+        with the tokens' correlation.""",
     seconds=2.5,
 )
 

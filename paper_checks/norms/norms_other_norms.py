@@ -1,5 +1,3 @@
-"""The conclusions hold for other norms too: RMSNorm, BatchNorm, InstanceNorm."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -13,29 +11,20 @@ from paper_checks.shared.stacks import Net, cosines, residual_sums
 CLAIM = Claim(
     name="norms-other-norms",
     source=f"{NOTE}, §1, paragraph after the two formulas",
-    statement=(
-        "Norm may also be Batch Normalization or Instance Normalization; the conclusions are "
-        "essentially general."
-    ),
-    conditions=(
-        "built Transformer encoders with the norms replaced (BatchNorm over batch and "
-        "tokens, InstanceNorm over tokens, no running averages), at initialisation, "
-        "independent tokens and text"
-    ),
-    finding=(
-        "What rests on lengths adding in squares is general: Pre-Norm's growth near √t and "
-        "Post-Norm's exponential weakening appear with LayerNorm, RMSNorm, BatchNorm and "
-        "InstanceNorm. What rests on single tokens is not: under BatchNorm and InstanceNorm "
-        "tokens differ in length by 20 % and see each other, so neither ‖x‖ = √d nor causality "
-        "holds. And InstanceNorm over tokens removes what they share: the collapse to equal "
-        "tokens that plain Post-LN shows with LayerNorm (cosine 0.98 after 8 layers) does not "
-        "happen."
-    ),
-    corrected=(
-        "The growth of Pre-Norm in squares and the exponential weakening of Post-Norm hold for all "
-        "four; the lemmas on single tokens (‖x‖ = √d, softmax averages of equal vectors) "
-        "hold for LayerNorm and RMSNorm only."
-    ),
+    statement="""Norm may also be Batch Normalization or Instance Normalization; the conclusions are
+        essentially general.""",
+    conditions="""built Transformer encoders with the norms replaced (BatchNorm over batch and
+        tokens, InstanceNorm over tokens, no running averages), at initialisation, independent
+        tokens and text""",
+    finding="""What rests on lengths adding in squares is general: Pre-Norm's growth near √t and
+        Post-Norm's exponential weakening appear with LayerNorm, RMSNorm, BatchNorm and
+        InstanceNorm. What rests on single tokens is not: under BatchNorm and InstanceNorm tokens
+        differ in length by 20 % and see each other, so neither ‖x‖ = √d nor causality holds. And
+        InstanceNorm over tokens removes what they share: the collapse to equal tokens that plain
+        Post-LN shows with LayerNorm (cosine 0.98 after 8 layers) does not happen.""",
+    corrected="""The growth of Pre-Norm in squares and the exponential weakening of Post-Norm hold
+        for all four; the lemmas on single tokens (‖x‖ = √d, softmax averages of equal vectors) hold
+        for LayerNorm and RMSNorm only.""",
     seconds=4.0,
 )
 

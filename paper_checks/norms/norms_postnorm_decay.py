@@ -1,5 +1,3 @@
-"""Post-Norm weakens the identity path at each norm."""
-
 from __future__ import annotations
 
 import math
@@ -14,27 +12,20 @@ from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, cosines, residual_s
 CLAIM = Claim(
     name="norms-postnorm-decay",
     source=f"{NOTE}, §1, 'Reason', last paragraph; Su Jianlin, kexue.fm/archives/8620",
-    statement=(
-        "Each Norm of Post-Norm weakens the weight of the identity branch, so that Post-Norm "
-        "stresses the residual branches."
-    ),
-    conditions=(
-        "built encoders at initialisation, width 32; plain Post-LN, Pre-LN, DeepNorm of 4 to 128 "
-        "layers; independent Gaussian tokens, for Post-LN also tokens of correlation ½ and text"
-    ),
-    finding=(
-        "A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, "
-        "and the product of the measured factors is the measured decay, within a percent or "
-        "two. For real plain Post-LN branches that is 0.87 per norm for independent tokens and "
-        "0.84 for text, not 1/√2, and faster further up as tokens become alike. Pre-Norm "
-        "weakens the identity too, as t^{−1/2} or faster, once its final norm is counted; "
-        "DeepNorm at its constants hardly does: cos(F, x_0) is 0.98 from 4 to 64 layers."
-    ),
-    corrected=(
-        "The identity's weight after t norms is Π(1 + g_l²)^{−1/2} with the branches' own "
-        "relative sizes g_l: exponential for plain Post-LN, t^{−1/2} after Pre-LN's final "
-        "norm, and tending to 1 for DeepNorm, where g = β²/α."
-    ),
+    statement="""Each Norm of Post-Norm weakens the weight of the identity branch, so that Post-Norm
+        stresses the residual branches.""",
+    conditions="""built encoders at initialisation, width 32; plain Post-LN, Pre-LN, DeepNorm of 4
+        to 128 layers; independent Gaussian tokens, for Post-LN also tokens of correlation ½ and
+        text""",
+    finding="""A norm after a branch of relative size g weakens the identity by (1 + g²)^{−1/2}, and
+        the product of the measured factors is the measured decay, within a percent or two. For real
+        plain Post-LN branches that is 0.87 per norm for independent tokens and 0.84 for text, not
+        1/√2, and faster further up as tokens become alike. Pre-Norm weakens the identity too, as
+        t^{−1/2} or faster, once its final norm is counted; DeepNorm at its constants hardly does:
+        cos(F, x_0) is 0.98 from 4 to 64 layers.""",
+    corrected="""The identity's weight after t norms is Π(1 + g_l²)^{−1/2} with the branches' own
+        relative sizes g_l: exponential for plain Post-LN, t^{−1/2} after Pre-LN's final norm, and
+        tending to 1 for DeepNorm, where g = β²/α.""",
     seconds=2.5,
 )
 

@@ -1,5 +1,3 @@
-"""Pre-Norm is easier to train, Post-Norm better in the end."""
-
 from __future__ import annotations
 
 import math
@@ -14,29 +12,21 @@ from paper_checks.shared.training import byte_losses, ends, model_constants, tra
 CLAIM = Claim(
     name="norms-tradeoff",
     source=f"{NOTE}, §1, first paragraph",
-    statement=(
-        "Under the same setting Pre-Norm is easier to train, but its final result is usually "
-        "not as good as Post-Norm's."
-    ),
-    conditions=(
-        "byte-level causal stacks of width 32 on real text, Adam without warm-up, paired seeds; "
-        "24 layers at 3·10⁻³ for 120 to 300 steps, 2 and 4 layers at 10⁻³, 3·10⁻³ and 10⁻² for 200 "
-        "to 400 steps"
-    ),
-    finding=(
-        "The first half is seen even at small scale: at 24 layers without warm-up Pre-LN is at "
-        "2.72 nats after 300 steps, and plain Post-LN does not get below the entropy of the byte "
-        "frequencies (3.29). The second half is not tested: it speaks of final results, usually, "
-        "and width 32 and 400 steps show neither a final result nor what warm-up mends. What they "
-        "show is that no advantage of Post-LN comes with the equation alone: at the same rate it "
-        "is even at best (2 layers, 10⁻³: +0.003 nats [−0.001, 0.008] behind) and falls behind "
-        "with the rate (2 layers at 10⁻²: 0.12) and the depth (4 layers at 3·10⁻³: 0.10)."
-    ),
-    would_decide=(
-        "Pre-LN and Post-LN models of usual size (6 to 12 layers, width 512 and more), each at its "
-        "best rate with warm-up, trained to the end on several tasks with paired seeds: Post-LN's "
-        "final result is better in most of them, or is not."
-    ),
+    statement="""Under the same setting Pre-Norm is easier to train, but its final result is usually
+        not as good as Post-Norm's.""",
+    conditions="""byte-level causal stacks of width 32 on real text, Adam without warm-up, paired
+        seeds; 24 layers at 3·10⁻³ for 120 to 300 steps, 2 and 4 layers at 10⁻³, 3·10⁻³ and 10⁻² for
+        200 to 400 steps""",
+    finding="""The first half is seen even at small scale: at 24 layers without warm-up Pre-LN is at
+        2.72 nats after 300 steps, and plain Post-LN does not get below the entropy of the byte
+        frequencies (3.29). The second half is not tested: it speaks of final results, usually, and
+        width 32 and 400 steps show neither a final result nor what warm-up mends. What they show is
+        that no advantage of Post-LN comes with the equation alone: at the same rate it is even at
+        best (2 layers, 10⁻³: +0.003 nats [−0.001, 0.008] behind) and falls behind with the rate (2
+        layers at 10⁻²: 0.12) and the depth (4 layers at 3·10⁻³: 0.10).""",
+    would_decide="""Pre-LN and Post-LN models of usual size (6 to 12 layers, width 512 and more),
+        each at its best rate with warm-up, trained to the end on several tasks with paired seeds:
+        Post-LN's final result is better in most of them, or is not.""",
     seconds=33,
     full_seconds=190,
 )

@@ -1,5 +1,3 @@
-"""Equal in pre-training, Post-Norm is clearly better after fine-tuning."""
-
 from __future__ import annotations
 
 import argparse
@@ -15,27 +13,20 @@ from paper_checks.shared.training import ends, model_constants, train_model
 CLAIM = Claim(
     name="norms-transfer",
     source=f"{NOTE}, §1, paragraph on transfer",
-    statement=(
-        "In pre-training Pre-Norm and Post-Norm end about equal, but Post-Norm is clearly "
-        "better after fine-tuning."
-    ),
-    conditions=(
-        "byte-level causal stacks of 2 and 4 layers, width 32: 200 to 400 steps on Python's "
-        "documentation, 100 to 200 on Python's source, Adam at 3·10⁻³ and 10⁻³, paired seeds"
-    ),
-    finding=(
-        "Not tested: the sentence is about pre-trained language models and the tasks that they "
-        "are fine-tuned on, which are outside what can be run here. Nothing of the kind comes "
-        "with the equation alone: stacks of 2 and 4 layers that end equal on Python's "
-        "documentation (Post-LN minus Pre-LN +0.001 to +0.028 nats) are equal again after "
-        "fine-tuning on Python's source (−0.006 [−0.018, 0.005] and −0.003 at 2 layers, +0.007 "
-        "at 4). What fine-tuning does mend is the little by which Post-LN was behind."
-    ),
-    would_decide=(
-        "Two language models of usual size (12 layers, width 768) that differ in placement and "
-        "end pre-training at equal loss, fine-tuned with several seeds on a suite of downstream "
-        "tasks: Post-LN's mean score is higher by more than the seeds' deviation, or is not."
-    ),
+    statement="""In pre-training Pre-Norm and Post-Norm end about equal, but Post-Norm is clearly
+        better after fine-tuning.""",
+    conditions="""byte-level causal stacks of 2 and 4 layers, width 32: 200 to 400 steps on Python's
+        documentation, 100 to 200 on Python's source, Adam at 3·10⁻³ and 10⁻³, paired seeds""",
+    finding="""Not tested: the sentence is about pre-trained language models and the tasks that they
+        are fine-tuned on, which are outside what can be run here. Nothing of the kind comes with
+        the equation alone: stacks of 2 and 4 layers that end equal on Python's documentation
+        (Post-LN minus Pre-LN +0.001 to +0.028 nats) are equal again after fine-tuning on Python's
+        source (−0.006 [−0.018, 0.005] and −0.003 at 2 layers, +0.007 at 4). What fine-tuning does
+        mend is the little by which Post-LN was behind.""",
+    would_decide="""Two language models of usual size (12 layers, width 768) that differ in
+        placement and end pre-training at equal loss, fine-tuned with several seeds on a suite of
+        downstream tasks: Post-LN's mean score is higher by more than the seeds' deviation, or is
+        not.""",
     seconds=15,
     full_seconds=165,
 )

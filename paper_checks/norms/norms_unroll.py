@@ -1,5 +1,3 @@
-"""x_{t+1} = x_0 + Σ F_k(Norm(x_k))."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
@@ -12,17 +10,13 @@ CLAIM = Claim(
     source=f"{NOTE}, §1, the displayed recursion; Su Jianlin, kexue.fm/archives/9009",
     statement="x_{t+1} = x_t + F_t(Norm(x_t)) = x_0 + F_0(Norm(x_0)) + … + F_t(Norm(x_t)).",
     conditions="any branches and norms; built Pre-LN encoders of 8 and 64 layers",
-    finding=(
-        "The unrolling is an identity (one bracket in the note's last line is misplaced). It says "
-        "nothing yet about depth: each F_k still sees all earlier ones through its argument. A "
-        "Pre-LN model ends in a final norm that the formula leaves out, and that norm divides the "
-        "whole sum by its growing length. Post-Norm unrolls as well, to a sum in which x_0 "
-        "carries the product of all the norms' factors."
-    ),
-    corrected=(
-        "For the stream: x_{t+1} = x_0 + Σ_{k≤t} F_k(Norm(x_k)); for the model's output: "
-        "Norm of it."
-    ),
+    finding="""The unrolling is an identity (one bracket in the note's last line is misplaced). It
+        says nothing yet about depth: each F_k still sees all earlier ones through its argument. A
+        Pre-LN model ends in a final norm that the formula leaves out, and that norm divides the
+        whole sum by its growing length. Post-Norm unrolls as well, to a sum in which x_0 carries
+        the product of all the norms' factors.""",
+    corrected="""For the stream: x_{t+1} = x_0 + Σ_{k≤t} F_k(Norm(x_k)); for the model's output:
+        Norm of it.""",
     seconds=1.0,
 )
 

@@ -1,5 +1,3 @@
-"""Deep Pre-Norm layers act side by side: F_t + F_{t+1} is about one wider layer."""
-
 from __future__ import annotations
 
 import math
@@ -24,29 +22,19 @@ from paper_checks.shared.stacks import Net, residual_sums
 CLAIM = Claim(
     name="norms-width",
     source=f"{NOTE}, §1, 'Reason', second displayed equation; Su Jianlin, kexue.fm/archives/9009",
-    statement=(
-        "For large t, F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)) + "
-        "F_t(Norm(x_t)): two layers in a row are one wider layer; Pre-Norm adds width, not "
-        "depth."
-    ),
-    conditions=(
-        "built Pre-LN and plain Post-LN encoders at initialisation, 96 and 192 layers, "
-        "text, independent Gaussian tokens, one token"
-    ),
-    finding=(
-        "Two consecutive Pre-LN sublayers may be put side by side at a relative error that "
-        "falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th, 7 % on average from "
-        "there to the 384th, on text. In plain Post-LN the error does not fall and stays at "
-        "60 % on average. So the statement is right in kind and weaker than the 1/t the note "
-        "argues with. As written, with F_t in place of F_{t+1}, it is wrong: the two branches "
-        "have independent weights and differ by √2 of their size; the wider layer consists of "
-        "two different halves."
-    ),
+    statement="""For large t, F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)) +
+        F_t(Norm(x_t)): two layers in a row are one wider layer; Pre-Norm adds width, not depth.""",
+    conditions="""built Pre-LN and plain Post-LN encoders at initialisation, 96 and 192 layers,
+        text, independent Gaussian tokens, one token""",
+    finding="""Two consecutive Pre-LN sublayers may be put side by side at a relative error that
+        falls as t^{−1/2}: 30 % at the 16th sublayer, 16 % at the 64th, 7 % on average from there to
+        the 384th, on text. In plain Post-LN the error does not fall and stays at 60 % on average.
+        So the statement is right in kind and weaker than the 1/t the note argues with. As written,
+        with F_t in place of F_{t+1}, it is wrong: the two branches have independent weights and
+        differ by √2 of their size; the wider layer consists of two different halves.""",
     counterexample="Layers t and t + 1 with V and −V as last matrices: F_{t+1}(u) = −F_t(u).",
-    corrected=(
-        "F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different "
-        "branches side by side, with a relative error of order t^{−1/2}."
-    ),
+    corrected="""F_t(Norm(x_t)) + F_{t+1}(Norm(x_{t+1})) ≈ (F_t ⊕ F_{t+1})(Norm(x_t)), two different
+        branches side by side, with a relative error of order t^{−1/2}.""",
     seconds=4.5,
 )
 RIVALS = (("1/t", -1.0), ("none", 0.0))

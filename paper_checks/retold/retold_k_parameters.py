@@ -1,5 +1,3 @@
-"""K is the mean number of parameters of a layer, hence ηNK."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -13,25 +11,19 @@ from paper_checks.shared.stacks import Net, Pass, many_per_depth, squared_gradie
 CLAIM = Claim(
     name="retold-k-parameters",
     source=f"{RETOLD}, §1 Increment explosion",
-    statement="With K parameters in an average layer and most of their gradients O(1), ΔL = "
-    "O(ηNK).",
-    conditions="post-LN stacks of feed-forward sublayers, 6 and 16 layers, hidden width 2 to "
-    "64 times the width; text and Gaussian tokens of correlation 0 and 0.9",
-    finding=(
-        "The retelling's K, the number of parameters, is not what the increment counts. Sixteen "
-        "times as many hidden units raise ‖∇L‖² by 40 to 45 % (exponent 0.12 from 2d to 32d, 0.03 "
-        "from 16d to 64d), because each entry's gradient shrinks; twice as many sublayers double "
-        "it (exponent 1.00). K counts matrices, as Su's own post says. Growth with the width d is "
-        "a separate effect (su-width)."
-    ),
-    counterexample=(
-        "Feed-forward stack of 6 layers, width 32: ‖∇L‖² is 0.0126 with hidden width 2d and "
-        "0.0177 with 32d, sixteen times the parameters."
-    ),
-    corrected=(
-        "ΔL = O(ηNK) with K the number of matrices of a layer; entries' gradients fall as "
-        "1/√numel when a layer is made wider inside."
-    ),
+    statement="""With K parameters in an average layer and most of their gradients O(1), ΔL =
+        O(ηNK).""",
+    conditions="""post-LN stacks of feed-forward sublayers, 6 and 16 layers, hidden width 2 to 64
+        times the width; text and Gaussian tokens of correlation 0 and 0.9""",
+    finding="""The retelling's K, the number of parameters, is not what the increment counts.
+        Sixteen times as many hidden units raise ‖∇L‖² by 40 to 45 % (exponent 0.12 from 2d to 32d,
+        0.03 from 16d to 64d), because each entry's gradient shrinks; twice as many sublayers double
+        it (exponent 1.00). K counts matrices, as Su's own post says. Growth with the width d is a
+        separate effect (su-width).""",
+    counterexample="""Feed-forward stack of 6 layers, width 32: ‖∇L‖² is 0.0126 with hidden width 2d
+        and 0.0177 with 32d, sixteen times the parameters.""",
+    corrected="""ΔL = O(ηNK) with K the number of matrices of a layer; entries' gradients fall as
+        1/√numel when a layer is made wider inside.""",
     seconds=0.5,
 )
 

@@ -1,5 +1,3 @@
-"""⟨·,·⟩ is multiplication by the chain rule, sign is the indicator function, ‖x‖² is O(n)."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -9,15 +7,13 @@ from paper_checks.shared.sources import RETOLD
 CLAIM = Claim(
     name="retold-notation",
     source=f"{RETOLD}, §1 and §6, grey boxes",
-    statement="⟨·,·⟩ stands for multiplication by the chain rule; sign is the indicator "
-    "function; ‖x‖² is O(n).",
+    statement="""⟨·,·⟩ stands for multiplication by the chain rule; sign is the indicator function;
+        ‖x‖² is O(n).""",
     conditions="any differentiable loss; here a quadratic one in exact arithmetic",
-    finding=(
-        "A slip of the retelling that is not in Su's post: sign takes the values −1, 0 and 1. "
-        "With the indicator function of g > 0 the negative entries would not be stepped, and the "
-        "increment would be the sum of the positive ones. The bracket is an inner product, which "
-        "the chain rule produces."
-    ),
+    finding="""A slip of the retelling that is not in Su's post: sign takes the values −1, 0 and 1.
+        With the indicator function of g > 0 the negative entries would not be stepped, and the
+        increment would be the sum of the positive ones. The bracket is an inner product, which the
+        chain rule produces.""",
     counterexample="g = (1, −1): the indicator gives ⟨g, 1[g > 0]⟩ = 1, while ‖g‖₁ = 2.",
     corrected="sign(g) is −1, 0 or 1 by the sign of g, so that ⟨g, sign(g)⟩ = ‖g‖₁.",
     seconds=0.3,

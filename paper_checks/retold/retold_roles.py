@@ -1,5 +1,3 @@
-"""α scales the gradient, λ the initialisation."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, np, once, torch
@@ -13,20 +11,17 @@ CLAIM = Claim(
     name="retold-roles",
     source=f"{RETOLD}, §5 First conclusions, grey box",
     statement="α is responsible for scaling the gradient, λ for scaling the initialisation.",
-    conditions="post-LN stacks of 4 and 16 layers with branch weight λ²/α ≤ 1/64 and ReLU; λ from "
-    "1/8 to 1/2, α from 16 to 64; text and independent tokens, widths 32 to 128",
-    finding=(
-        "α scales the gradients and leaves the weights alone, and λ scales the weights: so far "
-        "the retelling is right. But λ scales the gradients just as much, ‖∂L/∂W‖ ~ λ/α with both "
-        "exponents within 0.002, so that the knobs do not divide the labour. What α alone "
-        "controls is the relative update of SGD, which goes as 1/α; an optimizer of degrees (p, "
-        "q) sees α^{−(1+p)} λ^{1+p+q}."
-    ),
+    conditions="""post-LN stacks of 4 and 16 layers with branch weight λ²/α ≤ 1/64 and ReLU; λ from
+        1/8 to 1/2, α from 16 to 64; text and independent tokens, widths 32 to 128""",
+    finding="""α scales the gradients and leaves the weights alone, and λ scales the weights: so far
+        the retelling is right. But λ scales the gradients just as much, ‖∂L/∂W‖ ~ λ/α with both
+        exponents within 0.002, so that the knobs do not divide the labour. What α alone controls is
+        the relative update of SGD, which goes as 1/α; an optimizer of degrees (p, q) sees
+        α^{−(1+p)} λ^{1+p+q}.""",
     counterexample="z = x + λ²φ(xU₁)U₂/α: halving λ halves ∂z/∂W₁ = λ·(…)/α as well as W₁.",
-    corrected=(
-        "α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ changes "
-        "what the weights are compared with: relative updates go as 1/α, whatever λ is, for SGD."
-    ),
+    corrected="""α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ
+        changes what the weights are compared with: relative updates go as 1/α, whatever λ is, for
+        SGD.""",
     seconds=1,
     full_seconds=36,
 )

@@ -1,5 +1,3 @@
-"""DeepNorm's N^{−1/4} is of two scaled maps in any branch, not of attention's four matrices."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -10,31 +8,21 @@ from paper_checks.shared.stacks import Net, model_updates
 
 CLAIM = Claim(
     name="schemes-quartic",
-    source="Emadi, 'Exact Attention Sensitivity and the Geometry of Transformer Stability', "
-    "arXiv 2602.18849, abstract and design rule",
-    statement=(
-        "DeepNorm's N^{−1/4} emerges from the quartic structure of attention's four projection "
-        "matrices; m multiplicative maps are each to be scaled by N^{−1/m}."
-    ),
-    conditions=(
-        "post-LN encoders of one kind of sublayer, SGD's first step, 32 to 256 layers; β = 1/α or "
-        "DeepNet's own closure"
-    ),
-    finding=(
-        "A stack of feed-forward sublayers alone, without any attention, has DeepNorm's N^{−1/4}, "
-        "and its update is constant there. The four is twice the two scaled maps of a branch: SGD "
-        "enters squared, once by the gradient and once by the step. A gated branch of three scaled "
-        "maps needs N^{−1/6}; at N^{−1/3} its update falls as 1/N. Query and key are not scaled in "
-        "DeepNorm at all."
-    ),
-    counterexample=(
-        "A post-LN stack of N feed-forward sublayers (φ(x W₁) W₂, no attention) under DeepNorm's "
-        "lemma: α = N^{1/4}, β = (4N)^{−1/4}."
-    ),
-    corrected=(
-        "With β = 1/α a branch of m scaled maps needs β = N^{−1/(2m)} under SGD; under Adam "
-        "N^{−1/m}, which for DeepNorm's two maps is N^{−1/2} and not N^{−1/4}."
-    ),
+    source="""Emadi, 'Exact Attention Sensitivity and the Geometry of Transformer Stability', arXiv
+        2602.18849, abstract and design rule""",
+    statement="""DeepNorm's N^{−1/4} emerges from the quartic structure of attention's four
+        projection matrices; m multiplicative maps are each to be scaled by N^{−1/m}.""",
+    conditions="""post-LN encoders of one kind of sublayer, SGD's first step, 32 to 256 layers; β =
+        1/α or DeepNet's own closure""",
+    finding="""A stack of feed-forward sublayers alone, without any attention, has DeepNorm's
+        N^{−1/4}, and its update is constant there. The four is twice the two scaled maps of a
+        branch: SGD enters squared, once by the gradient and once by the step. A gated branch of
+        three scaled maps needs N^{−1/6}; at N^{−1/3} its update falls as 1/N. Query and key are not
+        scaled in DeepNorm at all.""",
+    counterexample="""A post-LN stack of N feed-forward sublayers (φ(x W₁) W₂, no attention) under
+        DeepNorm's lemma: α = N^{1/4}, β = (4N)^{−1/4}.""",
+    corrected="""With β = 1/α a branch of m scaled maps needs β = N^{−1/(2m)} under SGD; under Adam
+        N^{−1/m}, which for DeepNorm's two maps is N^{−1/2} and not N^{−1/4}.""",
     seconds=10,
     full_seconds=60,
 )

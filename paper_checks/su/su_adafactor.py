@@ -1,5 +1,3 @@
-"""Adafactor belongs to LAMB's class."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic, torch
@@ -13,26 +11,20 @@ from paper_checks.shared.stacks import Net, backward
 CLAIM = Claim(
     name="su-adafactor",
     source=f"{SU}, §Multiple optimizers, the two classes",
-    statement="Adafactor corrects the learning rate by the parameter's norm and so belongs to "
-    "LAMB's class.",
-    conditions="relative steps off, weight decay 0, first step; torch.optim.Adafactor on "
-    "matrices with rms(θ) from 10⁻⁵ to 1 and on post-LN encoders of 12 to 144 layers",
-    finding=(
-        "Adafactor with relative steps off has LAMB's degrees and LAMB's rule as long as rms(θ) "
-        "> 10⁻³, its default floor: there torch's Adafactor moves a stack's output alike at "
-        "every depth. Below the floor it is a sign step of fixed size, Adam's class, and under "
-        "LAMB's rule its update grows as N^{1/2}. LAMB's rule drives deep or wide stacks there "
-        "by itself: with hidden width 4d the feed-forward matrices cross the floor at 391 layers "
-        "for d = 512 and at 49 for d = 4096."
-    ),
-    counterexample=(
-        "torch's Adafactor: a 1 × 1 matrix θ = 10⁻⁵ takes the step 10⁻³ η, a hundred times "
-        "η·rms(θ)."
-    ),
-    corrected=(
-        "The step is η·max(10⁻³, rms(θ)) an entry: LAMB's class above the floor, Adam's below; "
-        "the depth of crossing is N = 10⁶/(d+m) under λ = (2N)^{−1/2}."
-    ),
+    statement="""Adafactor corrects the learning rate by the parameter's norm and so belongs to
+        LAMB's class.""",
+    conditions="""relative steps off, weight decay 0, first step; torch.optim.Adafactor on matrices
+        with rms(θ) from 10⁻⁵ to 1 and on post-LN encoders of 12 to 144 layers""",
+    finding="""Adafactor with relative steps off has LAMB's degrees and LAMB's rule as long as
+        rms(θ) > 10⁻³, its default floor: there torch's Adafactor moves a stack's output alike at
+        every depth. Below the floor it is a sign step of fixed size, Adam's class, and under LAMB's
+        rule its update grows as N^{1/2}. LAMB's rule drives deep or wide stacks there by itself:
+        with hidden width 4d the feed-forward matrices cross the floor at 391 layers for d = 512 and
+        at 49 for d = 4096.""",
+    counterexample="""torch's Adafactor: a 1 × 1 matrix θ = 10⁻⁵ takes the step 10⁻³ η, a hundred
+        times η·rms(θ).""",
+    corrected="""The step is η·max(10⁻³, rms(θ)) an entry: LAMB's class above the floor, Adam's
+        below; the depth of crossing is N = 10⁶/(d+m) under λ = (2N)^{−1/2}.""",
     seconds=3,
 )
 

@@ -1,5 +1,3 @@
-"""Adam needs λ/α = 1/(2N)."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,24 +20,18 @@ CLAIM = Claim(
     name="su-adam",
     source=f"{SU}, §Multiple optimizers, first equation",
     statement="Adam's ΔL ≈ −η‖∇L‖₁ is of degree 1 in the gradient, so Adam needs λ/α = 1/(2N).",
-    conditions="post-LN encoder, first Adam step, 12 to 144 layers; text, Gaussian tokens, "
-    "widths 32 to 128",
-    finding=(
-        "λ/α = 1/(2N) keeps Adam's update and its increment η‖∇L‖₁ constant in depth, with an "
-        "exponent within 0.01 of 0, and λ/α = (2N)^{−c} gives 1 − c. DeepNet's own constants, "
-        "derived for SGD, let Adam's update grow as N^{1/2}. All of this is about the matrices: "
-        "with LayerNorm's gains and biases stepped at the same rate the exponent is 0.73 from 16 "
-        "to 144 layers and rising, and Adam's rule holds only with the derived multipliers for "
-        "them. torch's own Adam, with its ε, steps alike."
-    ),
-    counterexample=(
-        "SGD's rule under Adam, width 64: ‖ΔF‖/η is 2,500 at 16 layers and 7,400 at 144. Adam's "
-        "rule with all parameters stepped: 790 and 3,950."
-    ),
-    corrected=(
-        "λ/α = 1/(2N) for the matrices, and learning-rate multipliers 1/(2N) for vectors whose "
-        "gradient does not carry λ/α."
-    ),
+    conditions="""post-LN encoder, first Adam step, 12 to 144 layers; text, Gaussian tokens, widths
+        32 to 128""",
+    finding="""λ/α = 1/(2N) keeps Adam's update and its increment η‖∇L‖₁ constant in depth, with an
+        exponent within 0.01 of 0, and λ/α = (2N)^{−c} gives 1 − c. DeepNet's own constants, derived
+        for SGD, let Adam's update grow as N^{1/2}. All of this is about the matrices: with
+        LayerNorm's gains and biases stepped at the same rate the exponent is 0.73 from 16 to 144
+        layers and rising, and Adam's rule holds only with the derived multipliers for them. torch's
+        own Adam, with its ε, steps alike.""",
+    counterexample="""SGD's rule under Adam, width 64: ‖ΔF‖/η is 2,500 at 16 layers and 7,400 at
+        144. Adam's rule with all parameters stepped: 790 and 3,950.""",
+    corrected="""λ/α = 1/(2N) for the matrices, and learning-rate multipliers 1/(2N) for vectors
+        whose gradient does not carry λ/α.""",
     seconds=8,
     full_seconds=40,
 )

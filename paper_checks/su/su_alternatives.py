@@ -1,5 +1,3 @@
-"""Three choices on the balanced curve, by their relative updates."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -23,18 +21,14 @@ from paper_checks.shared.stacks import (
 CLAIM = Claim(
     name="su-alternatives",
     source=f"{SU}, §First conclusions, the two alternative solutions",
-    statement=(
-        "With SGD, α = 1, λ = (2N)^{−1/2} keeps the relative update as it was, "
-        "α = (2N)^{1/2}, λ = 1 shrinks it, and the symmetric choice lies between."
-    ),
+    statement="""With SGD, α = 1, λ = (2N)^{−1/2} keeps the relative update as it was, α =
+        (2N)^{1/2}, λ = 1 shrinks it, and the symmetric choice lies between.""",
     conditions="post-LN encoder, first SGD step, 12 to 144 layers; text and Gaussian tokens",
-    finding=(
-        "Su's comparison is right: on the balanced curve the relative update ‖Δθ‖/‖θ‖ of the "
-        "scaled matrices goes as N^0 for α = 1, N^{−1/4} for the symmetric choice and N^{−1/2} "
-        "for λ = 1, while all three move the output alike (within a factor 1.6). What he infers "
-        "from it about learning is tested separately and does not hold at small scale "
-        "(su-escape, su-implicit-warmup)."
-    ),
+    finding="""Su's comparison is right: on the balanced curve the relative update ‖Δθ‖/‖θ‖ of the
+        scaled matrices goes as N^0 for α = 1, N^{−1/4} for the symmetric choice and N^{−1/2} for λ
+        = 1, while all three move the output alike (within a factor 1.6). What he infers from it
+        about learning is tested separately and does not hold at small scale (su-escape,
+        su-implicit-warmup).""",
     seconds=11,
     full_seconds=82,
 )

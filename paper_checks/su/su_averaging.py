@@ -1,5 +1,3 @@
-"""A softmax average of tokens has the tokens' magnitude."""
-
 from __future__ import annotations
 
 import math
@@ -27,23 +25,17 @@ CLAIM = Claim(
     name="su-averaging",
     source=f"{SU}, §Self-attention, below the third equation",
     statement="The softmax average of the tokens usually has the tokens' order of magnitude.",
-    conditions="the runtime's attention at initialisation, 8 to 2048 tokens, independent, "
-    "correlated, and text bytes; the law at widths 64 and 128 with 4 heads",
-    finding=(
-        "The softmax average never exceeds the largest token. For n tokens of correlation ρ its "
-        "rms is √(ρ + (1−ρ)²/d + (1−ρ)e^{1−ρ}/n) of a token's: the shared part, a floor that the "
-        "alignment of scores with keys keeps up, and an unweighted mean of n/e^{1−ρ} effective "
-        "tokens. So it is of the tokens' order where they share something, as on real text (0.65 "
-        "at 8 bytes, 0.40 at 2048), and shrinks without end in n and d where they do not."
-    ),
-    counterexample=(
-        "512 independent tokens of width 64: the average has 0.14 of a token's norm; two "
-        "orthogonal tokens of norm 1 with equal weights average to 1/√2."
-    ),
-    corrected=(
-        "The rms of ‖softmax(q)X‖/‖x‖ is √(ρ + (1−ρ)²/d + (1−ρ)e^{1−ρ}/n) for n Gaussian tokens "
-        "of correlation ρ: a constant in depth, not in n and d where ρ = 0."
-    ),
+    conditions="""the runtime's attention at initialisation, 8 to 2048 tokens, independent,
+        correlated, and text bytes; the law at widths 64 and 128 with 4 heads""",
+    finding="""The softmax average never exceeds the largest token. For n tokens of correlation ρ
+        its rms is √(ρ + (1−ρ)²/d + (1−ρ)e^{1−ρ}/n) of a token's: the shared part, a floor that the
+        alignment of scores with keys keeps up, and an unweighted mean of n/e^{1−ρ} effective
+        tokens. So it is of the tokens' order where they share something, as on real text (0.65 at 8
+        bytes, 0.40 at 2048), and shrinks without end in n and d where they do not.""",
+    counterexample="""512 independent tokens of width 64: the average has 0.14 of a token's norm;
+        two orthogonal tokens of norm 1 with equal weights average to 1/√2.""",
+    corrected="""The rms of ‖softmax(q)X‖/‖x‖ is √(ρ + (1−ρ)²/d + (1−ρ)e^{1−ρ}/n) for n Gaussian
+        tokens of correlation ρ: a constant in depth, not in n and d where ρ = 0.""",
     seconds=2,
     full_seconds=22,
 )

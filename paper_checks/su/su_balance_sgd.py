@@ -1,5 +1,3 @@
-"""λ/α = 1/√(2N) makes SGD's increment independent of depth; 1/√(4N) is of the same order."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -15,27 +13,19 @@ from paper_checks.shared.stacks import Net, model_updates, per_depth, squared_gr
 CLAIM = Claim(
     name="su-balance-sgd",
     source=f"{SU}, §First conclusions",
-    statement=(
-        "λ/α = 1/√(2N) makes ΔL of one SGD step independent of depth; the paper's "
-        "λ/α = 1/√(4N) is equivalent in order."
-    ),
+    statement="""λ/α = 1/√(2N) makes ΔL of one SGD step independent of depth; the paper's λ/α =
+        1/√(4N) is equivalent in order.""",
     conditions="post-LN encoder, 12 to 512 layers; text, Gaussian tokens, widths 32 to 128",
-    finding=(
-        "λ/α = (2N)^{−1/2} makes SGD's increment independent of depth, and 1/√(4N) halves it, "
-        "as it should. This speaks of the branch matrices alone: LayerNorm gains and biases, "
-        "whose gradients no α or λ reaches, make the update of all parameters grow again, by "
-        "a factor 2.4 from 16 to 48 layers and 2.7 from 48 to 144, where 3 is proportional. With "
-        "the derived learning-rate multipliers for those vectors it is constant."
-    ),
-    counterexample=(
-        "SGD's rule, all parameters stepped, width 32: ‖ΔF‖/η is 10.4 at 16 layers and 69 at "
-        "144, and 3.1 at both with the multipliers."
-    ),
-    corrected=(
-        "λ/α = 1/√(2N) balances the matrices; LayerNorm gains and biases need the learning-rate "
-        "multiplier 1/(2N), output biases α-dependent ones, for the update of all parameters to "
-        "be independent of depth."
-    ),
+    finding="""λ/α = (2N)^{−1/2} makes SGD's increment independent of depth, and 1/√(4N) halves it,
+        as it should. This speaks of the branch matrices alone: LayerNorm gains and biases, whose
+        gradients no α or λ reaches, make the update of all parameters grow again, by a factor 2.4
+        from 16 to 48 layers and 2.7 from 48 to 144, where 3 is proportional. With the derived
+        learning-rate multipliers for those vectors it is constant.""",
+    counterexample="""SGD's rule, all parameters stepped, width 32: ‖ΔF‖/η is 10.4 at 16 layers and
+        69 at 144, and 3.1 at both with the multipliers.""",
+    corrected="""λ/α = 1/√(2N) balances the matrices; LayerNorm gains and biases need the
+        learning-rate multiplier 1/(2N), output biases α-dependent ones, for the update of all
+        parameters to be independent of depth.""",
     seconds=11,
     full_seconds=62,
 )

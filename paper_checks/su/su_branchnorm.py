@@ -1,5 +1,3 @@
-"""BranchNorm's factor, growing from 0 to 1, is the same mechanism."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp, torch
@@ -11,24 +9,18 @@ from paper_checks.shared.stacks import Net, absolute_gradient, exponents, square
 CLAIM = Claim(
     name="su-branchnorm",
     source=f"{SU}, reply of 2023-07 on BranchNorm (arXiv 2305.02790)",
-    statement="BranchNorm, Norm(x + aF(x)) with a growing linearly from 0 to 1, is the same "
-    "mechanism as DeepNet's α.",
+    statement="""BranchNorm, Norm(x + aF(x)) with a growing linearly from 0 to 1, is the same
+        mechanism as DeepNet's α.""",
     conditions="post-LN encoder, λ = 1, a = 1/(2N), (2N)^{−1/2} and 1, 12 to 144 layers, text",
-    finding=(
-        "BranchNorm with factor a is DeepNorm with α = 1/a and λ = 1, so it is Su's second "
-        "alternative at every moment, and at the start of its schedule it has DeepNet's "
-        "protection. It protects only while a ≤ (2N)^{−1/2} (SGD) or 1/(2N) "
-        "(Adam): at the end, a = 1, the network is plain post-LN, whose increment grows about as "
-        "N^{0.7} under either. It is a warm-up of the network rather than a bound."
-    ),
-    counterexample=(
-        "a = 1: the stack is plain post-LN; SGD's increment per η is 22, 53 and 100 at 16, "
-        "48 and 144 layers of width 32, Adam's 980, 2,260 and 3,950."
-    ),
-    corrected=(
-        "BranchNorm bounds the update while a ≤ (2N)^{−1/2} under SGD and a ≤ 1/(2N) under "
-        "Adam; beyond that it relies on the learning rate's own schedule."
-    ),
+    finding="""BranchNorm with factor a is DeepNorm with α = 1/a and λ = 1, so it is Su's second
+        alternative at every moment, and at the start of its schedule it has DeepNet's protection.
+        It protects only while a ≤ (2N)^{−1/2} (SGD) or 1/(2N) (Adam): at the end, a = 1, the
+        network is plain post-LN, whose increment grows about as N^{0.7} under either. It is a
+        warm-up of the network rather than a bound.""",
+    counterexample="""a = 1: the stack is plain post-LN; SGD's increment per η is 22, 53 and 100 at
+        16, 48 and 144 layers of width 32, Adam's 980, 2,260 and 3,950.""",
+    corrected="""BranchNorm bounds the update while a ≤ (2N)^{−1/2} under SGD and a ≤ 1/(2N) under
+        Adam; beyond that it relies on the learning rate's own schedule.""",
     seconds=11,
     full_seconds=16,
 )

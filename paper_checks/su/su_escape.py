@@ -1,5 +1,3 @@
-"""With α = 1, λ = (2N)^{−1/2}, λ leaves that order within a few SGD steps."""
-
 from __future__ import annotations
 
 import math
@@ -17,24 +15,18 @@ CLAIM = Claim(
     name="su-escape",
     source=f"{SU}, §First conclusions, alternative one",
     statement="With α = 1, λ may start at (2N)^{−1/2} but leaves that order within a few steps.",
-    conditions="SGD on the branch matrices, text, 8 to 96 layers, width 32, rates 1 to 10, "
-    "10 to 30 steps; λ the argmin's magnitude",
-    finding=(
-        "The magnitude does not leave its order by itself. At a rate of 1, with which ten SGD "
-        "steps bring the loss from 5.7 to 5.1, the mean λ(W) grows by 8 % at 8 layers as at 96: "
-        "relative updates are the same at every depth, so how far λ moves depends on η, not on "
-        "N. Single matrices go further, and at ten times that rate some outgrow their order, by "
-        "a factor of 50 to 100. The order of the three choices is as Su says: α = 1 moves two "
-        "to four times as far as the symmetric choice, and that as far again as λ = 1."
-    ),
-    counterexample=(
-        "96 layers, SGD of rate 1, ten steps: the mean λ(W_t)/λ(W_0) is 1.08, where order one "
-        "would be a factor 14."
-    ),
-    corrected=(
-        "At α = 1 the relative update is η·O(1) at every depth: the mean λ keeps its order "
-        "(2N)^{−1/2}; single matrices leave it where η is too large for any depth."
-    ),
+    conditions="""SGD on the branch matrices, text, 8 to 96 layers, width 32, rates 1 to 10, 10 to
+        30 steps; λ the argmin's magnitude""",
+    finding="""The magnitude does not leave its order by itself. At a rate of 1, with which ten SGD
+        steps bring the loss from 5.7 to 5.1, the mean λ(W) grows by 8 % at 8 layers as at 96:
+        relative updates are the same at every depth, so how far λ moves depends on η, not on N.
+        Single matrices go further, and at ten times that rate some outgrow their order, by a factor
+        of 50 to 100. The order of the three choices is as Su says: α = 1 moves two to four times as
+        far as the symmetric choice, and that as far again as λ = 1.""",
+    counterexample="""96 layers, SGD of rate 1, ten steps: the mean λ(W_t)/λ(W_0) is 1.08, where
+        order one would be a factor 14.""",
+    corrected="""At α = 1 the relative update is η·O(1) at every depth: the mean λ keeps its order
+        (2N)^{−1/2}; single matrices leave it where η is too large for any depth.""",
     seconds=10,
     full_seconds=47,
 )

@@ -1,5 +1,3 @@
-"""∂L/∂λ₁ = O(λ₂/α), ∂L/∂λ₂ = O(λ₁/α)."""
-
 from __future__ import annotations
 
 from math import factorial, sqrt
@@ -23,27 +21,21 @@ CLAIM = Claim(
     source=f"{SU}, §Feed-forward gradient, third to fifth equations",
     statement="∂L/∂λ₁ = O(λ₂/α) and ∂L/∂λ₂ = O(λ₁/α) for z = x + λ₁λ₂φ(xU₁)U₂/α.",
     conditions="post-LN stacks of feed-forward sublayers; λ from 1/8 to 8, α from 1 to 64",
-    finding=(
-        "For ReLU the exponents (0, 1, −1) and (1, 0, −1) in the two gains and α are met within "
-        "0.01 as long as the branch is small beside the stream. The relation is an upper bound at "
-        "any branch weight but an order only for r = λ₁λ₂/α ≪ 1: at r = 64 the gradient is 3 % of "
-        "λ/α. With √(α² + c²λ₁²λ₂²) in place of α, c the rms of the bare branch, it holds at any "
-        "branch weight, to 4 % at width 32 and 1.5 % at 128. The displayed derivative is exact "
-        "for ReLU. For GELU, which the source calls homogeneous approximately, the exponents in "
-        "λ₁ are 0.12 and 0.16 higher, as the kernels E φ(u)φ(u′) and E φ′(u)φ′(u′) of the tokens' "
-        "pairs foretell to 0.01, and the displayed derivative is off by 5 % at λ₁ = 0.4, xU₁ = 1, "
-        "because φ′(u)u ≠ φ(u)."
-    ),
-    counterexample=(
-        "GELU, λ₁ from 1/4 to 1: ‖∂L/∂W₂‖ goes as λ₁^{1.16}, not λ₁; at xU₁ = 1 and λ₁ = 0.4 the "
-        "shown ∂z/∂λ₁ is 0.84 λ₂U₂/α, the derivative 0.80 λ₂U₂/α."
-    ),
-    corrected=(
-        "‖∂L/∂W₁‖ ~ λ₂/√(α² + c²λ₁²λ₂²), c the rms of the branch with its gains taken out (and "
-        "symmetrically); λ₂/α is its limit for small branch weight and a bound otherwise. For "
-        "GELU ∂z/∂λ₁ = λ₂(φ′(u) ⊙ xU₁)U₂/α with u = λ₁xU₁, and ‖∂L/∂W₂‖² ~ Σ ⟨s, s′⟩ E φ(u)φ(u′) "
-        "over pairs of tokens with signals s."
-    ),
+    finding="""For ReLU the exponents (0, 1, −1) and (1, 0, −1) in the two gains and α are met
+        within 0.01 as long as the branch is small beside the stream. The relation is an upper bound
+        at any branch weight but an order only for r = λ₁λ₂/α ≪ 1: at r = 64 the gradient is 3 % of
+        λ/α. With √(α² + c²λ₁²λ₂²) in place of α, c the rms of the bare branch, it holds at any
+        branch weight, to 4 % at width 32 and 1.5 % at 128. The displayed derivative is exact for
+        ReLU. For GELU, which the source calls homogeneous approximately, the exponents in λ₁ are
+        0.12 and 0.16 higher, as the kernels E φ(u)φ(u′) and E φ′(u)φ′(u′) of the tokens' pairs
+        foretell to 0.01, and the displayed derivative is off by 5 % at λ₁ = 0.4, xU₁ = 1, because
+        φ′(u)u ≠ φ(u).""",
+    counterexample="""GELU, λ₁ from 1/4 to 1: ‖∂L/∂W₂‖ goes as λ₁^{1.16}, not λ₁; at xU₁ = 1 and λ₁
+        = 0.4 the shown ∂z/∂λ₁ is 0.84 λ₂U₂/α, the derivative 0.80 λ₂U₂/α.""",
+    corrected="""‖∂L/∂W₁‖ ~ λ₂/√(α² + c²λ₁²λ₂²), c the rms of the branch with its gains taken out
+        (and symmetrically); λ₂/α is its limit for small branch weight and a bound otherwise. For
+        GELU ∂z/∂λ₁ = λ₂(φ′(u) ⊙ xU₁)U₂/α with u = λ₁xU₁, and ‖∂L/∂W₂‖² ~ Σ ⟨s, s′⟩ E φ(u)φ(u′) over
+        pairs of tokens with signals s.""",
     seconds=1,
     full_seconds=16,
 )

@@ -1,5 +1,3 @@
-"""φ(λx) = λφ(x) for ReLU, Swish and GELU."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,17 +12,15 @@ CLAIM = Claim(
     source=f"{SU}, §Feed-forward gradient, below the second equation",
     statement="φ(λx) = λφ(x) for λ > 0, approximately, for ReLU and its variants Swish and GELU.",
     conditions="standard normal pre-activations of gain λ from 10⁻⁶ to 10⁶",
-    finding=(
-        "ReLU is positively homogeneous, Swish and GELU are not: φ(λx)/λ misses φ(x) by up to "
-        "40 % of its rms for λ between 1/4 and 2. In order the claim holds at every scale: rms "
-        "φ(λz)/λ stays between 1/2 and 1/√2, and the local degree between 1 and 1.17. The two "
-        "limits are different functions: a branch initialised with a small gain is linear (φ(x) "
-        "≈ x/2), not gated."
-    ),
-    corrected="rms φ(λz)/λ is of the order of rms φ(z) for every λ > 0: between 1/2 and 1/√2 for z "
-    "normal, with the linear x/2 as the limit λ → 0 and ReLU as that of λ → ∞.",
-    counterexample="GELU at x = 1, λ = 2: φ(2) = 1.954, 2φ(1) = 1.683; at x = −1: φ(−2) = "
-    "−0.046, 2φ(−1) = −0.317.",
+    finding="""ReLU is positively homogeneous, Swish and GELU are not: φ(λx)/λ misses φ(x) by up to
+        40 % of its rms for λ between 1/4 and 2. In order the claim holds at every scale: rms
+        φ(λz)/λ stays between 1/2 and 1/√2, and the local degree between 1 and 1.17. The two limits
+        are different functions: a branch initialised with a small gain is linear (φ(x) ≈ x/2), not
+        gated.""",
+    corrected="""rms φ(λz)/λ is of the order of rms φ(z) for every λ > 0: between 1/2 and 1/√2 for z
+        normal, with the linear x/2 as the limit λ → 0 and ReLU as that of λ → ∞.""",
+    counterexample="""GELU at x = 1, λ = 2: φ(2) = 1.954, 2φ(1) = 1.683; at x = −1: φ(−2) = −0.046,
+        2φ(−1) = −0.317.""",
 )
 
 

@@ -1,5 +1,3 @@
-"""Each branch has weight λ²/α, the stack is near the identity, and the O(1) assumptions hold."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,29 +23,20 @@ from paper_checks.shared.stacks import Net, Pass, backward, lots, norms
 CLAIM = Claim(
     name="su-identity",
     source=f"{SU}, §Post-hoc analysis, first paragraph",
-    statement=(
-        "After scaling, each residual branch has weight λ²/α, a small number for every "
-        "optimizer, so the model is nearly an identity and ∂L/∂x, ∂x/∂z are O(1)."
-    ),
-    conditions="post-LN encoder at initialisation under the three rules, 12 to 144 layers, text "
-    "and Gaussian tokens, widths 32 to 128",
-    finding=(
-        "Under the three rules the branch weight falls as N^{−3/4}, N^{−3/2} and N^{−1}, the "
-        "stack comes ever nearer to the identity, and both ∂L/∂x and ∂x/∂z are constant in depth. "
-        "The reason given would be too weak for other rules: that λ²/α is "
-        "a small number does not make the stack an identity. What does is S·r² bounded: at r = "
-        "(2N)^{−1/4}, small as it is, the output's cosine with the input falls from 0.41 to "
-        "0.02 between 16 and 144 layers; at r = (2N)^{−1/2} it stays 0.89, and under SGD's rule "
-        "it rises to 0.99."
-    ),
-    counterexample=(
-        "r = (2N)^{−1/4} (α = (2N)^{1/4}, λ = 1): r = 0.24 at 144 layers, cosine of output and "
-        "input 0.02."
-    ),
-    corrected=(
-        "The stack is near the identity if and only if S·r² → 0 (a constant share of the input "
-        "survives for S·r² = O(1)); all three rules satisfy it."
-    ),
+    statement="""After scaling, each residual branch has weight λ²/α, a small number for every
+        optimizer, so the model is nearly an identity and ∂L/∂x, ∂x/∂z are O(1).""",
+    conditions="""post-LN encoder at initialisation under the three rules, 12 to 144 layers, text
+        and Gaussian tokens, widths 32 to 128""",
+    finding="""Under the three rules the branch weight falls as N^{−3/4}, N^{−3/2} and N^{−1}, the
+        stack comes ever nearer to the identity, and both ∂L/∂x and ∂x/∂z are constant in depth. The
+        reason given would be too weak for other rules: that λ²/α is a small number does not make
+        the stack an identity. What does is S·r² bounded: at r = (2N)^{−1/4}, small as it is, the
+        output's cosine with the input falls from 0.41 to 0.02 between 16 and 144 layers; at r =
+        (2N)^{−1/2} it stays 0.89, and under SGD's rule it rises to 0.99.""",
+    counterexample="""r = (2N)^{−1/4} (α = (2N)^{1/4}, λ = 1): r = 0.24 at 144 layers, cosine of
+        output and input 0.02.""",
+    corrected="""The stack is near the identity if and only if S·r² → 0 (a constant share of the
+        input survives for S·r² = O(1)); all three rules satisfy it.""",
     seconds=5,
     full_seconds=59,
 )

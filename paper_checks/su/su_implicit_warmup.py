@@ -1,5 +1,3 @@
-"""λ = 1 learns slowly; the symmetric choice acts as an implicit warm-up."""
-
 from __future__ import annotations
 
 import math
@@ -14,35 +12,25 @@ from paper_checks.shared.training import train
 CLAIM = Claim(
     name="su-implicit-warmup",
     source=f"{SU}, §First conclusions, alternative two and the paragraph below",
-    statement=(
-        "α = (2N)^{1/2}, λ = 1 shrinks the relative update and may learn very slowly; the "
-        "symmetric choice starts somewhat slower than α = 1, not too slow, and so acts as an "
-        "implicit warm-up."
-    ),
-    conditions=(
-        "SGD on the branch matrices, text, 4, 16 and 64 layers, width 32, 10 steps at rate 1 (full "
-        "run: also 33 at 0.3 and 30 at 0.1), the drop measured on windows that no step sees"
-    ),
-    finding=(
-        "The symmetric choice does act as a warm-up. The choices are balanced to move the output "
-        "alike, and their first step lowers the loss alike; once the rates of "
-        "the steps add up to 3 the symmetric one is 5 to 11 % behind α = 1, at 0.1, 0.3 and 1 "
-        "alike, and once they add up to 10 the two are even: the lag comes in training, after the "
-        "first steps, and is made good. "
-        "With λ = 1 the relative change of the weights does shrink with depth, but the drop of the "
-        "loss in these steps, as a part of that with α = 1, does not (exponents in depth of −0.01 "
-        "to +0.07): no slowness that grows with depth was seen."
-    ),
-    counterexample=(
-        "λ = 1, 4 to 64 layers, ten steps at rate 1: the drop of the loss, as a part of that "
-        "with α = 1, goes as N^e with e from −0.01 to +0.07, where slowness that grows with depth "
-        "is e < −0.05."
-    ),
-    corrected=(
-        "Choices on the balanced curve take the same first step. The symmetric one then falls "
-        "behind α = 1 by about a tenth, and is even with it once the rates of the steps add up "
-        "to 10, at every depth: a transient, and no slowness that grows with depth."
-    ),
+    statement="""α = (2N)^{1/2}, λ = 1 shrinks the relative update and may learn very slowly; the
+        symmetric choice starts somewhat slower than α = 1, not too slow, and so acts as an implicit
+        warm-up.""",
+    conditions="""SGD on the branch matrices, text, 4, 16 and 64 layers, width 32, 10 steps at rate
+        1 (full run: also 33 at 0.3 and 30 at 0.1), the drop measured on windows that no step
+        sees""",
+    finding="""The symmetric choice does act as a warm-up. The choices are balanced to move the
+        output alike, and their first step lowers the loss alike; once the rates of the steps add up
+        to 3 the symmetric one is 5 to 11 % behind α = 1, at 0.1, 0.3 and 1 alike, and once they add
+        up to 10 the two are even: the lag comes in training, after the first steps, and is made
+        good. With λ = 1 the relative change of the weights does shrink with depth, but the drop of
+        the loss in these steps, as a part of that with α = 1, does not (exponents in depth of −0.01
+        to +0.07): no slowness that grows with depth was seen.""",
+    counterexample="""λ = 1, 4 to 64 layers, ten steps at rate 1: the drop of the loss, as a part of
+        that with α = 1, goes as N^e with e from −0.01 to +0.07, where slowness that grows with
+        depth is e < −0.05.""",
+    corrected="""Choices on the balanced curve take the same first step. The symmetric one then
+        falls behind α = 1 by about a tenth, and is even with it once the rates of the steps add up
+        to 10, at every depth: a transient, and no slowness that grows with depth.""",
     seconds=14,
     full_seconds=82,
 )

@@ -1,5 +1,3 @@
-"""With every matrix gradient O(1), ΔL = O(ηNK): linear in depth."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -22,17 +20,15 @@ from paper_checks.shared.stacks import (
 CLAIM = Claim(
     name="su-increment-depth",
     source=f"{SU}, §Increment explosion",
-    statement="With every matrix gradient of norm O(1), ΔL = O(ηNK): one step changes the "
-    "loss in proportion to depth.",
-    conditions="post-LN with α = λ = (2N)^{−1/2} (gradients O(1), branches small) and plain "
-    "pre-LN, 12 to 216 layers",
-    finding=(
-        "Given its premise the statement is exact: on a near-identity stack with matrix "
-        "gradients of order one (α = λ = (2N)^{−1/2}) the increments of SGD and Adam and Adam's "
-        "‖ΔF‖ all grow as N^{1.0}. The premise is a choice of α and λ, not a property of Xavier "
-        "and normalisation as such: plain pre-LN has gradients that fall towards the top, and "
-        "its increment grows ever more slowly, by a factor 1.6 from 16 to 144 layers."
-    ),
+    statement="""With every matrix gradient of norm O(1), ΔL = O(ηNK): one step changes the loss in
+        proportion to depth.""",
+    conditions="""post-LN with α = λ = (2N)^{−1/2} (gradients O(1), branches small) and plain
+        pre-LN, 12 to 216 layers""",
+    finding="""Given its premise the statement is exact: on a near-identity stack with matrix
+        gradients of order one (α = λ = (2N)^{−1/2}) the increments of SGD and Adam and Adam's ‖ΔF‖
+        all grow as N^{1.0}. The premise is a choice of α and λ, not a property of Xavier and
+        normalisation as such: plain pre-LN has gradients that fall towards the top, and its
+        increment grows ever more slowly, by a factor 1.6 from 16 to 144 layers.""",
     seconds=5,
     full_seconds=93,
 )

@@ -1,5 +1,3 @@
-"""LAMB needs λ²/α = 1/(2N), and its relative update does not depend on α, λ."""
-
 from __future__ import annotations
 
 from deepnet_theory.spec.expression import UPDATE
@@ -17,20 +15,15 @@ CLAIM = Claim(
         "LAMB needs λ²/α = 1/(2N); its relative update is the learning rate η whatever α and λ are."
     ),
     conditions="post-LN encoder, first step without weight decay, 12 to 144 layers",
-    finding=(
-        "λ²/α = 1/(2N) keeps LAMB's update constant in depth anywhere on that curve, and the "
-        "relative update of LAMB's algorithm equals η whatever α and λ are. That is the algorithm: "
-        "the printed Δθ = −η‖θ‖ sign(g) lacks its factor 1/√numel "
-        "and would move a 32×32 matrix by 32 η‖θ‖ and a "
-        "32×128 one by 64 η‖θ‖. With all parameters stepped LAMB's update grows as N^{0.98}, "
-        "through LayerNorm's gains (biases begin at 0, where LAMB does not move them); with the "
-        "derived multipliers it is constant."
-    ),
+    finding="""λ²/α = 1/(2N) keeps LAMB's update constant in depth anywhere on that curve, and the
+        relative update of LAMB's algorithm equals η whatever α and λ are. That is the algorithm:
+        the printed Δθ = −η‖θ‖ sign(g) lacks its factor 1/√numel and would move a 32×32 matrix by 32
+        η‖θ‖ and a 32×128 one by 64 η‖θ‖. With all parameters stepped LAMB's update grows as
+        N^{0.98}, through LayerNorm's gains (biases begin at 0, where LAMB does not move them); with
+        the derived multipliers it is constant.""",
     counterexample="One 32×32 matrix, no zero gradients: ‖−η‖θ‖ sign(g)‖ = 32 η‖θ‖.",
-    corrected=(
-        "Δθ = −η‖θ‖ sign(g)/√numel, for which ‖Δθ‖/‖θ‖ = η; the update of all parameters is "
-        "constant with the multiplier 1/(2N) on LayerNorm's gains."
-    ),
+    corrected="""Δθ = −η‖θ‖ sign(g)/√numel, for which ‖Δθ‖/‖θ‖ = η; the update of all parameters is
+        constant with the multiplier 1/(2N) on LayerNorm's gains.""",
     seconds=4,
     full_seconds=33,
 )

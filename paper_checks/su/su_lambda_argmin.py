@@ -1,5 +1,3 @@
-"""λ(W) = argmin_κ ‖WWᵀ/κ² − I‖ in closed form."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, symbolic
@@ -12,11 +10,9 @@ CLAIM = Claim(
     source=f"{SU}, §Magnitude analysis, first equation",
     statement="λ(W) = argmin_{κ>0} ‖WWᵀ/κ² − I‖ defines the magnitude of a matrix.",
     conditions="any W ≠ 0, square or not; the Frobenius norm, which the source leaves open",
-    finding=(
-        "The argmin exists and is unique for every W ≠ 0: λ(W) = ‖WWᵀ‖_F / ‖W‖_F, that is "
-        "λ² = Σσ⁴/Σσ² over the singular values. It is not the root-mean-square singular value "
-        "‖W‖_F/√d unless all singular values agree: large ones count for more."
-    ),
+    finding="""The argmin exists and is unique for every W ≠ 0: λ(W) = ‖WWᵀ‖_F / ‖W‖_F, that is λ² =
+        Σσ⁴/Σσ² over the singular values. It is not the root-mean-square singular value ‖W‖_F/√d
+        unless all singular values agree: large ones count for more.""",
 )
 
 

@@ -1,5 +1,3 @@
-"""LN(αx + F) = LN(x + F/α)."""
-
 from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp, torch
 from paper_checks.shared.judging import PROVED
 from paper_checks.shared.sources import SU
@@ -9,15 +7,13 @@ CLAIM = Claim(
     source=f"{SU}, §Feed-forward gradient, first equation",
     statement="LN(αx + F(x)) = LN(x + F(x)/α) for every α > 0.",
     conditions="any x, F, α > 0; LayerNorm with and without its ε = 10⁻⁵ inside the root",
-    finding=(
-        "Exact for the normalisation of the formula, and so is everything derived from it. "
-        "LayerNorm as built adds ε = 10⁻⁵ to the variance and is not scale-invariant: the two "
-        "sides differ by 5·10⁻⁶ of the output at entries of size one, and altogether at entries "
-        "of size 10⁻³. DeepNorm's αx + G with α = 7 or 45 is the safer side. The identity is "
-        "restored by scaling ε as a variance."
-    ),
-    counterexample="x = (1, −1), F = 0, α = 2, ε > 0: 2/√(4 + ε) on the left, 1/√(1 + ε) on "
-    "the right.",
+    finding="""Exact for the normalisation of the formula, and so is everything derived from it.
+        LayerNorm as built adds ε = 10⁻⁵ to the variance and is not scale-invariant: the two sides
+        differ by 5·10⁻⁶ of the output at entries of size one, and altogether at entries of size
+        10⁻³. DeepNorm's αx + G with α = 7 or 45 is the safer side. The identity is restored by
+        scaling ε as a variance.""",
+    counterexample="""x = (1, −1), F = 0, α = 2, ε > 0: 2/√(4 + ε) on the left, 1/√(1 + ε) on the
+        right.""",
 )
 
 

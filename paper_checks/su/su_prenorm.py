@@ -1,5 +1,3 @@
-"""Pre-Norm: the same with α = 1, λ re-solved."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
@@ -13,16 +11,14 @@ from paper_checks.shared.stacks import Net, update_exponents
 CLAIM = Claim(
     name="su-prenorm",
     source=f"{SU}, §Post-hoc analysis, second paragraph",
-    statement="The same analysis holds for Pre-Norm: set α = 1 in the results and solve for λ "
-    "anew.",
-    conditions="pre-LN encoder with final norm, matrices stepped, 12 to 144 layers, widths 32 to "
-    "128; text, independent and correlated tokens",
-    finding=(
-        "With α = 1 the balance gives λ = (2N)^{−1/2} for SGD and LAMB and 1/(2N) for Adam, and "
-        "each keeps its optimizer's update constant in depth on pre-LN stacks (exponents within "
-        "0.02 of 0). Re-solving is necessary: with the λ = (2N)^{−1/2} of its post-LN rule "
-        "Adam's update grows as N^{1/2}."
-    ),
+    statement="""The same analysis holds for Pre-Norm: set α = 1 in the results and solve for λ
+        anew.""",
+    conditions="""pre-LN encoder with final norm, matrices stepped, 12 to 144 layers, widths 32 to
+        128; text, independent and correlated tokens""",
+    finding="""With α = 1 the balance gives λ = (2N)^{−1/2} for SGD and LAMB and 1/(2N) for Adam,
+        and each keeps its optimizer's update constant in depth on pre-LN stacks (exponents within
+        0.02 of 0). Re-solving is necessary: with the λ = (2N)^{−1/2} of its post-LN rule Adam's
+        update grows as N^{1/2}.""",
     seconds=4,
     full_seconds=34,
 )

@@ -1,5 +1,3 @@
-"""Plain Pre-Norm has the increment explosion too."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,27 +28,21 @@ from paper_checks.shared.stacks import (
 CLAIM = Claim(
     name="su-prenorm-needed",
     source=f"{SU}, §Post-hoc analysis, second paragraph",
-    statement="Plain Pre-Norm (λ = 1) suffers the increment explosion too, so its λ must be "
-    "re-solved.",
-    conditions="plain pre-LN encoder with final norm, matrices stepped, 8 to 128 layers (the "
-    "stream to 512), widths 32 and 64; text, independent and correlated tokens; typical seeds "
-    "(means of logarithms)",
-    finding=(
-        "Plain Pre-Norm explodes in a milder way than the linear growth of the argument. Its "
-        "stream grows as √l and its norms shrink the gradients as 1/√l, so that Adam's "
-        "increment follows Σ 1/x_l and grows about as N^{1/2} (exponents 0.49 to 0.59 between 8 "
-        "and 128 layers, by data). SGD's grows as N^{0.26} to N^{0.33}, ever more slowly: beside "
-        "Σ 1/x_l², at most a logarithm, it gains 22 % from 8 to 32 layers and 7 % from 32 to 128. "
-        "A rule is needed for Adam; under SGD plain Pre-Norm is nearly balanced by itself."
-    ),
-    counterexample=(
-        "Plain pre-LN, text, width 64, SGD: ‖∇L‖² is 15, 26 and 36 at 8, 32 and 128 layers, where "
-        "linear growth from 8 would give 248."
-    ),
-    corrected=(
-        "Plain pre-LN: SGD's increment grows no faster than N^{1/2}, and its ratio to Σ 1/x_l², a "
-        "logarithm at most, levels off; Adam's grows no faster than Σ 1/x_l ~ N^{1/2}."
-    ),
+    statement="""Plain Pre-Norm (λ = 1) suffers the increment explosion too, so its λ must be
+        re-solved.""",
+    conditions="""plain pre-LN encoder with final norm, matrices stepped, 8 to 128 layers (the
+        stream to 512), widths 32 and 64; text, independent and correlated tokens; typical seeds
+        (means of logarithms)""",
+    finding="""Plain Pre-Norm explodes in a milder way than the linear growth of the argument. Its
+        stream grows as √l and its norms shrink the gradients as 1/√l, so that Adam's increment
+        follows Σ 1/x_l and grows about as N^{1/2} (exponents 0.49 to 0.59 between 8 and 128 layers,
+        by data). SGD's grows as N^{0.26} to N^{0.33}, ever more slowly: beside Σ 1/x_l², at most a
+        logarithm, it gains 22 % from 8 to 32 layers and 7 % from 32 to 128. A rule is needed for
+        Adam; under SGD plain Pre-Norm is nearly balanced by itself.""",
+    counterexample="""Plain pre-LN, text, width 64, SGD: ‖∇L‖² is 15, 26 and 36 at 8, 32 and 128
+        layers, where linear growth from 8 would give 248.""",
+    corrected="""Plain pre-LN: SGD's increment grows no faster than N^{1/2}, and its ratio to Σ
+        1/x_l², a logarithm at most, levels off; Adam's grows no faster than Σ 1/x_l ~ N^{1/2}.""",
     seconds=25,
     full_seconds=143,
 )

@@ -1,5 +1,3 @@
-"""∂L/∂λ = ⟨∂L/∂W, U⟩, of the same order as ‖∂L/∂W‖."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,25 +15,19 @@ CLAIM = Claim(
     name="su-probe",
     source=f"{SU}, §Magnitude analysis, second equation",
     statement="∂L/∂λ = ⟨∂L/∂W, U⟩, which is in proportion to ∂L/∂W in order of magnitude.",
-    conditions="post-LN stacks with SGD's rule, 12 to 144 layers, widths 16 to 128; text and "
-    "Gaussian tokens of correlation 0 and 0.9; res-post-LN",
-    finding=(
-        "The identity is exact, and on a balanced post-LN stack probe and gradient share their "
-        "exponent in depth, so that the probe is a sound instrument for rules in N. It does not "
-        "have the gradient's size: its rms is smaller than ‖∂L/∂W‖ by √((d+m)/2), exactly so "
-        "(within 5 %) for value, output and the second feed-forward matrix, an exponent of −1/2 "
-        "in width. It is blind where the branch ends in a norm (res-post-LN): there it is zero to "
-        "rounding while the gradient, transverse to W, is not."
-    ),
-    counterexample=(
-        "f(W) with ∂L/∂W orthogonal to U: d = m = 2, U = I, G = ((0, 1), (1, 0)) gives ⟨G, U⟩ = "
-        "0 with ‖G‖ = √2. On res-post-LN stacks every scaled matrix is such a case."
-    ),
-    corrected=(
-        "|∂L/∂λ| ≤ ‖∂L/∂W‖‖U‖, and its root mean square is ‖∂L/∂W‖·√(2/(d+m)) for independent "
-        "directions: the same order in depth, not in width; use a transverse probe where a norm "
-        "follows the branch."
-    ),
+    conditions="""post-LN stacks with SGD's rule, 12 to 144 layers, widths 16 to 128; text and
+        Gaussian tokens of correlation 0 and 0.9; res-post-LN""",
+    finding="""The identity is exact, and on a balanced post-LN stack probe and gradient share their
+        exponent in depth, so that the probe is a sound instrument for rules in N. It does not have
+        the gradient's size: its rms is smaller than ‖∂L/∂W‖ by √((d+m)/2), exactly so (within 5 %)
+        for value, output and the second feed-forward matrix, an exponent of −1/2 in width. It is
+        blind where the branch ends in a norm (res-post-LN): there it is zero to rounding while the
+        gradient, transverse to W, is not.""",
+    counterexample="""f(W) with ∂L/∂W orthogonal to U: d = m = 2, U = I, G = ((0, 1), (1, 0)) gives
+        ⟨G, U⟩ = 0 with ‖G‖ = √2. On res-post-LN stacks every scaled matrix is such a case.""",
+    corrected="""|∂L/∂λ| ≤ ‖∂L/∂W‖‖U‖, and its root mean square is ‖∂L/∂W‖·√(2/(d+m)) for
+        independent directions: the same order in depth, not in width; use a transverse probe where
+        a norm follows the branch.""",
     seconds=6,
     full_seconds=16,
 )

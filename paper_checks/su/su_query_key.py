@@ -1,5 +1,3 @@
-"""Because of the softmax the gradients of query and key are small and do not matter."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,33 +22,23 @@ from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 CLAIM = Claim(
     name="su-query-key",
     source=f"{SU}, §Self-attention, above the third equation",
-    statement=(
-        "Because of the softmax the gradients in λ_q and λ_k are small and do not noticeably "
-        "affect the update."
-    ),
-    conditions=(
-        "post-LN encoder under the rules of SGD, Adam and LAMB, 64 to 256 layers, SGD to "
-        "512, with one head Adam and LAMB to 1,024; text and "
-        "Gaussian tokens, 16 and 64 tokens, 1 and 4 heads, ReLU and GELU"
-    ),
-    finding=(
-        "Query and key gradients carry λ_vλ_o/α, one λ more than value and output. That factor, "
-        "not the softmax, makes them small in depth: at λ = 1 their ratio to value and output is "
-        "a constant in depth (0.4 on text, 0.9 on independent tokens), which the softmax lowers "
-        "only where tokens are alike, as (1 − ρ)/√ρ. Their share of the update falls as N^{−1/2} "
-        "under SGD's and Adam's rules. Under LAMB, whose step is proportional to the weight, it "
-        "settles at a constant, a tenth on text and a sixth for independent tokens (with one head "
-        "only from 256 layers on: 0.123, 0.122, 0.114, 0.113 and 0.113 at 64 to 1,024)."
-    ),
-    counterexample=(
-        "LAMB's rule, text, width 32: ‖ΔF‖ from query and key alone is 0.116, 0.114 and 0.112 of "
-        "that from the scaled matrices at 64, 128 and 256 layers."
-    ),
-    corrected=(
-        "‖∂L/∂W_q‖ ~ (λ_vλ_o/α)(1 − ρ) beside (λ/α)√ρ for value and output: negligible in order "
-        "where λ → 0 and the optimizer's step is not proportional to ‖θ‖ (SGD, Adam); of equal "
-        "order for LAMB, since λ²/α·1 = λ/α·λ."
-    ),
+    statement="""Because of the softmax the gradients in λ_q and λ_k are small and do not noticeably
+        affect the update.""",
+    conditions="""post-LN encoder under the rules of SGD, Adam and LAMB, 64 to 256 layers, SGD to
+        512, with one head Adam and LAMB to 1,024; text and Gaussian tokens, 16 and 64 tokens, 1 and
+        4 heads, ReLU and GELU""",
+    finding="""Query and key gradients carry λ_vλ_o/α, one λ more than value and output. That
+        factor, not the softmax, makes them small in depth: at λ = 1 their ratio to value and output
+        is a constant in depth (0.4 on text, 0.9 on independent tokens), which the softmax lowers
+        only where tokens are alike, as (1 − ρ)/√ρ. Their share of the update falls as N^{−1/2}
+        under SGD's and Adam's rules. Under LAMB, whose step is proportional to the weight, it
+        settles at a constant, a tenth on text and a sixth for independent tokens (with one head
+        only from 256 layers on: 0.123, 0.122, 0.114, 0.113 and 0.113 at 64 to 1,024).""",
+    counterexample="""LAMB's rule, text, width 32: ‖ΔF‖ from query and key alone is 0.116, 0.114 and
+        0.112 of that from the scaled matrices at 64, 128 and 256 layers.""",
+    corrected="""‖∂L/∂W_q‖ ~ (λ_vλ_o/α)(1 − ρ) beside (λ/α)√ρ for value and output: negligible in
+        order where λ → 0 and the optimizer's step is not proportional to ‖θ‖ (SGD, Adam); of equal
+        order for LAMB, since λ²/α·1 = λ/α·λ.""",
     seconds=25,
     full_seconds=80,
 )

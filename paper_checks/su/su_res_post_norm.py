@@ -1,5 +1,3 @@
-"""x + LN(f(x)): λ does not change the branch's magnitude."""
-
 from __future__ import annotations
 
 from itertools import pairwise
@@ -15,26 +13,19 @@ from paper_checks.shared.stacks import Net, model_updates, residual_sums, update
 CLAIM = Claim(
     name="su-res-post-norm",
     source=f"{SU}, reply on SwinV2's res-post-norm, 2023-08",
-    statement=(
-        "In x + LN(f(x))/α the gain λ does not affect the branch's magnitude, so take λ = 1 "
-        "and set α."
-    ),
-    conditions="res-post-LN encoder with final norm, λ from 1/4 to 4 at 8 layers, text, "
-    "independent and correlated tokens, widths 32 to 128; Adam with α = 2N at 12 to 144 layers",
-    finding=(
-        "λ leaves the branch's magnitude alone in res-post-norm, with ReLU the branch itself, and "
-        "λ = 1 with α = 2N does balance Adam. But λ is not without effect: behind a norm the "
-        "gradient goes as 1/(αλ), so a smaller gain makes the update larger, as λ^{−2} under SGD "
-        "and λ^{−1} under Adam. Only for LAMB is λ immaterial."
-    ),
-    counterexample=(
-        "λ = 1/4 in place of 1, same α: ‖ΔF‖/η is 16 times as large under SGD, 4 times under "
-        "Adam, with the same output."
-    ),
-    corrected=(
-        "‖∂L/∂W‖ ~ 1/(αλ) for a branch that ends in a norm: fix λ = 1 because it sets the unit "
-        "of the learning rate, not because it is immaterial."
-    ),
+    statement="""In x + LN(f(x))/α the gain λ does not affect the branch's magnitude, so take λ = 1
+        and set α.""",
+    conditions="""res-post-LN encoder with final norm, λ from 1/4 to 4 at 8 layers, text,
+        independent and correlated tokens, widths 32 to 128; Adam with α = 2N at 12 to 144
+        layers""",
+    finding="""λ leaves the branch's magnitude alone in res-post-norm, with ReLU the branch itself,
+        and λ = 1 with α = 2N does balance Adam. But λ is not without effect: behind a norm the
+        gradient goes as 1/(αλ), so a smaller gain makes the update larger, as λ^{−2} under SGD and
+        λ^{−1} under Adam. Only for LAMB is λ immaterial.""",
+    counterexample="""λ = 1/4 in place of 1, same α: ‖ΔF‖/η is 16 times as large under SGD, 4 times
+        under Adam, with the same output.""",
+    corrected="""‖∂L/∂W‖ ~ 1/(αλ) for a branch that ends in a norm: fix λ = 1 because it sets the
+        unit of the learning rate, not because it is immaterial.""",
     seconds=2,
     full_seconds=19,
 )

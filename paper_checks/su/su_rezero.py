@@ -1,5 +1,3 @@
-"""ReZero's scalar plays the part of λ/α."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
@@ -10,17 +8,15 @@ CLAIM = Claim(
     name="su-rezero",
     source=f"{SU}, reader's comment of 2023-07 on ReZero (arXiv 2003.04887)",
     statement="ReZero's scalar a in x + aF(x) is DeepNet's λ/α.",
-    conditions="branches of two matrices, F initialised with gain 1 in ReZero and λ in "
-    "DeepNet; ReLU",
-    finding=(
-        "ReZero's scalar equals λ/α in what it does to the matrices' gradients, and λ²/α in "
-        "what it does to the forward pass: no single value plays both parts unless λ = 1, where "
-        "a = 1/α. It is Su's second alternative (λ = 1), made trainable and started at 0, where "
-        "the first step moves only the scalars."
-    ),
+    conditions="""branches of two matrices, F initialised with gain 1 in ReZero and λ in DeepNet;
+        ReLU""",
+    finding="""ReZero's scalar equals λ/α in what it does to the matrices' gradients, and λ²/α in
+        what it does to the forward pass: no single value plays both parts unless λ = 1, where a =
+        1/α. It is Su's second alternative (λ = 1), made trainable and started at 0, where the first
+        step moves only the scalars.""",
     counterexample="λ = 1/2, α = 1: a = λ/α = 1/2 doubles the branch weight λ²/α = 1/4.",
-    corrected="a = λ²/α for the branch weight, a = λ/α for the gradients; both only for λ = "
-    "1, a = 1/α.",
+    corrected="""a = λ²/α for the branch weight, a = λ/α for the gradients; both only for λ = 1, a =
+        1/α.""",
 )
 
 

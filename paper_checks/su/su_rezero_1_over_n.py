@@ -1,5 +1,3 @@
-"""ReZero's trained scalars end near 1/N."""
-
 from __future__ import annotations
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
@@ -13,21 +11,17 @@ CLAIM = Claim(
     name="su-rezero-1-over-n",
     source=f"{SU}, reader's comment of 2023-07 on ReZero (arXiv 2003.04887)",
     statement="ReZero's scalars, trained with Adagrad, converge to about 1/N.",
-    conditions="causal ReZero stacks without norms, Adagrad, text, 4 to 32 layers, width 32, "
-    "100 and 300 steps at rates 0.02 and 0.01",
-    finding=(
-        "Not decided: the sentence is of converged models, and nothing here converges. On the way "
-        "there, after 300 Adagrad steps, the mean size falls as "
-        "N^{−0.50 ± 0.03} at rate 0.02 and as N^{−0.38 ± 0.03} at rate 0.01 between 4 and 32 "
-        "layers (N^{−0.47} after 100 steps): never faster than N^{−1/2}, which keeps S·a² and not "
-        "S·a constant, the balance of independent directions. The exponent is a property of rate "
-        "and time as much as of depth. Mean |a| is 0.079, 0.059, 0.040 and 0.028 at 4, 8, 16 "
-        "and 32 layers at rate 0.02, so that |a|·N is 0.32, 0.47, 0.64 and 0.91."
-    ),
-    would_decide=(
-        "stacks of 12 to 128 layers trained until neither the loss nor mean |a| moves any more, "
-        "with the exponent of mean |a| in N at the end"
-    ),
+    conditions="""causal ReZero stacks without norms, Adagrad, text, 4 to 32 layers, width 32, 100
+        and 300 steps at rates 0.02 and 0.01""",
+    finding="""Not decided: the sentence is of converged models, and nothing here converges. On the
+        way there, after 300 Adagrad steps, the mean size falls as N^{−0.50 ± 0.03} at rate 0.02 and
+        as N^{−0.38 ± 0.03} at rate 0.01 between 4 and 32 layers (N^{−0.47} after 100 steps): never
+        faster than N^{−1/2}, which keeps S·a² and not S·a constant, the balance of independent
+        directions. The exponent is a property of rate and time as much as of depth. Mean |a| is
+        0.079, 0.059, 0.040 and 0.028 at 4, 8, 16 and 32 layers at rate 0.02, so that |a|·N is 0.32,
+        0.47, 0.64 and 0.91.""",
+    would_decide="""stacks of 12 to 128 layers trained until neither the loss nor mean |a| moves any
+        more, with the exponent of mean |a| in N at the end""",
     seconds=20,
     full_seconds=163,
 )

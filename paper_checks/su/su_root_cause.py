@@ -1,5 +1,3 @@
-"""The update explodes, not the gradient."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,29 +17,22 @@ from paper_checks.shared.stacks import (
 CLAIM = Claim(
     name="su-root-cause",
     source=f"{SU}, opening and §Increment explosion",
-    statement=(
-        "The difficulty of deep training is the explosion of the update, not of the gradient: with "
-        "well-behaved gradients deep models still do not train."
-    ),
-    conditions="post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, width 32, "
-    "one sign step, text and independent tokens",
-    finding=(
-        "A stack with α = λ = (2N)^{−1/2} has gradients that no one would fault: of the same size "
-        "in every layer and at every depth (exponents within 0.02 of 0). Yet the range of learning "
-        "rates in which one Adam step does what its gradient promises shrinks as N^{−1.0}. Adam's "
-        "rule wins nearly all of that back: what remains is N^{−0.04} on text and N^{−0.12} for "
-        "independent tokens, because a sign step of fixed size is not small beside weights that "
-        "shrink with depth. The update explodes, the gradient does not; whether training then gets "
-        "stuck is not settled by one step of stacks of width 32."
-    ),
-    counterexample=(
-        "Adam's rule, independent tokens, width 32: the largest rate is 0.061, 0.053 and 0.046 at "
-        "12, 36 and 108 layers."
-    ),
-    corrected=(
-        "Gradients of order one at every depth leave a range of rates that goes as 1/N; Adam's "
-        "rule leaves one that falls slower than N^{−1/2} (measured: N^{−0.04} to N^{−0.12})."
-    ),
+    statement="""The difficulty of deep training is the explosion of the update, not of the
+        gradient: with well-behaved gradients deep models still do not train.""",
+    conditions="""post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, width 32,
+        one sign step, text and independent tokens""",
+    finding="""A stack with α = λ = (2N)^{−1/2} has gradients that no one would fault: of the same
+        size in every layer and at every depth (exponents within 0.02 of 0). Yet the range of
+        learning rates in which one Adam step does what its gradient promises shrinks as N^{−1.0}.
+        Adam's rule wins nearly all of that back: what remains is N^{−0.04} on text and N^{−0.12}
+        for independent tokens, because a sign step of fixed size is not small beside weights that
+        shrink with depth. The update explodes, the gradient does not; whether training then gets
+        stuck is not settled by one step of stacks of width 32.""",
+    counterexample="""Adam's rule, independent tokens, width 32: the largest rate is 0.061, 0.053
+        and 0.046 at 12, 36 and 108 layers.""",
+    corrected="""Gradients of order one at every depth leave a range of rates that goes as 1/N;
+        Adam's rule leaves one that falls slower than N^{−1/2} (measured: N^{−0.04} to
+        N^{−0.12}).""",
     seconds=32,
     full_seconds=39,
 )

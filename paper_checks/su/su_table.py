@@ -1,5 +1,3 @@
-"""The six constants, and each rule under each optimizer."""
-
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic
@@ -14,15 +12,13 @@ CLAIM = Claim(
     name="su-table",
     source=f"{SU}, §Multiple optimizers, table",
     statement="SGD (2N)^{1/4}, (2N)^{−1/4}; Adam (2N)^{1/2}, (2N)^{−1/2}; LAMB 1, (2N)^{−1/2}.",
-    conditions="post-LN encoder, branch matrices stepped, 12 to 144 layers (SGD under its own "
-    "rule: 32 to 512), text",
-    finding=(
-        "All six constants follow from balance and closure, and each of the three rules keeps "
-        "its own optimizer's update constant in depth. No rule serves another optimizer by "
-        "accident except one: LAMB's serves SGD, being on SGD's balanced curve. Under Adam, "
-        "SGD's and LAMB's rules let the update grow as N^{1/2}; Adam's rule starves SGD "
-        "(N^{−1}) and LAMB (N^{−1/2}); SGD's under LAMB grows as N^{1/4}."
-    ),
+    conditions="""post-LN encoder, branch matrices stepped, 12 to 144 layers (SGD under its own
+        rule: 32 to 512), text""",
+    finding="""All six constants follow from balance and closure, and each of the three rules keeps
+        its own optimizer's update constant in depth. No rule serves another optimizer by accident
+        except one: LAMB's serves SGD, being on SGD's balanced curve. Under Adam, SGD's and LAMB's
+        rules let the update grow as N^{1/2}; Adam's rule starves SGD (N^{−1}) and LAMB (N^{−1/2});
+        SGD's under LAMB grows as N^{1/4}.""",
     seconds=6,
     full_seconds=46,
 )

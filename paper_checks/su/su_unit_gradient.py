@@ -1,5 +1,3 @@
-"""Xavier and normalisation give every matrix a gradient norm of O(1)."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,31 +12,24 @@ from paper_checks.shared.stacks import Net, Pass, exponents
 CLAIM = Claim(
     name="su-unit-gradient",
     source=f"{SU}, §Increment explosion",
-    statement="With Xavier initialisation and normalisation every matrix can be given a "
-    "gradient norm of O(1).",
-    conditions="post-LN and pre-LN encoders with α = λ = 1, 8 to 144 layers, widths 32 and 64; "
-    "text, independent and correlated tokens, post-LN also with one head and GELU",
-    finding=(
-        "As the bound that O(1) is, the sentence holds in plain stacks, and su-increment-depth "
-        "shows stacks with gradients of order one in every matrix. As an order, which "
-        "'proportional to the depth' needs, it fails in plain stacks. In post-LN the top layer's "
-        "value, output and feed-forward gradients "
-        "are of order one at every depth, while the bottom layer's vanish in the typical seed "
-        "(exponent −0.3 to −1.1 between 8 and 128 layers, steeper further on) and query and key "
-        "of the top layer have no gradient to speak of, 10⁻⁸ from 32 layers on, because all "
-        "tokens have become equal. In plain pre-LN it is the bottom layer that keeps order one, "
-        "while the top layer's gradient falls with the stream's size, as N^{−1/2}."
-    ),
-    counterexample=(
-        "Plain post-LN, text, width 32, 32 layers: ‖∂L/∂W_q‖ of the top layer is 3·10⁻⁸ beside "
-        "0.6 for the scaled matrices. Plain pre-LN, text, width 32: 0.18, 0.10 and 0.057 for the "
-        "top layer at 16, 48 and 144 layers."
-    ),
-    corrected=(
-        "Plain pre-LN: the top layer's ‖∂L/∂W‖ ~ 1/x ~ N^{−1/2}, x the size of the stream; plain "
-        "post-LN: O(1) as a bound in the typical seed, of order one at the top alone, zero in "
-        "order for query and key once the tokens have collapsed."
-    ),
+    statement="""With Xavier initialisation and normalisation every matrix can be given a gradient
+        norm of O(1).""",
+    conditions="""post-LN and pre-LN encoders with α = λ = 1, 8 to 144 layers, widths 32 and 64;
+        text, independent and correlated tokens, post-LN also with one head and GELU""",
+    finding="""As the bound that O(1) is, the sentence holds in plain stacks, and su-increment-depth
+        shows stacks with gradients of order one in every matrix. As an order, which 'proportional
+        to the depth' needs, it fails in plain stacks. In post-LN the top layer's value, output and
+        feed-forward gradients are of order one at every depth, while the bottom layer's vanish in
+        the typical seed (exponent −0.3 to −1.1 between 8 and 128 layers, steeper further on) and
+        query and key of the top layer have no gradient to speak of, 10⁻⁸ from 32 layers on, because
+        all tokens have become equal. In plain pre-LN it is the bottom layer that keeps order one,
+        while the top layer's gradient falls with the stream's size, as N^{−1/2}.""",
+    counterexample="""Plain post-LN, text, width 32, 32 layers: ‖∂L/∂W_q‖ of the top layer is 3·10⁻⁸
+        beside 0.6 for the scaled matrices. Plain pre-LN, text, width 32: 0.18, 0.10 and 0.057 for
+        the top layer at 16, 48 and 144 layers.""",
+    corrected="""Plain pre-LN: the top layer's ‖∂L/∂W‖ ~ 1/x ~ N^{−1/2}, x the size of the stream;
+        plain post-LN: O(1) as a bound in the typical seed, of order one at the top alone, zero in
+        order for query and key once the tokens have collapsed.""",
     seconds=15,
     full_seconds=81,
 )

@@ -1,5 +1,3 @@
-"""η/N in place of a rule keeps the increment constant."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,28 +17,21 @@ from paper_checks.shared.stacks import (
 CLAIM = Claim(
     name="su-warmup",
     source=f"{SU}, §Increment explosion, last paragraph",
-    statement="A learning rate of at most η/N at the start (warm-up) keeps the increment "
-    "constant in depth.",
-    conditions="stacks without a rule, 8 to 256 layers, width 32; increments of SGD and Adam; "
-    "text, independent and correlated tokens",
-    finding=(
-        "η/N is exactly right where every matrix gradient is of order one, which is the "
-        "sentence's premise, and it stops the "
-        "growth in plain post-LN, whose typical increment then falls (exponents near −0.4; SGD's "
-        "mean over seeds is carried by a few of them, and 96 do not settle its exponent). As an "
-        "upper bound on the rate it is safe for a typical stack. As a recipe it overshoots in "
-        "plain pre-LN, where the premise fails and the increment then falls as N^{−0.7} under SGD "
-        "and N^{−0.4} to N^{−0.5} under Adam: there Adam needs about η/√N."
-    ),
-    counterexample=(
-        "Plain pre-LN with rate η/N, text, width 32: Adam's increment per η is 43, 25 and 13 at 8, "
-        "32 and 128 layers."
-    ),
-    corrected=(
-        "The rate that keeps the increment constant is η over its growth without a rule: N for "
-        "gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam (for SGD there see "
-        "su-prenorm-needed)."
-    ),
+    statement="""A learning rate of at most η/N at the start (warm-up) keeps the increment constant
+        in depth.""",
+    conditions="""stacks without a rule, 8 to 256 layers, width 32; increments of SGD and Adam;
+        text, independent and correlated tokens""",
+    finding="""η/N is exactly right where every matrix gradient is of order one, which is the
+        sentence's premise, and it stops the growth in plain post-LN, whose typical increment then
+        falls (exponents near −0.4; SGD's mean over seeds is carried by a few of them, and 96 do not
+        settle its exponent). As an upper bound on the rate it is safe for a typical stack. As a
+        recipe it overshoots in plain pre-LN, where the premise fails and the increment then falls
+        as N^{−0.7} under SGD and N^{−0.4} to N^{−0.5} under Adam: there Adam needs about η/√N.""",
+    counterexample="""Plain pre-LN with rate η/N, text, width 32: Adam's increment per η is 43, 25
+        and 13 at 8, 32 and 128 layers.""",
+    corrected="""The rate that keeps the increment constant is η over its growth without a rule: N
+        for gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam (for SGD there see
+        su-prenorm-needed).""",
     seconds=18,
     full_seconds=49,
 )

@@ -1,5 +1,3 @@
-"""K is a constant number of matrices; width is absorbed by Xavier."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -20,31 +18,24 @@ from paper_checks.shared.stacks import (
 CLAIM = Claim(
     name="su-width",
     source=f"{SU}, reply of 2023-05",
-    statement=(
-        "K counts matrices and is constant; width is adapted to by Xavier's initialisation, "
-        "so that it causes no increment explosion."
-    ),
-    conditions=(
-        "post-LN and pre-LN with a rule, 8 layers, widths 32 to 256 at fixed heads and "
-        "tokens; text and Gaussian tokens of correlation 0 and 0.9 (the laws on Gaussian tokens), "
-        "16 and 64 tokens"
-    ),
-    finding=(
-        "Width is not absorbed by Xavier's initialisation. At fixed depth the increment of one "
-        "step grows as d·d/(d+V) for SGD, d^{3/2}·(d/(d+V))^{1/2} for Adam and d·(d/(d+V))^{1/2} "
-        "for LAMB, V the vocabulary: inputs of a normalised stream have length √d, and a Xavier "
-        "head sends back ‖∂L/∂F‖² ~ d/(d+V). Between widths 32 and 256 that is d^{1.7} for SGD "
-        "and d^{1.8} for Adam on text (tokens of correlation 0.9 add 0.04 to 0.06 to SGD's "
-        "exponent, 64 independent tokens 0.01 to 0.04). A learning rate tuned at one width does "
-        "not transfer to another."
-    ),
+    statement="""K counts matrices and is constant; width is adapted to by Xavier's initialisation,
+        so that it causes no increment explosion.""",
+    conditions="""post-LN and pre-LN with a rule, 8 layers, widths 32 to 256 at fixed heads and
+        tokens; text and Gaussian tokens of correlation 0 and 0.9 (the laws on Gaussian tokens), 16
+        and 64 tokens""",
+    finding="""Width is not absorbed by Xavier's initialisation. At fixed depth the increment of one
+        step grows as d·d/(d+V) for SGD, d^{3/2}·(d/(d+V))^{1/2} for Adam and d·(d/(d+V))^{1/2} for
+        LAMB, V the vocabulary: inputs of a normalised stream have length √d, and a Xavier head
+        sends back ‖∂L/∂F‖² ~ d/(d+V). Between widths 32 and 256 that is d^{1.7} for SGD and d^{1.8}
+        for Adam on text (tokens of correlation 0.9 add 0.04 to 0.06 to SGD's exponent, 64
+        independent tokens 0.01 to 0.04). A learning rate tuned at one width does not transfer to
+        another.""",
     counterexample=(
         "SGD's rule, 8 layers, text: ‖∇L‖² is 0.60, 2.3, 7.8 and 24 at widths 32, 64, 128 and 256."
     ),
-    corrected=(
-        "SGD's increment grows as d·d/(d+V) in the width at fixed K: as d² while the vocabulary "
-        "is the larger, as d beyond; Adam's as d^{3/2} and LAMB's as d, times √(d/(d+V))."
-    ),
+    corrected="""SGD's increment grows as d·d/(d+V) in the width at fixed K: as d² while the
+        vocabulary is the larger, as d beyond; Adam's as d^{3/2} and LAMB's as d, times
+        √(d/(d+V)).""",
     seconds=10,
     full_seconds=91,
 )

@@ -1,5 +1,3 @@
-"""A Xavier matrix is close to orthogonal, so λ(W) is its gain."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,23 +11,19 @@ from paper_checks.shared.sources import SU
 CLAIM = Claim(
     name="su-xavier-orthogonal",
     source=f"{SU}, §Magnitude analysis, below the first equation",
-    statement="A Xavier matrix is close to orthogonal, hence λ(W) is the gain of its "
-    "initialisation.",
-    conditions="Gaussian Xavier matrices d×m of gain 1 and 1/4, widths 64 to 768, m/d from "
-    "1/4 to 4",
-    finding=(
-        "A square Xavier matrix is half way between orthogonal and nothing: its singular "
-        "values fill [0, 2·gain], and the least ‖WWᵀ/κ² − I‖² is d/2, not small, at any width. "
-        "The magnitude that Su's argmin assigns to it is √2 times the gain, whatever its shape. "
-        "What survives is proportionality to the gain, which is all that orders of magnitude "
-        "need, and that two given rows are nearly orthogonal, with a cosine of rms m^{−1/2}: many "
-        "small cosines add up."
-    ),
+    statement="""A Xavier matrix is close to orthogonal, hence λ(W) is the gain of its
+        initialisation.""",
+    conditions="""Gaussian Xavier matrices d×m of gain 1 and 1/4, widths 64 to 768, m/d from 1/4 to
+        4""",
+    finding="""A square Xavier matrix is half way between orthogonal and nothing: its singular
+        values fill [0, 2·gain], and the least ‖WWᵀ/κ² − I‖² is d/2, not small, at any width. The
+        magnitude that Su's argmin assigns to it is √2 times the gain, whatever its shape. What
+        survives is proportionality to the gain, which is all that orders of magnitude need, and
+        that two given rows are nearly orthogonal, with a cosine of rms m^{−1/2}: many small cosines
+        add up.""",
     counterexample="d = m = 64, gain 1, 32 draws: λ(W) = 1.42, singular values 0.0004 to 2.06.",
-    corrected=(
-        "λ(W)² concentrates on σ²(d + m + 1) = 2(d+m+1)/(d+m)·gain², so λ ≈ √2·gain; the distance² "
-        "left is d/(d+m+1) a row (1/2 for square matrices, small only for m ≫ d)."
-    ),
+    corrected="""λ(W)² concentrates on σ²(d + m + 1) = 2(d+m+1)/(d+m)·gain², so λ ≈ √2·gain; the
+        distance² left is d/(d+m+1) a row (1/2 for square matrices, small only for m ≫ d).""",
 )
 
 GAINS = (1.0, 0.25)
