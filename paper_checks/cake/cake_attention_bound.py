@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.changes import bound_ratio, directions, moved, scaled
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.changes import bound_ratios, directions, moved, scaled
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, norms
-from paper_checks.shared.sublayer import averaged, head_weights
+from paper_checks.shared.sublayer import averaged, head_weights, moves
 
 CLAIM = Claim(
     name="cake-attention-bound",
@@ -56,9 +54,12 @@ def linear_input(lab: Lab) -> Finding:
 
 @CLAIM.stated("real attention, Δθ in random directions: the mean token within the bound", SUPPORTED)
 def random(lab: Lab) -> Finding:
-    means = {f"{data}, one sublayer": mean(alone(lab, "random", data)[0]) for data in texts(lab)}
-    for data in texts(lab):
-        means[f"{data}, stack"] = mean(stacks(lab)["random", data][0][:, -1])
+    means = {
+        f"{data}, one sublayer": lab.mean(alone(lab, "random", data)[0][:, 0])
+        for data in lab.texts("gaussian:0")
+    }
+    for data in lab.texts("gaussian:0"):
+        means[f"{data}, stack"] = lab.mean(stacks(lab)["random", data][0][:, -1])
     what = "the mean token's change over the bound"
     return lab.at_most(means, 1.0, what, 0.0, largest_of_any_token=largest(lab, "random"))
 
@@ -89,8 +90,8 @@ def stepped(lab: Lab) -> Finding:
 )
 def scores(lab: Lab) -> Finding:
     shares = {
-        f"{data}, tokens moved {way}": mean(share_of_scores(lab, data, way))
-        for data in costly(lab)
+        f"{data}, tokens moved {way}": lab.mean(share_of_scores(lab, data, way))
+        for data in lab.texts()
         for way in ("independently", "together")
     }
     return lab.within(shares, 0.0, MARGIN, "what the moving scores add to ‖ΔAttn‖, relative")
@@ -117,7 +118,7 @@ def law(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def operator_norms(lab: Lab) -> Finding:
-    ratios = [over_operator_norms(lab, data) for data in costly(lab)]
+    ratios = [over_operator_norms(lab, data) for data in lab.texts()]
     worst = float(max(r.max() for r in ratios))
     typical = float(max(r.mean() for r in ratios))
     return lab.seen(
@@ -126,76 +127,59 @@ def operator_norms(lab: Lab) -> Finding:
     )
 
 
-def texts(lab: Lab) -> tuple[str, ...]:
-    """The data of the stacks."""
-    return lab.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
-
-
-def costly(lab: Lab) -> tuple[str, ...]:
-    """The data where a quick run takes one."""
-    return lab.pick(("text",), texts(lab))
-
-
-def of_attention(description: laboratory.Description) -> bool:
-    """Attention's scaled matrices."""
-    return scaled(description) and description.kind == "attention"
-
-
 @once
 def stacks(lab: Lab) -> dict[tuple[str, str], tuple[Array, Array]]:
     """The mean token's change and the worst's over the bound: (seeds, numbers of heads) each."""
     layers, seeds, found = lab.pick(4, 16), lab.pick(16, 32), {}
     for kind in ("random", "gradient"):
-        for data in texts(lab):
+        for data in lab.texts("gaussian:0"):
             settings = [lab.small(dtype="float64", heads=h, data=data, seeds=seeds) for h in HEADS]
-            runs = [bound_ratio(DEEPNORM, layers, s, kind, of_attention) for s in settings]
-            means, worst = zip(*runs, strict=True)
-            found[kind, data] = np.array(means).T, np.array(worst).T
+            points = [(layers, s) for s in settings]
+            attention = lambda d: scaled(d) and d.kind == "attention"  # noqa: E731
+            found[kind, data] = bound_ratios(DEEPNORM, points, kind, attention)
     return found
 
 
 def alone(lab: Lab, kind: str, data: str) -> tuple[Array, Array]:
-    """The same of one sublayer: (seeds,) each."""
+    """The same of one sublayer: (seeds, 1) each."""
     s = lab.small(dtype="float64", data=data, seeds=lab.pick(16, 64))
-    return bound_ratio(SINGLE, 1, s, kind)
+    return bound_ratios(SINGLE, [(1, s)], kind)
 
 
 def largest(lab: Lab, kind: str) -> float:
     """Of any token, draw and data, in stacks and one sublayer."""
-    both = [(stacks(lab)[kind, data][1], alone(lab, kind, data)[1]) for data in texts(lab)]
+    both = [
+        (stacks(lab)[kind, data][1], alone(lab, kind, data)[1]) for data in lab.texts("gaussian:0")
+    ]
     return float(max(worst.max() for pair in both for worst in pair))
 
 
 def in_heads(lab: Lab, kind: str) -> Finding:
     """The exponent of the change in the number of heads."""
-    slopes = {data: power(HEADS, stacks(lab)[kind, data][0]) for data in texts(lab)}
+    slopes = {
+        data: lab.power(HEADS, stacks(lab)[kind, data][0]) for data in lab.texts("gaussian:0")
+    }
     return lab.exponent(slopes, 0.0, what=f"exponent in the number of heads, {kind} directions")
 
 
-def in_width(lab: Lab, tokens: int, data: str) -> laboratory.Interval:
+def in_width(lab: Lab, tokens: int, data: str) -> numeric.Interval:
     """The exponent in d of the mean token's change over the bound, one sublayer stepped."""
     widths = (64, 128, 256) if tokens == 1 else (32, 64, 128)
-    settings = [
-        lab.small(dtype="float64", width=d, seeds=48, data=data, tokens=tokens) for d in widths
-    ]
-    rows = [bound_ratio(SINGLE, 1, s, "gradient")[0] for s in settings]
-    return power(widths, np.array(rows).T)
+    given = {"dtype": "float64", "seeds": 48, "data": data, "tokens": tokens}
+    points = [(1, lab.small(width=d, **given)) for d in widths]
+    return lab.power(widths, bound_ratios(SINGLE, points, "gradient")[0])
 
 
+@no_grad
 def share_of_scores(lab: Lab, data: str, way: str) -> Array:
     """‖ΔAttn − (fixed softmax) Δ(xW_V)W_O‖/‖ΔAttn‖ for a random change of the tokens."""
     trial = Net(layer="attention").trial(1, lab.small(dtype="float64", seeds=16, data=data))
     branch: Any = next(trial.model.residuals()).branch
     x = trial.inputs[0]
-    g = torch.Generator().manual_seed(lab.seed)
-    count = 1 if way == "together" else x.shape[-2]
-    dx = 1e-5 * torch.randn(*x.shape[:-2], count, x.shape[-1], generator=g, dtype=x.dtype)
-    dx = dx.expand(x.shape)
-    with torch.no_grad():
-        whole = (branch(x + dx) - branch(x - dx)) / 2
-        fixed = branch.output(averaged(branch, head_weights(branch, x), branch.value(dx)))
-    share: Array = (norms(whole - fixed) / norms(whole)).numpy()
-    return share
+    dx = 1e-5 * moves(torch.Generator().manual_seed(lab.seed), x, way)
+    whole = (branch(x + dx) - branch(x - dx)) / 2
+    fixed = branch.output(averaged(branch, head_weights(branch, x), branch.value(dx)))
+    return np.asarray(norms(whole - fixed) / norms(whole))
 
 
 def over_operator_norms(lab: Lab, data: str) -> Array:
@@ -215,5 +199,4 @@ def over_operator_norms(lab: Lab, data: str) -> Array:
         slope = x.shape[-1] ** 0.5 / (z - z.mean(-1, keepdim=True)).norm(dim=-1)
         output, change = (torch.linalg.matrix_norm(y, 2).view(-1, 1, 1) for y in by_name["output"])
         bound = slope * (heads.norm(dim=-1) * change + output * moved_heads.norm(dim=-1))
-    ratio: Array = (delta / bound).flatten(1).numpy()
-    return ratio
+    return np.asarray((delta / bound).flatten(1))

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp
 from paper_checks.shared.engine import equal, formula, holds, value
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import PROVED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 
 CLAIM = Claim(
@@ -29,8 +27,7 @@ SHARPER = Net("N**(1/4)", "(4*N)**(-1/4)")
 
 @CLAIM.stated("β²‖Δθ‖² bounds the parameter term, for d ≤ 2m", PROVED)
 def bound(lab: Lab) -> Finding:
-    d, m, slack = sp.Symbol("d", positive=True), sp.Symbol("m", positive=True), nonnegative("s")
-    # at d = 2m − s
+    (d, m), slack = sp.symbols("d m", positive=True), sp.Symbol("s", nonnegative=True)
     gap = sp.expand(m * (squared() - term("ffn-parameter-term")).subs(d, 2 * m - slack))
     return lab.proved(
         all(c >= 0 for c in sp.Poly(gap, slack).coeffs())
@@ -64,16 +61,13 @@ def xavier(lab: Lab) -> Finding:
 @CLAIM.stated("α and β change", PROVED)
 def change(lab: Lab) -> Finding:
     factors = changes()
-    engine = all(
-        equal(value("moments", f"sharper-rule-{name}"), formula(text))
-        for name, text in (("alpha", SHARPER.alpha), ("beta", SHARPER.beta))
+    solved = all(
+        equal(factor * formula(getattr(DEEPNORM, name)), formula(getattr(SHARPER, name)))
+        and equal(value("moments", f"sharper-rule-{name}"), formula(getattr(SHARPER, name)))
+        for name, factor in zip(("alpha", "beta"), factors["√2 β = 1/α"], strict=True)
     )
-    solved = [equal(f * formula(c), formula(s)) for f, c, s in zip(
-        factors["√2 β = 1/α"], (DEEPNORM.alpha, DEEPNORM.beta), (SHARPER.alpha, SHARPER.beta),
-        strict=True,
-    )]  # fmt: skip
     return lab.proved(
-        engine and all(solved) and sp.Integer(1) not in factors["√2 β = 1/α"],
+        solved and sp.Integer(1) not in factors["√2 β = 1/α"],
         f"by the factors {factors['√2 β = 1/α']} under the closure √2 β = 1/α, by "
         f"{factors['β = 1/α']} under β = 1/α",
     )
@@ -90,7 +84,7 @@ def exponents(lab: Lab) -> Finding:
 )
 def constant(lab: Lab) -> Finding:
     at = lab.shallow()
-    slopes = {label: power(at, sizes) for label, sizes in updates(lab).items()}
+    slopes = {label: lab.power(at, sizes) for label, sizes in updates(lab).items()}
     rivals = (("Adam's rule", -0.5), ("no rule", 1.0))
     return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in N", depths=at)
 
@@ -99,15 +93,10 @@ def constant(lab: Lab) -> Finding:
 def twice(lab: Lab) -> Finding:
     found = updates(lab)
     ratios = {
-        data: mean((found[f"sharper, {data}"] / found[f"published, {data}"]).mean(1))
+        data: lab.mean((found[f"sharper, {data}"] / found[f"published, {data}"]).mean(1))
         for data in lab.texts()
     }
     return lab.within(ratios, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
-
-
-def nonnegative(name: str) -> sp.Symbol:
-    """A symbol that may be 0."""
-    return sp.Symbol(name, nonnegative=True)
 
 
 def term(name: str) -> sp.Expr:

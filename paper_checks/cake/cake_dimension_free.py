@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once
+from paper_checks.shared.record import CAKE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 
 CLAIM = Claim(
@@ -27,6 +25,7 @@ CLAIM = Claim(
     seconds=6.0,
     full_seconds=57,
 )
+DEPTHS = ((8, 16, 32), (8, 16, 32, 64, 128))  # of the quick run and of the full one
 RATIOS = (2.0, 4.0, 8.0)  # m/d
 HEADS = (1, 2, 4, 8)
 
@@ -34,7 +33,7 @@ HEADS = (1, 2, 4, 8)
 @CLAIM.stated("the exponent in depth is 0 at every d, m, number of heads", SUPPORTED)
 def in_depth(lab: Lab) -> Finding:
     slopes = {
-        f"{knob} {value}": power(depths(lab), sizes)
+        f"{knob} {value}": lab.power(lab.pick(*DEPTHS), sizes)
         for knob, table in tables(lab).items()
         for value, sizes in table.items()
     }
@@ -62,9 +61,9 @@ def law_of_hidden_width(lab: Lab) -> Finding:
     net, r = Net(DEEPNORM.alpha, DEEPNORM.beta, layer="ffn"), np.array(RATIOS)
     sizes = at_eight_layers(lab, net, "ffn_ratio", RATIOS, seeds=32)
     return lab.exponent(
-        power(RATIOS, sizes * (1 + 1 / r)),
+        lab.power(RATIOS, sizes * (1 + 1 / r)),
         0.0,
-        (("independent of m", slope(r, 1 + 1 / r)), ("m", slope(r, r + 1))),
+        (("independent of m", lab.slope(r, 1 + 1 / r)), ("m", lab.slope(r, r + 1))),
         what="exponent in m/d of ‖ΔF‖/η over m/(d + m), feed-forward stack of 8 layers",
         values=sizes.mean(0).tolist(),
     )
@@ -72,26 +71,16 @@ def law_of_hidden_width(lab: Lab) -> Finding:
 
 @CLAIM.correction("it grows as d·√(d/(d + V)), V the vocabulary: d^{3/2} for d ≪ V", SUPPORTED)
 def law_of_width(lab: Lab) -> Finding:
-    d = np.array(widths(lab))
-    law = d * np.sqrt(d / (d + laboratory.VOCAB))
-    sizes = at_eight_layers(lab, DEEPNORM, "width", widths(lab), seeds=96)
+    d = np.array(lab.widths())
+    law = d * np.sqrt(d / (d + numeric.VOCAB))
+    sizes = at_eight_layers(lab, DEEPNORM, "width", lab.widths(), seeds=96)
     return lab.exponent(
-        power(d, sizes / law),
+        lab.power(d, sizes / law),
         0.0,
-        (("d²", slope(d, d**2 / law)), ("d", slope(d, d / law))),
+        (("d²", lab.slope(d, d**2 / law)), ("d", lab.slope(d, d / law))),
         what="exponent in d of ‖ΔF‖/η over d·√(d/(d + V)), independent tokens",
         values=sizes.mean(0).tolist(),
     )
-
-
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    return lab.pick((8, 16, 32), (8, 16, 32, 64, 128))
-
-
-def widths(lab: Lab) -> tuple[int, ...]:
-    """d."""
-    return lab.pick((16, 32, 64), (16, 32, 64, 128))
 
 
 @once
@@ -100,10 +89,10 @@ def tables(lab: Lab) -> dict[str, dict[float, Array]]:
     common: dict[str, Any] = {"width": 32, "ffn_ratio": 4.0, "heads": 4}
 
     def measured(**changed: Any) -> Array:
-        return model_updates(DEEPNORM, depths(lab), lab.small(seeds=48, **(common | changed)))
+        return model_updates(DEEPNORM, lab.pick(*DEPTHS), lab.small(seeds=48, **(common | changed)))
 
     base = measured()
-    knobs = {"width": widths(lab), "ffn_ratio": RATIOS, "heads": HEADS}
+    knobs = {"width": lab.widths(), "ffn_ratio": RATIOS, "heads": HEADS}
     return {
         knob: {v: base if v == common[knob] else measured(**{knob: v}) for v in values}
         for knob, values in knobs.items()
@@ -115,15 +104,12 @@ def level(lab: Lab, knob: str) -> Finding:
     table = tables(lab)[knob]
     sizes = np.array([size.mean(1) for size in table.values()]).T
     what = f"exponent of ‖ΔF‖/η in {knob}"
-    return lab.exponent(power(list(table), sizes), 0.0, what=what, values=sizes.mean(0).tolist())
+    return lab.exponent(
+        lab.power(list(table), sizes), 0.0, what=what, values=sizes.mean(0).tolist()
+    )
 
 
 def at_eight_layers(lab: Lab, net: Net, knob: str, values: tuple[float, ...], seeds: int) -> Array:
     """‖ΔF‖/η where nothing else changes with the size, on independent tokens: (seeds, values)."""
     settings = [lab.small(seeds=seeds, data="gaussian:0", **{knob: v}) for v in values]
     return np.concatenate([model_updates(net, (8,), s) for s in settings], axis=1)
-
-
-def slope(x: Array, y: Array) -> float:
-    """The log–log slope of an exact law."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

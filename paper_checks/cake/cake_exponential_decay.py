@@ -4,10 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.record import CAKE, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, backward, norms
 
 CLAIM = Claim(
@@ -45,13 +43,13 @@ def at_the_constants(lab: Lab) -> Finding:
     at = np.array(lab.shallow())
     predicted = np.exp(-falls_by((8 * at) ** -0.5 * (2 * at) ** -0.25, at))
     ratios = {
-        f"{data}, N = {n}": mean(column)
+        f"{data}, N = {n}": lab.mean(column)
         for data, left in under_deepnorm(lab).items()
         for n, column in zip(at, (left / predicted).T, strict=True)
     }
     left = {data: values.mean(0).tolist() for data, values in under_deepnorm(lab).items()}
     what = "bottom over top, over the formula's"
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what, bottom_over_top=left)
+    return lab.ratio(ratios, what, bottom_over_top=left)
 
 
 @CLAIM.stated("at a fixed r with v = w < 1 < α it falls by what the formula says", REFUTED)
@@ -59,32 +57,30 @@ def at_a_fixed_weight(lab: Lab) -> Finding:
     ratios = {}
     for alpha, beta in ((1.2, 0.9), (2.0, 0.9), (1.5, 0.7)):
         expected = falls_by(beta**2 / alpha, LAYERS)
-        for data in texts(lab):
+        for data in lab.texts("gaussian:0"):
             s = lab.small(data=data, seeds=lab.pick(16, 32))
             found = signals(Net(str(alpha), str(beta)).trial(LAYERS, s))
             fall = np.log(found.whole[-1] / found.whole[0])
-            ratios[f"{data}, α = {alpha}, v = w = {beta}"] = mean(fall / expected)
+            ratios[f"{data}, α = {alpha}, v = w = {beta}"] = lab.mean(fall / expected)
     what = f"fall of the logarithm through {LAYERS} layers over the formula's"
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(ratios, what)
 
 
 @CLAIM.ours("plain Post-LN: ‖∂L/∂x_l‖ falls exponentially all the way down", REFUTED)
 def all_the_way_down(lab: Lab) -> Finding:
-    logs = {data: np.log(found.whole) for data, found in at_sixteen_tokens(lab).items()}
-    return halves(lab, logs, "whole gradient")
+    return halves(lab, "whole", "whole gradient")
 
 
 @CLAIM.ours(
     "plain Post-LN: the part that differs between tokens does so from top to bottom", REFUTED
 )
 def differing(lab: Lab) -> Finding:
-    logs = {data: np.log(found.differing) for data, found in at_sixteen_tokens(lab).items()}
-    return halves(lab, logs, "differing part")
+    return halves(lab, "differing", "differing part")
 
 
 @CLAIM.correction("DeepNorm: log of top over bottom does not grow with depth", SUPPORTED)
 def level(lab: Lab) -> Finding:
-    slopes = {data: power(lab.shallow(), left) for data, left in under_deepnorm(lab).items()}
+    slopes = {data: lab.power(lab.shallow(), left) for data, left in under_deepnorm(lab).items()}
     return lab.exponent(slopes, 0.0, what="exponent in N of bottom over top")
 
 
@@ -98,7 +94,7 @@ def upper_half(lab: Lab) -> Finding:
         logs = np.log(found.differing)
         # layer by layer from the input of the last feed-forward sublayer, half the way down
         count = len(logs) // 4
-        rates[label] = mean((logs[-2] - logs[-2 - 2 * count]) / count)
+        rates[label] = lab.mean((logs[-2] - logs[-2 - 2 * count]) / count)
     return lab.within(rates, ALIKE - MARGIN, ALIKE + MARGIN, "fall of the logarithm a layer")
 
 
@@ -107,10 +103,10 @@ def upper_half(lab: Lab) -> Finding:
 )
 def feed_forward_alone(lab: Lab) -> Finding:
     rates = {}
-    for data in texts(lab):
+    for data in lab.texts("gaussian:0"):
         s = lab.small(data=data, seeds=lab.pick(16, 32))
         logs = np.log(signals(Net(layer="ffn").trial(LAYERS, s)).whole)
-        rates[data] = mean((logs[-1] - logs[0]) / (len(logs) - 1))
+        rates[data] = lab.mean((logs[-1] - logs[0]) / (len(logs) - 1))
     what = "fall of the logarithm a sublayer, feed-forward alone"
     return lab.within(rates, -MARGIN * ALIKE, MARGIN * ALIKE, what)
 
@@ -120,27 +116,22 @@ def falls_by(r: Any, layers: Any) -> Any:
     return (2 * layers - 1) / 2 * np.log((1 + r**2) / (1 - r**2))
 
 
-def halves(lab: Lab, found: dict[str, Array], what: str) -> Finding:
+def halves(lab: Lab, part: str, what: str) -> Finding:
     """An exponential falls as much in the lower half as in the upper one."""
     ratios = {}
-    for label, logs in found.items():
+    for data in lab.texts("gaussian:0"):
+        logs = np.log(getattr(in_plain_post_ln(lab)[f"{data}, 16 tokens"], part))
         half = len(logs) // 2
         upper = (logs[-1] - logs[half]) / (len(logs) - 1 - half)
-        ratios[label] = mean((logs[half] - logs[0]) / half / upper.mean())
-    what = f"fall in the lower half over the upper half's, {what}"
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what)
-
-
-def texts(lab: Lab) -> tuple[str, ...]:
-    """The data of the stacks."""
-    return lab.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
+        ratios[data] = lab.mean((logs[half] - logs[0]) / half / upper.mean())
+    return lab.ratio(ratios, f"fall in the lower half over the upper half's, {what}")
 
 
 @once
 def under_deepnorm(lab: Lab) -> dict[str, Array]:
     """‖∂L/∂x_1‖ over ‖∂L/∂x_{2N}‖: (seeds, depths)."""
     left = {}
-    for data in texts(lab):
+    for data in lab.texts("gaussian:0"):
         s = lab.small(data=data, seeds=lab.pick(16, 32))
         found = [signals(DEEPNORM.trial(n, s)).whole for n in lab.shallow()]
         left[data] = np.array([whole[0] / whole[-1] for whole in found]).T
@@ -151,7 +142,7 @@ def under_deepnorm(lab: Lab) -> dict[str, Array]:
 def in_plain_post_ln(lab: Lab) -> dict[str, Signals]:
     """By data and number of tokens."""
     found = {}
-    for data in texts(lab):
+    for data in lab.texts("gaussian:0"):
         for tokens in lab.pick((16,), (4, 16, 64)):
             one = signals(PLAIN.trial(LAYERS, lab.small(data=data, seeds=64, tokens=tokens)))
             # where all targets of a window are the same byte, no part differs at the top
@@ -159,11 +150,6 @@ def in_plain_post_ln(lab: Lab) -> dict[str, Signals]:
             label = f"{data}, {tokens} tokens"
             found[label] = Signals(one.whole[:, some], one.differing[:, some])
     return found
-
-
-def at_sixteen_tokens(lab: Lab) -> dict[str, Signals]:
-    """By data."""
-    return {data: in_plain_post_ln(lab)[f"{data}, 16 tokens"] for data in texts(lab)}
 
 
 @dataclass(frozen=True)
@@ -174,7 +160,7 @@ class Signals:
     differing: Array  # of the part that differs between the tokens
 
 
-def signals(trial: laboratory.Trial) -> Signals:
+def signals(trial: numeric.Trial) -> Signals:
     """Of one backward pass."""
     given = [g.double() for g in backward(trial).signals]
     apart = [g - g.mean(-2, keepdim=True) for g in given]

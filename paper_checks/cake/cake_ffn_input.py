@@ -1,16 +1,24 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, once, sp, torch
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Lab,
+    no_grad,
+    np,
+    numeric,
+    once,
+    sp,
+    torch,
+)
 from paper_checks.shared.changes import directions
 from paper_checks.shared.engine import holds, value
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms, residual_sums
-from paper_checks.shared.sublayer import averaged, feed_forward, head_weights, normalised
+from paper_checks.shared.sublayer import averaged, feed_forward, head_weights, moves, normalised
 
 CLAIM = Claim(
     name="cake-ffn-input",
@@ -63,13 +71,13 @@ def under_deepnorm(lab: Lab) -> Finding:
 
 @CLAIM.ours("drawn sublayers agree with it", SUPPORTED)
 def drawn(lab: Lab) -> Finding:
-    return lab.within(mean(free(lab)), 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+    return lab.ratio(lab.mean(free(lab)), "drawn over predicted")
 
 
 @CLAIM.ours("it is a mean and no bound: draws lie above it", SUPPORTED)
 def above(lab: Lab) -> Finding:
     what = "share of draws above their mean square"
-    return lab.within(mean(free(lab) > 1), MARGIN, 1 - MARGIN, what)
+    return lab.within(lab.mean(free(lab) > 1), MARGIN, 1 - MARGIN, what)
 
 
 @CLAIM.ours(
@@ -92,13 +100,13 @@ def sent_back(lab: Lab) -> Finding:
     law = 1 + 4 * b**2 + 2 * (1 + d / m) * b**4
     ratio = image.square().sum((-1, -2)) / signal.square().sum((-1, -2)) / law
     what = "drawn over the law at d = 64, m = 256, α = 1"
-    return lab.within(mean(ratio), 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(lab.mean(ratio), what)
 
 
 @CLAIM.ours("attention sublayers with fixed scores, tokens moved independently", REFUTED)
 def attention(lab: Lab) -> Finding:
-    found = {f"{n} tokens": mean(a.independent) for n, a in attentions(lab).items()}
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "‖ΔG‖² over v²w²‖Δx‖²")
+    found = {f"{n} tokens": lab.mean(a["independently"]) for n, a in attentions(lab).items()}
+    return lab.ratio(found, "‖ΔG‖² over v²w²‖Δx‖²")
 
 
 @CLAIM.correction(
@@ -108,16 +116,18 @@ def attention(lab: Lab) -> Finding:
 def shares(lab: Lab) -> Finding:
     found = {}
     for n, a in attentions(lab).items():
-        found[f"{n} tokens, independent, over Σ s²"] = mean(a.independent / a.squares)
-        found[f"{n} tokens, common"] = mean(a.common)
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "‖ΔG‖² over v²w²‖Δx‖²")
+        found[f"{n} tokens, independent, over Σ s²"] = lab.mean(a["independently"] / a["squares"])
+        found[f"{n} tokens, common"] = lab.mean(a["together"])
+    return lab.ratio(found, "‖ΔG‖² over v²w²‖Δx‖²")
 
 
 @CLAIM.ours("attention as it is: the moving scores may be left out", REFUTED)
 def moving_scores(lab: Lab) -> Finding:
-    found = {f"{n} tokens": mean(a.real / a.independent) for n, a in attentions(lab).items()}
+    found = {
+        f"{n} tokens": lab.mean(a["real"] / a["independently"]) for n, a in attentions(lab).items()
+    }
     what = "‖ΔG‖² as it is over the same with fixed scores, independent moves"
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(found, what)
 
 
 def masked(
@@ -136,8 +146,8 @@ def free(lab: Lab) -> Array:
     W, V, g = masked(lab, lab.pick(3000, 12000), 24, 48, v, w)
     dx = normalised(g, 1, 1, 24)
     image = a * dx + (dx @ W) @ V
-    square: Array = image.square().sum((-1, -2)).numpy()
-    return square / float(dx.square().sum() * (a * a + v * v * w * w))
+    square = image.square().sum((-1, -2))
+    return np.asarray(square / float(dx.square().sum() * (a * a + v * v * w * w)))
 
 
 def stepped(lab: Lab, net: Net) -> Finding:
@@ -145,11 +155,11 @@ def stepped(lab: Lab, net: Net) -> Finding:
     ratios = {}
     for data in lab.texts():
         s = lab.small(seeds=lab.pick(16, 32), dtype="float64", width=64, data=data)
-        ratios[data] = mean(last_change(net.trial(lab.pick(3, 6), s)))
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, "‖Δz‖² over (α² + E‖FFN‖²/d)‖Δx‖²")
+        ratios[data] = lab.mean(last_change(net.trial(lab.pick(3, 6), s)))
+    return lab.ratio(ratios, "‖Δz‖² over (α² + E‖FFN‖²/d)‖Δx‖²")
 
 
-def last_change(trial: laboratory.Trial) -> Array:
+def last_change(trial: numeric.Trial) -> Array:
     """The same of each seed."""
     changes, group = directions(trial, "gradient", 1e-4)
     site, x, out = residual_sums(trial)[-1]
@@ -162,55 +172,32 @@ def last_change(trial: laboratory.Trial) -> Array:
     dx = x_moved - x
     dz = last.alpha * dx + out_moved - out
     weight = (out.square().sum(-1) / x.square().sum(-1)).flatten(1).mean(1)
-    ratio: Array = (norms(dz) ** 2 / norms(dx) ** 2 / (last.alpha**2 + weight)).numpy()
-    return ratio
-
-
-@dataclass(frozen=True)
-class Attention:
-    """‖ΔG‖² of one attention over v²w²‖Δx‖², v = w = 1, of each seed."""
-
-    independent: Array  # tokens moved independently, scores fixed
-    common: Array  # tokens moved together, scores fixed
-    real: Array  # tokens moved independently, scores moving
-    squares: Array  # Σ s²
+    return np.asarray(norms(dz) ** 2 / norms(dx) ** 2 / (last.alpha**2 + weight))
 
 
 @once
-def attentions(lab: Lab) -> dict[int, Attention]:
-    """By number of tokens."""
-    return {n: attention_of(lab, n) for n in lab.pick((16,), (4, 16, 64))}
+@no_grad
+def attentions(lab: Lab) -> dict[int, dict[str, Array]]:
+    """‖ΔG‖² of one attention on independent tokens over v²w²‖Δx‖², v = w = 1, by their number.
 
-
-def attention_of(lab: Lab, tokens: int) -> Attention:
-    """One attention on independent tokens."""
-    seeds = 2048 if tokens <= 16 else 1024
-    s = lab.small(seeds=seeds, dtype="float64", width=32, data="gaussian:0", tokens=tokens)
-    trial = PLAIN.trial(1, s)
-    branch: Any = next(trial.model.residuals()).branch
-    x = trial.inputs[0]
-    g = torch.Generator().manual_seed(lab.seed)
-
-    def over(change: torch.Tensor, dx: torch.Tensor) -> Array:
-        ratio: Array = (norms(change) ** 2 / norms(dx) ** 2).numpy()
-        return ratio
-
-    def direction(count: int) -> torch.Tensor:
-        shape = (*x.shape[:-2], count, x.shape[-1])
-        return torch.randn(shape, generator=g, dtype=x.dtype).expand(x.shape)
-
-    with torch.no_grad():
+    Tokens moved independently or together at fixed scores, and independently at the moving ones,
+    which is "real"; and Σ s². Of each seed.
+    """
+    found = {}
+    for tokens in lab.pick((16,), (4, 16, 64)):
+        seeds = 2048 if tokens <= 16 else 1024
+        s = lab.small(seeds=seeds, dtype="float64", width=32, data="gaussian:0", tokens=tokens)
+        trial = PLAIN.trial(1, s)
+        branch: Any = next(trial.model.residuals()).branch
+        x, g = trial.inputs[0], torch.Generator().manual_seed(lab.seed)
         weights = head_weights(branch, x)
-
-        def fixed(dx: torch.Tensor) -> torch.Tensor:
-            image: torch.Tensor = branch.output(averaged(branch, weights, branch.value(dx)))
-            return image
-
-        apart, together = direction(tokens), direction(1)
-        small = 1e-5 * apart
-        return Attention(
-            independent=over(fixed(apart), apart),
-            common=over(fixed(together), together),
-            real=over((branch(x + small) - branch(x - small)) / 2, small),
-            squares=weights.square().sum(-1).reshape(seeds, -1).mean(1).numpy(),
-        )
+        squares = {"squares": weights.square().sum(-1).reshape(seeds, -1).mean(1)}
+        for way in ("independently", "together"):
+            dx = moves(g, x, way)
+            image = branch.output(averaged(branch, weights, branch.value(dx)))
+            squares[way] = norms(image) ** 2 / norms(dx) ** 2
+            if way == "independently":
+                real = (branch(x + 1e-5 * dx) - branch(x - 1e-5 * dx)) / 2
+                squares["real"] = norms(real) ** 2 / norms(1e-5 * dx) ** 2
+        found[tokens] = {name: size.numpy() for name, size in squares.items()}
+    return found

@@ -4,8 +4,7 @@ from itertools import product
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
 from paper_checks.shared.engine import holds
-from paper_checks.shared.judging import PROVED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED
 
 CLAIM = Claim(
     name="cake-ffn-jacobian",

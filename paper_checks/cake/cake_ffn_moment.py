@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, symbolic, torch
 from paper_checks.shared.engine import holds, value
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
 from paper_checks.shared.sublayer import feed_forward, normalised
 
@@ -41,8 +39,8 @@ def moment(lab: Lab) -> Finding:
 
 @CLAIM.ours("drawn sublayers agree with it", SUPPORTED)
 def drawn(lab: Lab) -> Finding:
-    levels = {f"d = {d}": mean(np.concatenate(groups)) for d, groups in ratios(lab).items()}
-    return lab.within(levels, 1 - MARGIN, 1 + MARGIN, "‖z‖² over d(α² + v²w²)")
+    levels = {f"d = {d}": lab.mean(np.concatenate(groups)) for d, groups in ratios(lab).items()}
+    return lab.ratio(levels, "‖z‖² over d(α² + v²w²)")
 
 
 @CLAIM.stated("E z_i = αx_i over W and V, whose mean over the entries of a centred x is 0", PROVED)
@@ -64,7 +62,7 @@ def centred(lab: Lab) -> Finding:
 def concentrated(lab: Lab) -> Finding:
     spread = [[np.sqrt(((g**0.5 - 1) ** 2).mean()) for g in gs] for gs in ratios(lab).values()]
     return lab.exponent(
-        power(list(ratios(lab)), np.array(spread).T),
+        lab.power(list(ratios(lab)), np.array(spread).T),
         -0.5,
         (("no concentration", 0.0), ("1/d", -1.0)),
         what="relative spread of ‖z‖ against d, exponent",
@@ -83,16 +81,16 @@ def xavier(lab: Lab) -> Finding:
         ]
         predicted = 2 * ratio / (1 + ratio) ** 2
         share = torch.stack(out).mean(0).double().numpy()
-        shares[f"m = {ratio:g}d, {predicted:g}"] = mean(share / predicted)
+        shares[f"m = {ratio:g}d, {predicted:g}"] = lab.mean(share / predicted)
     what = "E‖FFN(x)‖²/d in built stacks over 2dm/(d + m)²"
-    return lab.within(shares, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(shares, what)
 
 
 @once
 def ratios(lab: Lab) -> dict[int, list[Array]]:
     """‖z‖² over its prediction at α = 1.5, v = 0.8, w = 0.7 by width, in ten groups of draws."""
     found = {}
-    for d in lab.pick((16, 32, 64), (16, 32, 64, 128)):
+    for d in lab.widths():
         g, groups = lab.generator(d), []
         for _ in range(10):
             W, V = feed_forward(g, lab.pick(400, 800), d, 2 * d, 0.8, 0.7)

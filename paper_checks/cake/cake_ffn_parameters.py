@@ -1,20 +1,9 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    np,
-    once,
-    sp,
-    symbolic,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, symbolic, torch
 from paper_checks.shared.engine import holds, value
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED, agrees, text
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.judging import agrees
+from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.sublayer import feed_forward, normalised
 
 CLAIM = Claim(
@@ -68,7 +57,7 @@ def bound(lab: Lab) -> Finding:
 def stepped(lab: Lab) -> Finding:
     widths = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     ratios = {
-        f"d = {d}, {tokens} tokens": mean(gradient_step(lab, d, tokens))
+        f"d = {d}, {tokens} tokens": lab.mean(gradient_step(lab, d, tokens))
         for tokens in lab.pick((1, 16), (1, 16, 64))
         for d in widths
     }
@@ -77,13 +66,19 @@ def stepped(lab: Lab) -> Finding:
 
 @CLAIM.ours("drawn sublayers agree with the equality", SUPPORTED)
 def drawn(lab: Lab) -> Finding:
-    ratios = {
-        "free ΔV and ΔW": free(lab),
-        f"equal entries of ΔV over {float(equal_entries(M)):.2f}": fixed(lab)
-        / float(equal_entries(M)),
+    d, m, w, v, equal = 16, 32, 0.6, 0.8, float(equal_entries(sp.Integer(32)))
+    g, other = lab.generator(5), lab.generator(6)
+    W, V = feed_forward(g, lab.pick(4000, 16000), d, m, v, w)
+    x = normalised(g, len(W), 1, d)
+    dV, dW = (torch.randn(y.shape, generator=other, dtype=torch.float64) for y in (V, W))
+    ones, zeros = torch.ones_like(V), torch.zeros_like(W)
+    squares = {
+        "free ΔV and ΔW": change(x, W, V, dV, dW).square() / (d * m * (w**2 + d * v**2 / (2 * m))),
+        f"equal entries of ΔV over {equal:.2f}": change(x, W, V, ones, zeros).square()
+        / (w**2 * d * m * equal),
     }
-    means = {name: mean(ratio) for name, ratio in ratios.items()}
-    return lab.within(means, 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+    means = {name: lab.mean(square.sum((1, 2))) for name, square in squares.items()}
+    return lab.ratio(means, "drawn over predicted")
 
 
 @CLAIM.ours("the last line's ≈ √(v² + w²)‖Δθ‖ in place of ≤, as an equality, v = w", REFUTED)
@@ -156,15 +151,12 @@ def drawn_steps(lab: Lab) -> Finding:
     law, laws = square / size, {}
     for shape in shapes:
         laws[shape] = float(law.subs(dict(zip(names, shape, strict=True))))
-    found = {shape: mean(one_token_step(lab, *shape)) for shape in shapes}
+    found = {shape: lab.mean(one_token_step(lab, *shape)) for shape in shapes}
     return lab.seen(
         all(agrees(found[shape], exact) for shape, exact in laws.items()),
         "drawn and exact E‖Δz‖²/E‖Δθ‖² at (d, m, v, w): "
-        + "; ".join(f"{s}: {text(found[s])} and {exact:.3g}" for s, exact in laws.items()),
+        + "; ".join(f"{s}: {lab.text(found[s])} and {exact:.3g}" for s, exact in laws.items()),
     )
-
-
-D, M, INNER, OUTER = 16, 32, 0.6, 0.8  # d, m, w and v of the draws
 
 
 def printed() -> sp.Expr:
@@ -216,32 +208,6 @@ def change(
     return torch.relu(hidden) @ dV + ((x @ dW) * (hidden > 0)) @ V
 
 
-@once
-def sublayers(lab: Lab) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """x, W and V of every draw."""
-    g = lab.generator(5)
-    W, V = feed_forward(g, lab.pick(4000, 16000), D, M, OUTER, INNER)
-    return normalised(g, len(W), 1, D), W, V
-
-
-def free(lab: Lab) -> Array:
-    """The square over the formula for independent ΔV and ΔW of unit variance."""
-    (x, W, V), g = sublayers(lab), lab.generator(6)
-    dV = torch.randn(V.shape, generator=g, dtype=torch.float64)
-    dW = torch.randn(W.shape, generator=g, dtype=torch.float64)
-    formula = D * M * (INNER**2 + D * OUTER**2 / (2 * M))
-    found: Array = change(x, W, V, dV, dW).square().sum((1, 2)).numpy() / formula
-    return found
-
-
-def fixed(lab: Lab) -> Array:
-    """The same for ΔV of equal entries, ΔW = 0."""
-    x, W, V = sublayers(lab)
-    square = change(x, W, V, torch.ones_like(V), torch.zeros_like(W)).square().sum((1, 2))
-    found: Array = square.numpy() / (INNER**2 * D * M)
-    return found
-
-
 def gradients(
     x: torch.Tensor, W: torch.Tensor, V: torch.Tensor, signal: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -260,8 +226,7 @@ def one_token_step(lab: Lab, d: int, m: int, v: float, w: float) -> Array:
     x = d**0.5 * x / x.norm(dim=-1, keepdim=True)
     dV, dW = gradients(x, W, V, c)
     size = dV.square().sum((1, 2)) + dW.square().sum((1, 2))
-    found: Array = (change(x, W, V, dV, dW).square().sum((1, 2)) / size.mean()).numpy()
-    return found
+    return np.asarray(change(x, W, V, dV, dW).square().sum((1, 2)) / size.mean())
 
 
 def gradient_step(lab: Lab, d: int, tokens: int) -> Array:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
 from paper_checks.shared.engine import holds
-from paper_checks.shared.judging import PROVED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED
 
 CLAIM = Claim(
     name="cake-index-ranges",
@@ -16,11 +15,12 @@ CLAIM = Claim(
         letter it asks for entries that do not exist and leaves out others unless m = d.""",
     seconds=0.5,
 )
+SIZES = (((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))  # quick, full: (d, m)
 
 
 @CLAIM.stated("the sum over W's entries is the derivative", PROVED)
 def over_the_entries(lab: Lab) -> Finding:
-    chosen = (*sizes(lab), (2, 2))
+    chosen = (*lab.pick(*SIZES), (2, 2))
     return lab.proved(
         all(agrees(d, m, rows=d, columns=m) for d, m in chosen)
         and holds("moments", "ffn-index-ranges"),
@@ -30,17 +30,11 @@ def over_the_entries(lab: Lab) -> Finding:
 
 @CLAIM.ours("the printed ranges, exchanged, mean the same only where m = d", PROVED)
 def as_printed(lab: Lab) -> Finding:
+    sizes = lab.pick(*SIZES)
     square = all(agrees(n, n, rows=n, columns=n) for n in (1, 2, 3))
-    apart = not any(agrees(d, m, rows=m, columns=d) for d, m in sizes(lab))
-    return lab.proved(
-        square and apart and holds("moments", "ffn-index-ranges-slip"),
-        f"Σ_{{j=1}}^{{m}} Σ_{{k=1}}^{{d}} is the derivative at m = d and at none of {sizes(lab)}",
-    )
-
-
-def sizes(lab: Lab) -> tuple[tuple[int, int], ...]:
-    """Unequal (d, m)."""
-    return lab.pick(((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))
+    apart = not any(agrees(d, m, rows=m, columns=d) for d, m in sizes)
+    because = f"Σ_{{j=1}}^{{m}} Σ_{{k=1}}^{{d}} is the derivative at m = d and at none of {sizes}"
+    return lab.proved(square and apart and holds("moments", "ffn-index-ranges-slip"), because)
 
 
 def agrees(d: int, m: int, *, rows: int, columns: int) -> bool:

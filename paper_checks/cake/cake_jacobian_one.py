@@ -3,22 +3,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    laboratory,
-    no_grad,
-    np,
-    sp,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, sp, torch
 from paper_checks.shared.engine import formula, holds
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms
+from paper_checks.shared.sublayer import moves
 
 CLAIM = Claim(
     name="cake-jacobian-one",
@@ -43,6 +32,7 @@ CLAIM = Claim(
     full_seconds=38,
 )
 LAYERS = 32  # of plain Post-LN
+DEPTHS = ((4, 8, 16, 32), (8, 16, 32, 64, 128))
 
 
 @CLAIM.stated("one factor, as r → 0", PROVED)
@@ -79,10 +69,10 @@ def growth(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def real(lab: Lab) -> Finding:
-    scalar = (log_product(128) - log_product(8)) / math.log(128 / 8)
-    found = images(lab, DEEPNORM, depths(lab))
+    at, scalar = lab.pick(*DEPTHS), (log_product(128) - log_product(8)) / math.log(128 / 8)
+    found = images(lab, DEEPNORM, at)
     return lab.exponent(
-        {label: power(depths(lab), ratios) for label, ratios in found.items()},
+        {label: lab.power(at, ratios) for label, ratios in found.items()},
         0.0,
         (("the scalar product, one sign, from 8 layers to 128", scalar),),
         what="exponent of ‖ΔF‖/‖Δx‖ in N",
@@ -94,7 +84,7 @@ def real(lab: Lab) -> Finding:
 def in_plain_post_ln(lab: Lab) -> Finding:
     found = images(lab, PLAIN, (LAYERS,), ways=("independently",))
     return lab.at_most(
-        {label: mean(np.log(ratios[:, 0])) for label, ratios in found.items()},
+        {label: lab.mean(np.log(ratios[:, 0])) for label, ratios in found.items()},
         -0.05,  # below 1 by more than the margin
         f"mean of log ‖ΔF‖/‖Δx‖ at N = {LAYERS}, plain Post-LN",
         tolerance=0.0,
@@ -126,40 +116,27 @@ def leading() -> tuple[sp.Expr, sp.Expr]:
     return sp.limit(logarithm * u * 2, u, 0), sp.limit(logarithm, u, 0)
 
 
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    return lab.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
-
-
 def images(
-    lab: Lab,
-    net: Net,
-    at: Sequence[int],
-    ways: tuple[str, ...] = ("independently", "together"),
+    lab: Lab, net: Net, at: Sequence[int], ways: tuple[str, ...] = ("independently", "together")
 ) -> dict[str, Array]:
     """‖ΔF‖/‖Δx‖ by data and way in which the tokens move: (seeds, depths)."""
-    return {
-        f"{data}, tokens moved {way}": np.array(
-            [
-                through(net.trial(n, lab.small(data=data, dtype="float64", seeds=32)), way)
-                for n in at
-            ]
-        ).T
-        for data in lab.texts()
-        for way in lab.pick(ways[:1], ways)
-    }
+    found = {}
+    for data in lab.texts():
+        for way in lab.pick(ways[:1], ways):
+            s = lab.small(data=data, dtype="float64", seeds=32)
+            found[f"{data}, tokens moved {way}"] = lab.columns(
+                through(net.trial(n, s), way) for n in at
+            )
+    return found
 
 
 @no_grad
-def through(trial: laboratory.Trial, way: str) -> Array:
+def through(trial: numeric.Trial, way: str) -> torch.Tensor:
     """‖ΔF‖/‖Δx‖ of a small random change of the input, of each seed, in float64."""
     x = trial.inputs[-1]
-    g = torch.Generator().manual_seed(trial.settings.seed + 77)
-    count = 1 if way == "together" else x.shape[-2]
-    v = torch.randn((*x.shape[:-2], count, x.shape[-1]), generator=g, dtype=x.dtype)
-    v = v.expand(x.shape) - v.mean(-1, keepdim=True)
+    v = moves(torch.Generator().manual_seed(trial.settings.seed + 77), x, way)
+    v = v - v.mean(-1, keepdim=True)
     # a change along a normalised token leaves with the first norm: take the tangent part
     v = 1e-5 * (v - (v * x).sum(-1, keepdim=True) / (x * x).sum(-1, keepdim=True) * x)
     change = (trial.model.body(x + v) - trial.model.body(x - v)) / 2
-    ratios: Array = (norms(change) / norms(v)).numpy()
-    return ratios
+    return norms(change) / norms(v)

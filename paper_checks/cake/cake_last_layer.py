@@ -3,11 +3,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
 from paper_checks.shared.changes import scaled
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.record import CAKE, DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, norms
 
 CLAIM = Claim(
@@ -30,13 +28,15 @@ CLAIM = Claim(
         attention's norm is √(1 + d/m) times the feed-forward one's for tokens that are alike.""",
     seconds=4.0,
 )
+DEPTHS = ((4, 8, 16), (8, 16, 32, 64))
+DATA = (("text", "gaussian:0.9"), ("text", "gaussian:0", "gaussian:0.9"))
 WHAT = "mean over the lower sublayers of log ‖∂F/∂θ_i‖/‖∂F/∂θ_last‖"
 
 
 @CLAIM.stated("DeepNorm, sublayers of one kind, in the geometric mean over draws", SUPPORTED)
 def one_kind(lab: Lab) -> Finding:
     found = {
-        f"{label}, N = {n}": mean(np.log(below).mean(0))
+        f"{label}, N = {n}": lab.mean(np.log(below).mean(0))
         for label, by_depth in under_deepnorm(lab).items()
         for n, below in by_depth.items()
     }
@@ -59,17 +59,17 @@ def strict(lab: Lab) -> Finding:
     REFUTED,
 )
 def across_kinds(lab: Lab) -> Finding:
-    found = {f"m = {r:g}d": mean(logs) for r, logs in attention_over_ffn(lab).items()}
+    found = {f"m = {r:g}d": lab.mean(logs) for r, logs in attention_over_ffn(lab).items()}
     return lab.at_most(found, 0.0, "log of attention's norm over the last feed-forward's")
 
 
 @CLAIM.ours("plain Post-LN, sublayers of one kind, in the geometric mean over draws", SUPPORTED)
 def in_plain_post_ln(lab: Lab) -> Finding:
     n, found, above = lab.pick(16, 32), {}, {}
-    for data in texts(lab):
+    for data in lab.pick(*DATA):
         sizes = jacobians(PLAIN.trial(n, lab.small(data=data, seeds=128)))
         for kind, below in lower_over_last(sizes).items():
-            found[f"{data}, {kind}"] = mean(np.log(below).mean(0))
+            found[f"{data}, {kind}"] = lab.mean(np.log(below).mean(0))
             above[f"{data}, {kind}"] = float((below > 1).mean())
     return lab.at_most(found, 0.0, f"{WHAT}, N = {n}", share_of_single_draws_above=above)
 
@@ -79,7 +79,7 @@ def in_plain_post_ln(lab: Lab) -> Finding:
 )
 def level(lab: Lab) -> Finding:
     slopes = {
-        label: power(list(by_depth), np.array([below[0] for below in by_depth.values()]).T)
+        label: lab.power(list(by_depth), np.array([below[0] for below in by_depth.values()]).T)
         for label, by_depth in under_deepnorm(lab).items()
     }
     return lab.exponent(slopes, 0.0, what="exponent in N of lowest over last")
@@ -90,29 +90,19 @@ def level(lab: Lab) -> Finding:
 )
 def law(lab: Lab) -> Finding:
     gaps = {
-        f"m = {r:g}d": mean(logs - math.log1p(1 / r) / 2)
+        f"m = {r:g}d": lab.mean(logs - math.log1p(1 / r) / 2)
         for r, logs in attention_over_ffn(lab).items()
     }
     what = "log of attention's norm over the last feed-forward's, less ½ log(1 + d/m)"
     return lab.within(gaps, -MARGIN, MARGIN, what)
 
 
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    return lab.pick((4, 8, 16), (8, 16, 32, 64))
-
-
-def texts(lab: Lab) -> tuple[str, ...]:
-    """The data of the stacks."""
-    return lab.pick(("text", "gaussian:0.9"), ("text", "gaussian:0", "gaussian:0.9"))
-
-
 @once
 def under_deepnorm(lab: Lab) -> dict[str, dict[int, Array]]:
     """‖∂F/∂θ_i‖ of the lower layers over the last one's by data and kind, and depth."""
     found: dict[str, dict[int, Array]] = {}
-    for data in texts(lab):
-        for n in depths(lab):
+    for data in lab.pick(*DATA):
+        for n in lab.pick(*DEPTHS):
             sizes = jacobians(DEEPNORM.trial(n, lab.small(data=data, seeds=128)))
             for kind, below in lower_over_last(sizes).items():
                 found.setdefault(f"{data}, {kind}", {})[n] = below
@@ -125,7 +115,7 @@ def attention_over_ffn(lab: Lab) -> dict[float, Array]:
     found = {}
     for ratio in lab.pick((4.0,), (1.0, 4.0)):
         s = lab.small(data="gaussian:1", seeds=128, ffn_ratio=ratio)
-        sizes = jacobians(DEEPNORM.trial(depths(lab)[0], s))
+        sizes = jacobians(DEEPNORM.trial(lab.pick(*DEPTHS)[0], s))
         found[ratio] = np.log(sizes["attention"] / sizes["ffn"][-1]).mean(0)
     return found
 
@@ -135,7 +125,7 @@ def lower_over_last(sizes: dict[str, Array]) -> dict[str, Array]:
     return {kind: size[:-1] / size[-1] for kind, size in sizes.items()}
 
 
-def jacobians(trial: laboratory.Trial) -> dict[str, Array]:
+def jacobians(trial: numeric.Trial) -> dict[str, Array]:
     r"""‖∂F/∂θ_i‖_F of each sublayer's scaled matrices by kind: (layers, seeds).
 
     With Gaussian u the squared norm of ∂⟨u, F⟩/∂θ has the squared Frobenius norm as its mean; two
@@ -162,12 +152,12 @@ def exact(lab: Lab) -> Array:
     return np.concatenate(list(lower_over_last(sizes).values()))
 
 
-def pulled_back(trial: laboratory.Trial, directions: Any) -> dict[str, Array]:
+def pulled_back(trial: numeric.Trial, directions: Any) -> dict[str, Array]:
     """√Σ ‖∂⟨u, F⟩/∂θ_i‖² over the directions u of an output, by kind: (layers, seeds)."""
     group = [(p, d) for p, d in trial.parameters() if scaled(d)]
     parameters = [p for p, _ in group]
     squares: dict[str, dict[int, torch.Tensor]] = {}
-    with laboratory.only(trial.model, parameters):
+    with numeric.only(trial.model, parameters):
         output = trial.output()
         for u in directions(output):
             found = torch.autograd.grad(output, parameters, u, retain_graph=True)

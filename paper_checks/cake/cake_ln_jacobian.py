@@ -4,9 +4,7 @@ from functools import partial
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
 
 CLAIM = Claim(
@@ -46,7 +44,7 @@ def real(lab: Lab) -> Finding:
         z = x + out
         spread = (z - z.mean(-1, keepdim=True)).norm(dim=-1)
         gaps.append((z.norm(dim=-1) / spread).flatten(1).mean(1))
-    found = mean(torch.stack(gaps).mean(0).double().numpy())
+    found = lab.mean(torch.stack(gaps).mean(0).double().numpy())
     what = "√d/‖z − mean‖ over √d/‖z‖ of the residual sums at width 64"
     return lab.within(found, 0.98, 1.02, what)
 

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, sp, torch
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, sp, torch
+from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms
 
 CLAIM = Claim(
@@ -34,7 +31,9 @@ CLAIM = Claim(
 def in_depth(lab: Lab) -> Finding:
     at = lab.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
     slopes = {
-        f"{name}, {data}": power(at, columns(gradient(net, n, lab.small(data=data)) for n in at))
+        f"{name}, {data}": lab.power(
+            at, lab.columns(gradient(net, n, lab.small(data=data)) for n in at)
+        )
         for name, net in (("DeepNorm", DEEPNORM), ("plain", PLAIN))
         for data in lab.texts()
     }
@@ -45,8 +44,8 @@ def in_depth(lab: Lab) -> Finding:
 def in_the_gain(lab: Lab) -> Finding:
     gains = (0.1, 1.0, 10.0)
     slopes = {
-        data: power(
-            gains, columns(gradient(Net(beta=str(b)), 4, lab.small(data=data)) for b in gains)
+        data: lab.power(
+            gains, lab.columns(gradient(Net(beta=str(b)), 4, lab.small(data=data)) for b in gains)
         )
         for data in lab.texts()
     }
@@ -83,7 +82,7 @@ def drawn(lab: Lab) -> Finding:
 def in_the_head(lab: Lab) -> Finding:
     small, large = (gradient(DEEPNORM, 4, lab.small(), head) for head in (1.0, 16.0))
     what = "a head of 16 times the size: gradient over that of a Xavier head"
-    return lab.within(mean(large / small), 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(lab.mean(large / small), what)
 
 
 @CLAIM.correction(
@@ -91,16 +90,16 @@ def in_the_head(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def in_width(lab: Lab) -> Finding:
-    widths = lab.pick((16, 32, 64), (16, 32, 64, 128))
-    sizes = columns(gradient(DEEPNORM, 4, lab.small(width=d, seeds=32)) for d in widths)
-    law = np.sqrt(np.array(widths) / (np.array(widths) + laboratory.VOCAB))
-    slope = float(np.polyfit(np.log(widths), np.log(law), 1)[0])
+    widths = lab.widths()
+    sizes = lab.columns(gradient(DEEPNORM, 4, lab.small(width=d, seeds=32)) for d in widths)
+    law = np.sqrt(np.array(widths) / (np.array(widths) + numeric.VOCAB))
+    slope = lab.slope(widths, law)
     return lab.exponent(
-        power(widths, sizes / law),
+        lab.power(widths, sizes / law),
         0.0,
         (("independent of the width", -slope), ("√d", 0.5 - slope)),
         what="exponent in width of the gradient over √(d/(d + V))",
-        alone=power(widths, sizes).estimate,
+        alone=lab.power(widths, sizes).estimate,
     )
 
 
@@ -109,17 +108,12 @@ def in_width(lab: Lab) -> Finding:
 )
 def in_the_heads_gain(lab: Lab) -> Finding:
     gains = (0.25, 0.5, 1.0)
-    sizes = columns(gradient(DEEPNORM, 4, lab.small(), head) for head in gains)
+    sizes = lab.columns(gradient(DEEPNORM, 4, lab.small(), head) for head in gains)
     what = "exponent in the head's gain, up to Xavier's"
-    return lab.exponent(power(gains, sizes), 1.0, (("none", 0.0),), what=what)
+    return lab.exponent(lab.power(gains, sizes), 1.0, (("none", 0.0),), what=what)
 
 
-def columns(found: Iterable[Array]) -> Array:
-    """(seeds,) of every point → (seeds, points)."""
-    return np.array(list(found)).T
-
-
-def gradient(net: Net, layers: int, s: laboratory.Settings, head: float = 1.0) -> Array:
+def gradient(net: Net, layers: int, s: numeric.Settings, head: float = 1.0) -> Array:
     """‖∂L_p/∂F_p‖, the root of its mean square over tokens, with the head scaled: (seeds,)."""
     trial = net.trial(layers, s)
     with torch.no_grad():
@@ -127,5 +121,4 @@ def gradient(net: Net, layers: int, s: laboratory.Settings, head: float = 1.0) -
         output = trial.output()
     output.requires_grad_()
     (found,) = torch.autograd.grad(trial.loss(output).sum(), output)
-    size: Array = norms(found).double().numpy() * math.sqrt(output[0, ..., 0].numel())
-    return size
+    return np.asarray(norms(found).double() * math.sqrt(output[0, ..., 0].numel()))

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
 from paper_checks.shared.engine import holds
-from paper_checks.shared.judging import PROVED
-from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.record import CAKE, DEEPNET, PROVED
 
 CLAIM = Claim(
     name="cake-norm-sqrt-d",

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, torch
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 
 CLAIM = Claim(
     name="cake-parameter-norm",
@@ -53,17 +51,15 @@ def at_most(lab: Lab) -> Finding:
     "matrices: the squared Frobenius norm is (dmw² + d²v²/2)/(α² + v²w²)·(1 − 2/d)", SUPPORTED
 )
 def matrices(lab: Lab) -> Finding:
-    widths = lab.pick((16, 32, 64), (16, 32, 64, 128))
+    widths = lab.widths()
     # d·m·w² through V and d²v²/2 through W at v = w = 1/2, m = 4d; the norm takes α² + v²w² out
     # and removes two of the d directions
     flat = [
-        mean(column / ((d * d + d * d / 8) / (4 + 1 / 16) * (1 - 2 / d)))
+        lab.mean(column / ((d * d + d * d / 8) / (4 + 1 / 16) * (1 - 2 / d)))
         for d, column in zip(widths, jacobians(lab, widths).T, strict=True)
     ]
-    return lab.within(
+    return lab.ratio(
         flat[-1],
-        1 - MARGIN,
-        1 + MARGIN,
         f"measured over predicted at d = {widths[-1]}",
         all_widths=dict(zip(widths, (f.estimate for f in flat), strict=True)),
     )

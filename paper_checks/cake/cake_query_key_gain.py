@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, torch
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.engine import derive
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.record import CAKE, DEEPNET, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, model_updates, residual_sums
 
 CLAIM = Claim(
@@ -44,7 +42,7 @@ TOKENS = 32
 @CLAIM.stated("the branch stays bounded at any gain of query and key", SUPPORTED)
 def bounded(lab: Lab) -> Finding:
     ratios = {
-        f"{data}, gain {gain}": mean(over_single(lab, gain, data))
+        f"{data}, gain {gain}": lab.mean(over_single(lab, gain, data))
         for data in ("gaussian:0", "gaussian:0.5", "text")
         for gain in (0.1, 1.0, 4.0)
     }
@@ -53,9 +51,9 @@ def bounded(lab: Lab) -> Finding:
 
 @CLAIM.stated("the branch's magnitude does not depend on that gain, independent tokens", REFUTED)
 def unaffected(lab: Lab) -> Finding:
-    ratio = mean(over_single(lab, 4.0) / over_single(lab, 0.0))
+    ratio = lab.mean(over_single(lab, 4.0) / over_single(lab, 0.0))
     what = f"branch at gain 4 over branch at gain 0, independent tokens, n = {TOKENS}"
-    return lab.within(ratio, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(ratio, what)
 
 
 @CLAIM.correction(
@@ -64,10 +62,10 @@ def unaffected(lab: Lab) -> Finding:
 )
 def both_ends(lab: Lab) -> Finding:
     ends = {
-        "gain 0, times √n": mean(over_single(lab, 0.0) * TOKENS**0.5),
-        "gain 64": mean(over_single(lab, 64.0)),
+        "gain 0, times √n": lab.mean(over_single(lab, 0.0) * TOKENS**0.5),
+        "gain 64": lab.mean(over_single(lab, 64.0)),
     }
-    return lab.within(ends, 1 - MARGIN, 1 + MARGIN, "size over a token's")
+    return lab.ratio(ends, "size over a token's")
 
 
 @CLAIM.stated(
@@ -95,7 +93,7 @@ def derived(optimizer: str) -> float:
     return float(max(s.exponent for s in found if s.parameter in ("query", "key")))
 
 
-def shares(lab: Lab, optimizer: str) -> dict[str, laboratory.Interval]:
+def shares(lab: Lab, optimizer: str) -> dict[str, numeric.Interval]:
     """The exponent in N of query's and key's ‖ΔF‖ over that of the scaled matrices."""
     conditions: dict[str, dict[str, Any]] = {"text": {}}
     if lab.full:
@@ -105,7 +103,7 @@ def shares(lab: Lab, optimizer: str) -> dict[str, laboratory.Interval]:
     for label, changed in conditions.items():
         s = lab.small(seeds=seeds, **changed)
         own = model_updates(net, depths, s, lambda d: d.name in ("query", "key"))
-        found[label] = power(depths, own / model_updates(net, depths, s, scaled))
+        found[label] = lab.power(depths, own / model_updates(net, depths, s, scaled))
     return found
 
 
@@ -120,5 +118,4 @@ def over_single(lab: Lab, gain: float, data: str = "gaussian:0") -> Array:
         _, x, out = residual_sums(trial)[0]
         single = branch.output(branch.value(x))
     size, token = (y.double().square().sum(-1).flatten(1).mean(1).sqrt() for y in (out, single))
-    ratio: Array = (size / token).numpy()
-    return ratio
+    return np.asarray(size / token)

@@ -6,9 +6,7 @@ from itertools import product
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp, torch
 from paper_checks.shared.engine import formula, holds
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM
 
 CLAIM = Claim(
@@ -32,6 +30,7 @@ CLAIM = Claim(
     seconds=2.5,
 )
 BRANCH = 0.3  # r
+WIDTHS = ((8, 16, 32, 64), (8, 16, 32, 64, 128))
 
 
 @CLAIM.stated("((1 − r²)/(1 + r²))^{K/2} is the geometric mean over the signs, any K", PROVED)
@@ -65,10 +64,10 @@ def every(lab: Lab) -> Finding:
 
 @CLAIM.ours("it is the magnitude of a product of wide Jacobians", REFUTED)
 def wide(lab: Lab) -> Finding:
-    d = widths(lab)[-1]
+    d = lab.pick(*WIDTHS)[-1]
     scalar = math.log((1 + BRANCH**2) / (1 - BRANCH**2)) / 2
     what = f"decay of the typical product at d = {d} in units of the formula's"
-    return lab.within(mean(decays(lab)[:, -1] / scalar), 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(lab.mean(decays(lab)[:, -1] / scalar), what)
 
 
 @CLAIM.correction(
@@ -89,13 +88,13 @@ def moments(lab: Lab) -> Finding:
 @CLAIM.ours("squared products of random matrices have mean 1", SUPPORTED)
 def drawn(lab: Lab) -> Finding:
     squares = torch.stack(list(growths(lab, 64))).prod(0).numpy()
-    return lab.within(mean(squares), 1 - MARGIN, 1 + MARGIN, "‖J_K … J_1 u‖² at width 64")
+    return lab.ratio(lab.mean(squares), "‖J_K … J_1 u‖² at width 64")
 
 
 @CLAIM.correction("the typical product of wide Jacobians is exp(−K r²/d), for small r", SUPPORTED)
 def typical(lab: Lab) -> Finding:
     return lab.exponent(
-        power(widths(lab), decays(lab)),
+        lab.power(lab.pick(*WIDTHS), decays(lab)),
         -1.0,
         (("scalar formula", 0.0), ("root", -0.5)),
         what="decay rate against width, exponent",
@@ -104,10 +103,10 @@ def typical(lab: Lab) -> Finding:
 
 @CLAIM.correction("its coefficient at any r: (1 + r²/2)/(1 + r²)²", SUPPORTED)
 def coefficient(lab: Lab) -> Finding:
-    d = widths(lab)[-1]
+    d = lab.pick(*WIDTHS)[-1]
     exact = BRANCH**2 / d * (1 + BRANCH**2 / 2) / (1 + BRANCH**2) ** 2
     what = f"decay at d = {d} over K(r²/d)(1 + r²/2)/(1 + r²)², r = {BRANCH}"
-    return lab.within(mean(decays(lab)[:, -1] / exact), 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(lab.mean(decays(lab)[:, -1] / exact), what)
 
 
 @CLAIM.ours("at DeepNorm's constants and K = 2N the geometric mean tends to 1", PROVED)
@@ -130,11 +129,6 @@ def products(K: int) -> list[sp.Expr]:
     return [sp.Mul(*((1 + s * r) / sp.sqrt(1 + r**2) for s in signs)) for signs in patterns]
 
 
-def widths(lab: Lab) -> tuple[int, ...]:
-    """d."""
-    return lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-
-
 def count(lab: Lab) -> int:
     """K."""
     return int(lab.pick(20, 40))
@@ -143,7 +137,7 @@ def count(lab: Lab) -> int:
 @once
 def decays(lab: Lab) -> Array:
     """−log‖J_K … J_1 u‖/K in the mean of ten blocks of draws: (blocks, widths)."""
-    logs = torch.stack([log_product(lab, d) for d in widths(lab)])
+    logs = torch.stack([log_product(lab, d) for d in lab.pick(*WIDTHS)])
     blocks: Array = -logs.reshape(len(logs), 10, -1).mean(2).numpy().T / count(lab)
     return blocks
 

@@ -4,9 +4,7 @@ import math
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
 from paper_checks.shared.engine import holds, value
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 
 CLAIM = Claim(
     name="cake-relu-mask",
@@ -101,8 +99,8 @@ def drawn(lab: Lab) -> Finding:
         "unit pairs": hidden * torch.relu(other) / (w**2 / math.pi),
         "token pairs": hidden * torch.relu(at_y) / both,
     }
-    means = {name: mean(ratio) for name, ratio in ratios.items()}
-    return lab.within(means, 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+    means = {name: lab.mean(ratio) for name, ratio in ratios.items()}
+    return lab.ratio(means, "drawn over predicted")
 
 
 def moment(p: int, start: sp.Expr) -> sp.Expr:

@@ -3,13 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, sp, torch
-from paper_checks.shared.changes import moved
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.changes import sgd_move
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
-from paper_checks.shared.stacks import DEEPNORM, loss_gradients
+from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.stacks import DEEPNORM
 
 CLAIM = Claim(
     name="cake-sequence-length",
@@ -51,7 +49,7 @@ def inequality(lab: Lab) -> Finding:
 
 @CLAIM.stated("its right-hand side depends on n: in real steps it grows", SUPPORTED)
 def depends(lab: Lab) -> Finding:
-    slopes = {data: power(LENGTHS, token(s) * LENGTHS) for data, s in changes(lab).items()}
+    slopes = {data: lab.power(LENGTHS, token(s) * LENGTHS) for data, s in changes(lab).items()}
     return lab.within(slopes, MARGIN, 1 + MARGIN, "exponent of Σ_p ‖Δx_p‖ in n")
 
 
@@ -81,13 +79,13 @@ def sharper(lab: Lab) -> Finding:
     "‖ΔF‖_F of an SGD step on the mean loss grows with n, whatever the data, n ≤ 256", REFUTED
 )
 def grows(lab: Lab) -> Finding:
-    slopes = {data: power(LENGTHS, whole(s)) for data, s in changes(lab).items()}
+    slopes = {data: lab.power(LENGTHS, whole(s)) for data, s in changes(lab).items()}
     return lab.within(slopes, MARGIN, 1.0, "exponent of ‖ΔF‖_F in n")
 
 
 @CLAIM.correction("one token's change does not grow with n", SUPPORTED)
 def of_one_token(lab: Lab) -> Finding:
-    slopes = {data: power(LENGTHS, token(s)) for data, s in changes(lab).items()}
+    slopes = {data: lab.power(LENGTHS, token(s)) for data, s in changes(lab).items()}
     return lab.at_most(slopes, 0.0, "exponent of ‖Δx_p‖ in n")
 
 
@@ -97,7 +95,7 @@ def of_one_token(lab: Lab) -> Finding:
 )
 def averaging_out(lab: Lab) -> Finding:
     return lab.exponent(
-        power(LENGTHS, token(changes(lab)["gaussian:0.5"])),
+        lab.power(LENGTHS, token(changes(lab)["gaussian:0.5"])),
         -0.5,
         (("a token's own loss alone", -1.0), ("none", 0.0)),
         what="exponent of ‖Δx_p‖ in n, tokens of correlation 0.5",
@@ -109,12 +107,14 @@ def averaging_out(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def alike(lab: Lab) -> Finding:
-    def one_target(trial: laboratory.Trial) -> None:
+    def one_target(trial: numeric.Trial) -> None:
         trial.batch = replace(trial.batch, targets=torch.zeros_like(trial.batch.targets))
 
     found = [token_changes(lab, n, "gaussian:0.5", 32, one_target) for n in LENGTHS]
     what = "exponent of ‖Δx_p‖ in n, tokens of correlation 0.5, one target"
-    return lab.exponent(power(LENGTHS, token(found)), 0.0, (("random targets", -0.5),), what=what)
+    return lab.exponent(
+        lab.power(LENGTHS, token(found)), 0.0, (("random targets", -0.5),), what=what
+    )
 
 
 def token(found: list[Array]) -> Array:
@@ -127,10 +127,10 @@ def whole(found: list[Array]) -> Array:
     return np.array([np.sqrt((sizes**2).sum(1)) for sizes in found]).T
 
 
-def looseness(lab: Lab) -> dict[str, laboratory.Interval]:
+def looseness(lab: Lab) -> dict[str, numeric.Interval]:
     """The exponent in n of Σ_p ‖Δx_p‖ over ‖ΔF‖_F."""
     return {
-        data: power(LENGTHS, token(found) * LENGTHS / whole(found))
+        data: lab.power(LENGTHS, token(found) * LENGTHS / whole(found))
         for data, found in changes(lab).items()
     }
 
@@ -149,7 +149,7 @@ def token_changes(
     tokens: int,
     data: str,
     seeds: int,
-    prepare: Callable[[laboratory.Trial], None] = lambda _: None,
+    prepare: Callable[[numeric.Trial], None] = lambda _: None,
 ) -> Array:
     """‖Δx_p‖/η of every token to first order of one SGD step, (seeds, batch·tokens)."""
     found = []
@@ -159,7 +159,5 @@ def token_changes(
         s = lab.small(tokens=tokens, data=data, dtype="float64", seeds=16, seed=seed)
         trial = DEEPNORM.trial(lab.pick(2, 16), s)
         prepare(trial)
-        parameters = [p for p, _ in trial.parameters()]
-        steps = {n: -1e-6 * g for n, g in loss_gradients(trial, parameters).items()}
-        found.append(moved(trial, steps, parameters).norm(dim=-1).flatten(1).numpy() / 1e-6)
+        found.append(sgd_move(trial, 1e-6).norm(dim=-1).flatten(1).numpy())
     return np.concatenate(found)

@@ -3,9 +3,7 @@ from __future__ import annotations
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.engine import formula
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, norms
 
 CLAIM = Claim(
@@ -58,7 +56,7 @@ def as_matrices(lab: Lab) -> Finding:
 def law(lab: Lab) -> Finding:
     ratios = [drawn / predicted for drawn, predicted in matrices(lab).values()]
     what = "measured over predicted, attention and feed-forward"
-    return lab.within(mean(np.concatenate(ratios)), 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(lab.mean(np.concatenate(ratios)), what)
 
 
 def size() -> sp.Expr:

@@ -4,10 +4,8 @@ from fractions import Fraction
 from math import e
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, sp, torch
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN
 from paper_checks.shared.sublayer import normalised
 
@@ -30,6 +28,7 @@ CLAIM = Claim(
         magnitude needs ρ > 0 or concentrated scores.""",
     seconds=4.5,
 )
+TOKENS = ((64, 128, 256), (64, 128, 256, 512))  # in built attention
 
 
 @CLAIM.stated("‖softmax(q)X‖ ≤ √d for tokens of length √d", PROVED)
@@ -61,12 +60,12 @@ def equal_scores(lab: Lab) -> Finding:
     lengths = lab.pick((4, 32, 256), (4, 16, 64, 256))
     sizes = averages(lab, lengths, data="gaussian:0", seeds=128, scores=0.0)
     return lab.exponent(
-        power(lengths, sizes),
+        lab.power(lengths, sizes),
         -0.5,
         (("equal magnitude", 0.0),),
         what="exponent of ‖softmax·X‖/‖X‖ in n, queries 0",
         values={data: v.mean(0).tolist() for data, v in by_data(lab).items()},
-        text=power(numbers_of_tokens(lab), by_data(lab)["text"]).estimate,
+        text=lab.power(lab.pick(*TOKENS), by_data(lab)["text"]).estimate,
     )
 
 
@@ -74,20 +73,19 @@ def equal_scores(lab: Lab) -> Finding:
     "independent tokens, built attention at gain 1: it shrinks as √(1/d + e/n)", SUPPORTED
 )
 def built(lab: Lab) -> Finding:
-    lengths, found, bends = numbers_of_tokens(lab), {}, []
-    sizes: dict[str, dict[str, Any]] = {"4 heads": {}}
-    if lab.full:
-        sizes |= {"1 head": {"heads": 1}, "width 64": {"width": 64}}
+    lengths, found, bends = lab.pick(*TOKENS), {}, []
+    varied = {"1 head": {"heads": 1}, "width 64": {"width": 64}}
+    sizes: dict[str, dict[str, Any]] = {"4 heads": {}, **lab.pick({}, varied)}
     for label, given in sizes.items():
         law = np.sqrt(1 / given.get("width", 32) + e / np.array(lengths))
-        bends.append(float(np.polyfit(np.log(lengths), np.log(law), 1)[0]))
-        found[label] = power(lengths, averages(lab, lengths, data="gaussian:0", **given) / law)
+        bends.append(lab.slope(lengths, law))
+        found[label] = lab.power(lengths, averages(lab, lengths, data="gaussian:0", **given) / law)
     return lab.exponent(
         found,
         0.0,
         (("equal magnitude", -max(bends)), ("equal scores", -0.5 - min(bends))),
         what="exponent in n of the average's size over √(1/d + e/n)",
-        exponent_alone=power(lengths, by_data(lab)["gaussian:0"]).estimate,
+        exponent_alone=lab.power(lengths, by_data(lab)["gaussian:0"]).estimate,
     )
 
 
@@ -109,15 +107,15 @@ def drawn(lab: Lab) -> Finding:
         weights = torch.randn(4000, 1, 12, generator=g, dtype=torch.float64).softmax(-1)
         size = (weights @ tokens).square().sum((1, 2)) / 32
         law = rho + (1 - rho) * weights.square().sum((1, 2))
-        ratios[f"ρ = {rho}"] = mean(size / law)
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+        ratios[f"ρ = {rho}"] = lab.mean(size / law)
+    return lab.ratio(ratios, "drawn over predicted")
 
 
 @CLAIM.ours(
     "correlated tokens (ρ = 0.5): the average keeps its magnitude, exponent 0 in n", SUPPORTED
 )
 def correlated(lab: Lab) -> Finding:
-    slope = power(numbers_of_tokens(lab), by_data(lab)["gaussian:0.5"])
+    slope = lab.power(lab.pick(*TOKENS), by_data(lab)["gaussian:0.5"])
     return lab.exponent(slope, 0.0, (("independent tokens", -0.5),), what="exponent in n")
 
 
@@ -127,10 +125,12 @@ def correlated(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def deeper(lab: Lab) -> Finding:
-    trace = laboratory.take_trace(PLAIN.trial(16, lab.small()))
+    trace = numeric.take_trace(PLAIN.trial(16, lab.small()))
     cosines = trace.over_sublayers("token_correlation")
-    what = f"mean cosine of two tokens, {mean(cosines[0]).estimate:.2f} at first, after 16 layers"
-    return lab.within(mean(cosines[-1]), 1 - MARGIN, 1 + MARGIN, what)
+    what = (
+        f"mean cosine of two tokens, {lab.mean(cosines[0]).estimate:.2f} at first, after 16 layers"
+    )
+    return lab.ratio(lab.mean(cosines[-1]), what)
 
 
 def convex() -> bool:
@@ -148,16 +148,11 @@ def average_of(*tokens: tuple[int, int]) -> Fraction:
     return sum((c * c for c in means), Fraction(0))
 
 
-def numbers_of_tokens(lab: Lab) -> tuple[int, ...]:
-    """n, in built attention."""
-    return lab.pick((64, 128, 256), (64, 128, 256, 512))
-
-
 @once
 def by_data(lab: Lab) -> dict[str, Array]:
     """‖softmax·X‖/‖X‖ on text and on Gaussian tokens."""
     data = ("gaussian:0", "gaussian:0.5", "text")
-    return {name: averages(lab, numbers_of_tokens(lab), data=name) for name in data}
+    return {name: averages(lab, lab.pick(*TOKENS), data=name) for name in data}
 
 
 def averages(lab: Lab, lengths: tuple[int, ...], scores: float = 1.0, **given: Any) -> Array:
@@ -166,7 +161,7 @@ def averages(lab: Lab, lengths: tuple[int, ...], scores: float = 1.0, **given: A
     for n in lengths:
         sizes = lab.small(**{"seeds": 64, **given, "tokens": n})
         trial = PLAIN.trial(1, sizes, lambda d: scores if d.name == "query" else 1.0)
-        average = laboratory.take_trace(trial).sublayers[0].attention_average
+        average = numeric.take_trace(trial).sublayers[0].attention_average
         assert average is not None
         columns.append(average.double().numpy())
     return np.array(columns).T

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.engine import derive, equal, formula
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import PROVED, SUPPORTED
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, loss_gradients, norms
 
 CLAIM = Claim(
@@ -38,7 +36,7 @@ RULES = {**BALANCED, "Adam's rule": Net("(2*N)**(1/2)", "(2*N)**(-1/2)")}
 @CLAIM.stated("‖ΔW‖/η of the scaled matrices goes as β/α, under each of four rules", SUPPORTED)
 def order(lab: Lab) -> Finding:
     ratios = {
-        label: power(lab.shallow(), s.update / (s.beta / s.alpha))
+        label: lab.power(lab.shallow(), s.update / (s.beta / s.alpha))
         for label, s in steps(lab).items()
     }
     return lab.exponent(ratios, 0.0, what="exponent in N of ‖ΔW‖/η over β/α")
@@ -79,16 +77,18 @@ def every_closure(lab: Lab) -> Finding:
 @CLAIM.ours("there the relative update ‖ΔW‖/(η‖W‖) goes as 1/α", SUPPORTED)
 def relative(lab: Lab) -> Finding:
     found = {
-        label: power(lab.shallow(), s.update / s.weight * s.alpha)
+        label: lab.power(lab.shallow(), s.update / s.weight * s.alpha)
         for label, s in steps(lab).items()
         if s.balanced
     }
     return lab.exponent(found, 0.0, what="exponent in N of ‖ΔW‖/(η‖W‖) over 1/α")
 
 
-def updates(lab: Lab) -> dict[str, laboratory.Interval]:
+def updates(lab: Lab) -> dict[str, numeric.Interval]:
     """The exponent of ‖ΔW‖/η in N under each balanced rule."""
-    return {label: power(lab.shallow(), s.update) for label, s in steps(lab).items() if s.balanced}
+    return {
+        label: lab.power(lab.shallow(), s.update) for label, s in steps(lab).items() if s.balanced
+    }
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
-from paper_checks.shared.changes import bound_ratio, directions, moved, scaled
+from paper_checks.shared.changes import bound_ratios, directions, moved, scaled
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN
 
 CLAIM = Claim(
@@ -31,6 +29,8 @@ CLAIM = Claim(
     full_seconds=51,
 )
 WIDTHS = (32, 64, 128)
+DEPTHS = ((4, 8, 16), (8, 32, 128))
+NETS = {"DeepNorm": DEEPNORM, "plain": PLAIN}
 
 
 @CLAIM.stated("one printed scalar sublayer: |∂f/∂θ · Δθ| ≤ √(v² + w²)/α · ‖Δθ‖|x|", PROVED)
@@ -75,7 +75,7 @@ def stepped(lab: Lab) -> Finding:
 @CLAIM.stated("SGD steps at DeepNorm's constants: bound and change grow alike in depth", SUPPORTED)
 def in_depth(lab: Lab) -> Finding:
     return lab.exponent(
-        power(depths(lab), ratios(lab)["gradient", "text", "DeepNorm"][0]),
+        lab.power(lab.pick(*DEPTHS), ratios(lab)["gradient", "text", "DeepNorm"][0]),
         0.0,
         (("random directions", -0.5), ("plain Post-LN", 1.0)),
         what="SGD: exponent of ‖ΔF‖ over the bound in N, DeepNorm, text",
@@ -85,10 +85,10 @@ def in_depth(lab: Lab) -> Finding:
 @CLAIM.correction("SGD steps: the change exceeds the bound in proportion to √d", SUPPORTED)
 def in_width(lab: Lab) -> Finding:
     seeds = lab.pick(64, 96)
-    settings = [lab.small(dtype="float64", width=d, seeds=seeds) for d in WIDTHS]
-    wide = np.array([bound_ratio(DEEPNORM, 4, s, "gradient")[0] for s in settings]).T
+    points = [(4, lab.small(dtype="float64", width=d, seeds=seeds)) for d in WIDTHS]
+    wide, _ = bound_ratios(DEEPNORM, points, "gradient")
     return lab.exponent(
-        power(WIDTHS, wide),
+        lab.power(WIDTHS, wide),
         0.5,
         (("no dependence", 0.0), ("d", 1.0)),
         what="SGD: exponent of ‖ΔF‖ over the bound in width",
@@ -99,7 +99,7 @@ def in_width(lab: Lab) -> Finding:
 @CLAIM.ours("random directions: the bound is loose by √N", SUPPORTED)
 def slack(lab: Lab) -> Finding:
     return lab.exponent(
-        power(depths(lab), ratios(lab)["random", "text", "DeepNorm"][0]),
+        lab.power(lab.pick(*DEPTHS), ratios(lab)["random", "text", "DeepNorm"][0]),
         -0.5,
         (("aligned", 0.0),),
         what="random directions: exponent of ‖ΔF‖ over the bound in N",
@@ -108,22 +108,13 @@ def slack(lab: Lab) -> Finding:
 
 @CLAIM.correction("with operator norms: Σ (‖h‖‖ΔV‖ + ‖V‖‖ΔW‖‖x‖)/α", SUPPORTED)
 def operator_norms(lab: Lab) -> Finding:
-    worst = max(over_operator_norms(lab, n, data) for n in depths(lab) for data in texts(lab))
+    worst = max(
+        over_operator_norms(lab, n, data)
+        for n in lab.pick(*DEPTHS)
+        for data in lab.texts("gaussian:0")
+    )
     what = "largest ‖ΔF‖ over the operator-norm bound, SGD steps"
     return lab.seen(worst <= 1, f"{what}: {worst:.2f}")
-
-
-NETS = {"DeepNorm": DEEPNORM, "plain": PLAIN}
-
-
-def depths(lab: Lab) -> tuple[int, ...]:
-    """N."""
-    return lab.pick((4, 8, 16), (8, 32, 128))
-
-
-def texts(lab: Lab) -> tuple[str, ...]:
-    """The data of the stacks."""
-    return lab.pick(("text", "gaussian:0"), ("text", "gaussian:0", "gaussian:0.5"))
 
 
 @once
@@ -134,12 +125,11 @@ def ratios(lab: Lab) -> dict[tuple[str, str, str], tuple[Array, Array]]:
     """
     seeds, found = lab.pick(32, 24), {}
     for kind in ("random", "gradient"):
-        for data in texts(lab):
+        for data in lab.texts("gaussian:0"):
             for name, net in NETS.items():
                 s = lab.small(dtype="float64", data=data, seeds=seeds)
-                runs = [bound_ratio(net, n, s, kind) for n in depths(lab)]
-                means, worst = zip(*runs, strict=True)
-                found[kind, data, name] = np.array(means).T, np.array(worst).T
+                points = [(n, s) for n in lab.pick(*DEPTHS)]
+                found[kind, data, name] = bound_ratios(net, points, kind)
     return found
 
 

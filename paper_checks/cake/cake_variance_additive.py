@@ -4,9 +4,7 @@ from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE, DEEPNET
+from paper_checks.shared.record import CAKE, DEEPNET, MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
 
 CLAIM = Claim(
@@ -80,7 +78,7 @@ def random_sign(lab: Lab) -> Finding:
 
 @CLAIM.correction("real branches: equality to a few percent at width 64", SUPPORTED)
 def real(lab: Lab) -> Finding:
-    biases = {label: mean(by_width[64].mean(1)) for label, by_width in gaps(lab).items()}
+    biases = {label: lab.mean(by_width[64].mean(1)) for label, by_width in gaps(lab).items()}
     what = "mean of var(x + G)/(var x + var G) − 1 over tokens, sublayers, seeds"
     return lab.within(biases, -MARGIN, MARGIN, what)
 
@@ -92,7 +90,7 @@ def narrower(lab: Lab) -> Finding:
         for label, by_width in gaps(lab).items()
     }
     return lab.exponent(
-        {label: power(widths(lab), spread) for label, spread in spreads.items()},
+        {label: lab.power(lab.widths(), spread) for label, spread in spreads.items()},
         -0.5,
         (("no law", 0.0), ("1/d", -1.0)),
         what="root mean square deviation against d, exponent",
@@ -100,24 +98,18 @@ def narrower(lab: Lab) -> Finding:
     )
 
 
-def widths(lab: Lab) -> tuple[int, ...]:
-    """d."""
-    return lab.pick((16, 32, 64), (16, 32, 64, 128))
-
-
 @once
 def gaps(lab: Lab) -> dict[str, dict[int, Array]]:
     """var(x + G)/(var x + var G) − 1 by condition and width: (seeds, sublayers × tokens)."""
-    conditions: dict[str, dict[str, Any]] = {"text": {}}
-    if lab.full:
-        conditions |= {
-            "independent tokens": {"data": "gaussian:0"},
-            "correlated tokens": {"data": "gaussian:0.5"},
-            "one head": {"heads": 1},
-            "GELU": {"activation": "gelu"},
-        }
+    varied: dict[str, dict[str, Any]] = {
+        "independent tokens": {"data": "gaussian:0"},
+        "correlated tokens": {"data": "gaussian:0.5"},
+        "one head": {"heads": 1},
+        "GELU": {"activation": "gelu"},
+    }
+    conditions = {"text": {}, **lab.pick({}, varied)}
     return {
-        label: {d: gap(lab, width=d, **changed) for d in widths(lab)}
+        label: {d: gap(lab, width=d, **changed) for d in lab.widths()}
         for label, changed in conditions.items()
     }
 

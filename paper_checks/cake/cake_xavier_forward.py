@@ -5,17 +5,15 @@ from paper_checks.shared.bench import (
     Claim,
     Finding,
     Lab,
-    laboratory,
     np,
+    numeric,
     once,
     sp,
     symbolic,
     torch,
 )
 from paper_checks.shared.engine import holds
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED, text
-from paper_checks.shared.sources import CAKE
+from paper_checks.shared.record import CAKE, MARGIN, PROVED, SUPPORTED
 
 CLAIM = Claim(
     name="cake-xavier-forward",
@@ -36,6 +34,7 @@ CLAIM = Claim(
     seconds=2.0,
 )
 LAYERS = 64
+WIDTHS = ((32, 64, 128), (32, 64, 128, 256))  # of the chains
 
 
 @CLAIM.stated("variance 1/n keeps E x² through a linear layer", PROVED)
@@ -75,8 +74,7 @@ def any_mean(lab: Lab) -> Finding:
     # E u² = E w² = 1/2, E uw = 0
     means = [e.coeff(u, 2) / 2 + e.coeff(w, 2) / 2 for e in images]
     return lab.proved(
-        means[0] == means[1],
-        "E‖xW‖² knows of x its length alone, since only E w = 0 is used",
+        means[0] == means[1], "E‖xW‖² knows of x its length alone, since only E w = 0 is used"
     )
 
 
@@ -102,9 +100,9 @@ def drawn(lab: Lab) -> Finding:
     g = lab.generator(5)
     x = 1 + torch.randn(20, dtype=torch.float64, generator=g)
     W = torch.randn(lab.pick(4000, 20000), 20, 30, dtype=torch.float64, generator=g) / 20**0.5
-    linear = mean((x @ W).square().sum(-1) / (x.square().sum() * 30 / 20))
+    linear = lab.mean((x @ W).square().sum(-1) / (x.square().sum() * 30 / 20))
     found = {"linear": linear, "ReLU": squares(lab)["relu"]}
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "drawn over predicted")
+    return lab.ratio(found, "drawn over predicted")
 
 
 @CLAIM.ours(
@@ -114,7 +112,7 @@ def others(lab: Lab) -> Finding:
     found = {name: squares(lab)[name] for name in ("gelu", "silu")}
     return lab.seen(
         all(i.outside(1 - MARGIN, 1 + MARGIN) for i in found.values()),
-        ", ".join(f"E φ(y)²/E x² is {text(i)} for {name}" for name, i in found.items()),
+        ", ".join(f"E φ(y)²/E x² is {lab.text(i)} for {name}" for name, i in found.items()),
     )
 
 
@@ -122,9 +120,9 @@ def others(lab: Lab) -> Finding:
     "over L layers the typical length falls as exp(−c L/n), the mean square does not", SUPPORTED
 )
 def typical(lab: Lab) -> Finding:
-    widths = chain_widths(lab)
+    widths = lab.pick(*WIDTHS)
     return lab.exponent(
-        power(widths, falls(lab)),
+        lab.power(widths, falls(lab)),
         -1.0,
         (("none", 0.0),),
         what="exponent in width of the fall of the log length",
@@ -135,8 +133,8 @@ def typical(lab: Lab) -> Finding:
 
 @CLAIM.ours("there c = 5/4 for ReLU", SUPPORTED)
 def coefficient(lab: Lab) -> Finding:
-    n = chain_widths(lab)[-1]
-    c = mean(falls(lab)[:, -1] * n / LAYERS)
+    n = lab.pick(*WIDTHS)[-1]
+    c = lab.mean(falls(lab)[:, -1] * n / LAYERS)
     what = f"n/L times the fall of the log length, n = {n}"
     return lab.within(c, 1.25 * (1 - MARGIN), 1.25 * (1 + MARGIN), what)
 
@@ -159,24 +157,19 @@ def entry_square(variance: sp.Expr) -> sp.Expr:
 
 
 @once
-def squares(lab: Lab) -> dict[str, laboratory.Interval]:
+def squares(lab: Lab) -> dict[str, numeric.Interval]:
     """E φ(y)² where y has variance 2."""
     count = lab.pick(40_000, 400_000)
     y = torch.randn(count, generator=lab.generator(4), dtype=torch.float64) * 2**0.5
     names = ("relu", "gelu", "silu")
-    return {name: mean(getattr(torch.nn.functional, name)(y).square()) for name in names}
-
-
-def chain_widths(lab: Lab) -> tuple[int, ...]:
-    """n."""
-    return lab.pick((32, 64, 128), (32, 64, 128, 256))
+    return {name: lab.mean(getattr(torch.nn.functional, name)(y).square()) for name in names}
 
 
 @once
 def falls(lab: Lab) -> Array:
     """How far the log length of ReLU chains falls, in ten blocks of draws: (blocks, widths)."""
     g, columns = lab.generator(6), []
-    for width in chain_widths(lab):
+    for width in lab.pick(*WIDTHS):
         z = torch.ones(lab.pick(1000, 8000), width, dtype=torch.float64)
         total = torch.zeros(len(z), dtype=torch.float64)
         for _ in range(LAYERS):

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.changes import moved, per_token
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import CAKE
-from paper_checks.shared.stacks import DEEPNORM, loss_gradients
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.changes import sgd_move
+from paper_checks.shared.record import CAKE, REFUTED, SUPPORTED
+from paper_checks.shared.stacks import DEEPNORM, per_token
 from paper_checks.shared.sublayer import feed_forward, normalised
 
 CLAIM = Claim(
@@ -48,7 +46,7 @@ def he(lab: Lab) -> Finding:
         "linear, 1/d": over(lab, 1 / D, M, draw, nonlinearity="linear"),
     }
     what = "variance of torch's kaiming_normal_ over the fan-in's"
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(found, what)
 
 
 @CLAIM.ours("variances 2w²/d and v²/m are what xavier_normal_(gain=β) draws", REFUTED)
@@ -59,14 +57,14 @@ def xavier_normal(lab: Lab) -> Finding:
         "v²/m": over(lab, beta**2 / M, M, draw, gain=beta),
     }
     what = f"variance of torch's xavier_normal_, d = {D}, m = {M}, over"
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(found, what)
 
 
 @CLAIM.ours("they coincide with it up to constants where m = d", SUPPORTED)
 def square(lab: Lab) -> Finding:
     found = over(lab, 1 / D, D, torch.nn.init.xavier_normal_)
     what = "variance of torch's xavier_normal_ over 1/d, m = d: V's, and W's but for ReLU's 2"
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(found, what)
 
 
 @CLAIM.correction("the branch's squared weight v²w²: Xavier's leaves 2dm/(d + m)² of it", SUPPORTED)
@@ -82,7 +80,7 @@ def same_exponent(lab: Lab) -> Finding:
     slopes = {}
     for data in lab.texts():
         s = lab.small(seeds=16, data=data)
-        slopes[data] = power(at, updates(at, s, fan_in=True) / updates(at, s, fan_in=False))
+        slopes[data] = lab.power(at, updates(at, s, fan_in=True) / updates(at, s, fan_in=False))
     what = "exponent in N of ‖ΔF‖/η with fan-in over that with Xavier"
     return lab.exponent(slopes, 0.0, what=what)
 
@@ -92,25 +90,27 @@ def backward(lab: Lab) -> Finding:
     return branches(lab, "backward over forward", "")
 
 
-def over(lab: Lab, claimed: float, rows: int, draw: Any, **given: Any) -> laboratory.Interval:
+def over(lab: Lab, claimed: float, rows: int, draw: Any, **given: Any) -> numeric.Interval:
     """The variance that ``draw`` gives a (rows, d) matrix, over the claimed one."""
     g = lab.generator(9)
     matrices = [torch.empty(rows, D, dtype=torch.float64) for _ in range(16)]
-    return mean([draw(w, generator=g, **given).square().mean().item() / claimed for w in matrices])
+    return lab.mean(
+        [draw(w, generator=g, **given).square().mean().item() / claimed for w in matrices]
+    )
 
 
 def branches(lab: Lab, which: str, convention: str) -> Finding:
     """A branch's squared size over its prediction at v = w = 1, where the convention is so."""
     chosen = {k: i for k, i in sizes(lab)[which].items() if k.startswith(convention)}
     what = f"squared size of the branch over its prediction, {which}"
-    return lab.within(chosen, 1 - MARGIN, 1 + MARGIN, what)
+    return lab.ratio(chosen, what)
 
 
 @once
-def sizes(lab: Lab) -> dict[str, dict[str, laboratory.Interval]]:
+def sizes(lab: Lab) -> dict[str, dict[str, numeric.Interval]]:
     """Forward over its prediction, and backward over forward, of relu(xW)V."""
     g = lab.generator(9)
-    found: dict[str, dict[str, laboratory.Interval]] = {"forward": {}, "backward over forward": {}}
+    found: dict[str, dict[str, numeric.Interval]] = {"forward": {}, "backward over forward": {}}
     for ratio in (1, 4):
         m = ratio * D
         W, V = feed_forward(g, lab.pick(400, 1000), D, m, 1.0, 1.0)
@@ -123,21 +123,15 @@ def sizes(lab: Lab) -> dict[str, dict[str, laboratory.Interval]]:
             ahead = (torch.relu(hidden) @ second).square().mean((1, 2))
             back = ((signal @ second.mT * (hidden > 0)) @ first.mT).square().mean((1, 2))
             label = f"{name}, m = {ratio}d, {share:.2f}"
-            found["forward"][label] = mean(ahead / share)
+            found["forward"][label] = lab.mean(ahead / share)
             size = signal.square().mean((1, 2))
-            found["backward over forward"][label] = mean(back / size / ahead.mean())
+            found["backward over forward"][label] = lab.mean(back / size / ahead.mean())
     return found
 
 
-def updates(at: tuple[int, ...], s: laboratory.Settings, *, fan_in: bool) -> Array:
+def updates(at: tuple[int, ...], s: numeric.Settings, *, fan_in: bool) -> Array:
     """‖ΔF‖/η, the feed-forward matrices rescaled to the convention: (seeds, depths)."""
     d, m = s.width, round(s.ffn_ratio * s.width)
     rescaled = {"fc1": (2 / d * (d + m) / 2) ** 0.5, "fc2": (1 / m * (d + m) / 2) ** 0.5}
     scale = (lambda one: rescaled.get(one.name, 1.0)) if fan_in else None
-    columns = []
-    for n in at:
-        trial = DEEPNORM.trial(n, s, scale)
-        parameters = [p for p, _ in trial.parameters()]
-        changes = {i: -1e-3 * g for i, g in loss_gradients(trial, parameters).items()}
-        columns.append(per_token(moved(trial, changes, parameters)) / 1e-3)
-    return torch.stack(columns, dim=1).numpy()
+    return Lab.columns(per_token(sgd_move(DEEPNORM.trial(n, s, scale), 1e-3)) for n in at)

@@ -1,6 +1,5 @@
 from paper_checks.shared.bench import Claim, Finding, Lab
-from paper_checks.shared.judging import ASSUMED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.record import ASSUMED, DEEPNET
 
 CLAIM = Claim(
     name="deepnet-200-48",

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, sp
 from paper_checks.shared.engine import derive, formula
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import DEEPNET, SU
+from paper_checks.shared.record import DEEPNET, MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 from paper_checks.shared.training import byte_losses, deepnorm, ends, train_model
 
@@ -49,7 +47,7 @@ def trains(lab: Lab) -> Finding:
     # what a model knows that ignores its input, on the very same windows
     frequencies = ends(byte_losses(steps, **chosen), steps // 5)
     gaps = {
-        f"{layers} layers": mean(
+        f"{layers} layers": lab.mean(
             ends(train_model(deepnorm(layers), steps, 3e-3, **chosen)[0], steps // 5) - frequencies
         )
         for layers in lab.pick((4, 16), (6, 24))
@@ -96,15 +94,15 @@ def near_identity(lab: Lab) -> Finding:
 
 
 @once
-def published(lab: Lab) -> dict[str, laboratory.Interval]:
+def published(lab: Lab) -> dict[str, numeric.Interval]:
     """Adam's first step under DeepNorm's constants."""
     return slopes(lab, PUBLISHED)
 
 
-def slopes(lab: Lab, net: Net) -> dict[str, laboratory.Interval]:
+def slopes(lab: Lab, net: Net) -> dict[str, numeric.Interval]:
     """The exponent of ‖ΔF‖/η in N of the first step, by data."""
     depths = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     return {
-        data: power(depths, model_updates(net, depths, lab.small(data=data)))
+        data: lab.power(depths, model_updates(net, depths, lab.small(data=data)))
         for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
     }

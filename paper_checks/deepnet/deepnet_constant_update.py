@@ -6,21 +6,9 @@ from itertools import pairwise
 
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    laboratory,
-    no_grad,
-    np,
-    once,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
 from paper_checks.shared.engine import derive
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.record import DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 from paper_checks.shared.training import descend
 
@@ -71,7 +59,7 @@ def explodes(lab: Lab) -> Finding:
 )
 def much_smaller(lab: Lab) -> Finding:
     plain, deep = (trained(lab)[name] for name in ("plain", "DeepNorm"))
-    ratios = {k: mean(np.log(plain[k][:, -1] / deep[k][:, -1])) for k in deep if "1e-05" in k}
+    ratios = {k: lab.mean(np.log(plain[k][:, -1] / deep[k][:, -1])) for k in deep if "1e-05" in k}
     # "much smaller" is read as an order of magnitude
     what = "logarithm of the ratio of the mean updates at 100 layers"
     return lab.within(ratios, math.log(10), math.inf, what)
@@ -91,17 +79,17 @@ def under_sgd(lab: Lab) -> Finding:
 
 def growth(lab: Lab, name: str, low: float, high: float) -> Finding:
     """The exponent of a network's updates along a training, held against an interval."""
-    found = {k: power(TRAINED, v) for k, v in trained(lab)[name].items()}
+    found = {k: lab.power(TRAINED, v) for k, v in trained(lab)[name].items()}
     levels = {k: v.mean(0).tolist() for k, v in trained(lab)[name].items()}
     what = "exponent in N of ‖F_{t+1} − F_t‖, mean of the steps"
     return lab.within(found, low, high, what, levels=levels)
 
 
-def first_steps(lab: Lab, net: Net) -> dict[str, laboratory.Interval]:
+def first_steps(lab: Lab, net: Net) -> dict[str, numeric.Interval]:
     """The exponent of the first step, by data."""
     at = lab.pick((6, 18, 50, 100), (6, 12, 18, 25, 50, 100))
     return {
-        data: power(at, model_updates(net, at, lab.small(data=data)))
+        data: lab.power(at, model_updates(net, at, lab.small(data=data)))
         for data in lab.pick(("text",), ("text", "gaussian:0"))
     }
 
@@ -118,30 +106,30 @@ def trained(lab: Lab) -> dict[str, dict[str, Array]]:
     return found
 
 
-def case(lab: Lab, name: str, stack: str, layers: int) -> laboratory.Case:
+def case(lab: Lab, name: str, stack: str, layers: int) -> numeric.Case:
     """An encoder, or the figure's "64-128-2" encoder–decoder with N = M; published or plain."""
     if stack == "encoder":
         net = ADAM if name == "DeepNorm" else Net(optimizer="adam")
         sizes = lab.small(seeds=lab.pick(4, 8))
-        return laboratory.Case(net.selection, net.rule, net.depth(layers), sizes)
+        return numeric.Case(net.selection, net.rule, net.depth(layers), sizes)
     selection = Selection(optimizer="adam", stack="encoder-decoder")
     published = derive(optimizer="sgd", stack="encoder-decoder", method="lemma").rule
     rule = published if name == "DeepNorm" else own_rule(("encoder", "decoder"), "1", "1")
     sizes = lab.small(width=64, heads=2, ffn_ratio=2.0, seeds=4)
-    return laboratory.Case(selection, rule, {"N": layers, "M": layers}, sizes)
+    return numeric.Case(selection, rule, {"N": layers, "M": layers}, sizes)
 
 
-def along(case: laboratory.Case, rate: float, steps: int) -> Array:
+def along(case: numeric.Case, rate: float, steps: int) -> Array:
     """The mean over the steps of ‖F(x; θ_{t+1}) − F(x; θ_t)‖ per token of a fixed x: (seeds,)."""
-    trial, s, outputs = laboratory.Trial(case), case.settings, list[torch.Tensor]()
+    trial, s, outputs = numeric.Trial(case), case.settings, list[torch.Tensor]()
     memory, x = trial.inputs[:-1], trial.inputs[-1]
-    parameters = [p for p, _ in trial.parameters(laboratory.MATRICES)]
+    parameters = [p for p, _ in trial.parameters(numeric.MATRICES)]
     for p in parameters:
         p.requires_grad_(True)
 
     def batches() -> Iterator[torch.Tensor]:
         for step in range(steps + 1):
-            trial.batch = laboratory.draw_batch(s, trial.seeds, len(trial.inputs), 1000 + step)
+            trial.batch = numeric.draw_batch(s, trial.seeds, len(trial.inputs), 1000 + step)
             with torch.no_grad():
                 trial.inputs = [trial.model.embed(drawn) for drawn in trial.batch.inputs]
             yield trial.batch.targets

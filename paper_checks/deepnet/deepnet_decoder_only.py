@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import PROVED, SUPPORTED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.record import DEEPNET, PROVED, SUPPORTED
 from paper_checks.shared.stacks import Net, model_updates
 
 CLAIM = Claim(
@@ -48,7 +46,7 @@ def causal(lab: Lab) -> Finding:
     depths = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     net = Net(*PUBLISHED, stack="decoder")
     slopes = {
-        data: power(depths, model_updates(net, depths, lab.small(seeds=16, data=data)))
+        data: lab.power(depths, model_updates(net, depths, lab.small(seeds=16, data=data)))
         for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
     }
     rivals = (("Adam's rule", -0.5), ("no rule", 1.0))

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
-from paper_checks.shared.judging import PROVED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.record import DEEPNET, PROVED
 
 CLAIM = Claim(
     name="deepnet-encoder-decoder",

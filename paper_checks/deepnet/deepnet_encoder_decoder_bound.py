@@ -3,12 +3,10 @@ from __future__ import annotations
 import math
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, np, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, np, numeric, once, torch
 from paper_checks.shared.changes import directions, moved, sublayer_norms
 from paper_checks.shared.engine import derive_selection
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.record import DEEPNET, REFUTED, SUPPORTED
 
 CLAIM = Claim(
     name="deepnet-encoder-decoder-bound",
@@ -83,18 +81,18 @@ def sizes(lab: Lab) -> tuple[int, ...]:
 
 def slopes(
     lab: Lab, depths: list[dict[str, int]], part: str = "", seeds: int = 0, draws: int = 1
-) -> dict[str, laboratory.Interval]:
+) -> dict[str, numeric.Interval]:
     """The exponent of ‖ΔF‖/η in the depth that is varied, by data."""
     found = {}
     for data in lab.pick(("text",), ("text", "gaussian:0.3")):
         s = lab.small(data=data, seeds=seeds or lab.pick(24, 32))
         columns = [updates(s, depth, part, draws) for depth in depths]
-        found[data] = power(sizes(lab), np.array(columns).T)
+        found[data] = lab.power(sizes(lab), np.array(columns).T)
     return found
 
 
 @once
-def of_the_encoder(lab: Lab) -> dict[str, laboratory.Interval]:
+def of_the_encoder(lab: Lab) -> dict[str, numeric.Interval]:
     """The exponent of the encoder's share in M.
 
     It varies more between seeds than the whole. A deep encoder, whose own branch weight,
@@ -104,18 +102,18 @@ def of_the_encoder(lab: Lab) -> dict[str, laboratory.Interval]:
 
 
 def updates(
-    s: laboratory.Settings, depth: dict[str, int], part: str, draws: int = 1
+    s: numeric.Settings, depth: dict[str, int], part: str, draws: int = 1
 ) -> tuple[float, ...]:
     """‖ΔF‖/η of every seed, all parts stepped or one alone."""
     chosen = (lambda d: d.part == part) if part else None
-    case = laboratory.Case(SELECTION, derive_selection(SELECTION).rule, depth, s)
-    return laboratory.measure_model_update(case, chosen=chosen, draws=draws).values
+    case = numeric.Case(SELECTION, derive_selection(SELECTION).rule, depth, s)
+    return numeric.measure_model_update(case, chosen=chosen, draws=draws).values
 
 
 def over_the_bound(lab: Lab, depth: dict[str, int]) -> float:
     """‖ΔF‖ of an SGD step over (Mv_dw_d/α_d) Σ_e + Σ_d, the worst token of all seeds."""
     rule = derive_selection(SELECTION).rule
-    trial = laboratory.Trial(laboratory.Case(SELECTION, rule, depth, lab.small(dtype="float64")))
+    trial = numeric.Trial(numeric.Case(SELECTION, rule, depth, lab.small(dtype="float64")))
     changes, group = directions(trial, "gradient", 1e-5, lambda d: d.role.value == "scaled")
     delta = moved(trial, changes, [p for p, _ in group])
     decoder_alpha, decoder_beta = rule.entry("decoder", "*").at(**depth)

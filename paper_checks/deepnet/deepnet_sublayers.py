@@ -1,7 +1,6 @@
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory
-from paper_checks.shared.judging import PROVED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric
+from paper_checks.shared.record import DEEPNET, PROVED
 
 CLAIM = Claim(
     name="deepnet-sublayers",
@@ -52,7 +51,7 @@ def sublayers(encoder: int, decoder: int) -> int:
         parts=tuple(parts),
         architecture=Architecture(width=8, heads=1, vocab=8),
     )
-    return sum(1 for _ in laboratory.build(constants, device="meta").residuals())
+    return sum(1 for _ in numeric.build(constants, device="meta").residuals())
 
 
 def part(name: str, layers: int, *kinds: str) -> PartConstants:

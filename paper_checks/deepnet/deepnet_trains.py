@@ -3,10 +3,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, SUPPORTED, UNDECIDED
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.record import DEEPNET, MARGIN, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import byte_losses, deepnorm, ends, model_constants, train_model
 
 CLAIM = Claim(
@@ -40,7 +38,7 @@ def stuck(lab: Lab) -> Finding:
     # what a model knows that ignores its input, on the very same windows
     frequencies = ends(byte_losses(steps, **windows(lab)), last)
     what = f"plain Post-LN, {ends(plain, last).mean():.3f} nats, minus byte frequencies"
-    gap = mean(ends(plain, last) - frequencies)
+    gap = lab.mean(ends(plain, last) - frequencies)
     return lab.within(gap, -MARGIN, math.inf, what, curve=curve(plain))
 
 
@@ -51,7 +49,7 @@ def stuck(lab: Lab) -> Finding:
 def trains(lab: Lab) -> Finding:
     deep, last = at_24(lab)["DeepNorm"], length(lab)[1]
     what = f"DeepNorm, {ends(deep, last).mean():.3f} nats, minus plain"
-    gap = mean(ends(deep, last) - ends(at_24(lab)["plain"], last))
+    gap = lab.mean(ends(deep, last) - ends(at_24(lab)["plain"], last))
     return lab.at_most(gap, -MARGIN, what, 0.0, curve=curve(deep))
 
 
@@ -74,7 +72,7 @@ def finite(lab: Lab) -> Finding:
 def moves(lab: Lab) -> Finding:
     found = first_steps(lab)
     pairs = zip(found[1000], found[10], strict=True)
-    exponent = mean([math.log(deep[1] / flat[1]) / math.log(100) for deep, flat in pairs])
+    exponent = lab.mean([math.log(deep[1] / flat[1]) / math.log(100) for deep, flat in pairs])
     what = "exponent of ‖ΔF‖/η of one SGD step, 10 to 1,000"
     return lab.within(exponent, -MARGIN, MARGIN, what)
 
@@ -131,11 +129,11 @@ def curve(losses: torch.Tensor) -> list[float]:
     return [round(float(v), 3) for v in losses.mean(1)[:: max(1, len(losses) // 10)]]
 
 
-def above_bytes(lab: Lab, name: str, rate: float) -> laboratory.Interval:
+def above_bytes(lab: Lab, name: str, rate: float) -> numeric.Interval:
     """The loss of 100 layers after 250 steps over that of the byte frequencies."""
     chosen = windows(lab, seeds=3)
     losses, _ = train_model(constants(name, 100), 250, rate, **chosen)
-    return mean(ends(losses, 50) - ends(byte_losses(250, **chosen), 50))
+    return lab.mean(ends(losses, 50) - ends(byte_losses(250, **chosen), 50))
 
 
 @once
@@ -151,9 +149,9 @@ def first_step(layers: int, seed: int) -> tuple[float, float]:
     The window, the embedding and the head are those of every depth.
     """
     inner, outer, data = (torch.Generator().manual_seed(seed + n) for n in (0, 1000, 2000))
-    model = laboratory.build(deepnorm(layers, 16), generator=inner, embedding_generator=outer)
-    matrices = [p for p, d in laboratory.described(model) if d.role in laboratory.MATRICES]
-    window = laboratory.text_windows(1, 17, data)
+    model = numeric.build(deepnorm(layers, 16), generator=inner, embedding_generator=outer)
+    matrices = [p for p, d in numeric.described(model) if d.role in numeric.MATRICES]
+    window = numeric.text_windows(1, 17, data)
     x = model.embed(window[:, :-1]).detach()
     before = model.body(x)
     logits = model.head(before).flatten(0, 1)

@@ -4,12 +4,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once
 from paper_checks.shared.engine import derive
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.multipliers import scaled_updates
-from paper_checks.shared.sources import DEEPNET
+from paper_checks.shared.record import DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 
 CLAIM = Claim(
@@ -75,7 +73,7 @@ def mended(lab: Lab) -> Finding:
         base = lab.small(data=data, step="all", dtype="float64")
         for width, seeds in lab.pick(((32, 32),), ((32, 32), (64, 8))):
             table = scaled_updates(DEEPNORM, depths(lab), replace(base, width=width, seeds=seeds))
-            found[f"{data}, width {width}"] = power(depths(lab), table)
+            found[f"{data}, width {width}"] = lab.power(depths(lab), table)
     one_rate = min(slope.estimate for slope in everything(lab).values())
     what = f"{WHAT} with the derived multipliers"
     return lab.exponent(found, 0.0, (("one rate", one_rate),), what=what)
@@ -104,11 +102,11 @@ def conditions(lab: Lab) -> tuple[str, ...]:
 
 def slopes(
     lab: Lab, net: Net, roles: tuple[str, ...] = (), **given: Any
-) -> dict[str, laboratory.Interval]:
+) -> dict[str, numeric.Interval]:
     """The exponent of ‖ΔF‖/η in N by data, all stepped or some roles alone."""
     chosen = (lambda d: d.role.value in roles) if roles else None
     return {
-        data: power(
+        data: lab.power(
             depths(lab), model_updates(net, depths(lab), lab.small(data=data, **given), chosen)
         )
         for data in conditions(lab)
@@ -116,13 +114,13 @@ def slopes(
 
 
 @once
-def everything(lab: Lab) -> dict[str, laboratory.Interval]:
+def everything(lab: Lab) -> dict[str, numeric.Interval]:
     """SGD on all parameters at one rate."""
     return slopes(lab, DEEPNORM, step="all", seeds=16)
 
 
 @once
-def alone(lab: Lab) -> dict[str, dict[str, laboratory.Interval]]:
+def alone(lab: Lab) -> dict[str, dict[str, numeric.Interval]]:
     """SGD on one kind of vectors at a time."""
     return {
         kind: slopes(lab, DEEPNORM, roles, step="all", seeds=16) for kind, roles in KINDS.items()

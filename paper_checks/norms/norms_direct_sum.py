@@ -3,8 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
-from paper_checks.shared.judging import PROVED, SUPPORTED
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.record import NOTE, PROVED, SUPPORTED
 
 CLAIM = Claim(
     name="norms-direct-sum",

@@ -3,9 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, no_grad, once, torch
-from paper_checks.shared.judging import MARGIN, SUPPORTED
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.bench import Claim, Finding, Lab, no_grad, numeric, once, torch
+from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED
 
 if TYPE_CHECKING:
     from deepnet_theory.runtime import Model
@@ -116,7 +115,7 @@ def built(lab: Lab, dropout: float, draw: int = 0) -> Model:
         parts=(PartConstants("encoder", 1, False, kinds),),
         architecture=Architecture(width=16, heads=4, vocab=11, dropout=dropout),
     )
-    return laboratory.build(constants, generator=lab.generator(100 + draw), dtype=torch.float64)
+    return numeric.build(constants, generator=lab.generator(100 + draw), dtype=torch.float64)
 
 
 def torch_layer(model: Model, dropout: float) -> torch.nn.TransformerEncoderLayer:

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, torch
-from paper_checks.shared.fitting import mean, power, rate
-from paper_checks.shared.judging import MARGIN, SUPPORTED, numbers
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, torch
+from paper_checks.shared.record import NOTE, SUPPORTED
 from paper_checks.shared.stacks import Net, cosines, residual_sums
 
 CLAIM = Claim(
@@ -45,10 +43,10 @@ def growth(lab: Lab) -> Finding:
         sums = residual_sums(trial)
         squares = np.array([square(x) for _, x, _ in sums])  # (sublayers, seeds)
         added = squares[0] + sum(square(out) for _, _, out in sums[:-1])
-        ratios[kind] = mean(squares[-1] / added.mean())
-        exponents[kind] = numbers(power(at, np.sqrt(squares[at]).T))
+        ratios[kind] = lab.mean(squares[-1] / added.mean())
+        exponents[kind] = lab.numbers(lab.power(at, np.sqrt(squares[at]).T))
     what = f"‖x_t‖² over ‖x_0‖² + Σ‖F_k‖² at t = {2 * layers - 1}"
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, what, exponents_of_the_length=exponents)
+    return lab.ratio(ratios, what, exponents_of_the_length=exponents)
 
 
 @CLAIM.stated(
@@ -64,8 +62,8 @@ def decay(lab: Lab) -> Finding:
         groups = cosine.reshape(9, 8, -1).mean(2)
         logs = np.log(groups)
         # a power of t would weaken the identity more than twice as fast below as above
-        bends[kind] = mean((logs[4] - logs[0]) / (logs[8] - logs[4]))
-        rates[kind] = numbers(rate(np.arange(9), groups.T))
+        bends[kind] = lab.mean((logs[4] - logs[0]) / (logs[8] - logs[4]))
+        rates[kind] = lab.numbers(lab.rate(np.arange(9), groups.T))
     what = "rate of log cos(x_t, x_1) from t = 1 to 5 over that from 5 to 9"
     return lab.at_most(bends, 1.0, what, rates=rates)
 
@@ -81,7 +79,7 @@ def tokens(lab: Lab) -> Finding:
         *_, (_, top, _) = residual_sums(stack(lab, kind, "post-ln", 8, batch=2))
         lengths = top.double().norm(dim=-1).flatten(1)
         spread[kind] = float((lengths.std(1) / lengths.mean(1)).mean())
-        alike[kind] = float(laboratory.correlation(top.double()).mean())
+        alike[kind] = float(numeric.correlation(top.double()).mean())
         x = torch.randn(1, 2, 8, 16, generator=lab.generator(), dtype=torch.float64)
         others = x.clone()
         others[:, :, 1:] += 1.0
@@ -103,7 +101,7 @@ def normalise(kind: str, x: torch.Tensor) -> torch.Tensor:
     return centred / centred.square().mean(SCALED[kind], keepdim=True).sqrt()
 
 
-def stack(lab: Lab, kind: str, placement: str, layers: int, **given: Any) -> laboratory.Trial:
+def stack(lab: Lab, kind: str, placement: str, layers: int, **given: Any) -> numeric.Trial:
     """A stack whose norms are all of one kind."""
     trial = Net(placement=placement).trial(layers, lab.small(**given))
     for residual in trial.model.residuals():

@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, SUPPORTED
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.record import MARGIN, NOTE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, cosines, residual_sums
 
 CLAIM = Claim(
@@ -48,7 +46,7 @@ def weight(lab: Lab) -> Finding:
 def exponential(lab: Lab) -> Finding:
     # a power of t would weaken the identity three times as fast below as above
     bends = {
-        data: mean(np.log(c[4] / c[0]) / 4 / (np.log(c[9] / c[4]) / 5))
+        data: lab.mean(np.log(c[4] / c[0]) / 4 / (np.log(c[9] / c[4]) / 5))
         for data, c in ((data, d.cosine) for data, d in decays(lab).items())
     }
     shares = {data: d.cosine.mean(1).tolist() for data, d in decays(lab).items()}
@@ -58,10 +56,8 @@ def exponential(lab: Lab) -> Finding:
 @CLAIM.ours("its rate is that of the measured branch weights, Π(1 + g_l²)^{−1/2}", SUPPORTED)
 def product(lab: Lab) -> Finding:
     found = decays(lab)
-    return lab.within(
-        {data: mean(np.log(d.cosine[-1]) / np.log(d.product)) for data, d in found.items()},
-        1 - MARGIN,
-        1 + MARGIN,
+    return lab.ratio(
+        {data: lab.mean(np.log(d.cosine[-1]) / np.log(d.product)) for data, d in found.items()},
         "measured over predicted rate",
         per_norm={data: float(d.product.mean() ** (1 / 9)) for data, d in found.items()},
     )
@@ -72,13 +68,15 @@ def pre_norm(lab: Lab) -> Finding:
     pre = grouped(shares(lab, Net(placement="pre-ln"), lab.pick(48, 128)))
     at = np.arange(16, len(pre), 4)
     values = pre.mean(1)[::16].tolist()
-    return lab.at_most(power(at, pre[at].T), -0.5, "exponent in t of cos(x_t, x_0)", values=values)
+    return lab.at_most(
+        lab.power(at, pre[at].T), -0.5, "exponent in t of cos(x_t, x_0)", values=values
+    )
 
 
 @CLAIM.ours("DeepNorm at its constants leaves it above 0.95", SUPPORTED)
 def deepnorm(lab: Lab) -> Finding:
     depths = lab.pick((4, 16, 32), (4, 16, 64))
-    found = {f"N = {n}": mean(shares(lab, DEEPNORM, n)[-1]) for n in depths}
+    found = {f"N = {n}": lab.mean(shares(lab, DEEPNORM, n)[-1]) for n in depths}
     return lab.within(found, 1 - MARGIN, math.inf, "cos(F, x_0)")
 
 

@@ -4,9 +4,7 @@ import math
 from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, once
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, SUPPORTED, UNDECIDED
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import byte_losses, ends, model_constants, train_model
 
 CLAIM = Claim(
@@ -34,7 +32,7 @@ CLAIM = Claim(
 
 @CLAIM.stated("24 layers, no warm-up: Pre-LN's perplexity is lower by 5 % or more", SUPPORTED)
 def easier(lab: Lab) -> Finding:
-    gap = mean(deep(lab)["pre-ln"] - deep(lab)["post-ln"])
+    gap = lab.mean(deep(lab)["pre-ln"] - deep(lab)["post-ln"])
     return lab.at_most(gap, -MARGIN, "Pre-LN minus Post-LN, 24 layers, nats", 0.0)
 
 
@@ -45,7 +43,7 @@ def stuck(lab: Lab) -> Finding:
     # what a model knows that ignores its input, on the very same windows
     frequencies = ends(byte_losses(steps, **chosen), steps // 5)
     what = f"Post-LN, {post.mean():.3f} nats (Pre-LN {pre.mean():.3f}), minus byte frequencies"
-    return lab.within(mean(post - frequencies), -MARGIN, math.inf, what)
+    return lab.within(lab.mean(post - frequencies), -MARGIN, math.inf, what)
 
 
 @CLAIM.stated("where both train, Post-LN's final result is usually better", UNDECIDED)
@@ -65,7 +63,7 @@ def nowhere_ahead(lab: Lab) -> Finding:
             end(placement, layers, steps, rate, steps // 4, **chosen)
             for placement in ("pre-ln", "post-ln")
         )
-        gaps[f"{layers} layers, rate {rate:g}"] = mean(post - pre)
+        gaps[f"{layers} layers, rate {rate:g}"] = lab.mean(post - pre)
     what = f"Post-LN minus Pre-LN after {steps} steps, nats"
     return lab.within(gaps, -MARGIN, math.inf, what)
 

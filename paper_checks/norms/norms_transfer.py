@@ -4,10 +4,8 @@ import argparse
 import inspect
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, SUPPORTED, UNDECIDED
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import ends, model_constants, train_model
 
 CLAIM = Claim(
@@ -51,14 +49,14 @@ def after(lab: Lab) -> Finding:
 
 
 @once
-def gaps(lab: Lab) -> dict[str, dict[str, laboratory.Interval]]:
+def gaps(lab: Lab) -> dict[str, dict[str, numeric.Interval]]:
     """Post-LN minus Pre-LN, before and after fine-tuning."""
-    found: dict[str, dict[str, laboratory.Interval]] = {"before": {}, "after": {}}
+    found: dict[str, dict[str, numeric.Interval]] = {"before": {}, "after": {}}
     chosen = {"seed": lab.seed, "seeds": lab.pick(8, 12)}
     for layers, rate in lab.pick(((2, 3e-3),), ((2, 3e-3), (2, 1e-3), (4, 1e-3))):
         pre, post = (tuned(lab, p, layers, rate, **chosen) for p in ("pre-ln", "post-ln"))
         for when in found:
-            found[when][f"{layers} layers, rate {rate:g}"] = mean(post[when] - pre[when])
+            found[when][f"{layers} layers, rate {rate:g}"] = lab.mean(post[when] - pre[when])
     return found
 
 

@@ -3,20 +3,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    laboratory,
-    no_grad,
-    np,
-    once,
-    torch,
-)
-from paper_checks.shared.fitting import power
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import NOTE
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.record import NOTE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import Net, residual_sums
 
 CLAIM = Claim(
@@ -106,11 +94,11 @@ class Neighbours:
     replaced: Array  # the next sublayer of the kind of t in its place
     start: float  # so many terms of the stream x_0 counts as
 
-    def exponent(self, errors: Array) -> laboratory.Interval:
+    def exponent(self, errors: Array) -> numeric.Interval:
         """In t + t_0, where the input is a small part of the stream."""
         at = np.arange(32, len(errors) - 2, 2)
         # two sublayers of a layer at a time, so that both kinds count equally
-        return power(at + self.start, np.sqrt((errors[at] ** 2 + errors[at + 1] ** 2) / 2).T)
+        return Lab.power(at + self.start, np.sqrt((errors[at] ** 2 + errors[at + 1] ** 2) / 2).T)
 
 
 def levels(errors: Array) -> dict[str, float]:

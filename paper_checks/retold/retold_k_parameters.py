@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import RETOLD
-from paper_checks.shared.stacks import Net, Pass, many_per_depth, squared_gradient
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.record import REFUTED, RETOLD, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, many_per_depth
 
 CLAIM = Claim(
     name="retold-k-parameters",
@@ -30,13 +28,13 @@ CLAIM = Claim(
 
 @CLAIM.stated("ΔL grows in proportion to the parameters of a layer, added as hidden width", REFUTED)
 def parameters(lab: Lab) -> Finding:
-    found = {data: settled(ratios(lab), v["whole"]) for data, v in wider(lab).items()}
+    found = {data: lab.settled(ratios(lab), v["whole"]) for data, v in wider(lab).items()}
     return lab.exponent(found, 1.0, what="exponent of ‖∇L‖² in the hidden width")
 
 
 @CLAIM.stated("each parameter's gradient is O(1) in the hidden width", REFUTED)
 def entries(lab: Lab) -> Finding:
-    found = {data: settled(ratios(lab), v["entry"] ** 0.5) for data, v in wider(lab).items()}
+    found = {data: lab.settled(ratios(lab), v["entry"] ** 0.5) for data, v in wider(lab).items()}
     return lab.exponent(found, 0.0, what="exponent of an entry's gradient in the hidden width")
 
 
@@ -45,7 +43,7 @@ def sublayers(lab: Lab) -> Finding:
     counts = lab.pick((1, 2, 4), (1, 2, 4, 8))
     nets = [Net("8", "1/4", layer=",".join(["ffn"] * c)) for c in counts]
     found = {
-        data: settled(counts, columns(lab, nets, [s] * len(counts))["whole"])
+        data: lab.settled(counts, columns(lab, nets, [s] * len(counts))["whole"])
         for data, s in conditions(lab).items()
     }
     return lab.exponent(found, 1.0, (("constant", 0.0),), what="exponent of ‖∇L‖² in the sublayers")
@@ -54,7 +52,7 @@ def sublayers(lab: Lab) -> Finding:
 @CLAIM.correction("with the hidden width it goes as m/(d + m): constant for m ≫ d", SUPPORTED)
 def hidden_width(lab: Lab) -> Finding:
     law = 1 + 1 / np.array(ratios(lab))
-    found = {data: settled(ratios(lab), v["whole"] * law) for data, v in wider(lab).items()}
+    found = {data: lab.settled(ratios(lab), v["whole"] * law) for data, v in wider(lab).items()}
     rivals = (("parameters", 0.8),)
     return lab.exponent(found, 0.0, rivals, what="exponent of ‖∇L‖² over m/(d + m)")
 
@@ -64,7 +62,7 @@ def ratios(lab: Lab) -> tuple[int, ...]:
     return lab.pick((2, 8, 32), (2, 4, 8, 16, 32, 64))
 
 
-def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
+def conditions(lab: Lab) -> dict[str, numeric.Settings]:
     """The data."""
     chosen = lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.9"))
     return {data: lab.settings(seeds=16, tokens=16, data=data) for data in chosen}
@@ -80,9 +78,9 @@ def wider(lab: Lab) -> dict[str, dict[str, Array]]:
     }
 
 
-def columns(lab: Lab, nets: list[Net], given: list[laboratory.Settings]) -> dict[str, Array]:
+def columns(lab: Lab, nets: list[Net], given: list[numeric.Settings]) -> dict[str, Array]:
     """‖∇L‖² and an entry's mean square gradient: (seeds, points) each."""
-    quantities = {"whole": squared_gradient, "entry": entry}
+    quantities = {"whole": Pass.squared, "entry": entry}
     found = [
         many_per_depth(net, (lab.pick(6, 16),), s, quantities)
         for net, s in zip(nets, given, strict=True)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
-from paper_checks.shared.judging import PROVED, REFUTED
-from paper_checks.shared.sources import RETOLD
+from paper_checks.shared.record import PROVED, REFUTED, RETOLD
 
 CLAIM = Claim(
     name="retold-notation",

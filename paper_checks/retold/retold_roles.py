@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import powers
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.bench import Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.record import REFUTED, RETOLD, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.sources import RETOLD
 from paper_checks.shared.stacks import Net, backward, model_updates
 
 CLAIM = Claim(
@@ -67,14 +65,14 @@ def updates(lab: Lab) -> Finding:
                 model_updates(net(point, name), (layers(lab),), s, lambda d: d.name in SCALED)
                 for point in POINTS
             ]
-            fits = powers(POINTS, np.concatenate(moved, axis=1))
+            fits = lab.powers(POINTS, np.concatenate(moved, axis=1))
             for knob, degree in ((LAMBDA, 1 + p + q), (ALPHA, -(1 + p))):
                 case = f"{name} in {'λα'[knob]}, {label}"
                 found[case], wanted[case] = fits[knob], float(degree)
     return lab.exponent(found, wanted, what="‖ΔF‖/η")
 
 
-def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
+def conditions(lab: Lab) -> dict[str, numeric.Settings]:
     """The stacks that are measured."""
     found = {"text": lab.settings()}
     if lab.full:
@@ -94,9 +92,9 @@ def net(point: tuple[float, float], optimizer: str = "sgd") -> Net:
 
 
 @once
-def sizes(lab: Lab) -> dict[str, dict[str, tuple[laboratory.Interval, ...]]]:
+def sizes(lab: Lab) -> dict[str, dict[str, tuple[numeric.Interval, ...]]]:
     """The exponents of ‖W‖ and ‖∂L/∂W‖ in λ and α."""
-    found: dict[str, dict[str, tuple[laboratory.Interval, ...]]] = {"weight": {}, "gradient": {}}
+    found: dict[str, dict[str, tuple[numeric.Interval, ...]]] = {"weight": {}, "gradient": {}}
     for label, s in conditions(lab).items():
         columns = []
         for point in POINTS:
@@ -105,11 +103,11 @@ def sizes(lab: Lab) -> dict[str, dict[str, tuple[laboratory.Interval, ...]]]:
             gradients = [g.norm().double() for g in scaled]
             columns.append([torch.stack(v).norm(dim=0).numpy() for v in (weights, gradients)])
         weight, gradient = np.array(columns).transpose(1, 2, 0)  # (seeds, points) each
-        found["weight"][label] = powers(POINTS, weight)
-        found["gradient"][label] = powers(POINTS, gradient)
+        found["weight"][label] = lab.powers(POINTS, weight)
+        found["gradient"][label] = lab.powers(POINTS, gradient)
     return found
 
 
-def sizes_in(lab: Lab, quantity: str, knob: int) -> dict[str, laboratory.Interval]:
+def sizes_in(lab: Lab, quantity: str, knob: int) -> dict[str, numeric.Interval]:
     """The exponent of a quantity in one knob, by condition."""
     return {label: fits[knob] for label, fits in sizes(lab)[quantity].items()}

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.record import PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import Net, model_updates
 
 CLAIM = Claim(
@@ -103,4 +102,4 @@ def updates(lab: Lab, layer: str, power: str) -> Fit:
     """The exponent of ‖ΔF‖/η at α = N^power, β = N^−power, in a stack of one kind of sublayer."""
     at = lab.pick((32, 64, 128, 256), (32, 64, 128, 256, 512))
     net = Net(f"N**({power})", f"N**(-{power})", layer=layer)
-    return settled(at, model_updates(net, at, lab.small(seeds=lab.pick(8, 16))))
+    return lab.settled(at, model_updates(net, at, lab.small(seeds=lab.pick(8, 16))))

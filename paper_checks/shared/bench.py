@@ -12,8 +12,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deepnet_theory.spec.claim import Claim, Context, Finding
-from paper_checks.shared import judging, stacks
-from paper_checks.shared.later import Array, laboratory, no_grad, np, sp, symbolic, torch
+from paper_checks.shared import fitting, judging, stacks
+from paper_checks.shared.fitting import Fit
+from paper_checks.shared.later import Array, no_grad, np, numeric, sp, symbolic, torch
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -22,10 +23,11 @@ __all__ = [
     "Array",
     "Claim",
     "Finding",
+    "Fit",
     "Lab",
-    "laboratory",
     "no_grad",
     "np",
+    "numeric",
     "once",
     "sp",
     "symbolic",
@@ -43,11 +45,24 @@ class Lab(Context):
     proved = staticmethod(judging.proved)
     seen = staticmethod(judging.seen)
     within = staticmethod(judging.within)
+    ratio = staticmethod(judging.ratio)
     exponent = staticmethod(judging.exponent)
     at_most = staticmethod(judging.at_most)
     undecided = staticmethod(judging.undecided)
     assumed = staticmethod(judging.assumed)
     worst = staticmethod(judging.worst)
+    text = staticmethod(judging.text)
+    numbers = staticmethod(judging.numbers)
+
+    # what seeds show, as an interval
+    mean = staticmethod(fitting.mean)
+    power = staticmethod(fitting.power)
+    powers = staticmethod(fitting.powers)
+    rate = staticmethod(fitting.rate)
+    settled = staticmethod(fitting.settled)
+    slope = staticmethod(fitting.slope)
+    columns = staticmethod(fitting.columns)
+    in_groups = staticmethod(fitting.in_groups)
 
     # the sizes that are measured
     settings = stacks.settings
@@ -58,6 +73,7 @@ class Lab(Context):
     deep = stacks.deep
     shallow = stacks.shallow
     texts = stacks.texts
+    widths = stacks.widths
 
     def generator(self, purpose: int = 0) -> Generator:
         """A generator of this run's seed, one for each purpose."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once
 from paper_checks.shared.fitting import mean, power, powers
-from paper_checks.shared.judging import MARGIN, SUPPORTED
 from paper_checks.shared.later import Array, np, torch
+from paper_checks.shared.record import MARGIN, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, backward
 
 if TYPE_CHECKING:
-    from paper_checks.shared.laboratory import Interval, Settings
+    from paper_checks.shared.numeric import Interval, Settings
 
 Point = tuple[float, float, float]  # λ of the first matrix, λ of the second, α
 KNOBS = ("λ₁", "λ₂", "α")

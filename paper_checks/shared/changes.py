@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from paper_checks.shared.fitting import columns
 from paper_checks.shared.later import Array, no_grad, torch
 from paper_checks.shared.stacks import Net, loss_gradients, norms
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from deepnet_theory.runtime import Description
-    from paper_checks.shared.laboratory import Settings, Trial
+    from paper_checks.shared.numeric import Settings, Trial
 
     Group = Sequence[tuple[nn.Parameter, Description]]
     Chosen = Callable[[Description], bool]
@@ -38,12 +39,15 @@ def moved(trial: Trial, changes: dict[int, Tensor], parameters: Sequence[nn.Para
     return (outputs[0] - outputs[1]) / 2
 
 
+def sgd_move(trial: Trial, eta: float) -> Tensor:
+    """ΔF/η of an SGD step of all that is stepped, to first order."""
+    parameters = [p for p, _ in trial.parameters()]
+    steps = {n: -eta * g for n, g in loss_gradients(trial, parameters).items()}
+    return moved(trial, steps, parameters) / eta
+
+
 def directions(
-    trial: Trial,
-    kind: str,
-    step: float,
-    chosen: Chosen = lambda _: True,
-    seed: int = 0,
+    trial: Trial, kind: str, step: float, chosen: Chosen = lambda _: True, seed: int = 0
 ) -> tuple[dict[int, Tensor], list[tuple[nn.Parameter, Description]]]:
     """Δθ of every chosen matrix: the SGD step, or Gaussian directions of the same norms.
 
@@ -76,23 +80,22 @@ def sublayer_norms(changes: dict[int, Tensor], group: Group) -> Tensor:
     return torch.stack(list(squares.values())).sqrt()
 
 
-def per_token(change: Tensor) -> Tensor:
-    """The mean over tokens of ‖Δx_p‖ of each seed: (k,)."""
-    found: Tensor = change.norm(dim=-1).flatten(1).mean(1)
-    return found
-
-
-def bound_ratio(
-    net: Net, layers: int, s: Settings, kind: str, chosen: Chosen = scaled
+def bound_ratios(
+    net: Net, points: Iterable[tuple[int, Settings]], kind: str, chosen: Chosen = scaled
 ) -> tuple[Array, Array]:
     r"""The change of the output over Σ √(v²+w²)/α ‖Δθ_i‖: the mean token's, and the worst's.
 
-    v = w = β of each sublayer; float64, so that a step of 10⁻⁵ is far from rounding.
+    (seeds, points) each, a point a number of layers and its settings. v = w = β of each sublayer;
+    float64, so that a step of 10⁻⁵ is far from rounding.
     """
-    trial = net.trial(layers, s)
-    changes, group = directions(trial, kind, 1e-5, chosen, s.seed)
-    delta = moved(trial, changes, [p for p, _ in group])
-    alpha, beta = net.rule.entry(net.stack, "*").at(**net.depth(layers))
-    bound = math.sqrt(2) * beta / alpha * sublayer_norms(changes, group).sum(0)
-    sizes = delta.norm(dim=-1).flatten(1)
-    return (sizes.mean(1) / bound).numpy(), (sizes.amax(1) / bound).numpy()
+    found = []
+    for layers, s in points:
+        trial = net.trial(layers, s)
+        changes, group = directions(trial, kind, 1e-5, chosen, s.seed)
+        delta = moved(trial, changes, [p for p, _ in group])
+        alpha, beta = net.rule.entry(net.stack, "*").at(**net.depth(layers))
+        bound = math.sqrt(2) * beta / alpha * sublayer_norms(changes, group).sum(0)
+        sizes = delta.norm(dim=-1).flatten(1)
+        found.append((sizes.mean(1) / bound, sizes.amax(1) / bound))
+    means, worst = zip(*found, strict=True)
+    return columns(means), columns(worst)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paper_checks.shared.later import laboratory, np
+from paper_checks.shared.later import Array, np, numeric
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+    from torch import Tensor
 
-    from paper_checks.shared.laboratory import Interval
+    from paper_checks.shared.numeric import Interval
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Fit:
         return f"{i.estimate:+.3f} [{i.low:+.3f}, {i.high:+.3f}]"
 
 
-def settled(at: Sequence[float], values: NDArray[Any]) -> Fit:
+def settled(at: Sequence[float], values: Array) -> Fit:
     """The log–log slope of ``values`` (seeds, points) on ``at``, from where it has settled."""
-    fit = laboratory.fit_exponent(at, values)
+    fit = numeric.fit_exponent(at, values)
     means = np.exp(np.log(np.abs(values)).mean(axis=0))
     return Fit(fit.interval, fit.fitted_from, tuple(at), tuple(means.tolist()), len(values))
 
@@ -62,25 +63,35 @@ def power(x: ArrayLike, values: ArrayLike) -> Interval:
 def rate(x: ArrayLike, values: ArrayLike) -> Interval:
     """The slope of log ``values`` (seeds, points) in x itself: an exponential's rate."""
     y = np.log(np.asarray(values, dtype=float))
-    return laboratory.t_interval(laboratory.slopes(np.asarray(x, dtype=float), y))
+    return numeric.t_interval(numeric.slopes(np.asarray(x, dtype=float), y))
 
 
-def powers(points: Sequence[Sequence[float]], values: NDArray[Any]) -> tuple[Interval, ...]:
+def powers(points: Sequence[Sequence[float]], values: Array) -> tuple[Interval, ...]:
     """The exponents in every knob: ``values`` (seeds, points) where the knobs are ``points``.
 
     By least squares of the logarithms for each seed.
     """
     design = np.column_stack([np.ones(len(points)), np.log(np.array(points))])
     fitted = np.linalg.lstsq(design, np.log(values).T, rcond=None)[0]  # (1 + knobs, seeds)
-    return tuple(laboratory.t_interval(row) for row in fitted[1:])
+    return tuple(numeric.t_interval(row) for row in fitted[1:])
 
 
 def mean(values: ArrayLike) -> Interval:
     """Mean over seeds with Student's interval."""
-    return laboratory.t_interval(np.asarray(values, dtype=float))
+    return numeric.t_interval(np.asarray(values, dtype=float))
 
 
-def in_groups(values: NDArray[Any], groups: int = 8) -> NDArray[Any]:
+def columns(points: Iterable[Tensor | ArrayLike]) -> Array:
+    """What every seed shows at each of several points, (seeds,) each: (seeds, points)."""
+    return np.stack([np.asarray(one, dtype=float) for one in points], axis=1)
+
+
+def slope(x: ArrayLike, y: ArrayLike) -> float:
+    """The log–log slope of an exact law."""
+    return float(np.polyfit(np.log(np.asarray(x, dtype=float)), np.log(y), 1)[0])
+
+
+def in_groups(values: Array, groups: int = 8) -> Array:
     """Means over groups of seeds, (groups, points): an expectation, where the typical differs.
 
     Where a quantity is a product of many random factors its logarithm's mean is below the

@@ -10,20 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from deepnet_theory.spec.claim import WORST_FIRST, Finding
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks.shared.fitting import Fit
-from paper_checks.shared.later import laboratory
+from paper_checks.shared.later import numeric
+from paper_checks.shared.record import ASSUMED, MARGIN, PROVED, REFUTED, SUPPORTED, UNDECIDED
 
 if TYPE_CHECKING:
-    from paper_checks.shared.laboratory import Interval
+    from paper_checks.shared.numeric import Interval
 
     Measured: TypeAlias = Interval | Fit
     ByCondition: TypeAlias = Measured | Mapping[str, Interval] | Mapping[str, Fit]
 
-PROVED, SUPPORTED, ASSUMED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.ASSUMED
-UNDECIDED, REFUTED = Verdict.UNDECIDED, Verdict.REFUTED
-
-# An equality or a ratio within 5 %, a difference of logarithms within 0.05, is the equivalence
-# margin of every claim that does not state one of its own: the laboratory's for exponents.
-MARGIN = 0.05
 Rivals: TypeAlias = tuple[tuple[str, float], ...]
 
 
@@ -72,6 +67,11 @@ def within(
     return _worst_of(measured, judge, lambda i, _: min(i.low - low, high - i.high), evidence)
 
 
+def ratio(measured: ByCondition, /, what: str, **evidence: Any) -> Finding:
+    """What should be 1, :func:`within` the margin."""
+    return within(measured, 1 - MARGIN, 1 + MARGIN, what, **evidence)
+
+
 def exponent(
     measured: ByCondition,
     /,
@@ -91,7 +91,7 @@ def exponent(
         return predicted[where.removeprefix(", ")] if isinstance(predicted, Mapping) else predicted
 
     def judge(i: Interval, where: str) -> tuple[Verdict, str]:
-        verdict, because = laboratory.judge(i, wanted(where), rivals, tolerance)
+        verdict, because = numeric.judge(i, wanted(where), rivals, tolerance)
         return verdict, f"{what}{where}: {because}"
 
     def slack(i: Interval, where: str) -> float:

@@ -10,7 +10,7 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-__all__ = ["Array", "laboratory", "no_grad", "np", "sp", "symbolic", "torch"]
+__all__ = ["Array", "no_grad", "np", "numeric", "sp", "symbolic", "torch"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from paper_checks.shared import laboratory, symbolic
+    from paper_checks.shared import numeric, symbolic
 
     Array: TypeAlias = NDArray[Any]
 else:
@@ -34,7 +34,7 @@ else:
             return getattr(import_module(self._name), name)
 
     np, sp, torch = Later("numpy"), Later("sympy"), Later("torch")
-    laboratory = Later("paper_checks.shared.laboratory")
+    numeric = Later("paper_checks.shared.numeric")
     symbolic = Later("paper_checks.shared.symbolic")
 
 P = ParamSpec("P")

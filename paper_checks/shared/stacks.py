@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.later import laboratory, no_grad, np, torch
+from paper_checks.shared.fitting import Fit, columns, settled
+from paper_checks.shared.later import Array, no_grad, np, numeric, torch
 from paper_checks.shared.rules import SCALED
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from deepnet_theory.runtime import Description
-    from paper_checks.shared.laboratory import Settings, Trial
+    from paper_checks.shared.numeric import Settings, Trial
 
     Chosen = Callable[[Description], bool]
     Scale = Callable[[Description], float]
@@ -35,18 +34,13 @@ class Net:
     placement: str = "post-ln"
     eta: str = "1"
     layer: str | None = None
-    update: str | None = None
     stack: str = "encoder"
 
     @property
     def selection(self) -> Selection:
         """The selection of the package."""
         return Selection(
-            optimizer=None if self.update else self.optimizer,
-            update=self.update,
-            placement=self.placement,
-            layer=self.layer,
-            stack=self.stack,
+            optimizer=self.optimizer, placement=self.placement, layer=self.layer, stack=self.stack
         )
 
     @property
@@ -60,9 +54,7 @@ class Net:
 
     def trial(self, layers: int, settings: Settings, scale: Scale | None = None) -> Trial:
         """The stacks of all seeds; ``scale`` multiplies each matrix after it was drawn."""
-        trial = laboratory.Trial(
-            laboratory.Case(self.selection, self.rule, self.depth(layers), settings)
-        )
+        trial = numeric.Trial(numeric.Case(self.selection, self.rule, self.depth(layers), settings))
         if scale is not None:
             with torch.no_grad():
                 for parameter, description in trial.parameters():
@@ -84,13 +76,13 @@ def settings(context: Context, **other: Any) -> Settings:
         "seed": context.seed,
         "device": "cpu",
     }
-    return laboratory.Settings(**{**base, **other})
+    return numeric.Settings(**{**base, **other})
 
 
 def small(context: Context, **other: Any) -> Settings:
     """Small stacks of one sequence, the same in a quick run and in a full one."""
     base = {"width": 32, "tokens": 16, "seeds": 8, "seed": context.seed, "device": "cpu"}
-    return laboratory.Settings(**{**base, **other})
+    return numeric.Settings(**{**base, **other})
 
 
 VARIATIONS: dict[str, dict[str, Any]] = {
@@ -139,33 +131,20 @@ def shallow(context: Context) -> tuple[int, ...]:
     return context.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
 
 
-def texts(context: Context) -> tuple[str, ...]:
-    """The data: text, and Gaussian tokens in a full run."""
-    return context.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
+def texts(context: Context, *quick: str) -> tuple[str, ...]:
+    """The data: text, and Gaussian tokens in a full run; in a quick one those that are named."""
+    return context.pick(("text", *quick), ("text", "gaussian:0", "gaussian:0.5"))
+
+
+def widths(context: Context) -> tuple[int, ...]:
+    """Widths measured."""
+    return context.pick((16, 32, 64), (16, 32, 64, 128))
 
 
 def deep(context: Context) -> tuple[int, ...]:
     """Deeper ones, for SGD's rule: its S·r² falls only as (2N)^(−1/2), and bends the line."""
     chosen: tuple[int, ...] = context.pick((32, 96, 288), (32, 128, 512))
     return chosen
-
-
-# ---- one step ------------------------------------------------------------------------------
-
-
-def model_updates(
-    net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None
-) -> NDArray[Any]:
-    """‖ΔF‖/η per token of every seed and depth: (seeds, depths)."""
-    # near a linear step from the start: the laboratory mends it where it is not
-    columns, eta = [], {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
-    for depth in at:
-        found = laboratory.measure_model_update(
-            laboratory.Case(net.selection, net.rule, net.depth(depth), s), eta=eta, chosen=chosen
-        )
-        eta = found.eta
-        columns.append(found.values)
-    return np.array(columns).T
 
 
 # ---- one backward pass ---------------------------------------------------------------------
@@ -177,9 +156,15 @@ def norms(x: Tensor) -> Tensor:
     return found
 
 
+def per_token(change: Tensor) -> Tensor:
+    """The mean over tokens of ‖Δx_p‖ of each seed: (k,)."""
+    found: Tensor = change.norm(dim=-1).flatten(1).mean(1)
+    return found
+
+
 def loss_gradients(trial: Trial, parameters: Sequence[nn.Parameter]) -> dict[int, Tensor]:
     """∂L/∂θ of every one of ``parameters``, by its ``id``."""
-    with laboratory.only(trial.model, parameters):
+    with numeric.only(trial.model, parameters):
         found = torch.autograd.grad(trial.loss(trial.output()).sum(), parameters)
     return {id(p): g for p, g in zip(parameters, found, strict=True)}
 
@@ -191,12 +176,6 @@ class Gradient:
     description: Description
     theta: Tensor
     g: Tensor
-
-    @property
-    def sublayer(self) -> int:
-        """The index of its residual sublayer in the stack, from the bottom."""
-        d = self.description
-        return (d.layer or 0) * 2 + (d.sublayer or 0)
 
     def norm(self) -> Tensor:
         """‖∂L/∂W‖ of every seed."""
@@ -213,6 +192,7 @@ class Pass:
 
     gradients: tuple[Gradient, ...]
     loss: Tensor  # (k,)
+    output: Tensor  # F, final norm included
     states: tuple[Tensor, ...]  # x_0 … x_S, (k, batch, tokens, d) each
     signals: tuple[Tensor, ...]  # ∂L/∂x_1 … ∂L/∂x_S
     branches: tuple[Tensor, ...]  # G(x) of every sublayer
@@ -221,72 +201,73 @@ class Pass:
         """The gradients of the matrices called so, from the bottom up."""
         return tuple(g for g in self.gradients if g.description.name in names)
 
+    def size(self) -> Tensor:
+        """The root mean square of ‖∂L/∂W‖ over the matrices that λ scales."""
+        return torch.stack([g.norm().double() for g in self.of(*SCALED)]).square().mean(0).sqrt()
 
-def backward(trial: Trial, roles: Iterable[Role] | None = None) -> Pass:
-    """Loss, gradients of ``roles`` (the matrices), hidden states and their signals."""
-    chosen = trial.parameters(roles or laboratory.MATRICES)
-    states: list[Tensor] = []
+    def squared(self) -> Tensor:
+        """‖∇L‖² over all the matrices."""
+        return sum((g.norm().double() ** 2 for g in self.gradients), torch.zeros(len(self.loss)))
+
+    def absolute(self) -> Tensor:
+        """‖∇L‖₁ over all the matrices."""
+        sums = (g.g.double().abs().flatten(1).sum(1) for g in self.gradients)
+        return sum(sums, torch.zeros(len(self.loss)))
+
+
+@contextmanager
+def watched(trial: Trial) -> Iterator[list[tuple[Any, Tensor, Tensor, Tensor]]]:
+    """Site, input x, branch G(x) and output of every residual sublayer that runs meanwhile."""
+    found: list[tuple[Any, Tensor, Tensor, Tensor]] = []
     branches: list[Tensor] = []
+
+    def see(residual: Any, given: tuple[Tensor, ...], output: Tensor) -> None:
+        found.append((residual.site, given[0], branches.pop(), output))
+
     handles = []
     for residual in trial.model.residuals():
-        handles.append(residual.register_forward_hook(lambda m, a, out: states.append(out)))
         handles.append(residual.branch.register_forward_hook(lambda m, a, o: branches.append(o)))
+        handles.append(residual.register_forward_hook(see))
     try:
-        with laboratory.only(trial.model, [p for p, _ in chosen]):
-            output = trial.output()
-            losses = trial.loss(output)
-            wanted = [p for p, _ in chosen]
-            found = torch.autograd.grad(losses.sum(), [*wanted, *states])
+        yield found
     finally:
         for handle in handles:
             handle.remove()
+
+
+def backward(trial: Trial) -> Pass:
+    """Loss, gradients of all that a step moves, hidden states and their signals."""
+    chosen = trial.parameters()
+    wanted = [p for p, _ in chosen]
+    with watched(trial) as sublayers, numeric.only(trial.model, wanted):
+        output = trial.output()
+        losses = trial.loss(output)
+        states = [state for *_, state in sublayers]
+        found = torch.autograd.grad(losses.sum(), [*wanted, *states])
     return Pass(
         gradients=tuple(
-            Gradient(d, p.detach(), g)
-            for (p, d), g in zip(chosen, found[: len(chosen)], strict=True)
+            Gradient(d, p.detach(), g) for (p, d), g in zip(chosen, found, strict=False)
         ),
         loss=losses.detach(),
+        output=output.detach(),
         states=(trial.inputs[-1], *(x.detach() for x in states)),
         signals=found[len(chosen) :],
-        branches=tuple(b.detach() for b in branches),
+        branches=tuple(branch.detach() for _, _, branch, _ in sublayers),
     )
 
 
 @no_grad
 def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
     """The site, the input x and the branch's output G(x) of every residual sublayer."""
-    found: list[tuple[Any, Tensor, Tensor]] = []
-    handles = []
-    for residual in trial.model.residuals():
-        kept: list[Tensor] = []
-
-        def before(_: nn.Module, args: tuple[Any, ...], kept: list[Tensor] = kept) -> None:
-            kept[:] = [args[0]]
-
-        def branch(
-            _: nn.Module,
-            __: tuple[Any, ...],
-            output: Tensor,
-            kept: list[Tensor] = kept,
-            site: Any = residual.site,
-        ) -> None:
-            found.append((site, kept[0], output))
-
-        handles.append(residual.register_forward_pre_hook(before))
-        handles.append(residual.branch.register_forward_hook(branch))
-    try:
+    with watched(trial) as sublayers:
         trial.output()
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found
+    return [(site, x, branch) for site, x, branch, _ in sublayers]
 
 
-def cosines(states: Sequence[Tensor]) -> NDArray[Any]:
+def cosines(states: Sequence[Tensor]) -> Array:
     """The mean cosine over tokens of every state with the first one, (states, seeds)."""
     first, similar = states[0].double(), torch.nn.functional.cosine_similarity
-    found = [similar(x.double(), first, dim=-1).flatten(1).mean(1) for x in states]
-    return torch.stack(found).numpy()
+    return columns(similar(x.double(), first, dim=-1).flatten(1).mean(1) for x in states).T
 
 
 def per_depth(
@@ -294,12 +275,10 @@ def per_depth(
     at: Sequence[int],
     s: Settings,
     quantity: Callable[[Pass], Tensor],
-    scale: Scale | None = None,
-    roles: Iterable[Role] | None = None,
     at_once: int | None = None,
-) -> NDArray[Any]:
+) -> Array:
     """A quantity of the backward pass of every seed and depth: (seeds, depths)."""
-    return many_per_depth(net, at, s, {"": quantity}, scale, roles, at_once)[""]
+    return many_per_depth(net, at, s, {"": quantity}, at_once=at_once)[""]
 
 
 def many_per_depth(
@@ -308,46 +287,23 @@ def many_per_depth(
     s: Settings,
     quantities: Mapping[str, Callable[[Pass], Tensor]],
     scale: Scale | None = None,
-    roles: Iterable[Role] | None = None,
     at_once: int | None = None,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Several quantities of the same backward passes: (seeds, depths) each.
 
     So many seeds are measured ``at_once``, in a part of the memory; all, unless it is given.
     """
-    found: dict[str, list[list[Tensor]]] = {name: [] for name in quantities}
+    found: dict[str, list[Array]] = {name: [] for name in quantities}
     for lot in lots(s, s.seeds // at_once if at_once else 1):
-        for columns in found.values():
-            columns.append([])
+        points: dict[str, list[Tensor]] = {name: [] for name in quantities}
         for depth in at:
-            p = backward(net.trial(depth, lot, scale), roles)
+            p = backward(net.trial(depth, lot, scale))
             for name, quantity in quantities.items():
-                found[name][-1].append(quantity(p))
+                points[name].append(quantity(p))
             del p  # its memory is free for the next depth
-    return {
-        name: torch.cat([torch.stack(columns, dim=1) for columns in of_lots]).double().numpy()
-        for name, of_lots in found.items()
-    }
-
-
-def size_of_gradient(p: Pass) -> Tensor:
-    """The root mean square of ‖∂L/∂W‖ over the matrices that λ scales."""
-    return torch.stack([g.norm().double() for g in p.of(*SCALED)]).square().mean(0).sqrt()
-
-
-def squared_gradient(p: Pass) -> Tensor:
-    """‖∇L‖² over all the matrices."""
-    return sum((g.norm().double() ** 2 for g in p.gradients), torch.zeros(len(p.loss)))
-
-
-def absolute_gradient(p: Pass) -> Tensor:
-    """‖∇L‖₁ over all the matrices."""
-    return sum(
-        (g.g.double().abs().flatten(1).sum(1) for g in p.gradients), torch.zeros(len(p.loss))
-    )
-
-
-# ---- exponents -----------------------------------------------------------------------------
+        for name, of_lot in points.items():
+            found[name].append(columns(of_lot))
+    return {name: np.concatenate(of_lots) for name, of_lots in found.items()}
 
 
 def exponents(
@@ -360,10 +316,24 @@ def exponents(
     """The exponents in depth of quantities of a backward pass: by quantity and condition."""
     found: dict[str, dict[str, Fit]] = {name: {} for name in quantities}
     for label, s in conditions.items():
-        of = many_per_depth(net, at, s, quantities, at_once=at_once)
-        for name, values in of.items():
+        for name, values in many_per_depth(net, at, s, quantities, at_once=at_once).items():
             found[name][label] = settled(at, values)
     return found
+
+
+# ---- one step ------------------------------------------------------------------------------
+
+
+def model_updates(net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None) -> Array:
+    """‖ΔF‖/η per token of every seed and depth: (seeds, depths)."""
+    # near a linear step from the start: the laboratory mends it where it is not
+    found, eta = [], {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
+    for depth in at:
+        case = numeric.Case(net.selection, net.rule, net.depth(depth), s)
+        one = numeric.measure_model_update(case, eta=eta, chosen=chosen)
+        eta = one.eta
+        found.append(one.values)
+    return columns(found)
 
 
 def update_exponents(
@@ -371,3 +341,19 @@ def update_exponents(
 ) -> dict[str, Fit]:
     """The exponents in depth of ‖ΔF‖/η of a step, by condition."""
     return {n: settled(at, model_updates(net, at, s)) for n, s in conditions.items()}
+
+
+@no_grad
+def own_updates(
+    net: Net, at: Sequence[int], s: Settings, eta: float, step: Callable[[Gradient], None]
+) -> Array:
+    """‖ΔF‖/η per token after ``step`` moved every parameter in place: (seeds, depths)."""
+    found = []
+    for depth in at:
+        trial = net.trial(depth, s)
+        with torch.enable_grad():
+            p = backward(trial)
+        for g in p.gradients:
+            step(g)  # θ is a view: the stack is stepped
+        found.append(per_token(trial.output().double() - p.output.double()) / eta)
+    return columns(found)

@@ -38,3 +38,9 @@ def averaged(branch: Any, weights: Tensor, values: Tensor) -> Tensor:
     """The heads' averages of ``values``, (k, batch, tokens, d), side by side."""
     heads: Tensor = weights @ branch.split(values)
     return heads.transpose(1, 2).reshape(values.shape)
+
+
+def moves(source: Generator, x: Tensor, way: str) -> Tensor:
+    """A random change of the tokens of x, (k, batch, tokens, d): "independently" or "together"."""
+    shape = (*x.shape[:-2], 1 if way == "together" else x.shape[-2], x.shape[-1])
+    return torch.randn(shape, generator=source, dtype=x.dtype).expand(x.shape)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.sublayer import Role
-from paper_checks.shared.later import laboratory, torch
+from paper_checks.shared.later import numeric, torch
 from paper_checks.shared.stacks import Net
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from deepnet_theory.runtime import Model
-    from paper_checks.shared.laboratory import Settings, Trial
+    from paper_checks.shared.numeric import Settings, Trial
 
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 
@@ -61,14 +61,14 @@ def train(
     The data are the same for every network and rate.
     """
     trial = net.trial(depth, s)
-    generator = laboratory.generator_for(s.seed, "training data")
-    parameters = [p for p, _ in trial.parameters(roles or laboratory.MATRICES)]
+    generator = numeric.generator_for(s.seed, "training data")
+    parameters = [p for p, _ in trial.parameters(roles or numeric.MATRICES)]
     for p in parameters:
         p.requires_grad_(True)
 
     def batches() -> Iterator[Tensor]:
         for _ in range(steps):
-            drawn = laboratory.text_windows(trial.seeds * s.batch, s.tokens + 1, generator)
+            drawn = numeric.text_windows(trial.seeds * s.batch, s.tokens + 1, generator)
             windows = drawn.reshape(trial.seeds, s.batch, -1)
             with torch.no_grad():
                 trial.inputs = [trial.model.embed(windows[..., :-1])]
@@ -120,7 +120,7 @@ def windows(
     data = torch.Generator().manual_seed(seed + 1)
     for _ in range(steps):
         if text is None:
-            drawn = laboratory.text_windows(seeds * batch, tokens + 1, data)
+            drawn = numeric.text_windows(seeds * batch, tokens + 1, data)
         else:
             first = torch.randint(len(text) - tokens, (seeds * batch, 1), generator=data)
             drawn = text[first + torch.arange(tokens + 1)]
@@ -143,7 +143,7 @@ def train_model(
     seed. ``other`` goes to :func:`windows`.
     """
     generator = torch.Generator().manual_seed(seed)
-    model = start or laboratory.build(constants, seeds=seeds, generator=generator)
+    model = start or numeric.build(constants, seeds=seeds, generator=generator)
 
     def loss_of(drawn: Tensor) -> Tensor:
         logits = model(drawn[..., :-1])
@@ -161,7 +161,7 @@ def byte_losses(steps: int, **chosen: Any) -> Tensor:
 
     They ignore the input; paired window by window, so that it does not matter which were drawn.
     """
-    share = torch.bincount(laboratory.text_bytes(), minlength=256).double()
+    share = torch.bincount(numeric.text_bytes(), minlength=256).double()
     surprise = -(share / share.sum()).log()
     return torch.stack(
         [surprise[drawn[..., 1:]].mean(dim=(1, 2)) for drawn in windows(steps, **chosen)]

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, sp, symbolic, torch
 from paper_checks.shared.engine import derive, formula
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, backward
 
 CLAIM = Claim(
@@ -178,4 +176,4 @@ def updates(lab: Lab, net: Net, floor: float) -> Fit:
         with torch.no_grad():
             change = (trial.output() - p.states[-1]) / ETA
         columns.append(change.norm(dim=-1).flatten(1).mean(1))
-    return settled(at, torch.stack(columns, dim=1).numpy())
+    return lab.settled(at, torch.stack(columns, dim=1).numpy())

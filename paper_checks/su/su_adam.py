@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, torch
-from paper_checks.shared.fitting import settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, torch
 from paper_checks.shared.multipliers import everything, scaled_updates
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import (
     Net,
-    absolute_gradient,
+    Pass,
     backward,
     model_updates,
     per_depth,
@@ -46,20 +44,20 @@ def constant(lab: Lab) -> Finding:
     at = lab.depths()
     found = update_exponents(RULE, at, lab.variations())
     own = torch_adam(RULE, at, lab.settings(dtype="float64"))
-    return lab.exponent({**found, "torch's Adam, ε = 10⁻⁸": settled(at, own)}, 0.0, GROWING)
+    return lab.exponent({**found, "torch's Adam, ε = 10⁻⁸": lab.settled(at, own)}, 0.0, GROWING)
 
 
 @CLAIM.stated("and its increment of the loss, η‖∇L‖₁", SUPPORTED)
 def increment(lab: Lab) -> Finding:
     at = lab.depths()
-    found = per_depth(RULE, at, lab.settings(), absolute_gradient)
-    return lab.exponent(settled(at, found), 0.0, GROWING)
+    found = per_depth(RULE, at, lab.settings(), Pass.absolute)
+    return lab.exponent(lab.settled(at, found), 0.0, GROWING)
 
 
 @CLAIM.ours("under SGD's rule Adam's update grows as N^{1/2}", SUPPORTED)
 def under_the_rule_of_sgd(lab: Lab) -> Finding:
     at, rule = lab.depths(), Net("(2*N)**(1/4)", "(2*N)**(-1/4)", "adam")
-    return lab.exponent(settled(at, model_updates(rule, at, lab.settings())), 0.5, CONSTANT)
+    return lab.exponent(lab.settled(at, model_updates(rule, at, lab.settings())), 0.5, CONSTANT)
 
 
 @CLAIM.stated("other powers fail: λ/α = (2N)^{−c} gives the exponent 1 − c", SUPPORTED)
@@ -67,7 +65,7 @@ def needed(lab: Lab) -> Finding:
     at, s, found, wanted = lab.depths(), lab.settings(), {}, {}
     for c in (0.75, 1.5):
         rule = Net(f"(2*N)**({c / 2})", f"(2*N)**(-{c / 2})", "adam")
-        found[f"c = {c}"] = settled(at, model_updates(rule, at, s))
+        found[f"c = {c}"] = lab.settled(at, model_updates(rule, at, s))
         wanted[f"c = {c}"] = 1 - c
     return lab.exponent(found, wanted, CONSTANT)
 
@@ -75,16 +73,18 @@ def needed(lab: Lab) -> Finding:
 @CLAIM.ours("all parameters stepped", REFUTED)
 def all_parameters(lab: Lab) -> Finding:
     at = lab.depths()
-    return lab.exponent(settled(at, model_updates(RULE, at, everything(lab))), 0.0)
+    return lab.exponent(lab.settled(at, model_updates(RULE, at, everything(lab))), 0.0)
 
 
 @CLAIM.correction("all parameters with the derived learning-rate multipliers", SUPPORTED)
 def all_with_multipliers(lab: Lab) -> Finding:
     at = lab.depths()
-    return lab.exponent(settled(at, scaled_updates(RULE, at, everything(lab), 1e-6)), 0.0, GROWING)
+    return lab.exponent(
+        lab.settled(at, scaled_updates(RULE, at, everything(lab), 1e-6)), 0.0, GROWING
+    )
 
 
-def torch_adam(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:
+def torch_adam(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
     """‖ΔF‖/η per token after a first step of torch's own Adam: (seeds, depths)."""
     columns, eta = [], 1e-6
     for depth in at:

@@ -3,20 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, sp, symbolic, torch
 from paper_checks.shared.engine import formula
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import PROVED, SUPPORTED
+from paper_checks.shared.record import PROVED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, SCALED, balanced
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import (
-    Net,
-    Pass,
-    exponents,
-    model_updates,
-    norms,
-    size_of_gradient,
-)
+from paper_checks.shared.stacks import Net, Pass, exponents, model_updates, norms
 
 CLAIM = Claim(
     name="su-alternatives",
@@ -94,14 +85,14 @@ def output(lab: Lab) -> Finding:
     s = lab.settings(width=32, tokens=16, seeds=32, data="gaussian:0")
     moved = {name: model_updates(net, far, s) for name, net in NETS.items()}
     base = moved.pop("unit-residual")
-    ratios = {f"{name} over alpha = 1": settled(far, own / base) for name, own in moved.items()}
+    ratios = {f"{name} over alpha = 1": lab.settled(far, own / base) for name, own in moved.items()}
     return lab.exponent(ratios, 0.0, (("as the relative update", -0.25),))
 
 
 @once
 def measured(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
     """The exponents of the scaled matrices' gradient and of gradient over weight, by choice."""
-    quantities = {"gradient": size_of_gradient, "relative": relative_update}
+    quantities = {"gradient": Pass.size, "relative": relative_update}
     conditions = lab.varied(("width 128", "independent tokens", "correlated tokens"), seeds=48)
     if lab.full:
         conditions["width 128"] = replace(conditions["width 128"], seeds=16)
@@ -114,4 +105,4 @@ def measured(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
 def relative_update(p: Pass) -> torch.Tensor:
     """The same over the rms of ‖W‖: SGD's relative update per η."""
     weights = torch.stack([norms(g.theta).double() for g in p.of(*SCALED)])
-    return size_of_gradient(p) / weights.square().mean(0).sqrt()
+    return Pass.size(p) / weights.square().mean(0).sqrt()

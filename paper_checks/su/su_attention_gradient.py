@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Lab, laboratory
+from paper_checks.shared.bench import Claim, Lab, numeric
 from paper_checks.shared.branch_gradients import Branch, judge_branch
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import SU
 
 CLAIM = Claim(
     name="su-attention-gradient",
@@ -20,7 +20,7 @@ CLAIM = Claim(
 )
 
 
-def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
+def conditions(lab: Lab) -> dict[str, numeric.Settings]:
     """The average depends on what tokens share and on how many there are."""
     found = {"text": lab.settings(), "correlated tokens": lab.settings(data="gaussian:0.9")}
     if lab.full:

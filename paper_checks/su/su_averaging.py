@@ -9,16 +9,14 @@ from paper_checks.shared.bench import (
     Claim,
     Finding,
     Lab,
-    laboratory,
     no_grad,
     np,
+    numeric,
     once,
     sp,
     torch,
 )
-from paper_checks.shared.fitting import mean, settled
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, lots
 
 CLAIM = Claim(
@@ -58,7 +56,7 @@ def bound(lab: Lab) -> Finding:
 @CLAIM.ours("in order, for independent tokens", REFUTED)
 def independent(lab: Lab) -> Finding:
     # from where the length is large against the number of tokens attended to
-    return lab.exponent(settled(lengths(lab)[1:], averages(lab)["gaussian:0"][:, 1:]), 0.0)
+    return lab.exponent(lab.settled(lengths(lab)[1:], averages(lab)["gaussian:0"][:, 1:]), 0.0)
 
 
 @CLAIM.correction(
@@ -74,14 +72,14 @@ def law(lab: Lab) -> Finding:
                 squares = [ratios(lot)[0].square().mean((0, 2)) for lot in lots(s, 8)]
                 expected = (rho + (1 - rho) ** 2 / d + (1 - rho) * math.exp(1 - rho) / n) ** 0.5
                 size = torch.cat(squares).sqrt().double().numpy()
-                found[f"d {d}, n {n}, rho {rho}"] = mean(size / expected)
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "ratio over the law")
+                found[f"d {d}, n {n}, rho {rho}"] = lab.mean(size / expected)
+    return lab.ratio(found, "ratio over the law")
 
 
 @CLAIM.stated("in order, for tokens of correlation 0.3 and 0.9: constant in n", SUPPORTED)
 def correlated(lab: Lab) -> Finding:
     data = ("gaussian:0.3", "gaussian:0.9")
-    found = {name: settled(lengths(lab)[1:], averages(lab)[name][:, 1:]) for name in data}
+    found = {name: lab.settled(lengths(lab)[1:], averages(lab)[name][:, 1:]) for name in data}
     by_length = {name: values.mean(0) for name, values in averages(lab).items()}
     return lab.exponent(found, 0.0, (("independent", -0.5),), ratio_by_length=by_length)
 
@@ -89,7 +87,7 @@ def correlated(lab: Lab) -> Finding:
 @CLAIM.stated("of the same order of magnitude, within √10, for real text", SUPPORTED)
 def text(lab: Lab) -> Finding:
     columns = zip(lengths(lab), averages(lab)["text"].T, strict=True)
-    found = {f"{n} bytes": mean(column) for n, column in columns}
+    found = {f"{n} bytes": lab.mean(column) for n, column in columns}
     return lab.within(found, 10**-0.5, 10**0.5, "ratio")
 
 
@@ -115,7 +113,7 @@ def averages(lab: Lab) -> dict[str, Array]:
 
 
 @no_grad
-def ratios(s: laboratory.Settings) -> tuple[torch.Tensor, torch.Tensor]:
+def ratios(s: numeric.Settings) -> tuple[torch.Tensor, torch.Tensor]:
     """‖σx‖/‖x_i‖ of every head, seed and token, and the largest ‖σx‖/max‖x_i‖ of every seed."""
     trial = PLAIN.trial(1, s)
     block: Any = next(trial.model.residuals()).branch

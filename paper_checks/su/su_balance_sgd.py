@@ -4,11 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from paper_checks.shared.bench import Claim, Finding, Lab
-from paper_checks.shared.fitting import mean, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
 from paper_checks.shared.multipliers import everything, scaled_updates
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, model_updates, per_depth, squared_gradient
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, model_updates, per_depth
 
 CLAIM = Claim(
     name="su-balance-sgd",
@@ -41,8 +39,8 @@ def loss(lab: Lab) -> Finding:
     for label, s in lab.variations(**SMALL).items():
         wide = label == "width 128"  # in lots of two seeds, and not as deep, for memory
         at, given = ((32, 96, 288), replace(s, seeds=8)) if wide else (lab.deep(), s)
-        values = per_depth(RULE, at, given, squared_gradient, at_once=2 if wide else 8)
-        found[label] = settled(at, values)
+        values = per_depth(RULE, at, given, Pass.squared, at_once=2 if wide else 8)
+        found[label] = lab.settled(at, values)
     return lab.exponent(found, 0.0, RIVALS)
 
 
@@ -52,7 +50,7 @@ def loss(lab: Lab) -> Finding:
 def output(lab: Lab) -> Finding:
     curve = {"lambda = (2N)^-1/2": Net("1", "(2*N)**(-1/2)"), "lambda = (2N)^-1/4": RULE}
     at, s = lab.deep(), lab.settings(**SMALL)
-    found = {label: settled(at, model_updates(net, at, s)) for label, net in curve.items()}
+    found = {label: lab.settled(at, model_updates(net, at, s)) for label, net in curve.items()}
     return lab.exponent(found, 0.0, RIVALS)
 
 
@@ -60,21 +58,21 @@ def output(lab: Lab) -> Finding:
 def paper(lab: Lab) -> Finding:
     at, published = lab.depths(), Net("(2*N)**(1/4)", "(8*N)**(-1/4)")
     own, theirs = (
-        per_depth(net, at, lab.settings(**SMALL), squared_gradient) for net in (RULE, published)
+        per_depth(net, at, lab.settings(**SMALL), Pass.squared) for net in (RULE, published)
     )
-    halves = {f"{n} layers": mean(one) for n, one in zip(at, (theirs / own).T, strict=True)}
+    halves = {f"{n} layers": lab.mean(one) for n, one in zip(at, (theirs / own).T, strict=True)}
     # 1/2 by the rule, within 5 %
     what = "increment over that of 1/√(2N)"
-    return lab.within(halves, 0.475, 0.525, what, exponent=settled(at, theirs).to_dict())
+    return lab.within(halves, 0.475, 0.525, what, exponent=lab.settled(at, theirs).to_dict())
 
 
 @CLAIM.ours("all parameters stepped", REFUTED)
 def all_parameters(lab: Lab) -> Finding:
-    found = settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab, **SMALL)))
+    found = lab.settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab, **SMALL)))
     return lab.exponent(found, 0.0, RIVALS)
 
 
 @CLAIM.correction("all parameters with the derived learning-rate multipliers", SUPPORTED)
 def all_with_multipliers(lab: Lab) -> Finding:
-    found = settled(lab.depths(), scaled_updates(RULE, lab.depths(), everything(lab, **SMALL)))
+    found = lab.settled(lab.depths(), scaled_updates(RULE, lab.depths(), everything(lab, **SMALL)))
     return lab.exponent(found, 0.0, RIVALS)

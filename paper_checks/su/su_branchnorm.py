@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp, torch
-from paper_checks.shared.fitting import Fit
-from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import Net, absolute_gradient, exponents, squared_gradient
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, numeric, once, sp, torch
+from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, exponents
 
 CLAIM = Claim(
     name="su-branchnorm",
@@ -40,7 +38,7 @@ def built(lab: Lab) -> Finding:
     with torch.no_grad():
         target, state = trial.output(), trial.inputs[-1]
         for residual in trial.model.residuals():
-            summed, epsilon = state + residual.branch(state) / 5, laboratory.NORM_EPS / 5**2
+            summed, epsilon = state + residual.branch(state) / 5, numeric.NORM_EPS / 5**2
             state = torch.nn.functional.layer_norm(summed, summed.shape[-1:], eps=epsilon)
     off = float((state - target).norm() / target.norm())
     return lab.seen(off < 1e-12, f"outputs differ by {off:.0e}")
@@ -97,6 +95,6 @@ def at_the_end(lab: Lab) -> dict[str, Fit]:
 def increments(lab: Lab, alpha: str, seeds: int) -> dict[str, Fit]:
     """The exponents of both optimizers' increments under λ = 1."""
     s = lab.settings(seeds=seeds, width=32, tokens=16)
-    both = {"SGD": squared_gradient, "Adam": absolute_gradient}
+    both = {"SGD": Pass.squared, "Adam": Pass.absolute}
     found = exponents(Net(alpha, "1"), lab.depths(), {"text": s}, both, at_once=32)
     return {name: fits["text"] for name, fits in found.items()}

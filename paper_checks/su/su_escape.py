@@ -3,11 +3,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED, numbers
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, norms
 from paper_checks.shared.training import train
 
@@ -52,7 +50,7 @@ def escape(lab: Lab) -> Finding:
 )
 def kept(lab: Lab) -> Finding:
     slow = {key: one for key, one in growth(lab).items() if "rate 1," in key}
-    single = {key: numbers(one) for key, one in growth(lab, largest=True).items()}
+    single = {key: lab.numbers(one) for key, one in growth(lab, largest=True).items()}
     return lab.exponent(slow, 0.0, (("escape", 0.5),), what=WHAT, single_matrices=single)
 
 
@@ -62,7 +60,7 @@ def kept(lab: Lab) -> Finding:
 )
 def single_matrices(lab: Lab) -> Finding:
     largest = {
-        f"{n} layers": mean(runs(lab)["alpha = 1", 10.0, n].growth[10].amax(0).log().numpy())
+        f"{n} layers": lab.mean(runs(lab)["alpha = 1", 10.0, n].growth[10].amax(0).log().numpy())
         for n in depths(lab)
     }
     return lab.within(largest, 0.5 * math.log(10), math.inf, "log of the largest")
@@ -93,7 +91,7 @@ class Magnitudes:
     distance: dict[int, torch.Tensor] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
 
-    def __call__(self, step: int, trial: laboratory.Trial) -> None:
+    def __call__(self, step: int, trial: numeric.Trial) -> None:
         """See the stack before a step."""
         w = [p.detach() for p, d in trial.parameters() if d.name in SCALED]
         if step == 0:
@@ -138,25 +136,27 @@ def runs(lab: Lab) -> dict[tuple[str, float, int], Magnitudes]:
     return found
 
 
-def growth(lab: Lab, largest: bool = False) -> dict[str, laboratory.Interval]:
+def growth(lab: Lab, largest: bool = False) -> dict[str, numeric.Interval]:
     """The exponent in N of the mean λ_t/λ_0, or of the largest of all matrices, at α = 1."""
     found = {}
     for rate in {rate for _, rate, _ in runs(lab)}:
         for t in moments(lab):
             every = [runs(lab)["alpha = 1", rate, n].growth[t] for n in depths(lab)]
             values = [g.amax(0) if largest else g.mean(0) for g in every]
-            found[f"rate {rate:g}, step {t}"] = power(depths(lab), torch.stack(values, 1).numpy())
+            found[f"rate {rate:g}, step {t}"] = lab.power(
+                depths(lab), torch.stack(values, 1).numpy()
+            )
     return found
 
 
-def less(lab: Lab, smaller: str, larger: str) -> dict[str, laboratory.Interval]:
+def less(lab: Lab, smaller: str, larger: str) -> dict[str, numeric.Interval]:
     """How much less far one choice moved than the other, in logarithms, at a rate of 1."""
 
     def moved(name: str, t: int, n: int) -> Array:
         return runs(lab)[name, 1.0, n].distance[t].mean(0).log().numpy()
 
     return {
-        f"step {t}, {n} layers": mean(moved(smaller, t, n) - moved(larger, t, n))
+        f"step {t}, {n} layers": lab.mean(moved(smaller, t, n) - moved(larger, t, n))
         for t in moments(lab)
         for n in depths(lab)
     }

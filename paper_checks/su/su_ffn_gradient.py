@@ -2,18 +2,9 @@ from __future__ import annotations
 
 from math import factorial, sqrt
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, np, once, sp, torch
-from paper_checks.shared.branch_gradients import (
-    GAINS,
-    KNOBS,
-    SMALL,
-    Branch,
-    Fits,
-    judge_branch,
-)
-from paper_checks.shared.fitting import powers
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.bench import Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.branch_gradients import GAINS, KNOBS, SMALL, Branch, Fits, judge_branch
+from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, backward
 
 CLAIM = Claim(
@@ -43,7 +34,7 @@ CLAIM = Claim(
 FFN = Branch("ffn", "fc1", "fc2")
 
 
-def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
+def conditions(lab: Lab) -> dict[str, numeric.Settings]:
     """Data and width vary."""
     found = {"text": lab.settings()}
     if lab.full:
@@ -116,11 +107,11 @@ def of_gelu(lab: Lab) -> Fits:
     return {
         f"‖∂L/∂{name}‖ in {knob}": interval
         for name in FFN.names
-        for knob, interval in zip(KNOBS, powers(SMALL, sizes[f"gradient {name}"]), strict=True)
+        for knob, interval in zip(KNOBS, lab.powers(SMALL, sizes[f"gradient {name}"]), strict=True)
     }
 
 
-def with_gelu(lab: Lab) -> laboratory.Settings:
+def with_gelu(lab: Lab) -> numeric.Settings:
     """The settings of stacks with GELU."""
     return lab.settings(activation="gelu")
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 
 CLAIM = Claim(
     name="su-homogeneous",

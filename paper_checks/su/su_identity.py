@@ -7,17 +7,16 @@ from paper_checks.shared.bench import (
     Array,
     Claim,
     Finding,
+    Fit,
     Lab,
-    laboratory,
     no_grad,
     np,
+    numeric,
     once,
     torch,
 )
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, Pass, backward, lots, norms
 
 CLAIM = Claim(
@@ -84,7 +83,7 @@ def jacobian(lab: Lab) -> Finding:
 def small(lab: Lab) -> Finding:
     found = cosines(lab, Net("(2*N)**(1/4)", "1"), independent(lab))
     what = "exponent of the cosine of output and input"
-    return lab.exponent(settled(lab.depths(), found), 0.0, what=what)
+    return lab.exponent(lab.settled(lab.depths(), found), 0.0, what=what)
 
 
 @CLAIM.correction("−log of the cosine goes as S·r²: constant at r = (2N)^{−1/2}", SUPPORTED)
@@ -106,12 +105,12 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
                 for quantity, value in quantities(net, n, s).items():
                     columns.setdefault(quantity, []).append(value)
             for quantity, values in columns.items():
-                fit = settled(lab.depths(), torch.stack(values, dim=1).double().numpy())
+                fit = lab.settled(lab.depths(), torch.stack(values, dim=1).double().numpy())
                 found.setdefault(quantity, {})[f"{name}, {label}"] = fit
     return found
 
 
-def quantities(net: Net, depth: int, s: laboratory.Settings) -> dict[str, torch.Tensor]:
+def quantities(net: Net, depth: int, s: numeric.Settings) -> dict[str, torch.Tensor]:
     """Of every seed at one depth."""
     trial, alpha = net.trial(depth, s), evaluate(DEPTH.parse(net.alpha), N=depth)
     p = backward(trial)
@@ -125,7 +124,7 @@ def quantities(net: Net, depth: int, s: laboratory.Settings) -> dict[str, torch.
     }
 
 
-def jacobians(trial: laboratory.Trial, p: Pass, alpha: float) -> torch.Tensor:
+def jacobians(trial: numeric.Trial, p: Pass, alpha: float) -> torch.Tensor:
     """‖uᵀ ∂x/∂z‖/‖u‖ for a random u at the stack's own z, the mean over sublayers."""
     generator = torch.Generator().manual_seed(trial.settings.seed)
     sizes = []
@@ -137,7 +136,7 @@ def jacobians(trial: laboratory.Trial, p: Pass, alpha: float) -> torch.Tensor:
     return torch.stack(sizes).mean(0)
 
 
-def independent(lab: Lab) -> laboratory.Settings:
+def independent(lab: Lab) -> numeric.Settings:
     """Stacks of independent tokens, in double precision for small losses."""
     return lab.settings(seeds=32, width=32, tokens=16, dtype="float64", data="gaussian:0")
 
@@ -147,11 +146,11 @@ def lost(lab: Lab, net: Net) -> dict[str, Fit]:
     inputs = {"independent tokens": independent(lab)}
     if lab.full:
         inputs["text"] = replace(inputs["independent tokens"], data="text", seeds=96)
-    return {n: settled(lab.depths(), -np.log(cosines(lab, net, s))) for n, s in inputs.items()}
+    return {n: lab.settled(lab.depths(), -np.log(cosines(lab, net, s))) for n, s in inputs.items()}
 
 
 @no_grad
-def cosines(lab: Lab, net: Net, s: laboratory.Settings) -> Array:
+def cosines(lab: Lab, net: Net, s: numeric.Settings) -> Array:
     """The mean cosine of output and centred input over tokens: (seeds, depths)."""
     columns = []
     for depth in lab.depths():

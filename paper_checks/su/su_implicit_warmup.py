@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import math
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net
 from paper_checks.shared.training import train
 
@@ -37,10 +35,7 @@ CLAIM = Claim(
 
 DEPTHS = (4, 16, 64)
 ONE = Net("1", "(2*N)**(-1/2)")
-OTHERS = {
-    "symmetric": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"),
-    "lambda = 1": Net("(2*N)**(1/2)", "1"),
-}
+OTHERS = {"symmetric": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"), "lambda = 1": Net("(2*N)**(1/2)", "1")}
 PART = "log of the drop's ratio to that with α = 1"
 
 
@@ -53,7 +48,7 @@ def slow(lab: Lab) -> Finding:
     for rate, steps in looks(lab).items():
         for step in steps[1:]:
             ratios = [np.exp(lag(lab)["lambda = 1", rate, step, n]) for n in DEPTHS]
-            laws[f"rate {rate:g}, step {step}"] = power(DEPTHS, np.stack(ratios, axis=1))
+            laws[f"rate {rate:g}, step {step}"] = lab.power(DEPTHS, np.stack(ratios, axis=1))
     return lab.at_most(laws, -MARGIN, "exponent in depth of the drop's ratio", 0.0)
 
 
@@ -83,13 +78,13 @@ def looks(lab: Lab) -> dict[float, tuple[int, ...]]:
     return {1.0: (1, 3, 10), **lab.pick({}, {0.3: (1, 10, 33), 0.1: (1, 30)})}
 
 
-def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, laboratory.Interval]:
+def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, numeric.Interval]:
     """The symmetric choice beside α = 1, where the rates of the steps add up to so much.
 
     The first step is one step at any rate.
     """
     return {
-        f"rate {rate:g}, step {step}, {n} layers": mean(lag(lab)["symmetric", rate, step, n])
+        f"rate {rate:g}, step {step}, {n} layers": lab.mean(lag(lab)["symmetric", rate, step, n])
         for rate, steps in looks(lab).items()
         for step in steps
         for n in DEPTHS
@@ -113,11 +108,11 @@ def lag(lab: Lab) -> dict[tuple[str, float, int, int], Array]:
 def logs_of_drops(lab: Lab, net: Net, layers: int, rate: float, steps: tuple[int, ...]) -> Array:
     """On windows that no step sees, the same for every choice: (steps, seeds)."""
     s = lab.settings(width=32, tokens=16, batch=4, seeds=16)
-    generator = laboratory.generator_for(s.seed, "held out")
-    drawn = laboratory.text_windows(s.seeds * s.batch, s.tokens + 1, generator)
+    generator = numeric.generator_for(s.seed, "held out")
+    drawn = numeric.text_windows(s.seeds * s.batch, s.tokens + 1, generator)
     windows, losses = drawn.reshape(s.seeds, s.batch, -1), {}
 
-    def watch(step: int, trial: laboratory.Trial) -> None:
+    def watch(step: int, trial: numeric.Trial) -> None:
         if step not in (0, *steps):
             return
         inputs, targets = trial.inputs, trial.batch.targets.clone()

@@ -2,20 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import SUPPORTED
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import (
-    Net,
-    absolute_gradient,
-    backward,
-    exponents,
-    model_updates,
-    per_depth,
-    size_of_gradient,
-    squared_gradient,
-)
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, torch
+from paper_checks.shared.record import SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, backward, exponents, model_updates, per_depth
 
 CLAIM = Claim(
     name="su-increment-depth",
@@ -56,15 +45,17 @@ def adam(lab: Lab) -> Finding:
 @CLAIM.ours("and ‖ΔF‖/η of Adam", SUPPORTED)
 def output(lab: Lab) -> Finding:
     at, net = lab.depths(), replace(UNIT, optimizer="adam")
-    return lab.exponent(settled(at, model_updates(net, at, lab.settings(seeds=24))), 1.0, SLOWER)
+    return lab.exponent(
+        lab.settled(at, model_updates(net, at, lab.settings(seeds=24))), 1.0, SLOWER
+    )
 
 
 @CLAIM.ours("plain pre-LN, where the premise fails: it grows no faster than N^{1/2}", SUPPORTED)
 def pre(lab: Lab) -> Finding:
     s = lab.settings(width=32, tokens=16, seeds=64)
-    found = per_depth(PRE, lab.depths(), s, squared_gradient, at_once=lab.pick(32, 8))
+    found = per_depth(PRE, lab.depths(), s, Pass.squared, at_once=lab.pick(32, 8))
     # half way to the proportionality of the premise
-    return lab.at_most(settled(lab.depths(), found), 0.5, "exponent of the increment")
+    return lab.at_most(lab.settled(lab.depths(), found), 0.5, "exponent of the increment")
 
 
 @CLAIM.stated("−ΔL/η of SGD is the sum of the squared gradients, whatever they are", SUPPORTED)
@@ -73,7 +64,7 @@ def sum_of_squares(lab: Lab) -> Finding:
     for net in (UNIT, Net(), PRE):
         trial = net.trial(lab.depths()[1], s)
         p = backward(trial)
-        total = squared_gradient(p)
+        total = Pass.squared(p)
         eta = 1e-6 / float(total.mean())
         with torch.no_grad():
             for (parameter, _), g in zip(trial.parameters(), p.gradients, strict=True):
@@ -86,7 +77,7 @@ def sum_of_squares(lab: Lab) -> Finding:
 @once
 def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
     """The exponents of the gradients' size and of both increments, by condition."""
-    quantities = {"premise": size_of_gradient, "sgd": squared_gradient, "adam": absolute_gradient}
+    quantities = {"premise": Pass.size, "sgd": Pass.squared, "adam": Pass.absolute}
     conditions = lab.varied(seeds=96)
     if lab.full:  # a wide stack's sums fluctuate less
         conditions |= {

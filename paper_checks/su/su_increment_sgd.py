@@ -3,9 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Gradient, Net, backward
 
 CLAIM = Claim(
@@ -92,7 +91,7 @@ def measured(lab: Lab) -> dict[str, list[Step]]:
     return found
 
 
-def one(trial: laboratory.Trial, optimizer: str) -> Step:
+def one(trial: numeric.Trial, optimizer: str) -> Step:
     """A small step of the first seed."""
     p = backward(trial)
     absolutes = [float(g.g[0].abs().sum()) for g in p.gradients]
@@ -112,9 +111,7 @@ def one(trial: laboratory.Trial, optimizer: str) -> Step:
     return Step(-change / eta / formula, formula, whole * sum(absolutes), sum(products))
 
 
-def step(
-    optimizer: str, trial: laboratory.Trial, gradients: Sequence[Gradient], eta: float
-) -> None:
+def step(optimizer: str, trial: numeric.Trial, gradients: Sequence[Gradient], eta: float) -> None:
     """One step of the first seed: torch's optimizers, or the algorithm of the LAMB paper."""
     if optimizer == "lamb":
         for (parameter, _), g in zip(trial.parameters(), gradients, strict=True):

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 from deepnet_theory.spec.expression import UPDATE
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.fitting import settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
 from paper_checks.shared.multipliers import everything, scaled_updates
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, backward, model_updates, norms, update_exponents
 
 CLAIM = Claim(
@@ -42,7 +40,7 @@ def balance(lab: Lab) -> Finding:
 @CLAIM.stated("so does α = (2N)^{1/2}, λ = (2N)^{−1/4}", SUPPORTED)
 def curve(lab: Lab) -> Finding:
     at, net = lab.depths(), Net("(2*N)**(1/2)", "(2*N)**(-1/4)", "lamb")
-    return lab.exponent(settled(at, model_updates(net, at, lab.settings())), 0.0, RIVALS)
+    return lab.exponent(lab.settled(at, model_updates(net, at, lab.settings())), 0.0, RIVALS)
 
 
 @CLAIM.stated("the relative update ‖Δθ‖/‖θ‖ does not depend on α, λ", SUPPORTED)
@@ -76,14 +74,14 @@ def mended(lab: Lab) -> Finding:
 @CLAIM.ours("all parameters stepped", REFUTED)
 def all_parameters(lab: Lab) -> Finding:
     return lab.exponent(
-        settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab))), 0.0
+        lab.settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab))), 0.0
     )
 
 
 @CLAIM.correction("all parameters with the derived learning-rate multipliers", SUPPORTED)
 def all_with_multipliers(lab: Lab) -> Finding:
     found = scaled_updates(RULE, lab.depths(), everything(lab))
-    return lab.exponent(settled(lab.depths(), found), 0.0, (("one rate", 1.0),))
+    return lab.exponent(lab.settled(lab.depths(), found), 0.0, (("one rate", 1.0),))
 
 
 Extremes = tuple[float, float]
@@ -107,7 +105,7 @@ def extremes(lab: Lab, net: Net, depth: int, printed: str | None = None) -> Extr
         if printed is None:
             change = lamb(g.theta, g.g)
         else:
-            change = laboratory.update(UPDATE.parse(printed), 1.0, g.g, g.theta)
+            change = numeric.update(UPDATE.parse(printed), 1.0, g.g, g.theta)
         found.append(norms(change) / norms(g.theta))
     every = torch.stack(found)
     return float(every.min()), float(every.max())

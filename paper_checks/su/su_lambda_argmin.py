@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, symbolic
 from paper_checks.shared.engine import unproved
-from paper_checks.shared.judging import PROVED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import PROVED, SU, SUPPORTED
 
 CLAIM = Claim(
     name="su-lambda-argmin",

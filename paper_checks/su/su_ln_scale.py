@@ -1,6 +1,5 @@
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, sp, torch
-from paper_checks.shared.judging import PROVED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, sp, torch
+from paper_checks.shared.record import PROVED, SU
 
 CLAIM = Claim(
     name="su-ln-scale",
@@ -73,7 +72,7 @@ def rows(lab: Lab) -> list[dict[str, float]]:
             for scale in (1e-3, 1.0):
                 both, reduced = scale * (alpha * x + f), scale * (x + f / alpha)
                 left, right = norm(both, (width,)), norm(reduced, (width,))
-                restored = norm(both, (width,), eps=alpha**2 * laboratory.NORM_EPS)
+                restored = norm(both, (width,), eps=alpha**2 * numeric.NORM_EPS)
                 found.append(
                     {
                         "width": width,

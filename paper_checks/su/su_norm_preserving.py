@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.fitting import mean
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import RETOLD
+from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.record import MARGIN, REFUTED, RETOLD, SUPPORTED
 from paper_checks.shared.stacks import Net, norms
 
 CLAIM = Claim(
@@ -33,12 +31,12 @@ WHAT = "‖xW‖/‖x‖ over {}, mean over layers and seeds"
 
 @CLAIM.stated("with λ the argmin", REFUTED)
 def argmin(lab: Lab) -> Finding:
-    return lab.within(over(lab, 0, SQUARE), 1 - MARGIN, 1 + MARGIN, WHAT.format("λ(W)"))
+    return lab.ratio(over(lab, 0, SQUARE), WHAT.format("λ(W)"))
 
 
 @CLAIM.stated("with λ the gain, square matrices and the x that a stack presents", SUPPORTED)
 def gain(lab: Lab) -> Finding:
-    return lab.within(over(lab, 1, SQUARE), 1 - MARGIN, 1 + MARGIN, WHAT.format("the gain"))
+    return lab.ratio(over(lab, 1, SQUARE), WHAT.format("the gain"))
 
 
 @CLAIM.ours("for every x", REFUTED)
@@ -57,7 +55,7 @@ def every(lab: Lab) -> Finding:
 )
 def law(lab: Lab) -> Finding:
     found = over(lab, 1, (*SQUARE, "fc1", "fc2"))
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, WHAT.format("the law"))
+    return lab.ratio(found, WHAT.format("the law"))
 
 
 @CLAIM.correction("the factor of a square matrix is the argmin's λ(W) over √2", SUPPORTED)
@@ -70,10 +68,10 @@ def less(lab: Lab) -> Finding:
 Factors: TypeAlias = "dict[str, torch.Tensor]"
 
 
-def over(lab: Lab, which: int, names: tuple[str, ...]) -> dict[str, laboratory.Interval]:
+def over(lab: Lab, which: int, names: tuple[str, ...]) -> dict[str, numeric.Interval]:
     """The factor over the argmin's λ (0) or over the law (1), of the matrices called so."""
     return {
-        f"{name}, {label}": mean(factors[name][:, which].numpy())
+        f"{name}, {label}": lab.mean(factors[name][:, which].numpy())
         for label, (_, factors) in measured(lab).items()
         for name in names
     }
@@ -97,7 +95,7 @@ def measured(lab: Lab) -> dict[str, tuple[torch.Tensor, Factors]]:
     return found
 
 
-def factors_of(trial: laboratory.Trial) -> Factors:
+def factors_of(trial: numeric.Trial) -> Factors:
     """The rms of ‖xW‖/‖x‖ over the argmin's λ and over the law, of every layer and seed."""
     found: dict[str, list[torch.Tensor]] = {}
 
@@ -108,7 +106,7 @@ def factors_of(trial: laboratory.Trial) -> Factors:
         factor = (out.norm(dim=-1) / given[0].norm(dim=-1)).square().flatten(1).mean(1).sqrt()
         found.setdefault(d.name, []).append(torch.stack([factor / argmin, factor / law], dim=1))
 
-    linear = [m for m in trial.model.parts.modules() if isinstance(m, laboratory.Linear)]
+    linear = [m for m in trial.model.parts.modules() if isinstance(m, numeric.Linear)]
     handles = [m.register_forward_hook(see) for m in linear]
     with torch.no_grad():
         trial.output()

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, sp
 from paper_checks.shared.engine import derive, formula
-from paper_checks.shared.fitting import Fit
-from paper_checks.shared.judging import PROVED, SUPPORTED
+from paper_checks.shared.record import PROVED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, update_exponents
 
 CLAIM = Claim(

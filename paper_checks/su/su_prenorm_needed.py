@@ -6,24 +6,16 @@ from paper_checks.shared.bench import (
     Array,
     Claim,
     Finding,
+    Fit,
     Lab,
-    laboratory,
     no_grad,
     np,
+    numeric,
     once,
     torch,
 )
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import (
-    Net,
-    absolute_gradient,
-    exponents,
-    lots,
-    residual_sums,
-    squared_gradient,
-)
+from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, exponents, lots, residual_sums
 
 CLAIM = Claim(
     name="su-prenorm-needed",
@@ -83,13 +75,13 @@ def law_adam(lab: Lab) -> Finding:
 @CLAIM.correction("Σ_l 1/x_l² grows no faster than log N", SUPPORTED)
 def logarithm(lab: Lab) -> Finding:
     # a logarithm gains as much from each factor of 4; a power e gains 4^e times as much
-    gains = {n: settled((1, 4), np.diff(sums, axis=1)) for n, sums in streams(lab, 2).items()}
+    gains = {n: lab.settled((1, 4), np.diff(sums, axis=1)) for n, sums in streams(lab, 2).items()}
     return lab.at_most(gains, 0.0, "exponent of what a factor of 4 in depth gains")
 
 
 @CLAIM.correction("Σ_l 1/x_l grows as N^{1/2}", SUPPORTED)
 def root(lab: Lab) -> Finding:
-    found = {label: settled(FAR, sums) for label, sums in streams(lab, 1).items()}
+    found = {label: lab.settled(FAR, sums) for label, sums in streams(lab, 1).items()}
     return lab.exponent(found, 0.5, (("logarithm", 0.0), *LINEAR))
 
 
@@ -97,7 +89,7 @@ AT = (8, 32, 128)
 FAR = (64, 256, 1024)  # sublayers
 
 
-def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
+def conditions(lab: Lab) -> dict[str, numeric.Settings]:
     """Width and data varied."""
     return lab.varied(("width 64", "independent tokens", "correlated tokens"), seeds=96)
 
@@ -106,10 +98,10 @@ def conditions(lab: Lab) -> dict[str, laboratory.Settings]:
 def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
     """The exponents of both increments, alone and beside the stream's sums."""
     quantities = {
-        "sgd": squared_gradient,
-        "adam": absolute_gradient,
-        "adam over sum": lambda p: absolute_gradient(p) / inverses(p.states[:-1], 1).sum(1),
-        "sgd over squares": lambda p: squared_gradient(p) / inverses(p.states[:-1], 2).sum(1),
+        "sgd": Pass.squared,
+        "adam": Pass.absolute,
+        "adam over sum": lambda p: Pass.absolute(p) / inverses(p.states[:-1], 1).sum(1),
+        "sgd over squares": lambda p: Pass.squared(p) / inverses(p.states[:-1], 2).sum(1),
     }
     return exponents(NET, AT, conditions(lab), quantities, at_once=32)
 

@@ -3,12 +3,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, symbolic, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, once, sp, symbolic, torch
 from paper_checks.shared.engine import unproved
-from paper_checks.shared.fitting import Fit, mean, settled
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
+from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, Pass, backward, many_per_depth, per_depth
 
 CLAIM = Claim(
@@ -79,7 +77,7 @@ def depth(lab: Lab) -> Finding:
     found = {}
     for data in inputs(lab):
         s = lab.settings(seeds=32, width=32, tokens=16, data=data)
-        found[data] = settled(lab.depths(), per_depth(NET, lab.depths(), s, ratio(*SCALED)))
+        found[data] = lab.settled(lab.depths(), per_depth(NET, lab.depths(), s, ratio(*SCALED)))
     return lab.exponent(found, 0.0, (("independent directions", -0.5),))
 
 
@@ -104,7 +102,7 @@ def constant(lab: Lab) -> Finding:
             squares[f"{name}, {data}"] = values**2 * fans * np.array(WIDTHS) / 2  # 1 by the law
     return lab.within(
         # without fc1, whose mask depends on the matrix itself
-        {n: mean(square.mean(1)) for n, square in squares.items() if not n.startswith("fc1")},
+        {n: lab.mean(square.mean(1)) for n, square in squares.items() if not n.startswith("fc1")},
         (1 - MARGIN) ** 2,
         (1 + MARGIN) ** 2,
         "square over the law's",
@@ -161,6 +159,6 @@ def over_widths(lab: Lab) -> dict[str, dict[str, Array]]:
 def in_width(lab: Lab) -> dict[str, Fit]:
     """The ratio's exponent in width, by data."""
     return {
-        data: settled(WIDTHS, np.exp(np.mean([np.log(v) for v in of.values()], axis=0)))
+        data: lab.settled(WIDTHS, np.exp(np.mean([np.log(v) for v in of.values()], axis=0)))
         for data, of in over_widths(lab).items()
     }

@@ -6,17 +6,16 @@ from paper_checks.shared.bench import (
     Array,
     Claim,
     Finding,
+    Fit,
     Lab,
-    laboratory,
     no_grad,
     np,
+    numeric,
     once,
     torch,
 )
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 
 CLAIM = Claim(
@@ -66,7 +65,7 @@ def reason(lab: Lab) -> Finding:
     # λ fixed, only α carries the depth: the softmax has to do it alone
     net = Net("2*N", "1")
     fixed = {
-        label: settled(DEPTHS, per_depth(net, DEPTHS, s, ratio))
+        label: lab.settled(DEPTHS, per_depth(net, DEPTHS, s, ratio))
         for label, s in lab.varied(VARIED, seeds=16).items()
     }
     what = "λ = 1, α = 2N: exponent of the ratio to value and output"
@@ -83,7 +82,7 @@ def likeness(lab: Lab) -> Finding:
         per_depth(Net("64", "1"), (2,), lab.settings(seeds=32, data=f"gaussian:{r}"), ratio)
         for r in like
     ]
-    found = settled([(1 - rho) / rho**0.5 for rho in like], np.concatenate(columns, axis=1))
+    found = lab.settled([(1 - rho) / rho**0.5 for rho in like], np.concatenate(columns, axis=1))
     return lab.exponent(found, 1.0, (("no effect", 0.0),))
 
 
@@ -121,12 +120,15 @@ def steps(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
         for label, s in lab.varied(VARIED, seeds=24 if name == "sgd" else 8).items():
             at = DEEP if name == "sgd" else DEEPEST if label == "one head" else DEPTHS
             share, size = both(Net(*texts, name), at, s)
-            fits["share"][label], fits["ratio"][label] = settled(at, share), settled(at, size)
+            fits["share"][label], fits["ratio"][label] = (
+                lab.settled(at, share),
+                lab.settled(at, size),
+            )
         found[name] = fits
     return found
 
 
-def both(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:
+def both(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
     """The share of ‖ΔF‖ and the ratio of the gradients: (2, seeds, depths)."""
     columns, eta = [], {True: 2.0**-14, False: 2.0**-14}
     for depth in at:
@@ -142,7 +144,7 @@ def both(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:
 
 @no_grad
 def changes(
-    trial: laboratory.Trial, p: Pass, of_scores: bool, eta: float
+    trial: numeric.Trial, p: Pass, of_scores: bool, eta: float
 ) -> tuple[torch.Tensor, float]:
     """‖ΔF‖/η per token of each seed after a step of query and key alone, or of the others.
 
@@ -158,7 +160,7 @@ def changes(
     kept = [w.clone() for w, _ in chosen]
     for _ in range(6):
         for (w, g), old in zip(chosen, kept, strict=True):
-            w.copy_(old + laboratory.update(expression, eta, g.g, old))
+            w.copy_(old + numeric.update(expression, eta, g.g, old))
         change = (trial.output() - p.states[-1]).double()
         for (w, _), old in zip(chosen, kept, strict=True):
             w.copy_(old)

@@ -3,11 +3,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TypeAlias
 
-from paper_checks.shared.bench import Claim, Finding, Lab, laboratory, no_grad, np, once, torch
-from paper_checks.shared.fitting import Fit, mean, settled
-from paper_checks.shared.judging import MARGIN, REFUTED, SUPPORTED
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, model_updates, residual_sums, update_exponents
 
 CLAIM = Claim(
@@ -37,11 +35,11 @@ PLACE = "res-post-ln"
 @CLAIM.stated("λ does not change the branch's magnitude, with ReLU or GELU", SUPPORTED)
 def magnitude(lab: Lab) -> Finding:
     found = {
-        f"{activation}, {lam:g}": mean((size / sizes[1.0]).numpy())
+        f"{activation}, {lam:g}": lab.mean((size / sizes[1.0]).numpy())
         for activation, (sizes, _) in branches(lab).items()
         for lam, size in sizes.items()
     }
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "rms beside λ = 1")
+    return lab.ratio(found, "rms beside λ = 1")
 
 
 @CLAIM.ours("λ does not change the branch", SUPPORTED)
@@ -113,7 +111,7 @@ def slopes(lab: Lab, optimizer: str) -> dict[str, Fit]:
 def every_slope(lab: Lab) -> dict[str, dict[str, Fit]]:
     """All optimizers, width and data varied."""
 
-    def scaled(d: laboratory.Description) -> bool:
+    def scaled(d: numeric.Description) -> bool:
         return d.name in SCALED
 
     found: dict[str, dict[str, Fit]] = {name: {} for name in ("sgd", "adam", "lamb")}
@@ -122,5 +120,5 @@ def every_slope(lab: Lab) -> dict[str, dict[str, Fit]]:
         for name, fits in found.items():
             nets = [Net("16", repr(lam), name, PLACE) for lam in LAMS]
             values = [model_updates(net, (8,), s, scaled) for net in nets]
-            fits[f"{name}, {label}"] = settled(LAMS, np.concatenate(values, axis=1))
+            fits[f"{name}, {label}"] = lab.settled(LAMS, np.concatenate(values, axis=1))
     return found

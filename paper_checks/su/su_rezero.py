@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
-from paper_checks.shared.judging import PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
 
 CLAIM = Claim(
     name="su-rezero",

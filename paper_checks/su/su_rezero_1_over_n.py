@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.sublayer import Role
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, once, torch
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import MARGIN, SUPPORTED, UNDECIDED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, numeric, once, torch
+from paper_checks.shared.record import MARGIN, SU, SUPPORTED, UNDECIDED
 
 CLAIM = Claim(
     name="su-rezero-1-over-n",
@@ -47,13 +45,13 @@ def falls(lab: Lab) -> Finding:
     "there it falls no faster than N^{−1/2}: S·a² does not shrink with the depth", SUPPORTED
 )
 def root(lab: Lab) -> Finding:
-    inverses = {label: settled(AT, 1 / values) for label, values in trained(lab).items()}
+    inverses = {label: lab.settled(AT, 1 / values) for label, values in trained(lab).items()}
     return lab.at_most(inverses, 0.5, "exponent of 1/|a|")
 
 
 def exponents(lab: Lab) -> dict[str, Fit]:
     """Of mean |a| in the depth, by rate and steps."""
-    return {label: settled(AT, values) for label, values in trained(lab).items()}
+    return {label: lab.settled(AT, values) for label, values in trained(lab).items()}
 
 
 @once
@@ -76,20 +74,20 @@ def train(lab: Lab, depth: int, rate: float, steps: int) -> torch.Tensor:
         parts=(PartConstants("encoder", depth, True, kinds),),
         architecture=Architecture(width=WIDTH, heads=4, residual_gain=0.0),
     )
-    generator_for = laboratory.generator_for
-    model = laboratory.build(
+    generator_for = numeric.generator_for
+    model = numeric.build(
         constants,
         seeds=SEEDS,
         generator=generator_for(lab.seed, f"rezero {depth}"),
         embedding_generator=generator_for(lab.seed, "embedding and head"),
     )
     norms = (Role.NORM_GAIN, Role.NORM_BIAS)
-    parameters = [p for p, d in laboratory.described(model) if d.role not in norms]
+    parameters = [p for p, d in numeric.described(model) if d.role not in norms]
     gains = [r.residual_gain for r in model.residuals() if r.residual_gain is not None]
     optimizer = torch.optim.Adagrad(parameters, lr=rate)
     data = generator_for(lab.seed, "training data")
     for _ in range(steps):
-        windows = laboratory.text_windows(SEEDS * BATCH, TOKENS + 1, data)
+        windows = numeric.text_windows(SEEDS * BATCH, TOKENS + 1, data)
         windows = windows.reshape(SEEDS, BATCH, -1)
         x = model.embed(windows[..., :-1])
         for residual, gain in zip(model.residuals(), gains, strict=True):  # no norm

@@ -2,17 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import (
-    Net,
-    absolute_gradient,
-    backward,
-    per_depth,
-    size_of_gradient,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 
 CLAIM = Claim(
     name="su-root-cause",
@@ -46,7 +38,7 @@ WHAT = "exponent of the inverse of the largest rate"
 @CLAIM.stated("a stack whose matrix gradients are of the same size at every depth", SUPPORTED)
 def gradient(lab: Lab) -> Finding:
     at = lab.depths()
-    found = {n: settled(at, per_depth(UNIT, at, s, size_of_gradient)) for n, s in stacks(lab, 96)}
+    found = {n: lab.settled(at, per_depth(UNIT, at, s, Pass.size)) for n, s in stacks(lab, 96)}
     return lab.exponent(found, 0.0, (("linear growth", 1.0),))
 
 
@@ -55,7 +47,7 @@ def layers(lab: Lab) -> Finding:
     found, deepest = {}, lab.depths()[-1]
     for data, s in stacks(lab, 96):
         sizes = [g.norm().numpy() for g in backward(UNIT.trial(deepest, s)).of("fc1")]
-        found[f"fc1, {data}"] = settled(range(1, deepest + 1), np.stack(sizes, axis=1))
+        found[f"fc1, {data}"] = lab.settled(range(1, deepest + 1), np.stack(sizes, axis=1))
     return lab.exponent(found, 0.0, (("a power of the layer", -0.5),))
 
 
@@ -66,7 +58,7 @@ def layers(lab: Lab) -> Finding:
 )
 def rate(lab: Lab) -> Finding:
     at = lab.depths()
-    found = {data: settled(at, largest_rates(UNIT, at, s)) for data, s in stacks(lab, 48)}
+    found = {data: lab.settled(at, largest_rates(UNIT, at, s)) for data, s in stacks(lab, 48)}
     return lab.exponent(found, -1.0, (("constant", 0.0),))
 
 
@@ -82,7 +74,7 @@ def slowly(lab: Lab) -> Finding:
     return lab.at_most(ruled(lab), 0.5, WHAT, tolerance=0.0)
 
 
-def stacks(lab: Lab, seeds: int) -> list[tuple[str, laboratory.Settings]]:
+def stacks(lab: Lab, seeds: int) -> list[tuple[str, numeric.Settings]]:
     """Small stacks, by data."""
     return [(d, lab.settings(seeds=seeds, data=d, width=32, tokens=16)) for d in DATA]
 
@@ -91,16 +83,16 @@ def stacks(lab: Lab, seeds: int) -> list[tuple[str, laboratory.Settings]]:
 def ruled(lab: Lab) -> dict[str, Fit]:
     """The exponent of the inverse of the largest rate under Adam's rule."""
     at = lab.depths()
-    return {data: settled(at, 1 / largest_rates(ADAM, at, s)) for data, s in stacks(lab, 16)}
+    return {data: lab.settled(at, 1 / largest_rates(ADAM, at, s)) for data, s in stacks(lab, 16)}
 
 
-def largest_rates(net: Net, at: Sequence[int], s: laboratory.Settings) -> Array:
+def largest_rates(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
     """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
     columns = []
     for depth in at:
         trial = net.trial(depth, s)
         p = backward(trial)
-        promised = absolute_gradient(p)
+        promised = Pass.absolute(p)
         low = torch.full((trial.seeds,), -20.0, dtype=torch.float64)  # powers of two
         high = torch.zeros_like(low)
         with torch.no_grad():

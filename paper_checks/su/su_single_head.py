@@ -3,11 +3,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED, SCALED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, Pass, many_per_depth
 
 CLAIM = Claim(
@@ -39,7 +37,7 @@ SCORES = ("query", "key")
 @CLAIM.stated("the increments' exponents in depth are 0 with 1 head as with 8", SUPPORTED)
 def heads(lab: Lab) -> Finding:
     found = {
-        f"{label}, {count} heads": settled(lab.depths(), of["all"])
+        f"{label}, {count} heads": lab.settled(lab.depths(), of["all"])
         for label, by_count in scaled(lab).items()
         for count, of in by_count.items()
     }
@@ -49,7 +47,9 @@ def heads(lab: Lab) -> Finding:
 @CLAIM.stated("the number of heads does not change the increments", SUPPORTED)
 def size(lab: Lab) -> Finding:
     found = {
-        label: settled(list(by_count), np.stack([of["all"][:, -1] for of in by_count.values()], 1))
+        label: lab.settled(
+            list(by_count), np.stack([of["all"][:, -1] for of in by_count.values()], 1)
+        )
         for label, by_count in scaled(lab).items()
     }
     return lab.exponent(found, 0.0, (("√h", 0.5),))
@@ -57,7 +57,7 @@ def size(lab: Lab) -> Finding:
 
 @CLAIM.ours("without the scale 1/√h of the scores they are 0 as well, from 12 layers on", REFUTED)
 def early(lab: Lab) -> Finding:
-    found = {label: settled(lab.depths(), of["all"]) for label, of in unscaled(lab).items()}
+    found = {label: lab.settled(lab.depths(), of["all"]) for label, of in unscaled(lab).items()}
     return lab.exponent(found, 0.0)
 
 
@@ -81,7 +81,7 @@ def falls(lab: Lab) -> Finding:
 )
 def kept(lab: Lab) -> Finding:
     found = {
-        label: settled(lab.depths(), of["keys"] / scaled(lab)[label][1]["keys"])
+        label: lab.settled(lab.depths(), of["keys"] / scaled(lab)[label][1]["keys"])
         for label, of in unscaled(lab).items()
     }
     return lab.exponent(found, 0.0, (("growing", 0.5),))
@@ -90,7 +90,7 @@ def kept(lab: Lab) -> Finding:
 Parts = dict[str, Array]  # the increment, query's and key's share of it, ‖∂L/∂W_k‖
 
 
-def conditions(lab: Lab) -> dict[str, tuple[Net, laboratory.Settings]]:
+def conditions(lab: Lab) -> dict[str, tuple[Net, numeric.Settings]]:
     """Two rules and the data."""
     return {
         f"{name}, {data}": (
@@ -130,14 +130,14 @@ def deep(lab: Lab) -> dict[str, dict[str, Fit]]:
             continue  # its query and key are small from 12 layers on
         of = parts(net, DEEP, replace(s, heads=1, seeds=8), without_scale=True, at_once=4)
         for what, fits in found.items():
-            fits[label] = settled(DEEP, of[what])
+            fits[label] = lab.settled(DEEP, of[what])
     return found
 
 
 def parts(
     net: Net,
     at: Sequence[int],
-    s: laboratory.Settings,
+    s: numeric.Settings,
     without_scale: bool = False,
     at_once: int | None = None,
 ) -> Parts:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, symbolic
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, sp, symbolic
 from paper_checks.shared.engine import derive, formula
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import PROVED, SUPPORTED
+from paper_checks.shared.record import PROVED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, PUBLISHED, balanced
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, model_updates
 
 CLAIM = Claim(
@@ -74,5 +72,5 @@ def table(lab: Lab) -> dict[tuple[str, str], Fit]:
         s = lab.settings(seeds=16 if optimizer == "sgd" else 8)
         for rule, texts in PUBLISHED.items():
             at = lab.deep() if optimizer == rule == "sgd" else lab.depths()
-            found[rule, optimizer] = settled(at, model_updates(Net(*texts, optimizer), at, s))
+            found[rule, optimizer] = lab.settled(at, model_updates(Net(*texts, optimizer), at, s))
     return found

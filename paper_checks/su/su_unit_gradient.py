@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
-from paper_checks.shared.fitting import Fit
-from paper_checks.shared.judging import REFUTED, SUPPORTED
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, torch
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.sources import SU
 from paper_checks.shared.stacks import Net, Pass, exponents
 
 CLAIM = Claim(

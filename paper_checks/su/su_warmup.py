@@ -2,17 +2,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, torch
-from paper_checks.shared.fitting import Fit, in_groups, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import (
-    Net,
-    Pass,
-    absolute_gradient,
-    many_per_depth,
-    squared_gradient,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, once, torch
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, many_per_depth
 
 CLAIM = Claim(
     name="su-warmup",
@@ -90,16 +82,16 @@ def measured(lab: Lab) -> dict[str, Fits]:
 
 def of_net(lab: Lab, net: Net, at: tuple[int, ...]) -> Fits:
     """One stack under every condition."""
-    quantities = {"sgd": squared_gradient, "adam": absolute_gradient, "stream": stream}
+    quantities = {"sgd": Pass.squared, "adam": Pass.absolute, "stream": stream}
     found = Fits({}, {}, {})
     data = ("independent tokens", "correlated tokens")
     for label, s in lab.varied(data, seeds=96).items():
         of: dict[str, Array] = many_per_depth(net, at, s, quantities, at_once=32)
         for optimizer in ("sgd", "adam"):
             increment = of[optimizer] / at
-            found.increments[f"{optimizer}, {label}"] = settled(at, increment)
-            found.of_means[f"{optimizer}, {label}"] = settled(at, in_groups(increment))
-        found.over_stream[label] = settled(at, of["adam"] / of["stream"])
+            found.increments[f"{optimizer}, {label}"] = lab.settled(at, increment)
+            found.of_means[f"{optimizer}, {label}"] = lab.settled(at, lab.in_groups(increment))
+        found.over_stream[label] = lab.settled(at, of["adam"] / of["stream"])
     return found
 
 

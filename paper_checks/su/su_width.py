@@ -2,18 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, laboratory, np, once, torch
-from paper_checks.shared.fitting import Fit, settled
-from paper_checks.shared.judging import REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
-from paper_checks.shared.stacks import (
-    Net,
-    Pass,
-    absolute_gradient,
-    many_per_depth,
-    norms,
-    squared_gradient,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
+from paper_checks.shared.record import REFUTED, SU, SUPPORTED
+from paper_checks.shared.stacks import Net, Pass, many_per_depth, norms
 
 CLAIM = Claim(
     name="su-width",
@@ -113,11 +104,11 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
                     "sgd over signal": of["sgd"] / signal,
                     "adam over signal": of["adam"] / root,
                     "lamb over signal": of["lamb"] / root,
-                    "signal over law": signal / (d / (d + laboratory.VOCAB)),
+                    "signal over law": signal / (d / (d + numeric.VOCAB)),
                 }
             for quantity, values in of.items():
                 label = f"{name}, {data}, {tokens} tokens"
-                found.setdefault(quantity, {})[label] = settled(at, values)
+                found.setdefault(quantity, {})[label] = lab.settled(at, values)
     return found
 
 
@@ -128,11 +119,11 @@ def widths(lab: Lab, data: str, tokens: int) -> tuple[int, ...]:
     return WIDTHS[:3] if data == "text" else WIDTHS[1:]
 
 
-def over_widths(net: Net, at: tuple[int, ...], s: laboratory.Settings) -> dict[str, Array]:
+def over_widths(net: Net, at: tuple[int, ...], s: numeric.Settings) -> dict[str, Array]:
     """Increments and the squared signal at the top of every seed and width: (seeds, widths)."""
     quantities = {
-        "sgd": squared_gradient,
-        "adam": absolute_gradient,
+        "sgd": Pass.squared,
+        "adam": Pass.absolute,
         "lamb": of_lamb,
         "signal": lambda p: norms(p.signals[-1]).double() ** 2,
     }

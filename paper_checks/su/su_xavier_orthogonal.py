@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp, symbolic, torch
 from paper_checks.shared.engine import unproved
-from paper_checks.shared.fitting import mean, power
-from paper_checks.shared.judging import MARGIN, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.sources import SU
+from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 
 CLAIM = Claim(
     name="su-xavier-orthogonal",
@@ -34,24 +32,24 @@ WIDTHS = (32, 64, 128, 256)
 def proportional(lab: Lab) -> Finding:
     found = matrices(lab)
     ratios = {
-        f"{d} × {m}": mean(found[d, m, 1.0].magnitude / of.magnitude)
+        f"{d} × {m}": lab.mean(found[d, m, 1.0].magnitude / of.magnitude)
         for (d, m, gain), of in found.items()
         if gain != 1.0
     }
-    return lab.within(ratios, 1 - MARGIN, 1 + MARGIN, "gain 1 over gain 1/4")
+    return lab.ratio(ratios, "gain 1 over gain 1/4")
 
 
 @CLAIM.stated("λ(W) equals the gain", REFUTED)
 def equal(lab: Lab) -> Finding:
-    found = {str(key): mean(of.magnitude) for key, of in matrices(lab).items()}
-    return lab.within(found, 1 - MARGIN, 1 + MARGIN, "λ/gain")
+    found = {str(key): lab.mean(of.magnitude) for key, of in matrices(lab).items()}
+    return lab.ratio(found, "λ/gain")
 
 
 @CLAIM.stated("a square Xavier matrix is close to orthogonal", REFUTED)
 def orthogonal(lab: Lab) -> Finding:
     square = {key: of for key, of in matrices(lab).items() if key[0] == key[1]}
     return lab.within(
-        {str(key): mean(of.distance) for key, of in square.items()},
+        {str(key): lab.mean(of.distance) for key, of in square.items()},
         -MARGIN,
         MARGIN,
         "distance² to the nearest multiple of the identity, a row",
@@ -70,7 +68,7 @@ def rows(lab: Lab) -> Finding:
         cosines.append((off.square().sum((1, 2)) / (d * (d - 1))).sqrt())
     found = torch.stack(cosines, dim=1)  # (draws, widths)
     return lab.exponent(
-        power(WIDTHS, found.numpy()),
+        lab.power(WIDTHS, found.numpy()),
         -0.5,
         (("no orthogonality", 0.0),),
         what="exponent in m of the rms cosine",

@@ -203,11 +203,11 @@ def test_an_engine_with_another_relative_update_is_seen(monkeypatch: pytest.Monk
 
 
 def test_seeds_in_lots_are_the_lots_one_after_another() -> None:
-    from paper_checks.shared.stacks import PLAIN, lots, per_depth, squared_gradient
+    from paper_checks.shared.stacks import PLAIN, Pass, lots, per_depth
 
     s = bench().settings(width=16, tokens=4, seeds=4)
-    parts = [per_depth(PLAIN, (1, 2), lot, squared_gradient) for lot in lots(s, 2)]
-    both = per_depth(PLAIN, (1, 2), s, squared_gradient, at_once=2)
+    parts = [per_depth(PLAIN, (1, 2), lot, Pass.squared) for lot in lots(s, 2)]
+    both = per_depth(PLAIN, (1, 2), s, Pass.squared, at_once=2)
     assert both.tolist() == [row for part in parts for row in part.tolist()]
 
 
