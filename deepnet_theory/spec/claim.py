@@ -105,8 +105,8 @@ class Claim:
     :meth:`stated` by the source, :meth:`ours`, or the :meth:`correction` of a refuted one. A
     refuted part needs its smallest ``counterexample``, the ``corrected`` statement, and a
     correction that checks it. ASSUMED needs ``untestable``, the reason why nothing is measured;
-    UNDECIDED needs ``would_decide``, what would decide it. ``seconds`` is the cost of the quick
-    run on one thread, ``full_seconds`` that of the full one (the same unless given).
+    UNDECIDED needs ``would_decide``, what would decide it. ``seconds`` is the cost of a run on one
+    thread, or the quick run's and the full one's.
     """
 
     name: str
@@ -118,8 +118,7 @@ class Claim:
     corrected: str = ""
     untestable: str = ""
     would_decide: str = ""
-    seconds: float = 1.0
-    full_seconds: float = 0.0
+    seconds: float | tuple[float, float] = 1.0
     parts: list[Part] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +213,7 @@ class Claim:
 
     def cost(self, full: bool = False) -> float:
         """Seconds of the quick or of the full run on one thread, for order and progress."""
-        return (self.full_seconds or self.seconds) if full else self.seconds
+        return self.seconds[full] if isinstance(self.seconds, tuple) else self.seconds
 
     def verdict(self, full: bool = False) -> Verdict:
         """The recorded verdict on the claim as its source states it."""

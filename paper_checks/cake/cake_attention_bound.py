@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, no_grad, np, once, torch
 from paper_checks.shared.changes import bound_ratios, directions, moved, scaled
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
@@ -46,10 +44,8 @@ def linear_parameters(lab: Lab) -> Finding:
 
 @CLAIM.stated("linear branch of h heads, Δx independent: E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖²", PROVED)
 def linear_input(lab: Lab) -> Finding:
-    return lab.proved(
-        holds("moments", "attention-input-term", "attention-heads"),
-        "the engine's contraction over heads of width d_k = d/h",
-    )
+    because = "the engine's contraction over heads of width d_k = d/h"
+    return lab.proved(holds("moments", "attention-input-term", "attention-heads"), because)
 
 
 @CLAIM.stated("real attention, Δθ in random directions: the mean token within the bound", SUPPORTED)
@@ -104,13 +100,10 @@ def scores(lab: Lab) -> Finding:
 def law(lab: Lab) -> Finding:
     slopes = {f"{data}, 1 token": in_width(lab, 1, data) for data in ("text", "gaussian:0")}
     others = [(data, n) for data in ("text", "gaussian:0") for n in lab.pick((), (16, 64))]
-    return lab.exponent(
-        slopes,
-        0.5,
-        (("none", 0.0), ("d", 1.0)),
-        what="SGD step: exponent of change over bound in width",
-        many_tokens={f"{data}, {n} tokens": in_width(lab, n, data).estimate for data, n in others},
-    )
+    rivals = (("none", 0.0), ("d", 1.0))
+    what = "SGD step: exponent of change over bound in width"
+    many_tokens = {f"{data}, {n} tokens": in_width(lab, n, data).estimate for data, n in others}
+    return lab.exponent(slopes, 0.5, rivals, what=what, many_tokens=many_tokens)
 
 
 @CLAIM.correction(
@@ -121,10 +114,8 @@ def operator_norms(lab: Lab) -> Finding:
     ratios = [over_operator_norms(lab, data) for data in lab.texts()]
     worst = float(max(r.max() for r in ratios))
     typical = float(max(r.mean() for r in ratios))
-    return lab.seen(
-        worst <= 1,
-        f"largest over that bound, any token of any draw: {worst:.2f}, mean {typical:.2f}",
-    )
+    because = f"largest over that bound, any token of any draw: {worst:.2f}, mean {typical:.2f}"
+    return lab.seen(worst <= 1, because)
 
 
 @once
@@ -162,7 +153,7 @@ def in_heads(lab: Lab, kind: str) -> Finding:
     return lab.exponent(slopes, 0.0, what=f"exponent in the number of heads, {kind} directions")
 
 
-def in_width(lab: Lab, tokens: int, data: str) -> numeric.Interval:
+def in_width(lab: Lab, tokens: int, data: str) -> Interval:
     """The exponent in d of the mean token's change over the bound, one sublayer stepped."""
     widths = (64, 128, 256) if tokens == 1 else (32, 64, 128)
     given = {"dtype": "float64", "seeds": 48, "data": data, "tokens": tokens}

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, once, sp
 from paper_checks.shared.engine import equal, formula, holds, value
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
@@ -99,19 +97,19 @@ def twice(lab: Lab) -> Finding:
     return lab.within(ratios, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
 
 
-def term(name: str) -> sp.Expr:
+def term(name: str) -> Expr:
     """The engine's parameter term at v = w = β."""
     v, w, beta = sp.symbols("v w beta", positive=True)
     return value("moments", name).subs({v: beta, w: beta})
 
 
-def squared() -> sp.Expr:
+def squared() -> Expr:
     """β²E‖Δθ‖²."""
     beta, V, W = sp.symbols("beta norm_dV norm_dW", positive=True)
     return beta**2 * (V**2 + W**2)
 
 
-def changes() -> dict[str, list[sp.Expr]]:
+def changes() -> dict[str, list[Expr]]:
     """What the sharper balance multiplies α and β by, under two closures, in logarithms.
 
     log 2N + 2 log β − 2 log α = 0, and log c + log β + log α = 0.

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED
 from paper_checks.shared.stacks import DEEPNORM
@@ -47,17 +45,15 @@ def signs(lab: Lab) -> Finding:
     N, (alpha, beta) = formula("N"), published()
     at_one = alpha.subs(N, 1) > 1 > beta.subs(N, 1)
     growing, falling = (sp.simplify(sp.diff(sp.log(e), N)) for e in (alpha, beta))
-    return lab.proved(
-        bool(at_one and growing.is_positive and falling.is_negative),
-        "α > 1 and β < 1 at N = 1; α grows with N, β falls",
-    )
+    because = "α > 1 and β < 1 at N = 1; α grows with N, β falls"
+    return lab.proved(bool(at_one and growing.is_positive and falling.is_negative), because)
 
 
-def published() -> tuple[sp.Expr, sp.Expr]:
+def published() -> tuple[Expr, Expr]:
     """α and β of the paper."""
     return formula(DEEPNORM.alpha), formula(DEEPNORM.beta)
 
 
-def balance(alpha: sp.Expr, beta: sp.Expr) -> sp.Expr:
+def balance(alpha: Expr, beta: Expr) -> Expr:
     """2N(v² + w²)/α² with v = w = β."""
     return sp.simplify(2 * formula("N") * 2 * beta**2 / alpha**2)

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once
 from paper_checks.shared.record import CAKE, REFUTED, SUPPORTED
-from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
+from paper_checks.shared.stacks import DEEPNORM, Net, model_updates, updates_at
 
 CLAIM = Claim(
     name="cake-dimension-free",
@@ -22,8 +20,7 @@ CLAIM = Claim(
     corrected="""The depth exponents of α and β do not depend on d, m, heads; ‖ΔF‖ = O(η) has a
         constant that grows as d·√(d/(d + V)) under SGD (independent tokens), and as m/(d + m) in
         the feed-forward sublayers, to be absorbed by η.""",
-    seconds=6.0,
-    full_seconds=57,
+    seconds=(6.0, 57),
 )
 DEPTHS = ((8, 16, 32), (8, 16, 32, 64, 128))  # of the quick run and of the full one
 RATIOS = (2.0, 4.0, 8.0)  # m/d
@@ -60,13 +57,10 @@ def in_width(lab: Lab) -> Finding:
 def law_of_hidden_width(lab: Lab) -> Finding:
     net, r = Net(DEEPNORM.alpha, DEEPNORM.beta, layer="ffn"), np.array(RATIOS)
     sizes = at_eight_layers(lab, net, "ffn_ratio", RATIOS, seeds=32)
-    return lab.exponent(
-        lab.power(RATIOS, sizes * (1 + 1 / r)),
-        0.0,
-        (("independent of m", lab.slope(r, 1 + 1 / r)), ("m", lab.slope(r, r + 1))),
-        what="exponent in m/d of ‖ΔF‖/η over m/(d + m), feed-forward stack of 8 layers",
-        values=sizes.mean(0).tolist(),
-    )
+    found = lab.power(RATIOS, sizes * (1 + 1 / r))
+    rivals = (("independent of m", lab.slope(r, 1 + 1 / r)), ("m", lab.slope(r, r + 1)))
+    what = "exponent in m/d of ‖ΔF‖/η over m/(d + m), feed-forward stack of 8 layers"
+    return lab.exponent(found, 0.0, rivals, what=what, values=sizes.mean(0).tolist())
 
 
 @CLAIM.correction("it grows as d·√(d/(d + V)), V the vocabulary: d^{3/2} for d ≪ V", SUPPORTED)
@@ -74,13 +68,10 @@ def law_of_width(lab: Lab) -> Finding:
     d = np.array(lab.widths())
     law = d * np.sqrt(d / (d + numeric.VOCAB))
     sizes = at_eight_layers(lab, DEEPNORM, "width", lab.widths(), seeds=96)
-    return lab.exponent(
-        lab.power(d, sizes / law),
-        0.0,
-        (("d²", lab.slope(d, d**2 / law)), ("d", lab.slope(d, d / law))),
-        what="exponent in d of ‖ΔF‖/η over d·√(d/(d + V)), independent tokens",
-        values=sizes.mean(0).tolist(),
-    )
+    found = lab.power(d, sizes / law)
+    rivals = (("d²", lab.slope(d, d**2 / law)), ("d", lab.slope(d, d / law)))
+    what = "exponent in d of ‖ΔF‖/η over d·√(d/(d + V)), independent tokens"
+    return lab.exponent(found, 0.0, rivals, what=what, values=sizes.mean(0).tolist())
 
 
 @once
@@ -112,4 +103,4 @@ def level(lab: Lab, knob: str) -> Finding:
 def at_eight_layers(lab: Lab, net: Net, knob: str, values: tuple[float, ...], seeds: int) -> Array:
     """‖ΔF‖/η where nothing else changes with the size, on independent tokens: (seeds, values)."""
     settings = [lab.small(seeds=seeds, data="gaussian:0", **{knob: v}) for v in values]
-    return np.concatenate([model_updates(net, (8,), s) for s in settings], axis=1)
+    return updates_at([(net, 8, s) for s in settings])

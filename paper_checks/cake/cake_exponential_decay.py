@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Trial, np, once, torch
 from paper_checks.shared.record import CAKE, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, backward, norms
 
@@ -160,7 +160,7 @@ class Signals:
     differing: Array  # of the part that differs between the tokens
 
 
-def signals(trial: numeric.Trial) -> Signals:
+def signals(trial: Trial) -> Signals:
     """Of one backward pass."""
     given = [g.double() for g in backward(trial).signals]
     apart = [g - g.mean(-2, keepdim=True) for g in given]

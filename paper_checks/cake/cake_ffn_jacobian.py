@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from itertools import product
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, once, torch
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, PROVED
 
@@ -54,7 +52,7 @@ def gaps(lab: Lab) -> dict[str, float]:
     """The largest difference of each printed formula from torch's derivative, entry by entry."""
     g, alpha, found = lab.generator(), 1.7, dict.fromkeys(PRINTED, 0.0)
 
-    def z(x: torch.Tensor, W: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    def z(x: Tensor, W: Tensor, V: Tensor) -> Tensor:
         return alpha * x + torch.relu(x @ W) @ V
 
     for d, m in lab.pick(((2, 3), (3, 2)), ((1, 1), (2, 3), (3, 2), (5, 7))):

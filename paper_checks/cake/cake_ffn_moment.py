@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, symbolic, torch
 from paper_checks.shared.engine import holds, value
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
@@ -19,8 +17,7 @@ CLAIM = Claim(
         feel that factor.""",
     corrected="""E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² +
         2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d).""",
-    seconds=3.0,
-    full_seconds=20,
+    seconds=(3.0, 20),
 )
 
 
@@ -52,21 +49,16 @@ def centred(lab: Lab) -> Finding:
     V = symbolic.Tensor("V", (m, d), symbolic.Gaussian(1 / m))
     z = a * x[i] + (hidden[k] * V[k, i]).sum(k)
     mean_z = symbolic.expect(z.sum(i), (symbolic.Known(total, x[i].sum(i)),))
-    return lab.proved(
-        sp.expand(mean_z - a * total) == 0 and holds("moments", "ffn-mean"),
-        "Σ_i E z_i = α Σ_i x_i: V is centred and independent of ReLU(xW)",
-    )
+    because = "Σ_i E z_i = α Σ_i x_i: V is centred and independent of ReLU(xW)"
+    return lab.proved(sp.expand(mean_z - a * total) == 0 and holds("moments", "ffn-mean"), because)
 
 
 @CLAIM.stated("‖z‖ is within O(d^{−1/2}) of √(d(α² + v²w²))", SUPPORTED)
 def concentrated(lab: Lab) -> Finding:
     spread = [[np.sqrt(((g**0.5 - 1) ** 2).mean()) for g in gs] for gs in ratios(lab).values()]
-    return lab.exponent(
-        lab.power(list(ratios(lab)), np.array(spread).T),
-        -0.5,
-        (("no concentration", 0.0), ("1/d", -1.0)),
-        what="relative spread of ‖z‖ against d, exponent",
-    )
+    found = lab.power(list(ratios(lab)), np.array(spread).T)
+    rivals = (("no concentration", 0.0), ("1/d", -1.0))
+    return lab.exponent(found, -0.5, rivals, what="relative spread of ‖z‖ against d, exponent")
 
 
 @CLAIM.correction("with Xavier's variance: α² + 2dm/(d + m)² · v²w²", SUPPORTED)

@@ -28,8 +28,7 @@ CLAIM = Claim(
         For an SGD step of one token E‖Δz‖² = [w⁴(m² + 5m) + dv²w²(m + 1) + d²v⁴(2d + m +
         3)/4m]/(mw² + dv²/2) · E‖Δθ‖² ≥ (mw² + dv²/2)E‖Δθ‖². For a fixed ΔV of equal entries the
         square is 1 + (m − 1)/π times w²‖ΔV‖².""",
-    seconds=3.0,
-    full_seconds=17,
+    seconds=(3.0, 17),
 )
 
 

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from functools import partial
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp, torch
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
@@ -31,10 +29,8 @@ CLAIM = Claim(
 @CLAIM.stated("centred z, d ≥ 3, no ε", PROVED)
 def centred(lab: Lab) -> Finding:
     exact = all(top_of(z) * sp.Rational(length(z), len(z)) == 1 for z in POINTS)
-    return lab.proved(
-        exact and holds("moments", "norm-jacobian-rank", "norm-jacobian"),
-        "the largest singular value at rational points, and the engine's projection",
-    )
+    because = "the largest singular value at rational points, and the engine's projection"
+    return lab.proved(exact and holds("moments", "norm-jacobian-rank", "norm-jacobian"), because)
 
 
 @CLAIM.stated("in real stacks, z = αx + G(x): within 2 %", SUPPORTED)
@@ -69,10 +65,8 @@ def corrected(lab: Lab) -> Finding:
         top_of(z) * sp.Rational(length(c), len(c)) == 1 for z, c in zip(moved, POINTS, strict=True)
     )
     gap = torch_gap(lab)
-    return lab.proved(
-        exact and gap < 1e-9,
-        f"at rational points of mean 1; torch's Jacobian, with ε too, agrees within {gap:.1e}",
-    )
+    because = f"at rational points of mean 1; torch's Jacobian, with ε too, agrees within {gap:.1e}"
+    return lab.proved(exact and gap < 1e-9, because)
 
 
 POINTS = ((1, -3, 2), (1, 2, -4, 1), (5, -1, -1, -2, -1))  # centred
@@ -83,7 +77,7 @@ def length(z: tuple[int, ...]) -> int:
     return sum(e * e for e in z)
 
 
-def top_of(z: tuple[int, ...]) -> sp.Expr:
+def top_of(z: tuple[int, ...]) -> Expr:
     """‖∂LN/∂z‖₂² at a point, exactly."""
     d = len(z)
     x = sp.symbols(f"z_1:{d + 1}", real=True)

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import math
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, np, numeric, sp, torch
 from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms
 
@@ -57,10 +55,8 @@ def bounded(lab: Lab) -> Finding:
     # ‖p − e_y‖² = (1 − p_y)² + Σ_{i≠y} p_i², with p_y = u and the others' sum 1 − u
     p, u = sp.symbols("p_1:4", nonnegative=True), sp.Symbol("u", nonnegative=True)
     slack = sp.expand(2 * (sum(p) + u) ** 2 - sum(p) ** 2 - sum(e**2 for e in p))
-    return lab.proved(
-        all(c > 0 for c in sp.Poly(slack, *p, u).coeffs()),
-        "2(Σp)² − ‖p − e_y‖² is a sum of positive terms, and ∂L/∂F = (p − e_y)ᵀW_head",
-    )
+    because = "2(Σp)² − ‖p − e_y‖² is a sum of positive terms, and ∂L/∂F = (p − e_y)ᵀW_head"
+    return lab.proved(all(c > 0 for c in sp.Poly(slack, *p, u).coeffs()), because)
 
 
 @CLAIM.ours("heads of gain 0.1 to 100 keep within that bound", SUPPORTED)
@@ -94,13 +90,10 @@ def in_width(lab: Lab) -> Finding:
     sizes = lab.columns(gradient(DEEPNORM, 4, lab.small(width=d, seeds=32)) for d in widths)
     law = np.sqrt(np.array(widths) / (np.array(widths) + numeric.VOCAB))
     slope = lab.slope(widths, law)
-    return lab.exponent(
-        lab.power(widths, sizes / law),
-        0.0,
-        (("independent of the width", -slope), ("√d", 0.5 - slope)),
-        what="exponent in width of the gradient over √(d/(d + V))",
-        alone=lab.power(widths, sizes).estimate,
-    )
+    found = lab.power(widths, sizes / law)
+    rivals = (("independent of the width", -slope), ("√d", 0.5 - slope))
+    what = "exponent in width of the gradient over √(d/(d + V))"
+    return lab.exponent(found, 0.0, rivals, what=what, alone=lab.power(widths, sizes).estimate)
 
 
 @CLAIM.correction(
@@ -113,7 +106,7 @@ def in_the_heads_gain(lab: Lab) -> Finding:
     return lab.exponent(lab.power(gains, sizes), 1.0, (("none", 0.0),), what=what)
 
 
-def gradient(net: Net, layers: int, s: numeric.Settings, head: float = 1.0) -> Array:
+def gradient(net: Net, layers: int, s: Settings, head: float = 1.0) -> Array:
     """‖∂L_p/∂F_p‖, the root of its mean square over tokens, with the head scaled: (seeds,)."""
     trial = net.trial(layers, s)
     with torch.no_grad():

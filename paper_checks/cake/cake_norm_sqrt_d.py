@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED
@@ -28,10 +26,8 @@ def root(lab: Lab) -> Finding:
         variance = sp.Add(*((e - mean) ** 2 for e in x)) / d
         square = sp.Add(*(e**2 for e in x))
         exact.append(sp.expand(square - d * variance - d * mean**2) == 0)
-    return lab.proved(
-        all(exact) and holds("lemma", "token-norm"),
-        "‖x‖² = d·var(x) + d·mean(x)² identically, so ‖x‖² = d",
-    )
+    because = "‖x‖² = d·var(x) + d·mean(x)² identically, so ‖x‖² = d"
+    return lab.proved(all(exact) and holds("lemma", "token-norm"), because)
 
 
 @CLAIM.stated("the paper's ‖x‖ = d lacks the root", PROVED)

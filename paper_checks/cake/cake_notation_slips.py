@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from itertools import product
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, PROVED
 
@@ -72,12 +70,12 @@ def odd(lab: Lab) -> Finding:
     return lab.proved(all(same), "all 2^K products multiplied at K = 1, 3")
 
 
-def attention(y: sp.Expr, v: sp.Expr, w: sp.Expr) -> sp.Expr:
+def attention(y: Expr, v: Expr, w: Expr) -> Expr:
     """One token: the softmax of one score, whatever it is, is 1."""
     score = sp.Symbol("q", real=True)
     return sp.exp(score) / sp.exp(score) * y * v * w
 
 
-def feed_forward(y: sp.Expr, v: sp.Expr, w: sp.Expr) -> sp.Expr:
+def feed_forward(y: Expr, v: Expr, w: Expr) -> Expr:
     """ReLU between the two scalars."""
     return sp.Max(0, y * v) * w

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, torch
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, np, sp, torch
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 
@@ -58,18 +56,16 @@ def matrices(lab: Lab) -> Finding:
         lab.mean(column / ((d * d + d * d / 8) / (4 + 1 / 16) * (1 - 2 / d)))
         for d, column in zip(widths, jacobians(lab, widths).T, strict=True)
     ]
-    return lab.ratio(
-        flat[-1],
-        f"measured over predicted at d = {widths[-1]}",
-        all_widths=dict(zip(widths, (f.estimate for f in flat), strict=True)),
-    )
+    found = flat[-1]
+    all_widths = dict(zip(widths, (f.estimate for f in flat), strict=True))
+    return lab.ratio(found, f"measured over predicted at d = {widths[-1]}", all_widths=all_widths)
 
 
-def over_printed() -> dict[str, sp.Expr]:
+def over_printed() -> dict[str, Expr]:
     """‖∂f/∂θ‖² over (v² + w²)/α² in r, with E x² = 1, the only moment that enters."""
     v, w, a, r = sp.symbols("v w alpha r", positive=True)
 
-    def ratio(sign: int) -> sp.Expr:
+    def ratio(sign: int) -> Expr:
         f = (a + sign * v * w) / sp.sqrt(a**2 + v**2 * w**2)
         square = (sp.diff(f, v) ** 2 + sp.diff(f, w) ** 2) / ((v**2 + w**2) / a**2)
         return sp.factor(sp.simplify(square.subs(v, r * a / w)))

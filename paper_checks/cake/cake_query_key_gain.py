@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, np, torch
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.engine import derive
 from paper_checks.shared.record import CAKE, DEEPNET, REFUTED, SUPPORTED
@@ -28,8 +26,7 @@ CLAIM = Claim(
     corrected="""With independent tokens the branch grows with the gain of query and key, from 1/√n
         of a token's size to all of it. Their share of the update falls as N^{−1/2} under the rules
         of SGD and Adam; under LAMB's it stays constant, of a tenth.""",
-    seconds=18.0,
-    full_seconds=59,
+    seconds=(18.0, 59),
 )
 RULES = {
     "sgd": DEEPNORM,
@@ -93,7 +90,7 @@ def derived(optimizer: str) -> float:
     return float(max(s.exponent for s in found if s.parameter in ("query", "key")))
 
 
-def shares(lab: Lab, optimizer: str) -> dict[str, numeric.Interval]:
+def shares(lab: Lab, optimizer: str) -> dict[str, Interval]:
     """The exponent in N of query's and key's ‖ΔF‖ over that of the scaled matrices."""
     conditions: dict[str, dict[str, Any]] = {"text": {}}
     if lab.full:

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import product
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, Tensor, once, sp, torch
 from paper_checks.shared.engine import formula, holds
 from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM
@@ -42,10 +40,8 @@ def geometric(lab: Lab) -> Finding:
         sp.factor(sp.Mul(*(p**2 for p in products(K))) / one ** (K * 2**K)) == 1
         for K in (1, 2, 3, 4)
     )
-    return lab.proved(
-        same and holds("lemma", "jacobian-geometric-mean"),
-        "all 2^K patterns at K = 1 … 4 as polynomials in r; the source's even K is not needed",
-    )
+    because = "all 2^K patterns at K = 1 … 4 as polynomials in r; the source's even K is not needed"
+    return lab.proved(same and holds("lemma", "jacobian-geometric-mean"), because)
 
 
 @CLAIM.stated("that mean is below 1 for 0 < r < 1", PROVED)
@@ -93,12 +89,9 @@ def drawn(lab: Lab) -> Finding:
 
 @CLAIM.correction("the typical product of wide Jacobians is exp(−K r²/d), for small r", SUPPORTED)
 def typical(lab: Lab) -> Finding:
-    return lab.exponent(
-        lab.power(lab.pick(*WIDTHS), decays(lab)),
-        -1.0,
-        (("scalar formula", 0.0), ("root", -0.5)),
-        what="decay rate against width, exponent",
-    )
+    found = lab.power(lab.pick(*WIDTHS), decays(lab))
+    rivals = (("scalar formula", 0.0), ("root", -0.5))
+    return lab.exponent(found, -1.0, rivals, what="decay rate against width, exponent")
 
 
 @CLAIM.correction("its coefficient at any r: (1 + r²/2)/(1 + r²)²", SUPPORTED)
@@ -122,7 +115,7 @@ def at_the_rule(lab: Lab) -> Finding:
     )
 
 
-def products(K: int) -> list[sp.Expr]:
+def products(K: int) -> list[Expr]:
     """∏ (1 ± r)/√(1 + r²) for all sign patterns."""
     r = sp.Symbol("r", positive=True)
     patterns = product((1, -1), repeat=K)
@@ -142,7 +135,7 @@ def decays(lab: Lab) -> Array:
     return blocks
 
 
-def log_product(lab: Lab, d: int) -> torch.Tensor:
+def log_product(lab: Lab, d: int) -> Tensor:
     """log‖J_K … J_1 u‖ in the mean, for J = (1 + rG/√d)/√(1 + r²), G Gaussian: (draws,).
 
     With y a step's squared growth, of mean 1, log y − (y − 1) has the mean of log y and a
@@ -151,7 +144,7 @@ def log_product(lab: Lab, d: int) -> torch.Tensor:
     return torch.stack([(y.log() - (y - 1)) / 2 for y in growths(lab, d)]).sum(0)
 
 
-def growths(lab: Lab, d: int) -> Iterator[torch.Tensor]:
+def growths(lab: Lab, d: int) -> Iterator[Tensor]:
     """‖J u‖²/‖u‖² of each of K Jacobians of width d in turn: (draws,) each."""
     g, draws = lab.generator(d), lab.pick(16000, 40000)
     u = torch.zeros(draws, d, dtype=torch.float64)

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import math
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp, torch
 from paper_checks.shared.engine import holds, value
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 
@@ -26,10 +24,8 @@ CLAIM = Claim(
 
 @CLAIM.stated("P(R_k = 1) = ½ for every x ≠ 0, units independent of each other", PROVED)
 def half(lab: Lab) -> Finding:
-    return lab.proved(
-        masked(0) == sp.Rational(1, 2),
-        "xW_k is a centred Gaussian for every x; different k have independent columns",
-    )
+    because = "xW_k is a centred Gaussian for every x; different k have independent columns"
+    return lab.proved(masked(0) == sp.Rational(1, 2), because)
 
 
 @CLAIM.stated(
@@ -38,10 +34,8 @@ def half(lab: Lab) -> Finding:
 def even(lab: Lab) -> Finding:
     halved = all(masked(p) == unmasked(p) / 2 for p in (2, 4))
     steps = ("norm", "input-term", "first-matrix", "second-matrix")
-    return lab.proved(
-        halved and holds("moments", *(f"ffn-mask-{name}" for name in steps)),
-        "every even moment is halved exactly, since W → −W exchanges the mask",
-    )
+    because = "every even moment is halved exactly, since W → −W exchanges the mask"
+    return lab.proved(halved and holds("moments", *(f"ffn-mask-{name}" for name in steps)), because)
 
 
 @CLAIM.ours("an independent coin would get the hidden layer's mean wrong", PROVED)
@@ -103,7 +97,7 @@ def drawn(lab: Lab) -> Finding:
     return lab.ratio(means, "drawn over predicted")
 
 
-def moment(p: int, start: sp.Expr) -> sp.Expr:
+def moment(p: int, start: Expr) -> Expr:
     """E t^p over t > start for a centred t of variance 2w², that of (xW)_k at ‖x‖² = d."""
     t, s, w = (
         sp.Symbol("t", real=True),
@@ -114,17 +108,17 @@ def moment(p: int, start: sp.Expr) -> sp.Expr:
     return sp.simplify(sp.integrate(t**p * density, (t, start, sp.oo)).subs(s, sp.sqrt(2) * w))
 
 
-def masked(p: int) -> sp.Expr:
+def masked(p: int) -> Expr:
     """E h^p under the true mask."""
     return moment(p, sp.Integer(0))
 
 
-def unmasked(p: int) -> sp.Expr:
+def unmasked(p: int) -> Expr:
     """E (xW)_k^p."""
     return moment(p, -sp.oo)
 
 
-def kernel(angle: sp.Expr | int) -> sp.Expr:
+def kernel(angle: Expr | int) -> Expr:
     """E h(x)h(y) of two tokens at an angle, by the engine."""
     w, s, theta = sp.symbols("w s theta", positive=True)
     return sp.simplify(value("moments", "mask-two-tokens").subs({s: sp.sqrt(2) * w, theta: angle}))

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED
 
@@ -39,10 +37,8 @@ def leading(lab: Lab) -> Finding:
     r = sp.Symbol("r", positive=True)
     limits = {name: sp.limit(over_leading(name, 1), r, 0) for name in NAMES}
     steps = (f"derivative-{name}-leading" for name in NAMES)
-    return lab.proved(
-        set(limits.values()) == {1} and holds("lemma", *steps),
-        f"ratios to the leading orders tend to {limits}",
-    )
+    because = f"ratios to the leading orders tend to {limits}"
+    return lab.proved(set(limits.values()) == {1} and holds("lemma", *steps), because)
 
 
 @CLAIM.ours("the leading orders at any r with v, w < 1 < α", REFUTED)
@@ -67,13 +63,13 @@ def factor(lab: Lab) -> Finding:
     return lab.proved(not any(gaps), "the ratio of exact to leading order, for both signs")
 
 
-def sublayer(sign: int) -> sp.Expr:
+def sublayer(sign: int) -> Expr:
     """f."""
     x, v, w, a = sp.symbols("x v w alpha", positive=True)
     return (a + sign * v * w) / sp.sqrt(a**2 + v**2 * w**2) * x
 
 
-def printed(name: str, sign: int) -> sp.Expr:
+def printed(name: str, sign: int) -> Expr:
     """∂f/∂name as printed."""
     x, v, w, a = sp.symbols("x v w alpha", positive=True)
     if name == "x":
@@ -82,7 +78,7 @@ def printed(name: str, sign: int) -> sp.Expr:
     return a * x * (sign * a - v * w) / (a**2 + v**2 * w**2) ** sp.Rational(3, 2) * other
 
 
-def over_leading(name: str, sign: int) -> sp.Expr:
+def over_leading(name: str, sign: int) -> Expr:
     """The printed derivative over its leading order without I, in r = vw/α."""
     x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
     order = {"x": sp.Integer(1), "v": x * w / a, "w": x * v / a}[name]
@@ -95,13 +91,11 @@ def quotients(lab: Lab, sign: int, *steps: str) -> Finding:
         distance(sublayer(sign), printed(name, sign), sp.Symbol(name, positive=True))
         for name in NAMES
     )
-    return lab.proved(
-        holds("lemma", *steps) and gap < 1e-20,
-        f"differentiated; difference quotients with I = {sign} agree within {gap:.1e}",
-    )
+    because = f"differentiated; difference quotients with I = {sign} agree within {gap:.1e}"
+    return lab.proved(holds("lemma", *steps) and gap < 1e-20, because)
 
 
-def distance(f: sp.Expr, claimed: sp.Expr, variable: sp.Symbol) -> float:
+def distance(f: Expr, claimed: Expr, variable: Expr) -> float:
     """The largest relative gap to a central difference at three rational points."""
     h, gaps = sp.Rational(1, 10**15), []
     for k in (1, 2, 3):

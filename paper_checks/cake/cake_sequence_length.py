@@ -29,8 +29,7 @@ CLAIM = Claim(
     corrected="""‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ does not
         grow with n: it falls as n^{−1/2} where the tokens' gradients average out, ‖ΔF‖_F then being
         constant, and is constant where they are alike, ‖ΔF‖_F going as √n.""",
-    seconds=7.0,
-    full_seconds=39,
+    seconds=(7.0, 39),
 )
 LENGTHS = (32, 64, 128, 256)
 DATA = ("gaussian:0", "gaussian:0.5", "text")
@@ -69,10 +68,8 @@ def loose(lab: Lab) -> Finding:
 def sharper(lab: Lab) -> Finding:
     largest, slack = sp.Symbol("M", positive=True), sp.symbols("t_1:4", nonnegative=True)
     gap = sp.expand(3 * largest**2 - sum(largest**2 - t for t in slack))  # s_p² = M² − t_p
-    return lab.proved(
-        all(c > 0 for c in sp.Poly(gap, largest, *slack).coeffs()),
-        f"n·M² − Σ s_p² = {gap} ≥ 0 with s_p² = M² − t_p",
-    )
+    because = f"n·M² − Σ s_p² = {gap} ≥ 0 with s_p² = M² − t_p"
+    return lab.proved(all(c > 0 for c in sp.Poly(gap, largest, *slack).coeffs()), because)
 
 
 @CLAIM.ours(
@@ -94,12 +91,9 @@ def of_one_token(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def averaging_out(lab: Lab) -> Finding:
-    return lab.exponent(
-        lab.power(LENGTHS, token(changes(lab)["gaussian:0.5"])),
-        -0.5,
-        (("a token's own loss alone", -1.0), ("none", 0.0)),
-        what="exponent of ‖Δx_p‖ in n, tokens of correlation 0.5",
-    )
+    found = lab.power(LENGTHS, token(changes(lab)["gaussian:0.5"]))
+    what = "exponent of ‖Δx_p‖ in n, tokens of correlation 0.5"
+    return lab.exponent(found, -0.5, (("a token's own loss alone", -1.0), ("none", 0.0)), what=what)
 
 
 @CLAIM.correction(

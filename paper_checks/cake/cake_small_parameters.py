@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, np, once, sp
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.engine import formula
 from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
@@ -59,12 +57,12 @@ def law(lab: Lab) -> Finding:
     return lab.ratio(lab.mean(np.concatenate(ratios)), what)
 
 
-def size() -> sp.Expr:
+def size() -> Expr:
     """√(v² + w²) at v = w = β."""
     return sp.sqrt(2) * formula(DEEPNORM.beta)
 
 
-def at(layers: int) -> sp.Expr:
+def at(layers: int) -> Expr:
     """The same at so many layers."""
     return sp.simplify(size().subs(formula("N"), layers))
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from fractions import Fraction
 from math import e
 from typing import Any
@@ -33,10 +31,8 @@ TOKENS = ((64, 128, 256), (64, 128, 256, 512))  # in built attention
 
 @CLAIM.stated("‖softmax(q)X‖ ≤ √d for tokens of length √d", PROVED)
 def bound(lab: Lab) -> Finding:
-    return lab.proved(
-        convex(),
-        "(Σs)(Σ s_i x_i²) − (Σ s_i x_i)² = Σ_{i<j} s_i s_j (x_i − x_j)² ≥ 0 in a coordinate",
-    )
+    because = "(Σs)(Σ s_i x_i²) − (Σ s_i x_i)² = Σ_{i<j} s_i s_j (x_i − x_j)² ≥ 0 in a coordinate"
+    return lab.proved(convex(), because)
 
 
 @CLAIM.ours("tokens of different lengths: the bound is the longest one's, not every one's", PROVED)
@@ -80,13 +76,10 @@ def built(lab: Lab) -> Finding:
         law = np.sqrt(1 / given.get("width", 32) + e / np.array(lengths))
         bends.append(lab.slope(lengths, law))
         found[label] = lab.power(lengths, averages(lab, lengths, data="gaussian:0", **given) / law)
-    return lab.exponent(
-        found,
-        0.0,
-        (("equal magnitude", -max(bends)), ("equal scores", -0.5 - min(bends))),
-        what="exponent in n of the average's size over √(1/d + e/n)",
-        exponent_alone=lab.power(lengths, by_data(lab)["gaussian:0"]).estimate,
-    )
+    rivals = (("equal magnitude", -max(bends)), ("equal scores", -0.5 - min(bends)))
+    what = "exponent in n of the average's size over √(1/d + e/n)"
+    exponent_alone = lab.power(lengths, by_data(lab)["gaussian:0"]).estimate
+    return lab.exponent(found, 0.0, rivals, what=what, exponent_alone=exponent_alone)
 
 
 @CLAIM.correction("E‖softmax(q)X‖²/d = ρ + (1 − ρ)Σ s_i²", PROVED)

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, np, once, sp, torch
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
@@ -84,7 +82,7 @@ def relative(lab: Lab) -> Finding:
     return lab.exponent(found, 0.0, what="exponent in N of ‖ΔW‖/(η‖W‖) over 1/α")
 
 
-def updates(lab: Lab) -> dict[str, numeric.Interval]:
+def updates(lab: Lab) -> dict[str, Interval]:
     """The exponent of ‖ΔW‖/η in N under each balanced rule."""
     return {
         label: lab.power(lab.shallow(), s.update) for label, s in steps(lab).items() if s.balanced

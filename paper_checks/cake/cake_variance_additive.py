@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp
@@ -47,10 +45,8 @@ def order(lab: Lab) -> Finding:
 def minus(lab: Lab) -> Finding:
     r = sp.Symbol("r", positive=True)
     ratio = (1 - r) ** 2 / (1 + r**2)  # r = vw/α
-    return lab.proved(
-        sp.limit(ratio, r, 1, "-") > 0,
-        f"var(αx − vwx) over α²var x + v²w²var x is {ratio}, which goes to 0 as r → 1",
-    )
+    because = f"var(αx − vwx) over α²var x + v²w²var x is {ratio}, which goes to 0 as r → 1"
+    return lab.proved(sp.limit(ratio, r, 1, "-") > 0, because)
 
 
 @CLAIM.stated("used together with G = vwx and then differentiated", REFUTED)
@@ -70,10 +66,8 @@ def differentiated(lab: Lab) -> Finding:
 def random_sign(lab: Lab) -> Finding:
     a, b = sp.symbols("alpha b", positive=True)
     gap = ((a + b) ** 2 + (a - b) ** 2) / 2 - a**2 - b**2
-    return lab.proved(
-        sp.expand(gap) == 0 and holds("lemma", "variance-with-random-sign"),
-        "½(α + vw)² + ½(α − vw)² = α² + v²w²",
-    )
+    because = "½(α + vw)² + ½(α − vw)² = α² + v²w²"
+    return lab.proved(sp.expand(gap) == 0 and holds("lemma", "variance-with-random-sign"), because)
 
 
 @CLAIM.correction("real branches: equality to a few percent at width 64", SUPPORTED)
@@ -89,13 +83,10 @@ def narrower(lab: Lab) -> Finding:
         label: np.array([np.sqrt((gap**2).mean(1)) for gap in by_width.values()]).T
         for label, by_width in gaps(lab).items()
     }
-    return lab.exponent(
-        {label: lab.power(lab.widths(), spread) for label, spread in spreads.items()},
-        -0.5,
-        (("no law", 0.0), ("1/d", -1.0)),
-        what="root mean square deviation against d, exponent",
-        rms={label: spread.mean(0).tolist() for label, spread in spreads.items()},
-    )
+    found = {label: lab.power(lab.widths(), spread) for label, spread in spreads.items()}
+    what = "root mean square deviation against d, exponent"
+    rms = {label: spread.mean(0).tolist() for label, spread in spreads.items()}
+    return lab.exponent(found, -0.5, (("no law", 0.0), ("1/d", -1.0)), what=what, rms=rms)
 
 
 @once

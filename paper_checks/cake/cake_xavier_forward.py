@@ -41,10 +41,8 @@ WIDTHS = ((32, 64, 128), (32, 64, 128, 256))  # of the chains
 def kept(lab: Lab) -> Finding:
     n, k = sizes()
     image = entry_square(1 / n)
-    return lab.proved(
-        sp.simplify(image - 1) == 0 and holds("moments", "layer-forward"),
-        f"E‖xW‖² = {image * k / n}·‖x‖² for any fixed x",
-    )
+    because = f"E‖xW‖² = {image * k / n}·‖x‖² for any fixed x"
+    return lab.proved(sp.simplify(image - 1) == 0 and holds("moments", "layer-forward"), because)
 
 
 @CLAIM.stated("gain β multiplies it by β²; ‖x_{l+1}‖² = (n_{l+1}/n_l)β²‖x_l‖² in the mean", PROVED)
@@ -89,10 +87,8 @@ def compromise(lab: Lab) -> Finding:
     backward = forward.subs({n: k, k: n}, simultaneous=True)
     mean_size = (n + k) / 2
     right = [sp.simplify(forward - n / mean_size), sp.simplify(backward - k / mean_size)]
-    return lab.proved(
-        right == [0, 0] and holds("moments", "norm-preserving-gain"),
-        f"forward {sp.factor(forward)}, backward {sp.factor(backward)}, summing to 2",
-    )
+    because = f"forward {sp.factor(forward)}, backward {sp.factor(backward)}, summing to 2"
+    return lab.proved(right == [0, 0] and holds("moments", "norm-preserving-gain"), because)
 
 
 @CLAIM.ours("drawn layers agree: a linear one with an input of mean 1, and ReLU", SUPPORTED)
@@ -110,10 +106,8 @@ def drawn(lab: Lab) -> Finding:
 )
 def others(lab: Lab) -> Finding:
     found = {name: squares(lab)[name] for name in ("gelu", "silu")}
-    return lab.seen(
-        all(i.outside(1 - MARGIN, 1 + MARGIN) for i in found.values()),
-        ", ".join(f"E φ(y)²/E x² is {lab.text(i)} for {name}" for name, i in found.items()),
-    )
+    because = ", ".join(f"E φ(y)²/E x² is {lab.text(i)} for {name}" for name, i in found.items())
+    return lab.seen(all(i.outside(1 - MARGIN, 1 + MARGIN) for i in found.values()), because)
 
 
 @CLAIM.ours(
@@ -121,13 +115,11 @@ def others(lab: Lab) -> Finding:
 )
 def typical(lab: Lab) -> Finding:
     widths = lab.pick(*WIDTHS)
+    found = lab.power(widths, falls(lab))
+    what = "exponent in width of the fall of the log length"
+    falls_by_a_factor = np.exp(falls(lab).mean(0)).tolist()
     return lab.exponent(
-        lab.power(widths, falls(lab)),
-        -1.0,
-        (("none", 0.0),),
-        what="exponent in width of the fall of the log length",
-        falls_by_a_factor=np.exp(falls(lab).mean(0)).tolist(),
-        widths=widths,
+        found, -1.0, (("none", 0.0),), what=what, falls_by_a_factor=falls_by_a_factor, widths=widths
     )
 
 

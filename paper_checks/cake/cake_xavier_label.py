@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, Settings, once, torch
 from paper_checks.shared.changes import sgd_move
 from paper_checks.shared.record import CAKE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, per_token
@@ -90,7 +88,7 @@ def backward(lab: Lab) -> Finding:
     return branches(lab, "backward over forward", "")
 
 
-def over(lab: Lab, claimed: float, rows: int, draw: Any, **given: Any) -> numeric.Interval:
+def over(lab: Lab, claimed: float, rows: int, draw: Any, **given: Any) -> Interval:
     """The variance that ``draw`` gives a (rows, d) matrix, over the claimed one."""
     g = lab.generator(9)
     matrices = [torch.empty(rows, D, dtype=torch.float64) for _ in range(16)]
@@ -107,10 +105,10 @@ def branches(lab: Lab, which: str, convention: str) -> Finding:
 
 
 @once
-def sizes(lab: Lab) -> dict[str, dict[str, numeric.Interval]]:
+def sizes(lab: Lab) -> dict[str, dict[str, Interval]]:
     """Forward over its prediction, and backward over forward, of relu(xW)V."""
     g = lab.generator(9)
-    found: dict[str, dict[str, numeric.Interval]] = {"forward": {}, "backward over forward": {}}
+    found: dict[str, dict[str, Interval]] = {"forward": {}, "backward over forward": {}}
     for ratio in (1, 4):
         m = ratio * D
         W, V = feed_forward(g, lab.pick(400, 1000), D, m, 1.0, 1.0)
@@ -129,7 +127,7 @@ def sizes(lab: Lab) -> dict[str, dict[str, numeric.Interval]]:
     return found
 
 
-def updates(at: tuple[int, ...], s: numeric.Settings, *, fan_in: bool) -> Array:
+def updates(at: tuple[int, ...], s: Settings, *, fan_in: bool) -> Array:
     """‖ΔF‖/η, the feed-forward matrices rescaled to the convention: (seeds, depths)."""
     d, m = s.width, round(s.ffn_ratio * s.width)
     rescaled = {"fc1": (2 / d * (d + m) / 2) ** 0.5, "fc2": (1 / m * (d + m) / 2) ** 0.5}

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 from typing import Any
 
-from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, sp
+from paper_checks.shared.bench import Claim, Finding, Interval, Lab, once, sp
 from paper_checks.shared.engine import derive, formula
 from paper_checks.shared.record import DEEPNET, MARGIN, PROVED, REFUTED, SU, SUPPORTED
-from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
+from paper_checks.shared.stacks import DEEPNORM, Net, update_exponents
 from paper_checks.shared.training import byte_losses, deepnorm, ends, train_model
 
 CLAIM = Claim(
@@ -27,8 +25,7 @@ CLAIM = Claim(
     counterexample="N = 64 instead of 8: Adam's first step moves the output √8 = 2.8 times as far.",
     corrected="""Under Adam the SGD constants give ‖ΔF‖ = Θ(ηN^{1/2}): either lower η as N^{−1/2} or
         take α = (2N)^{1/2}, β = (2N)^{−1/2}.""",
-    seconds=7.0,
-    full_seconds=26,
+    seconds=(7.0, 26),
 )
 
 PUBLISHED = Net(DEEPNORM.alpha, DEEPNORM.beta, "adam")
@@ -93,16 +90,13 @@ def near_identity(lab: Lab) -> Finding:
     return lab.proved(weight == 0, f"2N·r² → {weight}")
 
 
+def slopes(lab: Lab, net: Net) -> dict[str, Interval]:
+    """The exponent of ‖ΔF‖/η in N of the first step, by data."""
+    conditions = {data: lab.small(data=data) for data in lab.texts()}
+    return update_exponents(net, lab.shallow(), conditions, lab.power)
+
+
 @once
-def published(lab: Lab) -> dict[str, numeric.Interval]:
+def published(lab: Lab) -> dict[str, Interval]:
     """Adam's first step under DeepNorm's constants."""
     return slopes(lab, PUBLISHED)
-
-
-def slopes(lab: Lab, net: Net) -> dict[str, numeric.Interval]:
-    """The exponent of ‖ΔF‖/η in N of the first step, by data."""
-    depths = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    return {
-        data: lab.power(depths, model_updates(net, depths, lab.small(data=data)))
-        for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
-    }

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import DEEPNET, PROVED, SUPPORTED
-from paper_checks.shared.stacks import Net, model_updates
+from paper_checks.shared.stacks import Net, update_exponents
 
 CLAIM = Claim(
     name="deepnet-decoder-only",
@@ -43,14 +41,11 @@ def gated(lab: Lab) -> Finding:
 
 @CLAIM.stated("the causal mask changes nothing: ‖ΔF‖/η has exponent 0 in M", SUPPORTED)
 def causal(lab: Lab) -> Finding:
-    depths = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
-    net = Net(*PUBLISHED, stack="decoder")
-    slopes = {
-        data: lab.power(depths, model_updates(net, depths, lab.small(seeds=16, data=data)))
-        for data in lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.5"))
-    }
+    at, net = lab.shallow(), Net(*PUBLISHED, stack="decoder")
+    conditions = {data: lab.small(seeds=16, data=data) for data in lab.texts()}
+    slopes = update_exponents(net, at, conditions, lab.power)
     rivals = (("Adam's rule", -0.5), ("no rule", 1.0))
-    return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in M", depths=depths)
+    return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in M", depths=at)
 
 
 @CLAIM.correction("gated feed-forward: β^4/α² shares of the sublayer, α and β of its own", PROVED)
@@ -61,12 +56,12 @@ def gated_solves(lab: Lab) -> Finding:
     return lab.proved(holds, "3β⁴/α² = 1/(2M) and √3 β = 1/α hold for the engine's rule")
 
 
-def rule_of(layer: str) -> dict[str, tuple[sp.Expr, sp.Expr]]:
+def rule_of(layer: str) -> dict[str, tuple[Expr, Expr]]:
     """α and β of each kind of sublayer, as the engine derives them for SGD."""
     found = derive(optimizer="sgd", stack="decoder", method="lemma", layer=layer)
     return {e.sublayer: (formula(e.alpha), formula(e.beta)) for e in found.rule.entries}
 
 
-def as_published(alpha: sp.Expr, beta: sp.Expr) -> bool:
+def as_published(alpha: Expr, beta: Expr) -> bool:
     """Whether α and β are the published ones."""
     return equal(alpha, formula(PUBLISHED[0])) and equal(beta, formula(PUBLISHED[1]))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from paper_checks.shared.bench import Claim, Finding, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import DEEPNET, PROVED

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from collections.abc import Iterable
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, sp, torch
 from paper_checks.shared.record import NOTE, PROVED, SUPPORTED
 
 CLAIM = Claim(
@@ -54,23 +52,19 @@ def attention(lab: Lab) -> Finding:
 
 @CLAIM.ours("as printed, (F ⊕ F)(F(u)), the branch acts twice and the sides differ", PROVED)
 def as_printed(lab: Lab) -> Finding:
-    left, right = 2 * twice(1), 2 * twice(twice(1))
+    left, right = 2 * 2, 2 * (2 * 2)
     return lab.proved(
         left != right, f"F(u) = 2u at u = 1: {left} on the left, {right} on the right"
     )
 
 
-def twice(u: int) -> int:
-    return 2 * u
-
-
-def same(lab: Lab, one: torch.Tensor, two: torch.Tensor) -> Finding:
+def same(lab: Lab, one: Tensor, two: Tensor) -> Finding:
     """Whether an identity holds to rounding at drawn points."""
     difference = float((one - two).abs().max())
     return lab.seen(difference < 1e-12, f"largest difference {difference:.1e}")
 
 
-def attend(x: torch.Tensor, matrices: Iterable[torch.Tensor], heads: int) -> torch.Tensor:
+def attend(x: Tensor, matrices: Iterable[Tensor], heads: int) -> Tensor:
     """Softmax attention of (tokens, d) through Q, K, V and O, with heads of width 4."""
     *inner, out = matrices
     q, k, v = ((x @ m).reshape(len(x), heads, 4).transpose(0, 1) for m in inner)

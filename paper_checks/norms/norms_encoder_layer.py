@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from paper_checks.shared.bench import Claim, Finding, Lab, no_grad, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, no_grad, numeric, once, torch
 from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED
+from paper_checks.shared.training import model_constants
 
 if TYPE_CHECKING:
     from deepnet_theory.runtime import Model
@@ -92,7 +92,7 @@ def differences(lab: Lab) -> dict[str, float]:
     return worst
 
 
-def note(layer: Any, x: torch.Tensor) -> torch.Tensor:
+def note(layer: Any, x: Tensor) -> Tensor:
     """The note's ``forward``, transcribed: its modules bear the names of torch's layer."""
     kept = x
     x = layer.self_attn(x, x, x, need_weights=False)[0]
@@ -101,20 +101,14 @@ def note(layer: Any, x: torch.Tensor) -> torch.Tensor:
     kept = x
     x = layer.linear2(layer.dropout(torch.relu(layer.linear1(x))))
     x = layer.dropout2(x)
-    normed: torch.Tensor = layer.norm2(x + kept)
+    normed: Tensor = layer.norm2(x + kept)
     return normed
 
 
 def built(lab: Lab, dropout: float, draw: int = 0) -> Model:
     """The builder's plain post-LN encoder layer."""
-    kinds = tuple(SublayerConstants(k, 1.0, 1.0) for k in ("attention", "ffn"))
-    constants = Constants(
-        stack="encoder",
-        placement="post-ln",
-        norm="layer",
-        parts=(PartConstants("encoder", 1, False, kinds),),
-        architecture=Architecture(width=16, heads=4, vocab=11, dropout=dropout),
-    )
+    sizes: dict[str, Any] = {"vocab": 11, "dropout": dropout}
+    constants = model_constants(1, 1.0, 1.0, 16, stack="encoder", causal=False, **sizes)
     return numeric.build(constants, generator=lab.generator(100 + draw), dtype=torch.float64)
 
 

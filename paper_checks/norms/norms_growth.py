@@ -6,7 +6,7 @@ from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
 from paper_checks.shared.record import MARGIN, NOTE, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.stacks import Net, residual_sums
+from paper_checks.shared.stacks import Net, per_token, residual_sums
 
 CLAIM = Claim(
     name="norms-growth",
@@ -54,10 +54,8 @@ def linear(lab: Lab) -> Finding:
 
 @CLAIM.correction("‖x_t‖ grows as √t at initialisation, single tokens", SUPPORTED)
 def root(lab: Lab) -> Finding:
-    rivals = (("linear", 1.0), ("none", 0.0))
-    return lab.exponent(
-        streams(lab)["one token"].growth, 0.5, rivals, what="exponent of ‖x_t‖ in t"
-    )
+    one, rivals = streams(lab)["one token"], (("linear", 1.0), ("none", 0.0))
+    return lab.exponent(one.growth, 0.5, rivals, what="exponent of ‖x_t‖ in t")
 
 
 @CLAIM.correction("the relative step ‖x_{t+1} − x_t‖/‖x_t‖ goes as t^{−1/2}", SUPPORTED)
@@ -147,4 +145,4 @@ def stream(lab: Lab, **changed: Any) -> Stream:
 
 def lengths(vectors: list[torch.Tensor]) -> Array:
     """The mean length of the tokens of each seed: (entries, seeds)."""
-    return np.array([x.norm(dim=-1).flatten(1).mean(1).numpy() for x in vectors])
+    return Lab.columns(per_token(x) for x in vectors).T

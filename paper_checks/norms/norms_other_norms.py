@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, Trial, np, numeric, torch
 from paper_checks.shared.record import NOTE, SUPPORTED
 from paper_checks.shared.stacks import Net, cosines, residual_sums
 
@@ -95,13 +93,13 @@ def tokens(lab: Lab) -> Finding:
     )
 
 
-def normalise(kind: str, x: torch.Tensor) -> torch.Tensor:
+def normalise(kind: str, x: Tensor) -> Tensor:
     """A norm without parameters on (k, batch, tokens, d); every seed is a model of its own."""
     centred = x - x.mean(CENTRED[kind], keepdim=True) if CENTRED[kind] else x
     return centred / centred.square().mean(SCALED[kind], keepdim=True).sqrt()
 
 
-def stack(lab: Lab, kind: str, placement: str, layers: int, **given: Any) -> numeric.Trial:
+def stack(lab: Lab, kind: str, placement: str, layers: int, **given: Any) -> Trial:
     """A stack whose norms are all of one kind."""
     trial = Net(placement=placement).trial(layers, lab.small(**given))
     for residual in trial.model.residuals():
@@ -110,10 +108,9 @@ def stack(lab: Lab, kind: str, placement: str, layers: int, **given: Any) -> num
     return trial
 
 
-def square(x: torch.Tensor) -> Array:
+def square(x: Tensor) -> Array:
     """The mean squared length of the tokens of each seed."""
-    found: Array = x.double().square().sum(-1).flatten(1).mean(1).numpy()
-    return found
+    return np.asarray(x.double().square().sum(-1).flatten(1).mean(1))
 
 
 def rounded(values: dict[str, float]) -> dict[str, float]:

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import argparse
 import inspect
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, once, torch
 from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import ends, model_constants, train_model
 
@@ -25,8 +23,7 @@ CLAIM = Claim(
         placement and end pre-training at equal loss, fine-tuned with several seeds on a suite of
         downstream tasks: Post-LN's mean score is higher by more than the seeds' deviation, or is
         not.""",
-    seconds=15,
-    full_seconds=165,
+    seconds=(15, 165),
 )
 
 
@@ -49,9 +46,9 @@ def after(lab: Lab) -> Finding:
 
 
 @once
-def gaps(lab: Lab) -> dict[str, dict[str, numeric.Interval]]:
+def gaps(lab: Lab) -> dict[str, dict[str, Interval]]:
     """Post-LN minus Pre-LN, before and after fine-tuning."""
-    found: dict[str, dict[str, numeric.Interval]] = {"before": {}, "after": {}}
+    found: dict[str, dict[str, Interval]] = {"before": {}, "after": {}}
     chosen = {"seed": lab.seed, "seeds": lab.pick(8, 12)}
     for layers, rate in lab.pick(((2, 3e-3),), ((2, 3e-3), (2, 1e-3), (4, 1e-3))):
         pre, post = (tuned(lab, p, layers, rate, **chosen) for p in ("pre-ln", "post-ln"))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
 from paper_checks.shared.record import NOTE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import Net, residual_sums

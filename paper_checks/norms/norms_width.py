@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
 from paper_checks.shared.record import NOTE, REFUTED, SUPPORTED
@@ -33,46 +32,31 @@ RIVALS = (("1/t", -1.0), ("none", 0.0))
     SUPPORTED,
 )
 def side_by_side(lab: Lab) -> Finding:
-    found = neighbours(lab)["pre-ln"]
-    return lab.at_most(
-        {data: n.exponent(n.shifted) for data, n in found.items()},
-        -0.5,
-        "exponent of the error in t + t_0, x_0 counting as t_0 terms",
-        levels={data: levels(n.shifted) for data, n in found.items()},
-        t_0={data: n.start for data, n in found.items()},
-    )
+    found, levels = errors(lab, "pre-ln", "shifted")
+    what = "exponent of the error in t + t_0, x_0 counting as t_0 terms"
+    t_0 = {data: start for data, (_, start) in neighbours(lab)["pre-ln"].items()}
+    return lab.at_most(found, -0.5, what, levels=levels, t_0=t_0)
 
 
 @CLAIM.ours("for single tokens as t^{−1/2}, not as 1/t", SUPPORTED)
 def single(lab: Lab) -> Finding:
-    one = neighbours(lab)["pre-ln"]["one token"]
-    what = "exponent of the error in t + t_0"
-    return lab.exponent(one.exponent(one.shifted), -0.5, RIVALS, what=what)
+    one = errors(lab, "pre-ln", "shifted")[0]["one token"]
+    return lab.exponent(one, -0.5, RIVALS, what="exponent of the error in t + t_0")
 
 
 @CLAIM.stated(
     "as written: F_{t+1}(Norm(x_{t+1})) ≈ F_t(Norm(x_t)), the error falling with t", REFUTED
 )
 def as_written(lab: Lab) -> Finding:
-    found = neighbours(lab)["pre-ln"]
-    return lab.at_most(
-        {data: n.exponent(n.replaced) for data, n in found.items()},
-        -0.5,
-        "exponent in t of ‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, one kind of sublayer",
-        levels={data: levels(n.replaced) for data, n in found.items()},
-    )
+    found, levels = errors(lab, "pre-ln", "replaced")
+    what = "exponent in t of ‖F_{t+2}(·) − F_t(·)‖/‖F_t(·)‖, one kind of sublayer"
+    return lab.at_most(found, -0.5, what, levels=levels)
 
 
 @CLAIM.ours("plain Post-LN: layers side by side, the error does not fall as t^{−1/2}", SUPPORTED)
 def post_norm(lab: Lab) -> Finding:
-    found = neighbours(lab)["post-ln"]
-    return lab.within(
-        {data: n.exponent(n.shifted) for data, n in found.items()},
-        -0.5,
-        math.inf,
-        "exponent of the error in t, Post-LN",
-        levels={data: levels(n.shifted) for data, n in found.items()},
-    )
+    found, levels = errors(lab, "post-ln", "shifted")
+    return lab.at_least(found, -0.5, "exponent of the error in t, Post-LN", levels=levels)
 
 
 @CLAIM.correction(
@@ -80,31 +64,29 @@ def post_norm(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def both_replaced(lab: Lab) -> Finding:
-    one = neighbours(lab)["pre-ln"]["one token"]
+    one = errors(lab, "pre-ln", "together")[0]["one token"]
     what = "exponent in t of the error of both branches together"
-    return lab.exponent(one.exponent(one.together), -0.5, RIVALS, what=what)
+    return lab.exponent(one, -0.5, RIVALS, what=what)
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """How far consecutive sublayers of a stack may stand for each other, (sublayers, seeds)."""
+def errors(
+    lab: Lab, placement: str, which: str
+) -> tuple[dict[str, numeric.Interval], dict[str, dict[str, float]]]:
+    """By data, an error's exponent in t + t_0 and its mean at some heights."""
+    found, levels = {}, {}
+    for data, (of, start) in neighbours(lab)[placement].items():
+        error = of[which]
+        # where the input is a small part of the stream; two sublayers of a layer at a time, so
+        # that both kinds count equally
+        at = np.arange(32, len(error) - 2, 2)
+        both = np.sqrt((error[at] ** 2 + error[at + 1] ** 2) / 2)
+        found[data] = lab.power(at + start, both.T)
+        levels[data] = {f"t = {t}": float(error[t].mean()) for t in (16, 64)}
+        levels[data]["mean from t = 64"] = float(error[64:].mean())
+    return found, levels
 
-    shifted: Array  # F_{t+1} at the input of F_t, over F_{t+1}
-    together: Array  # the same over F_t + F_{t+1}
-    replaced: Array  # the next sublayer of the kind of t in its place
-    start: float  # so many terms of the stream x_0 counts as
 
-    def exponent(self, errors: Array) -> numeric.Interval:
-        """In t + t_0, where the input is a small part of the stream."""
-        at = np.arange(32, len(errors) - 2, 2)
-        # two sublayers of a layer at a time, so that both kinds count equally
-        return Lab.power(at + self.start, np.sqrt((errors[at] ** 2 + errors[at + 1] ** 2) / 2).T)
-
-
-def levels(errors: Array) -> dict[str, float]:
-    """The mean error at some heights."""
-    at = {f"t = {t}": float(errors[t].mean()) for t in (16, 64)}
-    return {**at, "mean from t = 64": float(errors[64:].mean())}
+Neighbours: TypeAlias = "tuple[dict[str, Array], float]"
 
 
 @once
@@ -116,7 +98,12 @@ def neighbours(lab: Lab) -> dict[str, dict[str, Neighbours]]:
 
 @no_grad
 def measured(lab: Lab, placement: str, data: str) -> Neighbours:
-    """One stack: each branch at its own input and at that of the sublayer below it."""
+    """How far consecutive sublayers of a stack may stand for each other, (sublayers, seeds).
+
+    Each branch at its own input and at that of the sublayer below it: "shifted", the error of
+    F_{t+1} at the input of F_t over F_{t+1}; "together", the same over F_t + F_{t+1}; "replaced",
+    the next sublayer of the kind of t in its place. And t_0, as how many terms x_0 counts.
+    """
     tokens, data = (1, "gaussian:0") if data == "one token" else (16, data)
     chosen = lab.small(data=data, tokens=tokens, batch=16 // tokens, seeds=lab.pick(64, 96))
     trial = Net(placement=placement).trial(lab.pick(96, 192), chosen)
@@ -130,11 +117,12 @@ def measured(lab: Lab, placement: str, data: str) -> Neighbours:
         rows.append([size(change, out), size(change, lower + out), size(upper - lower, lower)])
     terms = sum(float(out.square().mean()) for _, _, out in sums) / len(sums)
     start = float(sums[0][1].square().mean()) / terms if placement == "pre-ln" else 0.0
-    shifted, together, replaced = np.array(rows).transpose(1, 0, 2)
-    return Neighbours(shifted, together, replaced, start)
+    by_name = zip(
+        ("shifted", "together", "replaced"), np.array(rows).transpose(1, 0, 2), strict=True
+    )
+    return dict(by_name), start
 
 
 def size(change: torch.Tensor, of: torch.Tensor) -> Array:
     """‖change‖/‖of‖, the mean over tokens: (seeds,)."""
-    found: Array = (change.norm(dim=-1) / of.norm(dim=-1)).flatten(1).mean(1).numpy()
-    return found
+    return np.asarray((change.norm(dim=-1) / of.norm(dim=-1)).flatten(1).mean(1))

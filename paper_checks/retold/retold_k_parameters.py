@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Tensor, np, once, torch
 from paper_checks.shared.record import REFUTED, RETOLD, SUPPORTED
-from paper_checks.shared.stacks import Net, Pass, many_per_depth
+from paper_checks.shared.stacks import Net, Pass, at_points
 
 CLAIM = Claim(
     name="retold-k-parameters",
@@ -25,16 +23,20 @@ CLAIM = Claim(
     seconds=0.5,
 )
 
+RATIOS = ((2, 8, 32), (2, 4, 8, 16, 32, 64))  # hidden widths, in widths
+
 
 @CLAIM.stated("ΔL grows in proportion to the parameters of a layer, added as hidden width", REFUTED)
 def parameters(lab: Lab) -> Finding:
-    found = {data: lab.settled(ratios(lab), v["whole"]) for data, v in wider(lab).items()}
+    found = {data: lab.settled(lab.pick(*RATIOS), v["whole"]) for data, v in wider(lab).items()}
     return lab.exponent(found, 1.0, what="exponent of ‖∇L‖² in the hidden width")
 
 
 @CLAIM.stated("each parameter's gradient is O(1) in the hidden width", REFUTED)
 def entries(lab: Lab) -> Finding:
-    found = {data: lab.settled(ratios(lab), v["entry"] ** 0.5) for data, v in wider(lab).items()}
+    found = {
+        data: lab.settled(lab.pick(*RATIOS), v["entry"] ** 0.5) for data, v in wider(lab).items()
+    }
     return lab.exponent(found, 0.0, what="exponent of an entry's gradient in the hidden width")
 
 
@@ -43,7 +45,7 @@ def sublayers(lab: Lab) -> Finding:
     counts = lab.pick((1, 2, 4), (1, 2, 4, 8))
     nets = [Net("8", "1/4", layer=",".join(["ffn"] * c)) for c in counts]
     found = {
-        data: lab.settled(counts, columns(lab, nets, [s] * len(counts))["whole"])
+        data: lab.settled(counts, measured(lab, [(net, s) for net in nets])["whole"])
         for data, s in conditions(lab).items()
     }
     return lab.exponent(found, 1.0, (("constant", 0.0),), what="exponent of ‖∇L‖² in the sublayers")
@@ -51,18 +53,15 @@ def sublayers(lab: Lab) -> Finding:
 
 @CLAIM.correction("with the hidden width it goes as m/(d + m): constant for m ≫ d", SUPPORTED)
 def hidden_width(lab: Lab) -> Finding:
-    law = 1 + 1 / np.array(ratios(lab))
-    found = {data: lab.settled(ratios(lab), v["whole"] * law) for data, v in wider(lab).items()}
+    law = 1 + 1 / np.array(lab.pick(*RATIOS))
+    found = {
+        data: lab.settled(lab.pick(*RATIOS), v["whole"] * law) for data, v in wider(lab).items()
+    }
     rivals = (("parameters", 0.8),)
     return lab.exponent(found, 0.0, rivals, what="exponent of ‖∇L‖² over m/(d + m)")
 
 
-def ratios(lab: Lab) -> tuple[int, ...]:
-    """Hidden widths, in widths."""
-    return lab.pick((2, 8, 32), (2, 4, 8, 16, 32, 64))
-
-
-def conditions(lab: Lab) -> dict[str, numeric.Settings]:
+def conditions(lab: Lab) -> dict[str, Settings]:
     """The data."""
     chosen = lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.9"))
     return {data: lab.settings(seeds=16, tokens=16, data=data) for data in chosen}
@@ -71,24 +70,20 @@ def conditions(lab: Lab) -> dict[str, numeric.Settings]:
 @once
 def wider(lab: Lab) -> dict[str, dict[str, Array]]:
     """Stacks of growing hidden width, α and β fixed so that only it changes."""
-    nets = [Net("4", "1/4", layer="ffn")] * len(ratios(lab))
+    net = Net("4", "1/4", layer="ffn")
     return {
-        data: columns(lab, nets, [replace(s, ffn_ratio=r) for r in ratios(lab)])
+        data: measured(lab, [(net, replace(s, ffn_ratio=r)) for r in lab.pick(*RATIOS)])
         for data, s in conditions(lab).items()
     }
 
 
-def columns(lab: Lab, nets: list[Net], given: list[numeric.Settings]) -> dict[str, Array]:
+def measured(lab: Lab, given: list[tuple[Net, Settings]]) -> dict[str, Array]:
     """‖∇L‖² and an entry's mean square gradient: (seeds, points) each."""
-    quantities = {"whole": Pass.squared, "entry": entry}
-    found = [
-        many_per_depth(net, (lab.pick(6, 16),), s, quantities)
-        for net, s in zip(nets, given, strict=True)
-    ]
-    return {name: np.concatenate([f[name] for f in found], axis=1) for name in quantities}
+    points = [(net, lab.pick(6, 16), s) for net, s in given]
+    return at_points(points, {"whole": Pass.squared, "entry": entry})
 
 
-def entry(p: Pass) -> torch.Tensor:
+def entry(p: Pass) -> Tensor:
     """The mean square of the gradient's entries."""
     chosen = p.of("fc1", "fc2")
     squares = [g.norm().double() ** 2 / g.g[0].numel() for g in chosen]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from paper_checks.shared.bench import Claim, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
 from paper_checks.shared.record import PROVED, REFUTED, RETOLD
 
 CLAIM = Claim(
@@ -52,12 +52,12 @@ def gradient() -> sp.Matrix:
     return sp.Matrix(HESSIAN) * sp.Matrix(HERE)
 
 
-def taxicab() -> sp.Expr:
+def taxicab() -> Expr:
     """‖∇L‖₁."""
     return sum(abs(g) for g in gradient())
 
 
-def slope(direction: sp.Matrix) -> sp.Expr:
+def slope(direction: sp.Matrix) -> Expr:
     """The derivative of the loss along a direction, differentiated there."""
     eta = sp.Symbol("eta")
     at = sp.Matrix(HERE) + eta * direction

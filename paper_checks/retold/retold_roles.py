@@ -1,9 +1,9 @@
-from __future__ import annotations
+from collections.abc import Callable
 
-from paper_checks.shared.bench import Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Settings, Tensor, once, torch
 from paper_checks.shared.record import REFUTED, RETOLD, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Net, backward, model_updates
+from paper_checks.shared.stacks import Gradient, Net, Pass, at_points, norms, updates_at
 
 CLAIM = Claim(
     name="retold-roles",
@@ -20,11 +20,11 @@ CLAIM = Claim(
     corrected="""α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ
         changes what the weights are compared with: relative updates go as 1/α, whatever λ is, for
         SGD.""",
-    seconds=1,
-    full_seconds=36,
+    seconds=(1, 36),
 )
 
 POINTS = [(lam, alpha) for lam in (0.125, 0.25, 0.5) for alpha in (16.0, 32.0, 64.0)]
+LAYERS = (4, 16)
 LAMBDA, ALPHA = 0, 1  # the knobs' places in a point
 DEGREES = {"sgd": (1, 0), "adam": (0, 0), "lamb": (0, 1)}
 NONE = (("none", 0.0),)
@@ -61,18 +61,15 @@ def updates(lab: Lab) -> Finding:
     found, wanted = {}, {}
     for label, s in conditions(lab).items():
         for name, (p, q) in DEGREES.items():
-            moved = [
-                model_updates(net(point, name), (layers(lab),), s, lambda d: d.name in SCALED)
-                for point in POINTS
-            ]
-            fits = lab.powers(POINTS, np.concatenate(moved, axis=1))
+            points = [(net(point, name), lab.pick(*LAYERS), s) for point in POINTS]
+            fits = lab.powers(POINTS, updates_at(points, lambda d: d.name in SCALED))
             for knob, degree in ((LAMBDA, 1 + p + q), (ALPHA, -(1 + p))):
                 case = f"{name} in {'λα'[knob]}, {label}"
                 found[case], wanted[case] = fits[knob], float(degree)
     return lab.exponent(found, wanted, what="‖ΔF‖/η")
 
 
-def conditions(lab: Lab) -> dict[str, numeric.Settings]:
+def conditions(lab: Lab) -> dict[str, Settings]:
     """The stacks that are measured."""
     found = {"text": lab.settings()}
     if lab.full:
@@ -81,33 +78,27 @@ def conditions(lab: Lab) -> dict[str, numeric.Settings]:
     return found
 
 
-def layers(lab: Lab) -> int:
-    """The depth, the same at all points."""
-    return lab.pick(4, 16)
-
-
 def net(point: tuple[float, float], optimizer: str = "sgd") -> Net:
     """A stack at one λ and α."""
     return Net(repr(point[ALPHA]), repr(point[LAMBDA]), optimizer)
 
 
 @once
-def sizes(lab: Lab) -> dict[str, dict[str, tuple[numeric.Interval, ...]]]:
-    """The exponents of ‖W‖ and ‖∂L/∂W‖ in λ and α."""
-    found: dict[str, dict[str, tuple[numeric.Interval, ...]]] = {"weight": {}, "gradient": {}}
+def sizes(lab: Lab) -> dict[str, dict[str, tuple[Interval, ...]]]:
+    """The exponents of ‖W‖ and ‖∂L/∂W‖ in λ and α, by quantity and condition."""
+
+    def size(of: Callable[[Gradient], Tensor]) -> Callable[[Pass], Tensor]:
+        return lambda p: torch.stack([of(g).double() for g in p.of(*SCALED)]).norm(dim=0)
+
+    quantities = {"weight": size(lambda g: norms(g.theta)), "gradient": size(Gradient.norm)}
+    found: dict[str, dict[str, tuple[Interval, ...]]] = {name: {} for name in quantities}
     for label, s in conditions(lab).items():
-        columns = []
-        for point in POINTS:
-            scaled = backward(net(point).trial(layers(lab), s)).of(*SCALED)
-            weights = [g.theta.flatten(1).norm(dim=1).double() for g in scaled]
-            gradients = [g.norm().double() for g in scaled]
-            columns.append([torch.stack(v).norm(dim=0).numpy() for v in (weights, gradients)])
-        weight, gradient = np.array(columns).transpose(1, 2, 0)  # (seeds, points) each
-        found["weight"][label] = lab.powers(POINTS, weight)
-        found["gradient"][label] = lab.powers(POINTS, gradient)
+        points = [(net(point), lab.pick(*LAYERS), s) for point in POINTS]
+        for name, values in at_points(points, quantities).items():
+            found[name][label] = lab.powers(POINTS, values)
     return found
 
 
-def sizes_in(lab: Lab, quantity: str, knob: int) -> dict[str, numeric.Interval]:
+def sizes_in(lab: Lab, quantity: str, knob: int) -> dict[str, Interval]:
     """The exponent of a quantity in one knob, by condition."""
     return {label: fits[knob] for label, fits in sizes(lab)[quantity].items()}

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Fit, Lab, sp
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import Net, model_updates
@@ -22,8 +20,7 @@ CLAIM = Claim(
         DeepNorm's lemma: α = N^{1/4}, β = (4N)^{−1/4}.""",
     corrected="""With β = 1/α a branch of m scaled maps needs β = N^{−1/(2m)} under SGD; under Adam
         N^{−1/m}, which for DeepNorm's two maps is N^{−1/2} and not N^{−1/4}.""",
-    seconds=10,
-    full_seconds=60,
+    seconds=(10, 60),
 )
 
 FEED_FORWARD, GATED, ATTENTION = "ffn", "ffn:swiglu", "attention"
@@ -85,13 +82,13 @@ def derived(**chosen: str) -> str:
     return entry.beta
 
 
-def exponent_of(monomial: str) -> sp.Expr:
+def exponent_of(monomial: str) -> Expr:
     """The exponent in N."""
     depth = sp.Symbol("N", positive=True)
     return sp.simplify(depth * sp.diff(sp.log(formula(monomial)), depth))
 
 
-def balanced_by_hand(maps: int, power: int) -> sp.Expr:
+def balanced_by_hand(maps: int, power: int) -> Expr:
     """β of N·(β^{m−1}/α)^{power} = 1 with α = 1/β: N·β^{m·power} = 1."""
     depth, b = sp.symbols("N b", positive=True)
     (found,) = sp.solve(sp.log(depth) + maps * power * sp.log(b), b)

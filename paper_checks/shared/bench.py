@@ -9,30 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from deepnet_theory.spec.claim import Claim, Context, Finding
 from paper_checks.shared import fitting, judging, stacks
 from paper_checks.shared.fitting import Fit
-from paper_checks.shared.later import Array, no_grad, np, numeric, sp, symbolic, torch
-
-if TYPE_CHECKING:
-    from torch import Generator
-
-__all__ = [
-    "Array",
-    "Claim",
-    "Finding",
-    "Fit",
-    "Lab",
-    "no_grad",
-    "np",
-    "numeric",
-    "once",
-    "sp",
-    "symbolic",
-    "torch",
-]
+from paper_checks.shared.later import (
+    Array,
+    Expr,
+    Generator,
+    Interval,
+    Settings,
+    Tensor,
+    Trial,
+    no_grad,
+    np,
+    numeric,
+    sp,
+    symbolic,
+    torch,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +44,7 @@ class Lab(Context):
     ratio = staticmethod(judging.ratio)
     exponent = staticmethod(judging.exponent)
     at_most = staticmethod(judging.at_most)
+    at_least = staticmethod(judging.at_least)
     undecided = staticmethod(judging.undecided)
     assumed = staticmethod(judging.assumed)
     worst = staticmethod(judging.worst)

@@ -117,6 +117,11 @@ def at_most(
     return _worst_of(measured, judge, lambda i, _: -i.high, evidence)
 
 
+def at_least(measured: ByCondition, /, bound: float, what: str, **evidence: Any) -> Finding:
+    """A lower bound: :func:`within` all that is above it."""
+    return within(measured, bound, math.inf, what, **evidence)
+
+
 def worst(*found: Finding) -> Finding:
     """The finding with the worst verdict: what holds under all conditions holds there."""
     return min(found, key=lambda f: WORST_FIRST.index(f.verdict))

@@ -1,6 +1,7 @@
 """NumPy, SymPy, torch, the laboratory and the derivations, imported when first used.
 
-Claims and what they share name them at the top, and listing the claims still imports none.
+Claims and what they share name them at the top, and listing the claims still imports none. Types
+of them are types for the checker alone.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-__all__ = ["Array", "no_grad", "np", "numeric", "sp", "symbolic", "torch"]
-
 if TYPE_CHECKING:
     import numpy as np
     import sympy as sp
     import torch
     from numpy.typing import NDArray
+    from sympy import Expr
+    from torch import Generator, Tensor
 
     from paper_checks.shared import numeric, symbolic
+    from paper_checks.shared.numeric import Interval, Settings, Trial
 
     Array: TypeAlias = NDArray[Any]
 else:
-    Array = Any
+    Array = Expr = Generator = Interval = Settings = Tensor = Trial = Any
 
     class Later:
         """The module called ``name``, from the first use of one of its names on."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.rule import Rule, own_rule
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deepnet_theory.runtime import Description
     from paper_checks.shared.numeric import Settings, Trial
 
+    Arrays = dict[str, Array]
     Chosen = Callable[[Description], bool]
     Scale = Callable[[Description], float]
 
@@ -122,8 +123,7 @@ def lots(s: Settings, count: int) -> list[Settings]:
 
 def depths(context: Context) -> tuple[int, ...]:
     """Layers measured."""
-    chosen: tuple[int, ...] = context.pick((12, 36, 108), (16, 48, 144))
-    return chosen
+    return context.pick((12, 36, 108), (16, 48, 144))
 
 
 def shallow(context: Context) -> tuple[int, ...]:
@@ -143,8 +143,7 @@ def widths(context: Context) -> tuple[int, ...]:
 
 def deep(context: Context) -> tuple[int, ...]:
     """Deeper ones, for SGD's rule: its S·r² falls only as (2N)^(−1/2), and bends the line."""
-    chosen: tuple[int, ...] = context.pick((32, 96, 288), (32, 128, 512))
-    return chosen
+    return context.pick((32, 96, 288), (32, 128, 512))
 
 
 # ---- one backward pass ---------------------------------------------------------------------
@@ -188,8 +187,9 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Pass:
-    """A forward and a backward pass of all seeds."""
+    """A forward and a backward pass of all seeds of a trial."""
 
+    trial: Trial
     gradients: tuple[Gradient, ...]
     loss: Tensor  # (k,)
     output: Tensor  # F, final norm included
@@ -245,6 +245,7 @@ def backward(trial: Trial) -> Pass:
         states = [state for *_, state in sublayers]
         found = torch.autograd.grad(losses.sum(), [*wanted, *states])
     return Pass(
+        trial=trial,
         gradients=tuple(
             Gradient(d, p.detach(), g) for (p, d), g in zip(chosen, found, strict=False)
         ),
@@ -264,10 +265,49 @@ def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
     return [(site, x, branch) for site, x, branch, _ in sublayers]
 
 
+def sizes(states: Sequence[Tensor]) -> Tensor:
+    """The rms of an entry of each of several states of the stream: (seeds, states)."""
+    return torch.stack([x.double().square().mean((1, 2, 3)) for x in states], dim=1).sqrt()
+
+
 def cosines(states: Sequence[Tensor]) -> Array:
     """The mean cosine over tokens of every state with the first one, (states, seeds)."""
     first, similar = states[0].double(), torch.nn.functional.cosine_similarity
     return columns(similar(x.double(), first, dim=-1).flatten(1).mean(1) for x in states).T
+
+
+Quantities: TypeAlias = "Mapping[str, Callable[[Pass], Tensor]]"
+Points: TypeAlias = "Iterable[tuple[Net, int, Settings]]"  # a network, its layers and its sizes
+
+
+def at_points(points: Points, quantities: Quantities, scale: Scale | None = None) -> Arrays:
+    """Quantities of the backward pass of every seed at each of several points: (seeds, points)."""
+    found: dict[str, list[Tensor]] = {name: [] for name in quantities}
+    for net, layers, s in points:
+        p = backward(net.trial(layers, s, scale))
+        for name, quantity in quantities.items():
+            found[name].append(quantity(p))
+        del p  # its memory is free for the next one
+    return {name: columns(values) for name, values in found.items()}
+
+
+def many_per_depth(
+    net: Net,
+    at: Sequence[int],
+    s: Settings,
+    quantities: Quantities,
+    scale: Scale | None = None,
+    at_once: int | None = None,
+) -> Arrays:
+    """The same of one network at several depths, (seeds, depths) each.
+
+    So many seeds are measured ``at_once``, in a part of the memory; all, unless it is given.
+    """
+    found = [
+        at_points([(net, depth, lot) for depth in at], quantities, scale)
+        for lot in lots(s, s.seeds // at_once if at_once else 1)
+    ]
+    return {name: np.concatenate([of_lot[name] for of_lot in found]) for name in quantities}
 
 
 def per_depth(
@@ -277,40 +317,15 @@ def per_depth(
     quantity: Callable[[Pass], Tensor],
     at_once: int | None = None,
 ) -> Array:
-    """A quantity of the backward pass of every seed and depth: (seeds, depths)."""
+    """One quantity of every seed and depth: (seeds, depths)."""
     return many_per_depth(net, at, s, {"": quantity}, at_once=at_once)[""]
-
-
-def many_per_depth(
-    net: Net,
-    at: Sequence[int],
-    s: Settings,
-    quantities: Mapping[str, Callable[[Pass], Tensor]],
-    scale: Scale | None = None,
-    at_once: int | None = None,
-) -> dict[str, Array]:
-    """Several quantities of the same backward passes: (seeds, depths) each.
-
-    So many seeds are measured ``at_once``, in a part of the memory; all, unless it is given.
-    """
-    found: dict[str, list[Array]] = {name: [] for name in quantities}
-    for lot in lots(s, s.seeds // at_once if at_once else 1):
-        points: dict[str, list[Tensor]] = {name: [] for name in quantities}
-        for depth in at:
-            p = backward(net.trial(depth, lot, scale))
-            for name, quantity in quantities.items():
-                points[name].append(quantity(p))
-            del p  # its memory is free for the next depth
-        for name, of_lot in points.items():
-            found[name].append(columns(of_lot))
-    return {name: np.concatenate(of_lots) for name, of_lots in found.items()}
 
 
 def exponents(
     net: Net,
     at: Sequence[int],
     conditions: Mapping[str, Settings],
-    quantities: Mapping[str, Callable[[Pass], Tensor]],
+    quantities: Quantities,
     at_once: int | None = None,
 ) -> dict[str, dict[str, Fit]]:
     """The exponents in depth of quantities of a backward pass: by quantity and condition."""
@@ -324,23 +339,34 @@ def exponents(
 # ---- one step ------------------------------------------------------------------------------
 
 
-def model_updates(net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None) -> Array:
-    """‖ΔF‖/η per token of every seed and depth: (seeds, depths)."""
-    # near a linear step from the start: the laboratory mends it where it is not
-    found, eta = [], {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
-    for depth in at:
-        case = numeric.Case(net.selection, net.rule, net.depth(depth), s)
+def updates_at(points: Points, chosen: Chosen | None = None) -> Array:
+    """‖ΔF‖/η per token of every seed at each of several points: (seeds, points)."""
+    found, before, eta = [], None, 0.0
+    for net, layers, s in points:
+        if before != (net, s):
+            # near a linear step from the start: the laboratory mends it where it is not
+            before, eta = (net, s), {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
+        case = numeric.Case(net.selection, net.rule, net.depth(layers), s)
         one = numeric.measure_model_update(case, eta=eta, chosen=chosen)
         eta = one.eta
         found.append(one.values)
     return columns(found)
 
 
+def model_updates(net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None) -> Array:
+    """The same of one network at several depths: (seeds, depths)."""
+    return updates_at([(net, depth, s) for depth in at], chosen)
+
+
 def update_exponents(
-    net: Net, at: Sequence[int], conditions: Mapping[str, Settings]
-) -> dict[str, Fit]:
+    net: Net,
+    at: Sequence[int],
+    conditions: Mapping[str, Settings],
+    fit: Callable[[Sequence[int], Array], Any] = settled,
+    chosen: Chosen | None = None,
+) -> dict[str, Any]:
     """The exponents in depth of ‖ΔF‖/η of a step, by condition."""
-    return {n: settled(at, model_updates(net, at, s)) for n, s in conditions.items()}
+    return {n: fit(at, model_updates(net, at, s, chosen)) for n, s in conditions.items()}
 
 
 @no_grad
@@ -357,3 +383,17 @@ def own_updates(
             step(g)  # θ is a view: the stack is stepped
         found.append(per_token(trial.output().double() - p.output.double()) / eta)
     return columns(found)
+
+
+def torch_step(make: Callable[..., Any], theta: Tensor, g: Tensor, **chosen: Any) -> None:
+    """A first step of an optimizer of torch's own moves θ in place."""
+    view = torch.nn.Parameter(theta)
+    view.grad = g
+    make([view], **chosen).step()
+
+
+def lamb(theta: Tensor, g: Tensor) -> Tensor:
+    """The first step of the LAMB paper's algorithm 2, η = 1: moments, bias, trust ratio."""
+    m, v = (1 - 0.9) * g, (1 - 0.999) * g**2
+    r = (m / (1 - 0.9)) / ((v / (1 - 0.999)).sqrt() + 1e-12)
+    return -(norms(theta) / norms(r)).view(-1, *[1] * (g.ndim - 1)) * r

@@ -7,20 +7,3 @@ from deepnet_theory.symbolic.implications.closures_compared import compare_closu
 from deepnet_theory.symbolic.implications.cross_table import cross_table
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.rule.problem import Problem
-
-__all__ = [
-    "Bernoulli",
-    "Gaussian",
-    "Index",
-    "Known",
-    "Problem",
-    "Tensor",
-    "closed_form",
-    "compare_closures",
-    "cross_table",
-    "crossings",
-    "derive",
-    "expect",
-    "gaussian_magnitude",
-    "probe_steps",
-]

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.sublayer import Role
-from paper_checks.shared.later import numeric, torch
+from paper_checks.shared.later import Array, numeric, torch
 from paper_checks.shared.stacks import Net
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Generator, Tensor, nn
 
     from deepnet_theory.runtime import Model
     from paper_checks.shared.numeric import Settings, Trial
 
-OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adagrad": "Adagrad"}
 
 
 def descend(
@@ -30,7 +29,7 @@ def descend(
 ) -> Tensor:
     """The losses (steps, seeds), one step a batch; ``watch`` sees the number of every step first.
 
-    SGD and Adam act entry by entry, so a stack of seeds is trained as each seed would be.
+    They act entry by entry, so a stack of seeds is trained as each seed would be.
     """
     stepper = getattr(torch.optim, OPTIMIZERS[optimizer])(parameters, lr=rate)
     losses = []
@@ -44,17 +43,19 @@ def descend(
     return torch.stack(losses)
 
 
+def byte_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross-entropy of each seed, logits (k, batch, tokens, bytes): (k,)."""
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), reduction="none"
+    )
+    return losses.view(len(targets), -1).mean(dim=1)
+
+
 # ---- stacks of the laboratory: the matrices of the branches alone -----------------------------
 
 
 def train(
-    net: Net,
-    depth: int,
-    s: Settings,
-    rate: float,
-    steps: int,
-    watch: Callable[[int, Trial], Any] | None = None,
-    roles: Iterable[Role] | None = None,
+    net: Net, depth: int, s: Settings, rate: float, steps: int, watch: Callable[[int, Trial], Any]
 ) -> Tensor:
     """The losses (steps, seeds) of a stack; ``watch`` sees it before each step.
 
@@ -62,18 +63,13 @@ def train(
     """
     trial = net.trial(depth, s)
     generator = numeric.generator_for(s.seed, "training data")
-    parameters = [p for p, _ in trial.parameters(roles or numeric.MATRICES)]
+    parameters = [p for p, _ in trial.parameters()]
     for p in parameters:
         p.requires_grad_(True)
 
     def batches() -> Iterator[Tensor]:
         for _ in range(steps):
-            drawn = numeric.text_windows(trial.seeds * s.batch, s.tokens + 1, generator)
-            windows = drawn.reshape(trial.seeds, s.batch, -1)
-            with torch.no_grad():
-                trial.inputs = [trial.model.embed(windows[..., :-1])]
-                trial.batch.targets.copy_(windows[..., 1:])
-            yield windows
+            yield read(trial, generator)
 
     return descend(
         net.optimizer,
@@ -81,24 +77,40 @@ def train(
         rate,
         batches(),
         lambda _: trial.loss(trial.output()),
-        lambda step: watch(step, trial) if watch else None,
+        lambda step: watch(step, trial),
     )
 
 
-# ---- whole decoder-only models, embeddings and head included ----------------------------------
+def read(trial: Trial, generator: Generator) -> Tensor:
+    """Let a stack see fresh windows of text."""
+    s = trial.settings
+    drawn = numeric.text_windows(trial.seeds * s.batch, s.tokens + 1, generator)
+    windows = drawn.reshape(trial.seeds, s.batch, -1)
+    trial.see(replace(trial.batch, inputs=(windows[..., :-1],), targets=windows[..., 1:]))
+    return windows
+
+
+# ---- whole models, embeddings and head included ------------------------------------------------
 
 
 def model_constants(
-    layers: int, alpha: float, beta: float, width: int = 32, placement: str = "post-ln"
+    layers: int,
+    alpha: float,
+    beta: float,
+    width: int = 32,
+    placement: str = "post-ln",
+    stack: str = "decoder",
+    causal: bool = True,
+    **architecture: Any,
 ) -> Constants:
-    """A causal byte-level decoder of ``layers`` layers."""
+    """A stack of ``layers`` layers of one part, on bytes."""
     kinds = tuple(SublayerConstants(k, alpha, beta) for k in ("attention", "ffn"))
     return Constants(
-        stack="decoder",
+        stack=stack,
         placement=placement,
         norm="layer",
-        parts=(PartConstants("decoder", layers, True, kinds),),
-        architecture=Architecture(width=width, heads=4, vocab=256),
+        parts=(PartConstants(stack, layers, causal, kinds),),
+        architecture=Architecture(**{"width": width, "heads": 4, "vocab": 256, **architecture}),
     )
 
 
@@ -146,11 +158,7 @@ def train_model(
     model = start or numeric.build(constants, seeds=seeds, generator=generator)
 
     def loss_of(drawn: Tensor) -> Tensor:
-        logits = model(drawn[..., :-1])
-        loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, -2), drawn[..., 1:].flatten(), reduction="none"
-        )
-        return loss.view(seeds, -1).mean(dim=1)
+        return byte_loss(model(drawn[..., :-1]), drawn[..., 1:])
 
     batches = windows(steps, seed=seed, seeds=seeds, **other)
     return descend("adam", model.parameters(), rate, batches, loss_of), model
@@ -168,7 +176,6 @@ def byte_losses(steps: int, **chosen: Any) -> Tensor:
     )
 
 
-def ends(losses: Tensor, count: int) -> NDArray[Any]:
+def ends(losses: Tensor, count: int) -> Array:
     """The mean loss of every seed over the last ``count`` steps: (seeds,)."""
-    found: NDArray[Any] = losses[-count:].mean(dim=0).double().numpy()
-    return found
+    return losses[-count:].mean(dim=0).double().numpy()

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, sp, symbolic, torch
-from paper_checks.shared.engine import derive, formula
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, sp, symbolic, torch
+from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
-from paper_checks.shared.stacks import Net, backward
+from paper_checks.shared.stacks import Gradient, Net, own_updates, torch_step
 
 CLAIM = Claim(
     name="su-adafactor",
@@ -32,17 +30,15 @@ LAMBS, ADAMS = Net("1", "(2*N)**(-1/2)"), Net("(2*N)**(1/2)", "(2*N)**(-1/2)")
 
 @CLAIM.stated("degrees (0, 1) above its floor: LAMB's, and its rule", PROVED)
 def degrees(lab: Lab) -> Finding:
-    rule = derive(optimizer="adafactor").rule.entries[0]
+    entries = [derive(optimizer=name).rule.entries[0] for name in ("adafactor", "lamb")]
+    ours, lambs = ((entry.alpha, entry.beta) for entry in entries)
     by_hand = balanced(*written_degrees(), CONDITIONS["lamb"][2])
-    same = [
-        sp.simplify(formula(text) / own) == 1
-        for text, own in zip(rule_of("lamb"), by_hand, strict=True)
-    ]
     return lab.proved(
-        all(same) and (rule.alpha, rule.beta) == rule_of("lamb"),
+        all(equal(formula(text), own) for text, own in zip(lambs, by_hand, strict=True))
+        and ours == lambs,
         f"the published first step has the degrees {written_degrees()}, and LAMB's rule solves "
         "its balance",
-        rule=[rule.alpha, rule.beta],
+        rule=list(ours),
     )
 
 
@@ -106,12 +102,6 @@ def depth_of_crossing(lab: Lab) -> Finding:
     )
 
 
-def rule_of(optimizer: str) -> tuple[str, str]:
-    """α and β as derived."""
-    entry = derive(optimizer=optimizer).rule.entries[0]
-    return entry.alpha, entry.beta
-
-
 def written_degrees() -> tuple[int, int]:
     """The degrees in g and θ of Adafactor's first step as published, above its floor.
 
@@ -155,25 +145,18 @@ def steps(lab: Lab) -> list[dict[str, float]]:
     return found
 
 
-def step(theta: torch.Tensor, g: torch.Tensor, floor: float = FLOOR) -> torch.Tensor:
+def step(theta: Tensor, g: Tensor, floor: float = FLOOR) -> Tensor:
     """A first step of torch's Adafactor, in place."""
-    parameter = torch.nn.Parameter(theta)
-    parameter.grad = g
-    torch.optim.Adafactor([parameter], lr=ETA, eps=(None, floor), weight_decay=0.0).step()  # type: ignore[no-untyped-call]
-    return parameter.detach()
+    torch_step(torch.optim.Adafactor, theta, g, lr=ETA, eps=(None, floor), weight_decay=0.0)
+    return theta
 
 
 def updates(lab: Lab, net: Net, floor: float) -> Fit:
     """The exponent of ‖ΔF‖/η per token after that step of every matrix of every seed."""
+
+    def of_every_seed(one: Gradient) -> None:
+        for theta, g in zip(one.theta, one.g, strict=True):
+            step(theta, g, floor)
+
     at, s = lab.depths(), lab.settings(dtype="float64", width=32, tokens=16, seeds=4)
-    columns: list[torch.Tensor] = []
-    for depth in at:
-        trial = net.trial(depth, s)
-        p = backward(trial)
-        for (parameter, _), g in zip(trial.parameters(), p.gradients, strict=True):
-            for theta, own in zip(parameter.detach(), g.g, strict=True):
-                step(theta, own, floor)  # a view: the stack is stepped
-        with torch.no_grad():
-            change = (trial.output() - p.states[-1]) / ETA
-        columns.append(change.norm(dim=-1).flatten(1).mean(1))
-    return lab.settled(at, torch.stack(columns, dim=1).numpy())
+    return lab.settled(at, own_updates(net, at, s, ETA, of_every_seed))

@@ -1,16 +1,14 @@
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, numeric, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, torch
 from paper_checks.shared.multipliers import everything, scaled_updates
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import (
+    Gradient,
     Net,
     Pass,
-    backward,
     model_updates,
+    own_updates,
     per_depth,
+    torch_step,
     update_exponents,
 )
 
@@ -30,8 +28,7 @@ CLAIM = Claim(
         144. Adam's rule with all parameters stepped: 790 and 3,950.""",
     corrected="""λ/α = 1/(2N) for the matrices, and learning-rate multipliers 1/(2N) for vectors
         whose gradient does not carry λ/α.""",
-    seconds=8,
-    full_seconds=40,
+    seconds=(8, 40),
 )
 
 RULE = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
@@ -41,9 +38,12 @@ GROWING = (("SGD's rule", 0.5), ("linear growth", 1.0))
 
 @CLAIM.stated("λ/α = 1/(2N) keeps Adam's update constant in depth", SUPPORTED)
 def constant(lab: Lab) -> Finding:
+    def step(one: Gradient) -> None:
+        torch_step(torch.optim.Adam, one.theta, one.g, lr=1e-6)
+
     at = lab.depths()
     found = update_exponents(RULE, at, lab.variations())
-    own = torch_adam(RULE, at, lab.settings(dtype="float64"))
+    own = own_updates(RULE, at, lab.settings(dtype="float64"), 1e-6, step)
     return lab.exponent({**found, "torch's Adam, ε = 10⁻⁸": lab.settled(at, own)}, 0.0, GROWING)
 
 
@@ -82,19 +82,3 @@ def all_with_multipliers(lab: Lab) -> Finding:
     return lab.exponent(
         lab.settled(at, scaled_updates(RULE, at, everything(lab), 1e-6)), 0.0, GROWING
     )
-
-
-def torch_adam(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
-    """‖ΔF‖/η per token after a first step of torch's own Adam: (seeds, depths)."""
-    columns, eta = [], 1e-6
-    for depth in at:
-        trial = net.trial(depth, s)
-        p = backward(trial)
-        parameters = [torch.nn.Parameter(w.detach()) for w, _ in trial.parameters()]
-        for parameter, g in zip(parameters, p.gradients, strict=True):
-            parameter.grad = g.g  # the parameter is a view: the stack is stepped
-        torch.optim.Adam(parameters, lr=eta).step()
-        with torch.no_grad():
-            change = (trial.output() - p.states[-1]) / eta
-        columns.append(change.norm(dim=-1).flatten(1).mean(1))
-    return torch.stack(columns, dim=1).numpy()

@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Lab, numeric
+from paper_checks.shared.bench import Claim, Lab, Settings
 from paper_checks.shared.branch_gradients import Branch, judge_branch
 from paper_checks.shared.record import SU
 
@@ -15,12 +13,11 @@ CLAIM = Claim(
         weight but an order only for r = λ₁λ₂/α ≪ 1: at r = 64 the gradient is 3 % of λ/α. With √(α²
         + c²λ₁²λ₂²) in place of α, c the rms of the bare branch, it is an order everywhere. Heads,
         tokens and their correlation change none of this.""",
-    seconds=0.5,
-    full_seconds=15,
+    seconds=(0.5, 15),
 )
 
 
-def conditions(lab: Lab) -> dict[str, numeric.Settings]:
+def conditions(lab: Lab) -> dict[str, Settings]:
     """The average depends on what tokens share and on how many there are."""
     found = {"text": lab.settings(), "correlated tokens": lab.settings(data="gaussian:0.9")}
     if lab.full:

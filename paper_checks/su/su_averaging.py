@@ -4,18 +4,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    no_grad,
-    np,
-    numeric,
-    once,
-    sp,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, numeric, once, sp, torch
 from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, lots
 
@@ -34,9 +23,10 @@ CLAIM = Claim(
         two orthogonal tokens of norm 1 with equal weights average to 1/√2.""",
     corrected="""The rms of ‖softmax(q)X‖/‖x‖ is √(ρ + (1−ρ)²/d + (1−ρ)e^{1−ρ}/n) for n Gaussian
         tokens of correlation ρ: a constant in depth, not in n and d where ρ = 0.""",
-    seconds=2,
-    full_seconds=22,
+    seconds=(2, 22),
 )
+
+LENGTHS = ((8, 32, 128, 512), (8, 32, 128, 512, 2048))
 
 
 @CLAIM.stated("as a bound: ‖softmax(q)X‖ ≤ max‖x_i‖", PROVED)
@@ -56,7 +46,9 @@ def bound(lab: Lab) -> Finding:
 @CLAIM.ours("in order, for independent tokens", REFUTED)
 def independent(lab: Lab) -> Finding:
     # from where the length is large against the number of tokens attended to
-    return lab.exponent(lab.settled(lengths(lab)[1:], averages(lab)["gaussian:0"][:, 1:]), 0.0)
+    return lab.exponent(
+        lab.settled(lab.pick(*LENGTHS)[1:], averages(lab)["gaussian:0"][:, 1:]), 0.0
+    )
 
 
 @CLAIM.correction(
@@ -79,36 +71,26 @@ def law(lab: Lab) -> Finding:
 @CLAIM.stated("in order, for tokens of correlation 0.3 and 0.9: constant in n", SUPPORTED)
 def correlated(lab: Lab) -> Finding:
     data = ("gaussian:0.3", "gaussian:0.9")
-    found = {name: lab.settled(lengths(lab)[1:], averages(lab)[name][:, 1:]) for name in data}
+    found = {name: lab.settled(lab.pick(*LENGTHS)[1:], averages(lab)[name][:, 1:]) for name in data}
     by_length = {name: values.mean(0) for name, values in averages(lab).items()}
     return lab.exponent(found, 0.0, (("independent", -0.5),), ratio_by_length=by_length)
 
 
 @CLAIM.stated("of the same order of magnitude, within √10, for real text", SUPPORTED)
 def text(lab: Lab) -> Finding:
-    columns = zip(lengths(lab), averages(lab)["text"].T, strict=True)
+    columns = zip(lab.pick(*LENGTHS), averages(lab)["text"].T, strict=True)
     found = {f"{n} bytes": lab.mean(column) for n, column in columns}
     return lab.within(found, 10**-0.5, 10**0.5, "ratio")
-
-
-def lengths(lab: Lab) -> tuple[int, ...]:
-    """n, the numbers of tokens."""
-    chosen: tuple[int, ...] = lab.pick((8, 32, 128, 512), (8, 32, 128, 512, 2048))
-    return chosen
 
 
 @once
 def averages(lab: Lab) -> dict[str, Array]:
     """‖σx‖/‖x_i‖ by data, (seeds, lengths), and the largest ‖σx‖/max‖x_i‖ of all."""
-    base, found = lab.settings(batch=1, seeds=8), {}
-    tops = []
+    base, found, tops = lab.settings(batch=1, seeds=8), {}, []
     for data in ("gaussian:0", "gaussian:0.3", "gaussian:0.9", "text"):
-        columns = []
-        for n in lengths(lab):
-            ratio, top = ratios(replace(base, tokens=n, data=data))
-            columns.append(ratio.mean((0, 2)).double().numpy())
-            tops.append(top.max())
-        found[data] = np.stack(columns, axis=1)
+        pairs = [ratios(replace(base, tokens=n, data=data)) for n in lab.pick(*LENGTHS)]
+        found[data] = lab.columns(ratio.mean((0, 2)) for ratio, _ in pairs)
+        tops += [top.max() for _, top in pairs]
     return {**found, "largest": torch.stack(tops)[None].numpy()}
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +22,7 @@ CLAIM = Claim(
     corrected="""λ/α = 1/√(2N) balances the matrices; LayerNorm gains and biases need the
         learning-rate multiplier 1/(2N), output biases α-dependent ones, for the update of all
         parameters to be independent of depth.""",
-    seconds=11,
-    full_seconds=62,
+    seconds=(11, 62),
 )
 
 RULE = Net("(2*N)**(1/4)", "(2*N)**(-1/4)")

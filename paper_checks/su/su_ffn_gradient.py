@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from math import factorial, sqrt
 
-from paper_checks.shared.bench import Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Settings, np, once, sp, torch
 from paper_checks.shared.branch_gradients import GAINS, KNOBS, SMALL, Branch, Fits, judge_branch
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, backward
@@ -27,14 +25,13 @@ CLAIM = Claim(
         (and symmetrically); λ₂/α is its limit for small branch weight and a bound otherwise. For
         GELU ∂z/∂λ₁ = λ₂(φ′(u) ⊙ xU₁)U₂/α with u = λ₁xU₁, and ‖∂L/∂W₂‖² ~ Σ ⟨s, s′⟩ E φ(u)φ(u′) over
         pairs of tokens with signals s.""",
-    seconds=1,
-    full_seconds=16,
+    seconds=(1, 16),
 )
 
 FFN = Branch("ffn", "fc1", "fc2")
 
 
-def conditions(lab: Lab) -> dict[str, numeric.Settings]:
+def conditions(lab: Lab) -> dict[str, Settings]:
     """Data and width vary."""
     found = {"text": lab.settings()}
     if lab.full:
@@ -80,10 +77,8 @@ def gelu(lab: Lab) -> Finding:
     u, lam = sp.symbols("u lambda", positive=True)
     at = {u: 1, lam: sp.Rational(2, 5)}
     slope, shown = sp.diff(gelu_of(lam * u), lam).subs(at), gelu_of(u).subs(at)
-    return lab.proved(
-        sp.simplify(slope - shown) == 0,
-        f"at xU₁ = 1, λ₁ = 0.4 it is {sp.N(shown, 3)} for {sp.N(slope, 3)}, times λ₂U₂/α",
-    )
+    because = f"at xU₁ = 1, λ₁ = 0.4 it is {sp.N(shown, 3)} for {sp.N(slope, 3)}, times λ₂U₂/α"
+    return lab.proved(sp.simplify(slope - shown) == 0, because)
 
 
 @CLAIM.correction("∂z/∂λ₁ = λ₂(φ′(λ₁xU₁) ⊙ xU₁)U₂/α for GELU", PROVED)
@@ -95,7 +90,7 @@ def gelu_mended(lab: Lab) -> Finding:
     return lab.proved(sp.simplify(difference) == 0, "φ′(t) = Φ(t) + t·exp(−t²/2)/√(2π)")
 
 
-def gelu_of(t: sp.Expr) -> sp.Expr:
+def gelu_of(t: Expr) -> Expr:
     """GELU, tΦ(t)."""
     return t * (1 + sp.erf(t / sp.sqrt(2))) / 2
 
@@ -103,17 +98,12 @@ def gelu_of(t: sp.Expr) -> sp.Expr:
 @once
 def of_gelu(lab: Lab) -> Fits:
     """The exponents of ‖∂L/∂W₁‖ and ‖∂L/∂W₂‖ in both gains and α, for GELU."""
-    sizes = FFN.gradients(SMALL, lab.pick(4, 16), with_gelu(lab))
+    sizes = FFN.gradients(SMALL, lab.pick(4, 16), lab.settings(activation="gelu"))
     return {
         f"‖∂L/∂{name}‖ in {knob}": interval
         for name in FFN.names
         for knob, interval in zip(KNOBS, lab.powers(SMALL, sizes[f"gradient {name}"]), strict=True)
     }
-
-
-def with_gelu(lab: Lab) -> numeric.Settings:
-    """The settings of stacks with GELU."""
-    return lab.settings(activation="gelu")
 
 
 def kernel_exponents(lab: Lab) -> dict[str, float]:
@@ -122,7 +112,7 @@ def kernel_exponents(lab: Lab) -> dict[str, float]:
     E‖∂L/∂W₂‖² ∝ Σ ⟨s, s′⟩ E φ(u)φ(u′) over pairs of tokens, E‖∂L/∂W₁‖² ∝ Σ ⟨x, x′⟩⟨s, s′⟩
     E φ′(u)φ′(u′), and E φ(u)φ(u′) = Σ_k a_k² ρ^k with φ's Hermite coefficients at u's deviation.
     """
-    s, lams, terms = with_gelu(lab), (0.25, 0.5, 1.0), 13
+    s, lams, terms = lab.settings(activation="gelu"), (0.25, 0.5, 1.0), 13
     p = backward(Net(alpha="32", layer="ffn").trial(lab.pick(4, 16), s, scale=lambda d: 0.5))
     deviation = float(p.of("fc1")[0].theta.square().mean().sqrt()) * s.width**0.5 / 0.5
     # Σ ⟨s, s′⟩ ρ^k of all layers; as ⟨x, x′⟩ = dρ, ∂L/∂W₁ has the next power

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, np, once, sp, torch
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 
 CLAIM = Claim(
@@ -71,11 +69,11 @@ def scaled(lab: Lab) -> dict[str, Scaled]:
     density = torch.exp(-(z**2) / 2) / (2 * np.pi) ** 0.5
     lams = np.logspace(-6, 6, lab.pick(49, 241))
 
-    def size(values: torch.Tensor) -> float:
+    def size(values: Tensor) -> float:
         return float(torch.trapezoid(density * values**2, z).sqrt())
 
     found = {}
-    functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
         "GELU": torch.nn.functional.gelu,
         "Swish": torch.nn.functional.silu,
     }

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deepnet_theory.spec.expression import DEPTH, evaluate
 from paper_checks.shared.bench import (
     Array,
     Claim,
@@ -17,7 +16,7 @@ from paper_checks.shared.bench import (
 )
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.stacks import Net, Pass, backward, lots, norms
+from paper_checks.shared.stacks import Net, Pass, exponents, lots, norms
 
 CLAIM = Claim(
     name="su-identity",
@@ -36,8 +35,7 @@ CLAIM = Claim(
         output and input 0.02.""",
     corrected="""The stack is near the identity if and only if S·r² → 0 (a constant share of the
         input survives for S·r² = O(1)); all three rules satisfy it.""",
-    seconds=5,
-    full_seconds=59,
+    seconds=(5, 59),
 )
 
 WEIGHTS = {"sgd": -0.75, "adam": -1.5, "lamb": -1.0}  # the exponents of λ²/α in N
@@ -94,42 +92,35 @@ def law(lab: Lab) -> Finding:
 @once
 def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
     """Exponents of branch weights, of the bottom and the largest signal, of norms' Jacobians."""
-    found: dict[str, dict[str, Fit]] = {}
+    quantities = {
+        "weight": weights,
+        "bottom": lambda p: norms(p.signals[0]),
+        "largest": lambda p: torch.stack([norms(x) for x in p.signals]).amax(0),
+        "jacobian": jacobians,
+    }
+    conditions = lab.variations(("width 128", "independent tokens", "correlated tokens"))
+    if lab.full:  # for memory
+        conditions["width 128"] = replace(conditions["width 128"], seeds=4)
+    found: dict[str, dict[str, Fit]] = {name: {} for name in quantities}
     for name in WEIGHTS:
-        net, data = Net(*PUBLISHED[name]), ("width 128", "independent tokens", "correlated tokens")
-        for label, s in lab.variations(data).items():
-            if label == "width 128":  # for memory
-                s = replace(s, seeds=4)
-            columns: dict[str, list[torch.Tensor]] = {}
-            for n in lab.depths():
-                for quantity, value in quantities(net, n, s).items():
-                    columns.setdefault(quantity, []).append(value)
-            for quantity, values in columns.items():
-                fit = lab.settled(lab.depths(), torch.stack(values, dim=1).double().numpy())
-                found.setdefault(quantity, {})[f"{name}, {label}"] = fit
+        of = exponents(Net(*PUBLISHED[name]), lab.depths(), conditions, quantities)
+        for quantity, fits in of.items():
+            found[quantity] |= {f"{name}, {label}": fit for label, fit in fits.items()}
     return found
 
 
-def quantities(net: Net, depth: int, s: numeric.Settings) -> dict[str, torch.Tensor]:
-    """Of every seed at one depth."""
-    trial, alpha = net.trial(depth, s), evaluate(DEPTH.parse(net.alpha), N=depth)
-    p = backward(trial)
-    signals = torch.stack([norms(x) for x in p.signals])
-    branches = [norms(b) / norms(x) for b, x in zip(p.branches, p.states, strict=False)]
-    return {
-        "weight": torch.stack(branches).mean(0) / alpha,
-        "bottom": signals[0],
-        "largest": signals.amax(0),
-        "jacobian": jacobians(trial, p, alpha),
-    }
+def weights(p: Pass) -> torch.Tensor:
+    """‖G(x)‖/(α‖x‖), the mean over sublayers."""
+    residuals = zip(p.trial.model.residuals(), p.branches, p.states, strict=False)
+    return torch.stack([norms(b) / norms(x) / r.alpha for r, b, x in residuals]).mean(0)
 
 
-def jacobians(trial: numeric.Trial, p: Pass, alpha: float) -> torch.Tensor:
+def jacobians(p: Pass) -> torch.Tensor:
     """‖uᵀ ∂x/∂z‖/‖u‖ for a random u at the stack's own z, the mean over sublayers."""
-    generator = torch.Generator().manual_seed(trial.settings.seed)
+    generator = torch.Generator().manual_seed(p.trial.settings.seed)
     sizes = []
-    for residual, x, b in zip(trial.model.residuals(), p.states, p.branches, strict=False):
-        z = (x + b / alpha).requires_grad_()
+    for residual, x, b in zip(p.trial.model.residuals(), p.states, p.branches, strict=False):
+        z = (x + b / residual.alpha).requires_grad_()
         u = torch.randn(z.shape, generator=generator, dtype=z.dtype)
         (back,) = torch.autograd.grad(residual.norms[0](z), z, u)
         sizes.append(norms(back) / norms(u))
@@ -152,14 +143,13 @@ def lost(lab: Lab, net: Net) -> dict[str, Fit]:
 @no_grad
 def cosines(lab: Lab, net: Net, s: numeric.Settings) -> Array:
     """The mean cosine of output and centred input over tokens: (seeds, depths)."""
-    columns = []
-    for depth in lab.depths():
-        found = []
-        for lot in lots(s, s.seeds // 16):  # for memory
-            trial = net.trial(depth, lot)
-            first, last = trial.inputs[-1], trial.output()
-            first = first - first.mean(-1, keepdim=True)
-            similar = torch.nn.functional.cosine_similarity(first, last, dim=-1)
-            found.append(similar.flatten(1).mean(1).abs())
-        columns.append(torch.cat(found))
-    return torch.stack(columns, dim=1).double().numpy()
+
+    def similar(depth: int, lot: numeric.Settings) -> torch.Tensor:
+        trial = net.trial(depth, lot)
+        first, last = trial.inputs[-1], trial.output()
+        first = first - first.mean(-1, keepdim=True)
+        found = torch.nn.functional.cosine_similarity(first, last, dim=-1)
+        return found.flatten(1).mean(1).abs()
+
+    some = lots(s, s.seeds // 16)  # for memory
+    return lab.columns(torch.cat([similar(n, lot) for lot in some]) for n in lab.depths())

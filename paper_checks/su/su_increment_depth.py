@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, torch
@@ -18,8 +16,7 @@ CLAIM = Claim(
         all grow as N^{1.0}. The premise is a choice of α and λ, not a property of Xavier and
         normalisation as such: plain pre-LN has gradients that fall towards the top, and its
         increment grows ever more slowly, by a factor 1.6 from 16 to 144 layers.""",
-    seconds=5,
-    full_seconds=93,
+    seconds=(5, 93),
 )
 
 UNIT = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")

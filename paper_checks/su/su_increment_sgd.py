@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, Trial, once, torch
 from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
-from paper_checks.shared.stacks import Gradient, Net, backward
+from paper_checks.shared.stacks import Gradient, Net, backward, torch_step
+from paper_checks.shared.stacks import lamb as lamb_step
 
 CLAIM = Claim(
     name="su-increment-sgd",
@@ -91,7 +90,7 @@ def measured(lab: Lab) -> dict[str, list[Step]]:
     return found
 
 
-def one(trial: numeric.Trial, optimizer: str) -> Step:
+def one(trial: Trial, optimizer: str) -> Step:
     """A small step of the first seed."""
     p = backward(trial)
     absolutes = [float(g.g[0].abs().sum()) for g in p.gradients]
@@ -104,23 +103,18 @@ def one(trial: numeric.Trial, optimizer: str) -> Step:
         "lamb": sum(x / n**0.5 for x, n in zip(products, counts, strict=True)),
     }[optimizer]
     eta = 1e-6 / formula
-    step(optimizer, trial, p.gradients, eta)
+    step(optimizer, p.gradients, eta)
     with torch.no_grad():
         change = float((trial.loss(trial.output()) - p.loss)[0])
     whole = sum(size**2 for size in sizes) ** 0.5
     return Step(-change / eta / formula, formula, whole * sum(absolutes), sum(products))
 
 
-def step(optimizer: str, trial: numeric.Trial, gradients: Sequence[Gradient], eta: float) -> None:
-    """One step of the first seed: torch's optimizers, or the algorithm of the LAMB paper."""
-    if optimizer == "lamb":
-        for (parameter, _), g in zip(trial.parameters(), gradients, strict=True):
-            m, v = 0.1 * g.g[0], 0.001 * g.g[0] ** 2
-            r = (m / 0.1) / ((v / 0.001).sqrt() + 1e-12)
-            with torch.no_grad():
-                parameter[0].sub_(eta * parameter[0].norm() / r.norm() * r)
-        return
-    views = [torch.nn.Parameter(parameter.detach()[0]) for parameter, _ in trial.parameters()]
-    for view, g in zip(views, gradients, strict=True):
-        view.grad = g.g[0]
-    {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer](views, lr=eta).step()
+def step(optimizer: str, gradients: Sequence[Gradient], eta: float) -> None:
+    """One step of every seed: torch's optimizers, or the algorithm of the LAMB paper."""
+    own = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    for one in gradients:
+        if optimizer == "lamb":
+            one.theta.add_(eta * lamb_step(one.theta, one.g))
+        else:
+            torch_step(own[optimizer], one.theta, one.g, lr=eta)

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from deepnet_theory.spec.expression import UPDATE
 from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
 from paper_checks.shared.multipliers import everything, scaled_updates
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
-from paper_checks.shared.stacks import Net, backward, model_updates, norms, update_exponents
+from paper_checks.shared.stacks import Net, backward, lamb, model_updates, norms, update_exponents
 
 CLAIM = Claim(
     name="su-lamb",
@@ -22,8 +20,7 @@ CLAIM = Claim(
     counterexample="One 32×32 matrix, no zero gradients: ‖−η‖θ‖ sign(g)‖ = 32 η‖θ‖.",
     corrected="""Δθ = −η‖θ‖ sign(g)/√numel, for which ‖Δθ‖/‖θ‖ = η; the update of all parameters is
         constant with the multiplier 1/(2N) on LayerNorm's gains.""",
-    seconds=4,
-    full_seconds=33,
+    seconds=(4, 33),
 )
 
 RULE = Net("1", "(2*N)**(-1/2)", "lamb")
@@ -59,10 +56,8 @@ def real(lab: Lab) -> Finding:
 @CLAIM.ours("with the printed Δθ = −η‖θ‖ sign(g) it would, too", REFUTED)
 def written(lab: Lab) -> Finding:
     found = [x for _, printed in sizes(lab) for x in printed]
-    return lab.seen(
-        all(abs(x - 1) < 0.1 for x in found),
-        f"it is {min(found):.0f} to {max(found):.0f} times η: √numel of the matrix",
-    )
+    because = f"it is {min(found):.0f} to {max(found):.0f} times η: √numel of the matrix"
+    return lab.seen(all(abs(x - 1) < 0.1 for x in found), because)
 
 
 @CLAIM.correction("with Δθ = −η‖θ‖ sign(g)/√numel it does", SUPPORTED)
@@ -109,10 +104,3 @@ def extremes(lab: Lab, net: Net, depth: int, printed: str | None = None) -> Extr
         found.append(norms(change) / norms(g.theta))
     every = torch.stack(found)
     return float(every.min()), float(every.max())
-
-
-def lamb(theta: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """The first step of the LAMB paper's algorithm 2, η = 1: moments, bias, trust ratio."""
-    m, v = (1 - 0.9) * g, (1 - 0.999) * g**2
-    r = (m / (1 - 0.9)) / ((v / (1 - 0.999)).sqrt() + 1e-12)
-    return -(norms(theta) / norms(r)).view(-1, *[1] * (g.ndim - 1)) * r

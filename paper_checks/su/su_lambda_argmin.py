@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, symbolic
 from paper_checks.shared.engine import unproved
 from paper_checks.shared.record import PROVED, SU, SUPPORTED

@@ -35,10 +35,8 @@ def with_epsilon(lab: Lab) -> Finding:
 
 @CLAIM.ours("exact again with α² times the ε on the left", PROVED)
 def mended(lab: Lab) -> Finding:
-    return lab.proved(
-        same_root("alpha**2*epsilon", EPSILON) and rounding(lab) < 1e-12,
-        f"ε scales as a variance; torch's LayerNorm agrees within {rounding(lab):.0e}",
-    )
+    because = f"ε scales as a variance; torch's LayerNorm agrees within {rounding(lab):.0e}"
+    return lab.proved(same_root("alpha**2*epsilon", EPSILON) and rounding(lab) < 1e-12, because)
 
 
 EPSILON = "epsilon"

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, once, sp, symbolic, torch
 from paper_checks.shared.engine import unproved
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Net, Pass, backward, many_per_depth, per_depth
+from paper_checks.shared.stacks import Net, Pass, at_points, backward, norms, per_depth
 
 CLAIM = Claim(
     name="su-probe",
@@ -26,12 +25,12 @@ CLAIM = Claim(
     corrected="""|∂L/∂λ| ≤ ‖∂L/∂W‖‖U‖, and its root mean square is ‖∂L/∂W‖·√(2/(d+m)) for
         independent directions: the same order in depth, not in width; use a transverse probe where
         a norm follows the branch.""",
-    seconds=6,
-    full_seconds=16,
+    seconds=(6, 16),
 )
 
 NET = Net("(2*N)**(1/4)", "(2*N)**(-1/4)")
 WIDTHS = (16, 32, 64, 128)
+DATA = (("text",), ("text", "gaussian:0", "gaussian:0.9"))
 
 
 @CLAIM.stated("the identity ∂L/∂λ = ⟨∂L/∂W, U⟩", PROVED)
@@ -75,7 +74,7 @@ def difference(lab: Lab) -> Finding:
 @CLAIM.stated("same order as ‖∂L/∂W‖ in depth, on a balanced post-LN stack", SUPPORTED)
 def depth(lab: Lab) -> Finding:
     found = {}
-    for data in inputs(lab):
+    for data in lab.pick(*DATA):
         s = lab.settings(seeds=32, width=32, tokens=16, data=data)
         found[data] = lab.settled(lab.depths(), per_depth(NET, lab.depths(), s, ratio(*SCALED)))
     return lab.exponent(found, 0.0, (("independent directions", -0.5),))
@@ -129,30 +128,19 @@ def ratio(*names: str) -> Callable[[Pass], torch.Tensor]:
 
     def of(p: Pass) -> torch.Tensor:
         chosen = p.of(*names)
-        probes = torch.stack([g.probe() for g in chosen]) / chosen[0].description.gain
-        found: torch.Tensor = probes.norm(dim=0) / torch.stack([g.norm() for g in chosen]).norm(
-            dim=0
-        )
-        return found
+        probes = torch.stack([g.probe() for g in chosen], dim=1) / chosen[0].description.gain
+        return norms(probes) / norms(torch.stack([g.norm() for g in chosen], dim=1))
 
     return of
-
-
-def inputs(lab: Lab) -> tuple[str, ...]:
-    """The data."""
-    chosen: tuple[str, ...] = lab.pick(("text",), ("text", "gaussian:0", "gaussian:0.9"))
-    return chosen
 
 
 @once
 def over_widths(lab: Lab) -> dict[str, dict[str, Array]]:
     """The ratio of each scaled matrix by data: (seeds, widths)."""
-    quantities = {name: ratio(name) for name in SCALED}
-    found = {}
-    for data in inputs(lab):
-        s = lab.settings(seeds=32, width=32, tokens=16, data=data)
-        columns = [many_per_depth(NET, (32,), replace(s, width=w), quantities) for w in WIDTHS]
-        found[data] = {n: np.concatenate([c[n] for c in columns], axis=1) for n in SCALED}
+    quantities, found = {name: ratio(name) for name in SCALED}, {}
+    for data in lab.pick(*DATA):
+        settings = [lab.settings(seeds=32, width=w, tokens=16, data=data) for w in WIDTHS]
+        found[data] = at_points([(NET, 32, s) for s in settings], quantities)
     return found
 
 

@@ -16,7 +16,7 @@ from paper_checks.shared.bench import (
 )
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.stacks import Net, Pass, backward, per_depth
+from paper_checks.shared.stacks import Net, Pass, at_points, backward, norms, per_depth
 
 CLAIM = Claim(
     name="su-query-key",
@@ -38,8 +38,7 @@ CLAIM = Claim(
     corrected="""‖∂L/∂W_q‖ ~ (λ_vλ_o/α)(1 − ρ) beside (λ/α)√ρ for value and output: negligible in
         order where λ → 0 and the optimizer's step is not proportional to ‖θ‖ (SGD, Adam); of equal
         order for LAMB, since λ²/α·1 = λ/α·λ.""",
-    seconds=25,
-    full_seconds=80,
+    seconds=(25, 80),
 )
 
 VARIED = ("64 tokens", "independent tokens", "correlated tokens", "one head", "GELU")
@@ -78,37 +77,30 @@ def reason(lab: Lab) -> Finding:
 )
 def likeness(lab: Lab) -> Finding:
     like = (0.5, 0.75, 0.875, 0.9375, 0.96875)
-    columns = [
-        per_depth(Net("64", "1"), (2,), lab.settings(seeds=32, data=f"gaussian:{r}"), ratio)
-        for r in like
-    ]
-    found = lab.settled([(1 - rho) / rho**0.5 for rho in like], np.concatenate(columns, axis=1))
-    return lab.exponent(found, 1.0, (("no effect", 0.0),))
+    settings = [lab.settings(seeds=32, data=f"gaussian:{rho}") for rho in like]
+    found = at_points([(Net("64", "1"), 2, s) for s in settings], {"": ratio})[""]
+    fit = lab.settled([(1 - rho) / rho**0.5 for rho in like], found)
+    return lab.exponent(fit, 1.0, (("no effect", 0.0),))
 
 
 @CLAIM.stated("negligible for SGD: their share of ‖ΔF‖ falls as λ² = (2N)^{−1/2}", SUPPORTED)
 def sgd(lab: Lab) -> Finding:
-    return lab.exponent(shares(lab, "sgd"), -0.5, CONSTANT)
+    return lab.exponent(steps(lab)["sgd"]["share"], -0.5, CONSTANT)
 
 
 @CLAIM.stated("negligible for Adam: their share of ‖ΔF‖ falls as λ = (2N)^{−1/2}", SUPPORTED)
 def adam(lab: Lab) -> Finding:
-    return lab.exponent(shares(lab, "adam"), -0.5, CONSTANT)
+    return lab.exponent(steps(lab)["adam"]["share"], -0.5, CONSTANT)
 
 
 @CLAIM.ours("negligible for LAMB: their share falls with depth", REFUTED)
 def lamb(lab: Lab) -> Finding:
-    return lab.exponent(shares(lab, "lamb"), -0.5)
+    return lab.exponent(steps(lab)["lamb"]["share"], -0.5)
 
 
 @CLAIM.correction("of equal order for LAMB: their share is constant in depth", SUPPORTED)
 def plain(lab: Lab) -> Finding:
-    return lab.exponent(shares(lab, "lamb"), 0.0, (("vanishing", -0.5),))
-
-
-def shares(lab: Lab, optimizer: str) -> dict[str, Fit]:
-    """The exponent of the share under every condition."""
-    return steps(lab)[optimizer]["share"]
+    return lab.exponent(steps(lab)["lamb"]["share"], 0.0, (("vanishing", -0.5),))
 
 
 @once
@@ -173,9 +165,6 @@ def changes(
 
 def ratio(p: Pass) -> torch.Tensor:
     """The root mean square of the gradients of query and key over that of value and output."""
-    small, large = (  # (seeds,)
-        torch.stack([g.norm() for g in p.of(*names)]).norm(dim=0)
-        for names in (("query", "key"), ("value", "output"))
-    )
-    found: torch.Tensor = small / large
-    return found
+    pairs = (("query", "key"), ("value", "output"))
+    small, large = (norms(torch.stack([g.norm() for g in p.of(*n)], dim=1)) for n in pairs)
+    return small / large

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import TypeAlias
 
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, no_grad, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Net, model_updates, residual_sums, update_exponents
+from paper_checks.shared.stacks import Net, residual_sums, update_exponents, updates_at
 
 CLAIM = Claim(
     name="su-res-post-norm",
@@ -24,8 +22,7 @@ CLAIM = Claim(
         under Adam, with the same output.""",
     corrected="""‖∂L/∂W‖ ~ 1/(αλ) for a branch that ends in a norm: fix λ = 1 because it sets the
         unit of the learning rate, not because it is immaterial.""",
-    seconds=2,
-    full_seconds=19,
+    seconds=(2, 19),
 )
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -57,7 +54,7 @@ def branch(lab: Lab) -> Finding:
 
 @CLAIM.ours("so λ does not matter for the update", REFUTED)
 def update(lab: Lab) -> Finding:
-    return lab.exponent(slopes(lab, "sgd") | slopes(lab, "adam"), 0.0)
+    return lab.exponent(slopes(lab)["sgd"] | slopes(lab)["adam"], 0.0)
 
 
 @CLAIM.correction(
@@ -66,8 +63,8 @@ def update(lab: Lab) -> Finding:
 def law(lab: Lab) -> Finding:
     rivals = (("no effect", 0.0),)
     return lab.worst(
-        lab.exponent(slopes(lab, "sgd"), -2.0, rivals),
-        lab.exponent(slopes(lab, "adam"), -1.0, rivals),
+        lab.exponent(slopes(lab)["sgd"], -2.0, rivals),
+        lab.exponent(slopes(lab)["adam"], -1.0, rivals),
     )
 
 
@@ -79,10 +76,10 @@ def alpha(lab: Lab) -> Finding:
 
 @CLAIM.ours("under LAMB λ does not matter for the update of the scaled matrices", SUPPORTED)
 def lamb(lab: Lab) -> Finding:
-    return lab.exponent(slopes(lab, "lamb"), 0.0, (("Adam's", -1.0),))
+    return lab.exponent(slopes(lab)["lamb"], 0.0, (("Adam's", -1.0),))
 
 
-Branches: TypeAlias = "tuple[dict[float, torch.Tensor], dict[float, torch.Tensor]]"
+Branches: TypeAlias = "tuple[dict[float, Tensor], dict[float, Tensor]]"
 
 
 @once
@@ -102,23 +99,14 @@ def branches(lab: Lab) -> dict[str, Branches]:
     return found
 
 
-def slopes(lab: Lab, optimizer: str) -> dict[str, Fit]:
-    """The exponents in λ of the update of the scaled matrices."""
-    return every_slope(lab)[optimizer]
-
-
 @once
-def every_slope(lab: Lab) -> dict[str, dict[str, Fit]]:
-    """All optimizers, width and data varied."""
-
-    def scaled(d: numeric.Description) -> bool:
-        return d.name in SCALED
-
+def slopes(lab: Lab) -> dict[str, dict[str, Fit]]:
+    """The exponents in λ of the update of the scaled matrices, by optimizer and condition."""
     found: dict[str, dict[str, Fit]] = {name: {} for name in ("sgd", "adam", "lamb")}
     data = ("independent tokens", "correlated tokens", "width 128")
     for label, s in lab.variations(data).items():
         for name, fits in found.items():
-            nets = [Net("16", repr(lam), name, PLACE) for lam in LAMS]
-            values = [model_updates(net, (8,), s, scaled) for net in nets]
-            fits[f"{name}, {label}"] = lab.settled(LAMS, np.concatenate(values, axis=1))
+            points = [(Net("16", repr(lam), name, PLACE), 8, s) for lam in LAMS]
+            values = updates_at(points, lambda d: d.name in SCALED)
+            fits[f"{name}, {label}"] = lab.settled(LAMS, values)
     return found

@@ -1,6 +1,5 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, once, sp, torch
+from paper_checks.shared.engine import equal
 from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
 
 CLAIM = Claim(
@@ -62,12 +61,12 @@ def zero(lab: Lab) -> Finding:
     return lab.seen(size == 0.0, f"the gradient's norm at a = 0 is {size:g}")
 
 
-def same(found: list[sp.Expr], wanted: sp.Expr) -> bool:
+def same(found: list[Expr], wanted: Expr) -> bool:
     """Whether the one solution is the one that is said."""
-    return len(found) == 1 and sp.simplify(found[0] - wanted) == 0
+    return len(found) == 1 and equal(found[0], wanted)
 
 
-def quotients() -> tuple[sp.Expr, sp.Expr, tuple[sp.Symbol, ...]]:
+def quotients() -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """DeepNet's branch over ReZero's, its gradient over ReZero's, and the symbols a, λ, α.
 
     One active unit, whose matrices' entries are w = λu with u of gain 1.
@@ -83,7 +82,7 @@ def quotients() -> tuple[sp.Expr, sp.Expr, tuple[sp.Symbol, ...]]:
 
 
 @once
-def matrices(lab: Lab) -> tuple[torch.Tensor, ...]:
+def matrices(lab: Lab) -> tuple[Tensor, ...]:
     """x, U₁, U₂ and the signal that comes back."""
     generator = lab.generator()
     shapes = ((16, 32), (32, 64), (64, 32), (16, 32))

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.sublayer import Role
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Tensor, numeric, once, torch
 from paper_checks.shared.record import MARGIN, SU, SUPPORTED, UNDECIDED
+from paper_checks.shared.training import byte_loss, descend, model_constants
 
 CLAIM = Claim(
     name="su-rezero-1-over-n",
@@ -20,8 +18,7 @@ CLAIM = Claim(
         0.47, 0.64 and 0.91.""",
     would_decide="""stacks of 12 to 128 layers trained until neither the loss nor mean |a| moves any
         more, with the exponent of mean |a| in N at the end""",
-    seconds=20,
-    full_seconds=163,
+    seconds=(20, 163),
 )
 
 AT = (4, 8, 16, 32)
@@ -59,24 +56,17 @@ def trained(lab: Lab) -> dict[str, Array]:
     """Mean |a| after training, by rate and steps: (seeds, depths) each."""
     found = {}
     for rate, steps in lab.pick(((0.02, 100),), ((0.02, 300), (0.01, 300))):
-        columns = [train(lab, depth, rate, steps).abs().mean(0) for depth in AT]
-        found[f"rate {rate}, {steps} steps"] = torch.stack(columns, dim=1).double().numpy()
+        found[f"rate {rate}, {steps} steps"] = lab.columns(
+            train(lab, depth, rate, steps).abs().mean(0) for depth in AT
+        )
     return found
 
 
-def train(lab: Lab, depth: int, rate: float, steps: int) -> torch.Tensor:
+def train(lab: Lab, depth: int, rate: float, steps: int) -> Tensor:
     """The scalars (2N, seeds) of x + aF(x) after training from a = 0."""
-    kinds = tuple(SublayerConstants(kind, 1.0, 1.0) for kind in ("attention", "ffn"))
-    constants = Constants(
-        stack="encoder",
-        placement="post-ln",
-        norm="layer",
-        parts=(PartConstants("encoder", depth, True, kinds),),
-        architecture=Architecture(width=WIDTH, heads=4, residual_gain=0.0),
-    )
     generator_for = numeric.generator_for
     model = numeric.build(
-        constants,
+        model_constants(depth, 1.0, 1.0, WIDTH, stack="encoder", residual_gain=0.0),
         seeds=SEEDS,
         generator=generator_for(lab.seed, f"rezero {depth}"),
         embedding_generator=generator_for(lab.seed, "embedding and head"),
@@ -84,17 +74,15 @@ def train(lab: Lab, depth: int, rate: float, steps: int) -> torch.Tensor:
     norms = (Role.NORM_GAIN, Role.NORM_BIAS)
     parameters = [p for p, d in numeric.described(model) if d.role not in norms]
     gains = [r.residual_gain for r in model.residuals() if r.residual_gain is not None]
-    optimizer = torch.optim.Adagrad(parameters, lr=rate)
-    data = generator_for(lab.seed, "training data")
-    for _ in range(steps):
-        windows = numeric.text_windows(SEEDS * BATCH, TOKENS + 1, data)
-        windows = windows.reshape(SEEDS, BATCH, -1)
+
+    def loss_of(windows: Tensor) -> Tensor:
         x = model.embed(windows[..., :-1])
         for residual, gain in zip(model.residuals(), gains, strict=True):  # no norm
             x = x + gain.view(-1, 1, 1, 1) * residual.branch(x)
-        logits, targets = model.head(x).flatten(0, -2), windows[..., 1:].flatten()
-        loss = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-        optimizer.zero_grad(set_to_none=True)
-        loss.view(SEEDS, -1).mean(1).sum().backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        return byte_loss(model.head(x), windows[..., 1:])
+
+    data = generator_for(lab.seed, "training data")
+    windows = (numeric.text_windows(SEEDS * BATCH, TOKENS + 1, data) for _ in range(steps))
+    batches = (drawn.reshape(SEEDS, BATCH, -1) for drawn in windows)
+    descend("adagrad", parameters, rate, batches, loss_of)
     return torch.stack([gain.detach().flatten() for gain in gains])

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Settings, np, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 
@@ -25,8 +23,7 @@ CLAIM = Claim(
     corrected="""Gradients of order one at every depth leave a range of rates that goes as 1/N;
         Adam's rule leaves one that falls slower than N^{−1/2} (measured: N^{−0.04} to
         N^{−0.12}).""",
-    seconds=32,
-    full_seconds=39,
+    seconds=(32, 39),
 )
 
 UNIT = Net("(2*N)**(-1/2)", "(2*N)**(-1/2)")
@@ -74,7 +71,7 @@ def slowly(lab: Lab) -> Finding:
     return lab.at_most(ruled(lab), 0.5, WHAT, tolerance=0.0)
 
 
-def stacks(lab: Lab, seeds: int) -> list[tuple[str, numeric.Settings]]:
+def stacks(lab: Lab, seeds: int) -> list[tuple[str, Settings]]:
     """Small stacks, by data."""
     return [(d, lab.settings(seeds=seeds, data=d, width=32, tokens=16)) for d in DATA]
 
@@ -86,7 +83,7 @@ def ruled(lab: Lab) -> dict[str, Fit]:
     return {data: lab.settled(at, 1 / largest_rates(ADAM, at, s)) for data, s in stacks(lab, 16)}
 
 
-def largest_rates(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
+def largest_rates(net: Net, at: Sequence[int], s: Settings) -> Array:
     """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
     columns = []
     for depth in at:
@@ -105,5 +102,5 @@ def largest_rates(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
                 keeps = (p.loss - trial.loss(trial.output())).double() > eta * promised / 2
                 low = torch.where(keeps, middle, low)
                 high = torch.where(keeps, high, middle)
-        columns.append((2**low).numpy())
-    return np.stack(columns, axis=1)
+        columns.append(2**low)
+    return Lab.columns(columns)

@@ -25,8 +25,7 @@ CLAIM = Claim(
         0.422, 0.376 and 0.346 at 16, 48 and 144 layers; with it 0.205, 0.202 and 0.199.""",
     corrected="""Without the scale the increments are constant once query's and key's share, which
         falls as N^{−1/2}, is small: from 256 layers on at head width 32.""",
-    seconds=20,
-    full_seconds=76,
+    seconds=(20, 76),
 )
 
 LINEAR = (("linear growth", 1.0),)

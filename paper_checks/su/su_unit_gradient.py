@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Net, Pass, exponents
+from paper_checks.shared.stacks import Net, Pass, exponents, sizes
 
 CLAIM = Claim(
     name="su-unit-gradient",
@@ -28,8 +26,7 @@ CLAIM = Claim(
     corrected="""Plain pre-LN: the top layer's ‖∂L/∂W‖ ~ 1/x ~ N^{−1/2}, x the size of the stream;
         plain post-LN: O(1) as a bound in the typical seed, of order one at the top alone, zero in
         order for query and key once the tokens have collapsed.""",
-    seconds=15,
-    full_seconds=81,
+    seconds=(15, 81),
 )
 
 
@@ -98,23 +95,18 @@ def pre(lab: Lab) -> Fits:
     quantities = {
         "top": top,
         "bottom": size_in(0, *SCALED),
-        "top times stream": lambda p: top(p) * stream(p),
+        "top times stream": lambda p: top(p) * sizes(p.states[-1:])[:, 0],
     }
     net, conditions = Net(placement="pre-ln"), lab.varied(DATA[:3], seeds=192)
     return exponents(net, (16, 48, 144), conditions, quantities, at_once=32)
 
 
-def size_in(layer: int, *names: str) -> Callable[[Pass], torch.Tensor]:
+def size_in(layer: int, *names: str) -> Callable[[Pass], Tensor]:
     """The rms of ‖∂L/∂W‖ over matrices of the top layer (−1) or of the bottom one (0)."""
 
-    def of(p: Pass) -> torch.Tensor:
+    def of(p: Pass) -> Tensor:
         layers = sorted({g.description.layer or 0 for g in p.gradients})
         chosen = [g for g in p.of(*names) if g.description.layer == layers[layer]]
         return torch.stack([g.norm().double() for g in chosen]).square().mean(0).sqrt()
 
     return of
-
-
-def stream(p: Pass) -> torch.Tensor:
-    """The rms of an entry of the stream before the final norm."""
-    return p.states[-1].double().square().mean((1, 2, 3)).sqrt()

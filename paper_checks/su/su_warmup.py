@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, once
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
-from paper_checks.shared.stacks import Net, Pass, many_per_depth
+from paper_checks.shared.stacks import Net, Pass, many_per_depth, sizes
 
 CLAIM = Claim(
     name="su-warmup",
@@ -24,8 +22,7 @@ CLAIM = Claim(
     corrected="""The rate that keeps the increment constant is η over its growth without a rule: N
         for gradients of order one, Σ_l 1/x_l ~ √N for plain pre-LN under Adam (for SGD there see
         su-prenorm-needed).""",
-    seconds=18,
-    full_seconds=49,
+    seconds=(18, 49),
 )
 
 
@@ -82,7 +79,11 @@ def measured(lab: Lab) -> dict[str, Fits]:
 
 def of_net(lab: Lab, net: Net, at: tuple[int, ...]) -> Fits:
     """One stack under every condition."""
-    quantities = {"sgd": Pass.squared, "adam": Pass.absolute, "stream": stream}
+    quantities = {
+        "sgd": Pass.squared,
+        "adam": Pass.absolute,
+        "stream": lambda p: (1 / sizes(p.states[:-1])).sum(1),
+    }
     found = Fits({}, {}, {})
     data = ("independent tokens", "correlated tokens")
     for label, s in lab.varied(data, seeds=96).items():
@@ -93,9 +94,3 @@ def of_net(lab: Lab, net: Net, at: tuple[int, ...]) -> Fits:
             found.of_means[f"{optimizer}, {label}"] = lab.settled(at, lab.in_groups(increment))
         found.over_stream[label] = lab.settled(at, of["adam"] / of["stream"])
     return found
-
-
-def stream(p: Pass) -> torch.Tensor:
-    """Σ_l 1/x_l over the inputs of the sublayers, x_l the rms of an entry."""
-    squares = [x.double().square().mean((1, 2, 3)) for x in p.states[:-1]]
-    return torch.stack(squares).rsqrt().sum(0)

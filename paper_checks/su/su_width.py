@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
-from paper_checks.shared.stacks import Net, Pass, many_per_depth, norms
+from paper_checks.shared.stacks import Net, Pass, at_points, norms
 
 CLAIM = Claim(
     name="su-width",
@@ -27,8 +27,7 @@ CLAIM = Claim(
     corrected="""SGD's increment grows as d·d/(d+V) in the width at fixed K: as d² while the
         vocabulary is the larger, as d beyond; Adam's as d^{3/2} and LAMB's as d, times
         √(d/(d+V)).""",
-    seconds=10,
-    full_seconds=91,
+    seconds=(10, 91),
 )
 
 NETS = {
@@ -127,8 +126,7 @@ def over_widths(net: Net, at: tuple[int, ...], s: numeric.Settings) -> dict[str,
         "lamb": of_lamb,
         "signal": lambda p: norms(p.signals[-1]).double() ** 2,
     }
-    columns = [many_per_depth(net, (DEPTH,), replace(s, width=w), quantities) for w in at]
-    return {name: np.concatenate([c[name] for c in columns], axis=1) for name in quantities}
+    return at_points([(net, DEPTH, replace(s, width=w)) for w in at], quantities)
 
 
 def of_lamb(p: Pass) -> torch.Tensor:

@@ -48,13 +48,10 @@ def equal(lab: Lab) -> Finding:
 @CLAIM.stated("a square Xavier matrix is close to orthogonal", REFUTED)
 def orthogonal(lab: Lab) -> Finding:
     square = {key: of for key, of in matrices(lab).items() if key[0] == key[1]}
-    return lab.within(
-        {str(key): lab.mean(of.distance) for key, of in square.items()},
-        -MARGIN,
-        MARGIN,
-        "distance² to the nearest multiple of the identity, a row",
-        singular_values={key: of.ends for key, of in square.items()},
-    )
+    found = {str(key): lab.mean(of.distance) for key, of in square.items()}
+    what = "distance² to the nearest multiple of the identity, a row"
+    singular_values = {key: of.ends for key, of in square.items()}
+    return lab.within(found, -MARGIN, MARGIN, what, singular_values=singular_values)
 
 
 @CLAIM.stated(
@@ -67,12 +64,10 @@ def rows(lab: Lab) -> Finding:
         off = w @ w.mT - torch.eye(d, dtype=torch.float64)
         cosines.append((off.square().sum((1, 2)) / (d * (d - 1))).sqrt())
     found = torch.stack(cosines, dim=1)  # (draws, widths)
+    rivals = (("no orthogonality", 0.0),)
+    what = "exponent in m of the rms cosine"
     return lab.exponent(
-        lab.power(WIDTHS, found.numpy()),
-        -0.5,
-        (("no orthogonality", 0.0),),
-        what="exponent in m of the rms cosine",
-        cosines=found.mean(0),
+        lab.power(WIDTHS, found.numpy()), -0.5, rivals, what=what, cosines=found.mean(0)
     )
 
 

@@ -62,7 +62,7 @@ def write(
     body: str = "pass",
     more: str = "",
     rest: str = "",
-    seconds: float = 1.0,
+    seconds: object = 1.0,
 ) -> Path:
     """A claim's file with the bench that it imports."""
     (folder / "shared").mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ def test_a_changed_verdict_is_an_error(tmp_path: Path) -> None:
 
 def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path: Path) -> None:
     write(tmp_path, "quick", seconds=5)
-    write(tmp_path, "slow", seconds=1, more=", full_seconds=9")
+    write(tmp_path, "slow", seconds=(1, 9))
     for full, first, whole in ((False, "quick", 6.0), (True, "slow", 14.0)):
         seen: list[tuple[float, float, str]] = []
         check(where=tmp_path, processes=1, full=full, progress=lambda *x, seen=seen: seen.append(x))
@@ -260,6 +260,10 @@ def test_an_irregular_claim_cannot_be_made(
 ) -> None:
     with pytest.raises(TypeError, match=why):
         make(*parts, **changes)
+
+
+def test_a_line_break_of_a_text_is_a_space() -> None:
+    assert make(IT, finding="x_{l+1} of\n        a layer").finding == "x_{l+1} of a layer"
 
 
 def test_what_the_source_states_decides_and_nothing_else() -> None:

@@ -104,7 +104,7 @@ def test_orthogonal_matrices_would_have_passed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_step_of_twice_the_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     own = names_of(CLAIMS["su-increment-sgd"])
     step: Callable[..., None] = own["step"]
-    monkeypatch.setitem(own, "step", lambda n, t, g, eta: step(n, t, g, 2 * eta))
+    monkeypatch.setitem(own, "step", lambda n, g, eta: step(n, g, 2 * eta))
     found = verdicts("su-increment-sgd")
     assert found["−η‖∇L‖² for SGD"] is REFUTED and found["−η‖∇L‖₁ for Adam"] is REFUTED
 
