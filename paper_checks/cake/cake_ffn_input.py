@@ -2,20 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    no_grad,
-    np,
-    numeric,
-    once,
-    sp,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, once, sp, torch
 from paper_checks.shared.changes import directions
-from paper_checks.shared.engine import holds, value
+from paper_checks.shared.engine import gaussian_moment, holds, value
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms, residual_sums
 from paper_checks.shared.sublayer import averaged, feed_forward, head_weights, moves, normalised
@@ -50,9 +39,7 @@ CLAIM = Claim(
 @CLAIM.stated("Δx independent of the sublayer's W and V, the true ReLU mask", PROVED)
 def independent(lab: Lab) -> Finding:
     # E[(ΔxW_k)² 1{xW_k > 0}]: split Δx along x and across; both parts by Gaussian integrals
-    t = sp.Symbol("t", real=True)
-    density = sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
-    along, across = (sp.integrate(t**p * density, (t, 0, sp.oo)) for p in (2, 0))
+    along, across = gaussian_moment(2), gaussian_moment(0)
     a, v, w, dx = sp.symbols("alpha v w norm_dx", positive=True)
     printed = (a**2 + v**2 * w**2) * dx**2
     engine = sp.expand(value("moments", "ffn-mask-input-term") - printed) == 0
@@ -155,24 +142,20 @@ def stepped(lab: Lab, net: Net) -> Finding:
     ratios = {}
     for data in lab.texts():
         s = lab.small(seeds=lab.pick(16, 32), dtype="float64", width=64, data=data)
-        ratios[data] = lab.mean(last_change(net.trial(lab.pick(3, 6), s)))
+        trial = net.trial(lab.pick(3, 6), s)
+        changes, group = directions(trial, "gradient", 1e-4)
+        site, x, out = residual_sums(trial)[-1]
+        with torch.no_grad():
+            for p, d in group:
+                if (d.layer, d.sublayer) != (site.layer, site.sublayer):
+                    p.add_(changes[id(p)])
+        _, x_moved, out_moved = residual_sums(trial)[-1]
+        alpha = list(trial.model.residuals())[-1].alpha
+        dx = x_moved - x
+        dz = alpha * dx + out_moved - out
+        weight = (out.square().sum(-1) / x.square().sum(-1)).flatten(1).mean(1)
+        ratios[data] = lab.mean(norms(dz) ** 2 / norms(dx) ** 2 / (alpha**2 + weight))
     return lab.ratio(ratios, "‖Δz‖² over (α² + E‖FFN‖²/d)‖Δx‖²")
-
-
-def last_change(trial: numeric.Trial) -> Array:
-    """The same of each seed."""
-    changes, group = directions(trial, "gradient", 1e-4)
-    site, x, out = residual_sums(trial)[-1]
-    last = list(trial.model.residuals())[-1]
-    with torch.no_grad():
-        for p, d in group:
-            if (d.layer, d.sublayer) != (site.layer, site.sublayer):
-                p.add_(changes[id(p)])
-    _, x_moved, out_moved = residual_sums(trial)[-1]
-    dx = x_moved - x
-    dz = last.alpha * dx + out_moved - out
-    weight = (out.square().sum(-1) / x.square().sum(-1)).flatten(1).mean(1)
-    return np.asarray(norms(dz) ** 2 / norms(dx) ** 2 / (last.alpha**2 + weight))
 
 
 @once

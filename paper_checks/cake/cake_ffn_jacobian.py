@@ -13,7 +13,6 @@ CLAIM = Claim(
     finding="""All four derivatives are exact wherever no hidden unit sits at its kink: R_k does not
         change under a small move, so treating it as a constant is right for derivatives, whatever
         one thinks of treating it as a coin.""",
-    seconds=0.5,
 )
 PRINTED = ("input", "second-matrix", "first-matrix", "across")
 

@@ -1,5 +1,5 @@
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, symbolic, torch
-from paper_checks.shared.engine import holds, value
+from paper_checks.shared.engine import gaussian_moment, holds, value
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
 from paper_checks.shared.sublayer import feed_forward, normalised
@@ -24,11 +24,8 @@ CLAIM = Claim(
 @CLAIM.stated("E z_i² averaged over i, Gaussian W and V, the true ReLU mask", PROVED)
 def moment(lab: Lab) -> Finding:
     a, v, w, x = sp.symbols("alpha v w norm_x", positive=True)
-    t, s = sp.Symbol("t", real=True), sp.Symbol("s", positive=True)
     # given x, (xW)_k has variance 2w²|x|²/d and ReLU keeps half its square; V's rows average it
-    density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
-    kept = sp.integrate(t**2 * density, (t, 0, sp.oo)) / s**2
-    by_hand = a**2 * x**2 + v**2 * kept * 2 * w**2 * x**2
+    by_hand = a**2 * x**2 + v**2 * gaussian_moment(2) * 2 * w**2 * x**2
     engine = holds("moments", "ffn-second-moment", "ffn-mask-norm")
     same = sp.expand(by_hand - value("moments", "ffn-mask-norm")) == 0
     return lab.proved(same and engine, f"E‖z‖² = {sp.factor(by_hand)}, by hand and by the engine")

@@ -11,7 +11,6 @@ CLAIM = Claim(
         dv²/2m · E‖ΔW‖², is that of this sum. A note on the print: its two ranges are exchanged in
         §5.1 (2), where w_jk has j ≤ d and k ≤ m as the same section's z_i writes it; read by the
         letter it asks for entries that do not exist and leaves out others unless m = d.""",
-    seconds=0.5,
 )
 SIZES = (((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))  # quick, full: (d, m)
 

@@ -1,9 +1,17 @@
-from __future__ import annotations
-
 import math
-from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Lab,
+    Tensor,
+    Trial,
+    np,
+    numeric,
+    once,
+    torch,
+)
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.record import CAKE, DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, norms
@@ -45,7 +53,9 @@ def one_kind(lab: Lab) -> Finding:
 
 @CLAIM.ours("as a strict inequality for every sublayer of every draw", REFUTED)
 def strict(lab: Lab) -> Finding:
-    ratios = exact(lab)
+    s = lab.small(width=8, heads=2, tokens=2, seeds=64, dtype="float64")
+    sizes = jacobians(DEEPNORM.trial(2, s), entries=True)
+    ratios = np.concatenate(list(lower_over_last(sizes).values()))
     share = float((ratios > 1).mean())
     return lab.seen(
         share == 0,
@@ -125,46 +135,29 @@ def lower_over_last(sizes: dict[str, Array]) -> dict[str, Array]:
     return {kind: size[:-1] / size[-1] for kind, size in sizes.items()}
 
 
-def jacobians(trial: numeric.Trial) -> dict[str, Array]:
+def jacobians(trial: Trial, entries: bool = False) -> dict[str, Array]:
     r"""‖∂F/∂θ_i‖_F of each sublayer's scaled matrices by kind: (layers, seeds).
 
-    With Gaussian u the squared norm of ∂⟨u, F⟩/∂θ has the squared Frobenius norm as its mean; two
-    of them are drawn.
+    By the ``entries`` of F; or by two Gaussian u, for which the squared norm of ∂⟨u, F⟩/∂θ has the
+    squared Frobenius norm as its mean.
     """
-    g = torch.Generator().manual_seed(trial.settings.seed + 5)
-
-    def probes(output: torch.Tensor) -> list[torch.Tensor]:
-        return [torch.randn(output.shape, generator=g, dtype=output.dtype) for _ in range(2)]
-
-    return {kind: size / 2**0.5 for kind, size in pulled_back(trial, probes).items()}
-
-
-def exact(lab: Lab) -> Array:
-    """‖∂F/∂θ_i‖/‖∂F/∂θ_last of its kind‖ of the lower sublayers, entry by entry of F."""
-    s = lab.small(width=8, heads=2, tokens=2, seeds=64, dtype="float64")
-
-    def entries(output: torch.Tensor) -> list[torch.Tensor]:
-        count = output[0].numel()
-        every = torch.eye(count, dtype=output.dtype).view(count, 1, *output.shape[1:])
-        return [one.expand_as(output) for one in every]
-
-    sizes = pulled_back(DEEPNORM.trial(2, s), entries)
-    return np.concatenate(list(lower_over_last(sizes).values()))
-
-
-def pulled_back(trial: numeric.Trial, directions: Any) -> dict[str, Array]:
-    """√Σ ‖∂⟨u, F⟩/∂θ_i‖² over the directions u of an output, by kind: (layers, seeds)."""
     group = [(p, d) for p, d in trial.parameters() if scaled(d)]
     parameters = [p for p, _ in group]
-    squares: dict[str, dict[int, torch.Tensor]] = {}
+    squares: dict[str, dict[int, Tensor]] = {}
+    g = torch.Generator().manual_seed(trial.settings.seed + 5)
     with numeric.only(trial.model, parameters):
         output = trial.output()
-        for u in directions(output):
+        count = output[0].numel() if entries else 2
+        every = torch.eye(count, dtype=output.dtype) if entries else None
+        for n in range(count):
+            if every is None:
+                u = torch.randn(output.shape, generator=g, dtype=output.dtype) / count**0.5
+            else:
+                u = every[n].view(1, *output.shape[1:]).expand_as(output)
             found = torch.autograd.grad(output, parameters, u, retain_graph=True)
             for (_, d), gradient in zip(group, found, strict=True):
                 layers, layer = squares.setdefault(str(d.kind), {}), int(d.layer or 0)
-                square = norms(gradient).double() ** 2
-                layers[layer] = layers[layer] + square if layer in layers else square
+                layers[layer] = layers.get(layer, 0) + norms(gradient).double() ** 2
     return {
         kind: torch.stack([layers[n] for n in range(len(layers))]).sqrt().numpy()
         for kind, layers in sorted(squares.items())

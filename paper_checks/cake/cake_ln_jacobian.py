@@ -22,7 +22,6 @@ CLAIM = Claim(
         "z = (a, b) with a > b: LN(z) = (1, −1) is constant, its Jacobian is 0 and not √2/‖z‖."
     ),
     corrected="‖∂LN/∂z‖₂ = √d/√(‖z − mean(z)‖² + dε) for d ≥ 3.",
-    seconds=1.5,
 )
 
 

@@ -21,7 +21,6 @@ CLAIM = Claim(
     counterexample="Two classes, head W = (g, −g), F = 0: ∂L/∂F = ±g, as large as g is.",
     corrected="""‖∂L/∂F_p‖ ≤ √2‖W_head‖₂ for one token's loss (over n for the mean over n tokens):
         bounded in depth, proportional to the head's gain.""",
-    seconds=2.0,
 )
 
 

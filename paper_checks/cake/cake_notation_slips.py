@@ -17,7 +17,6 @@ CLAIM = Claim(
         function of x and θ_l) and would for attention and feed-forward as they are. The restriction
         to an even number of Jacobians is not needed: the geometric mean has the printed form for
         odd numbers too.""",
-    seconds=0.5,
 )
 PRINTED = (
     r"\mathcal O(\eta\sum_{i=1}^{2N}(\frac{\sqrt{v_i^2+w_i^2}}{\alpha})^2"

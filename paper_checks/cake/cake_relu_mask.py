@@ -1,7 +1,7 @@
 import math
 
 from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp, torch
-from paper_checks.shared.engine import holds, value
+from paper_checks.shared.engine import gaussian_moment, holds, value
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 
 CLAIM = Claim(
@@ -18,7 +18,6 @@ CLAIM = Claim(
         ReLU layers pull tokens together.""",
     corrected="""E h_k^{2p} = ½E(xW_k)^{2p} exactly; E h_k = w/√π; E h_k h_k' = w²/π; E h_k(x)h_k(y)
         = (w²/π)(sin θ + (π − θ)cos θ).""",
-    seconds=2.0,
 )
 
 
@@ -97,25 +96,15 @@ def drawn(lab: Lab) -> Finding:
     return lab.ratio(means, "drawn over predicted")
 
 
-def moment(p: int, start: Expr) -> Expr:
-    """E t^p over t > start for a centred t of variance 2w², that of (xW)_k at ‖x‖² = d."""
-    t, s, w = (
-        sp.Symbol("t", real=True),
-        sp.Symbol("s", positive=True),
-        sp.Symbol("w", positive=True),
-    )
-    density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
-    return sp.simplify(sp.integrate(t**p * density, (t, start, sp.oo)).subs(s, sp.sqrt(2) * w))
-
-
 def masked(p: int) -> Expr:
-    """E h^p under the true mask."""
-    return moment(p, sp.Integer(0))
+    """E h^p under the true mask, (xW)_k centred of variance 2w² as ‖x‖² = d."""
+    return sp.simplify((sp.sqrt(2) * sp.Symbol("w", positive=True)) ** p * gaussian_moment(p))
 
 
 def unmasked(p: int) -> Expr:
     """E (xW)_k^p."""
-    return moment(p, -sp.oo)
+    w = sp.Symbol("w", positive=True)
+    return sp.simplify((sp.sqrt(2) * w) ** p * gaussian_moment(p, -sp.oo))
 
 
 def kernel(angle: Expr | int) -> Expr:

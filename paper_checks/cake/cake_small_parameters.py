@@ -20,7 +20,6 @@ CLAIM = Claim(
     counterexample="Width 16, N = 16: the feed-forward matrices have ‖θ‖_F = 2.1.",
     corrected="""√(v² + w²) = (2N)^{−1/4}; as matrices ‖θ_i‖_F = β√(2Σdm/(d + m)), Θ(N^{−1/4}) in
         depth at a constant of order √d.""",
-    seconds=1.5,
 )
 
 

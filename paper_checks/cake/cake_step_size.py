@@ -1,10 +1,18 @@
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, np, once, sp, torch
-from paper_checks.shared.changes import scaled
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Interval,
+    Lab,
+    np,
+    once,
+    sp,
+)
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
-from paper_checks.shared.stacks import DEEPNORM, Net, loss_gradients, norms
+from paper_checks.shared.stacks import DEEPNORM, Net, Pass, at_points
 
 CLAIM = Claim(
     name="cake-step-size",
@@ -21,7 +29,6 @@ CLAIM = Claim(
         constants, N^{−1/2} for β = 1.""",
     corrected="""On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures
         differ in the relative update alone, which is O(1/α).""",
-    seconds=2.0,
 )
 BALANCED = {
     "parameter-norm": DEEPNORM,
@@ -103,21 +110,13 @@ class Steps:
 @once
 def steps(lab: Lab) -> dict[str, Steps]:
     """By rule and data."""
-    found = {}
+    found, at = {}, lab.shallow()
     for data in lab.texts():
         for name, net in RULES.items():
-            columns = [sizes(net, n, lab, data) for n in lab.shallow()]
-            update, weight = np.array(columns).transpose(1, 2, 0)
-            at = [net.rule.entry("encoder", "*").at(N=n) for n in lab.shallow()]
-            alpha, beta = np.array(at).T
-            found[f"{name}, {data}"] = Steps(update, weight, alpha, beta, name in BALANCED)
+            points = [(net, n, lab.small(data=data)) for n in at]
+            sizes = at_points(points, {"update": Pass.size, "weight": Pass.weight})
+            alpha, beta = np.array([net.rule.entry("encoder", "*").at(N=n) for n in at]).T
+            found[f"{name}, {data}"] = Steps(
+                **sizes, alpha=alpha, beta=beta, balanced=name in BALANCED
+            )
     return found
-
-
-def sizes(net: Net, layers: int, lab: Lab, data: str) -> list[Array]:
-    """The root mean squares of ‖g‖_F and ‖W‖_F: (seeds,) each."""
-    trial = net.trial(layers, lab.small(data=data))
-    group = [p for p, d in trial.parameters() if scaled(d)]
-    gradient = torch.stack([norms(g) for g in loss_gradients(trial, group).values()])
-    weight = torch.stack([norms(p.detach()) for p in group])
-    return [x.square().mean(0).sqrt().double().numpy() for x in (gradient, weight)]

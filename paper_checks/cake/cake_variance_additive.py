@@ -26,7 +26,6 @@ CLAIM = Claim(
     corrected="""var(αx + G) = α²var x + var G + 2α cov(x, G), where for random matrices the
         covariance has mean 0 and relative size d^{−1/2}; in the scalar model the sign of the branch
         must be random.""",
-    seconds=2.0,
 )
 
 

@@ -12,7 +12,6 @@ CLAIM = Claim(
         BLEU points.""",
     untestable="""billions of parameters, translation data of 7,482 directions and their training
         are outside what can be run here""",
-    seconds=0.1,
 )
 
 

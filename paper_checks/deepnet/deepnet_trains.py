@@ -1,9 +1,10 @@
 import math
 from typing import Any
 
+from deepnet_theory.spec.constants import Constants
 from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Tensor, numeric, once, torch
 from paper_checks.shared.record import DEEPNET, MARGIN, SUPPORTED, UNDECIDED
-from paper_checks.shared.training import byte_losses, deepnorm, ends, model_constants, train_model
+from paper_checks.shared.training import above_bytes, deepnorm, ends, model_constants, train_model
 
 CLAIM = Claim(
     name="deepnet-trains",
@@ -31,12 +32,10 @@ AT_100 = "minus byte frequencies, nats, after 250 steps"
 
 @CLAIM.stated("plain Post-LN of 24 layers, no warm-up: no better than byte frequencies", SUPPORTED)
 def stuck(lab: Lab) -> Finding:
-    plain, steps, last = at_24(lab)["plain"], *length(lab)
-    # what a model knows that ignores its input, on the very same windows
-    frequencies = ends(byte_losses(steps, **windows(lab)), last)
-    what = f"plain Post-LN, {ends(plain, last).mean():.3f} nats, minus byte frequencies"
-    gap = lab.mean(ends(plain, last) - frequencies)
-    return lab.at_least(gap, -MARGIN, what, curve=curve(plain))
+    losses, last = at_24(lab)["plain"], lab.pick(30, 60)
+    what = f"plain Post-LN, {ends(losses, last).mean():.3f} nats, minus byte frequencies"
+    gap = lab.mean(above_bytes(losses, last, **windows(lab)))
+    return lab.at_least(gap, -MARGIN, what, curve=curve(losses))
 
 
 @CLAIM.stated(
@@ -44,7 +43,7 @@ def stuck(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def trains(lab: Lab) -> Finding:
-    deep, last = at_24(lab)["DeepNorm"], length(lab)[1]
+    deep, last = at_24(lab)["DeepNorm"], lab.pick(30, 60)
     what = f"DeepNorm, {ends(deep, last).mean():.3f} nats, minus plain"
     gap = lab.mean(ends(deep, last) - ends(at_24(lab)["plain"], last))
     return lab.at_most(gap, -MARGIN, what, 0.0, curve=curve(deep))
@@ -80,12 +79,12 @@ def moves(lab: Lab) -> Finding:
     full=SUPPORTED,
 )
 def hundred(lab: Lab) -> Finding:
-    return lab.at_most(above_bytes(lab, "DeepNorm", 1e-3), -MARGIN, f"DeepNorm {AT_100}", 0.0)
+    return lab.at_most(at_100(lab, deepnorm(100), 1e-3), -MARGIN, f"DeepNorm {AT_100}", 0.0)
 
 
 @CLAIM.stated("100 layers, Adam at 10⁻³: plain Post-LN is not", None, full=SUPPORTED)
 def hundred_plain(lab: Lab) -> Finding:
-    return lab.at_least(above_bytes(lab, "plain", 1e-3), -MARGIN, f"plain {AT_100}")
+    return lab.at_least(at_100(lab, plain(100), 1e-3), -MARGIN, f"plain {AT_100}")
 
 
 @CLAIM.ours(
@@ -94,17 +93,7 @@ def hundred_plain(lab: Lab) -> Finding:
     full=SUPPORTED,
 )
 def hundred_faster(lab: Lab) -> Finding:
-    return lab.at_least(above_bytes(lab, "DeepNorm", 3e-3), -MARGIN, f"DeepNorm {AT_100}")
-
-
-def constants(name: str, layers: int) -> Any:
-    """DeepNorm as published, or plain Post-LN."""
-    return deepnorm(layers) if name == "DeepNorm" else model_constants(layers, 1.0, 1.0)
-
-
-def length(lab: Lab) -> tuple[int, int]:
-    """The steps at 24 layers, and how many of the last ones count."""
-    return lab.pick((150, 30), (400, 60))
+    return lab.at_least(at_100(lab, deepnorm(100), 3e-3), -MARGIN, f"DeepNorm {AT_100}")
 
 
 def windows(lab: Lab, seeds: int = 4) -> dict[str, Any]:
@@ -112,25 +101,27 @@ def windows(lab: Lab, seeds: int = 4) -> dict[str, Any]:
     return {"seed": lab.seed, "seeds": seeds, "batch": 4}
 
 
+def plain(layers: int) -> Constants:
+    """Plain Post-LN."""
+    return model_constants(layers, 1.0, 1.0)
+
+
 @once
 def at_24(lab: Lab) -> dict[str, Tensor]:
     """The losses (steps, seeds) of 24 layers."""
-    return {
-        name: train_model(constants(name, 24), length(lab)[0], 3e-3, **windows(lab))[0]
-        for name in ("plain", "DeepNorm")
-    }
+    nets, steps = {"plain": plain(24), "DeepNorm": deepnorm(24)}, lab.pick(150, 400)
+    return {n: train_model(net, steps, 3e-3, **windows(lab))[0] for n, net in nets.items()}
+
+
+def at_100(lab: Lab, net: Constants, rate: float) -> Interval:
+    """The loss of 100 layers after 250 steps over that of the byte frequencies."""
+    chosen = windows(lab, seeds=3)
+    return lab.mean(above_bytes(train_model(net, 250, rate, **chosen)[0], 50, **chosen))
 
 
 def curve(losses: Tensor) -> list[float]:
     """The mean loss of every tenth of the steps."""
     return [round(float(v), 3) for v in losses.mean(1)[:: max(1, len(losses) // 10)]]
-
-
-def above_bytes(lab: Lab, name: str, rate: float) -> Interval:
-    """The loss of 100 layers after 250 steps over that of the byte frequencies."""
-    chosen = windows(lab, seeds=3)
-    losses, _ = train_model(constants(name, 100), 250, rate, **chosen)
-    return lab.mean(ends(losses, 50) - ends(byte_losses(250, **chosen), 50))
 
 
 @once

@@ -14,7 +14,6 @@ CLAIM = Claim(
         the heads. As printed the last line applies F_t twice, a slip of the pen: its argument
         should be Norm(x_t), not F_t(Norm(x_t)).""",
     corrected="F_t(Norm(x_t)) + F_{t+1}(Norm(x_t)) = (F_t ⊕ F_{t+1})(Norm(x_t)).",
-    seconds=0.3,
 )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, no_grad, numeric, once, torch
@@ -77,18 +78,16 @@ def mean_stays(lab: Lab) -> Finding:
 def differences(lab: Lab) -> dict[str, float]:
     """The largest difference of the built layer from the note's class and from torch's own."""
     worst = {"the note's class": 0.0, "torch's own": 0.0}
-    for draw in range(lab.pick(2, 8)):
-        for length in lab.pick((5,), (1, 5, 40)):
-            g = lab.generator(10 * length + draw)
-            model = built(lab, 0.0, draw).eval()
-            for p in model.parameters():  # gains and biases away from 1 and 0
-                if p.dim() == 1:
-                    p.add_(0.3 * torch.randn(p.shape, generator=g, dtype=p.dtype))
-            layer = torch_layer(model, 0.1).eval()
-            x = torch.randn(3, length, 16, generator=g, dtype=torch.float64)
-            found = {"the note's class": note(layer, x), "torch's own": layer(x)}
-            for name, y in found.items():
-                worst[name] = max(worst[name], float((y - model.body(x)).abs().max()))
+    for draw, length in product(range(lab.pick(2, 8)), lab.pick((5,), (1, 5, 40))):
+        g = lab.generator(10 * length + draw)
+        model = built(lab, 0.0, draw).eval()
+        for p in model.parameters():  # gains and biases away from 1 and 0
+            if p.dim() == 1:
+                p.add_(0.3 * torch.randn(p.shape, generator=g, dtype=p.dtype))
+        layer = torch_layer(model, 0.1).eval()
+        x = torch.randn(3, length, 16, generator=g, dtype=torch.float64)
+        for name, y in {"the note's class": note(layer, x), "torch's own": layer(x)}.items():
+            worst[name] = max(worst[name], float((y - model.body(x)).abs().max()))
     return worst
 
 

@@ -1,8 +1,8 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, once
+from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, once
 from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED, UNDECIDED
-from paper_checks.shared.training import byte_losses, ends, model_constants, train_model
+from paper_checks.shared.training import above_bytes, ends, model_constants, train_model
 
 CLAIM = Claim(
     name="norms-tradeoff",
@@ -28,18 +28,17 @@ CLAIM = Claim(
 
 @CLAIM.stated("24 layers, no warm-up: Pre-LN's perplexity is lower by 5 % or more", SUPPORTED)
 def easier(lab: Lab) -> Finding:
-    gap = lab.mean(deep(lab)["pre-ln"] - deep(lab)["post-ln"])
+    pre, post = (ends(losses, len(losses) // 5) for losses in deep(lab))
+    gap = lab.mean(pre - post)
     return lab.at_most(gap, -MARGIN, "Pre-LN minus Post-LN, 24 layers, nats", 0.0)
 
 
 @CLAIM.ours("24 layers, no warm-up: plain Post-LN is no better than byte frequencies", SUPPORTED)
 def stuck(lab: Lab) -> Finding:
-    steps, chosen = deep_run(lab)
-    pre, post = deep(lab)["pre-ln"], deep(lab)["post-ln"]
-    # what a model knows that ignores its input, on the very same windows
-    frequencies = ends(byte_losses(steps, **chosen), steps // 5)
-    what = f"Post-LN, {post.mean():.3f} nats (Pre-LN {pre.mean():.3f}), minus byte frequencies"
-    return lab.at_least(lab.mean(post - frequencies), -MARGIN, what)
+    last, losses = lab.pick(120, 300) // 5, deep(lab)
+    pre, post = (ends(of, last).mean() for of in losses)
+    what = f"Post-LN, {post:.3f} nats (Pre-LN {pre:.3f}), minus byte frequencies"
+    return lab.at_least(lab.mean(above_bytes(losses[1], last, **windows(lab))), -MARGIN, what)
 
 
 @CLAIM.stated("where both train, Post-LN's final result is usually better", UNDECIDED)
@@ -52,32 +51,26 @@ def better_in_the_end(lab: Lab) -> Finding:
 )
 def nowhere_ahead(lab: Lab) -> Finding:
     every = ((2, 1e-3), (2, 3e-3), (2, 1e-2), (4, 1e-3), (4, 3e-3))
-    steps, chosen = lab.pick(200, 400), {"seed": lab.seed, "seeds": 8}
-    gaps = {}
+    steps, gaps = lab.pick(200, 400), {}
     for layers, rate in lab.pick(((2, 3e-3),), every):
-        pre, post = (
-            end(placement, layers, steps, rate, steps // 4, **chosen)
-            for placement in ("pre-ln", "post-ln")
-        )
+        both = trained(layers, steps, rate, seed=lab.seed, seeds=8)
+        pre, post = (ends(losses, steps // 4) for losses in both)
         gaps[f"{layers} layers, rate {rate:g}"] = lab.mean(post - pre)
-    what = f"Post-LN minus Pre-LN after {steps} steps, nats"
-    return lab.at_least(gaps, -MARGIN, what)
+    return lab.at_least(gaps, -MARGIN, f"Post-LN minus Pre-LN after {steps} steps, nats")
 
 
 @once
-def deep(lab: Lab) -> dict[str, Array]:
-    """The last losses of 24 layers of both placements."""
-    steps, chosen = deep_run(lab)
-    placements = ("pre-ln", "post-ln")
-    return {p: end(p, 24, steps, 3e-3, steps // 5, **chosen) for p in placements}
+def deep(lab: Lab) -> list[Tensor]:
+    """The losses of 24 layers."""
+    return trained(24, lab.pick(120, 300), 3e-3, **windows(lab))
 
 
-def deep_run(lab: Lab) -> tuple[int, dict[str, Any]]:
-    """The steps of 24 layers, and their windows."""
-    return lab.pick(120, 300), {"seed": lab.seed, "seeds": 4, "batch": 4}
+def windows(lab: Lab) -> dict[str, Any]:
+    """What 24 layers read."""
+    return {"seed": lab.seed, "seeds": 4, "batch": 4}
 
 
-def end(placement: str, layers: int, steps: int, rate: float, last: int, **chosen: Any) -> Array:
-    """The loss over the ``last`` steps, one of every seed."""
-    constants = model_constants(layers, 1.0, 1.0, 32, placement)
-    return ends(train_model(constants, steps, rate, **chosen)[0], last)
+def trained(layers: int, steps: int, rate: float, **chosen: Any) -> list[Tensor]:
+    """The losses (steps, seeds) of Pre-LN and of Post-LN."""
+    nets = [model_constants(layers, 1.0, 1.0, 32, p) for p in ("pre-ln", "post-ln")]
+    return [train_model(net, steps, rate, **chosen)[0] for net in nets]

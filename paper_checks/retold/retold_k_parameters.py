@@ -20,7 +20,6 @@ CLAIM = Claim(
         and 0.0177 with 32d, sixteen times the parameters.""",
     corrected="""ΔL = O(ηNK) with K the number of matrices of a layer; entries' gradients fall as
         1/√numel when a layer is made wider inside.""",
-    seconds=0.5,
 )
 
 RATIOS = ((2, 8, 32), (2, 4, 8, 16, 32, 64))  # hidden widths, in widths

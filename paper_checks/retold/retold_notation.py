@@ -15,7 +15,6 @@ CLAIM = Claim(
         chain rule produces.""",
     counterexample="g = (1, −1): the indicator gives ⟨g, 1[g > 0]⟩ = 1, while ‖g‖₁ = 2.",
     corrected="sign(g) is −1, 0 or 1 by the sign of g, so that ⟨g, sign(g)⟩ = ‖g‖₁.",
-    seconds=0.3,
 )
 
 HESSIAN, HERE = ((2, 1, 0), (1, 3, -1), (0, -1, 4)), (1, -2, 3)

@@ -59,7 +59,6 @@ class Lab(Context):
     settled = staticmethod(fitting.settled)
     slope = staticmethod(fitting.slope)
     columns = staticmethod(fitting.columns)
-    in_groups = staticmethod(fitting.in_groups)
 
     # the sizes that are measured
     settings = stacks.settings

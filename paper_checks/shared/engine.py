@@ -55,3 +55,10 @@ def formula(text: str) -> sp.Expr:
 def equal(one: sp.Expr, other: sp.Expr) -> bool:
     """Whether two positive expressions are one: their quotient simplifies to 1."""
     return bool(sp.simplify(one / other) == 1)
+
+
+def gaussian_moment(p: int, above: sp.Expr | int = 0) -> sp.Expr:
+    """E t^p over t > ``above`` for a standard normal t, integrated."""
+    t = sp.Symbol("t", real=True)
+    density = sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi)
+    return sp.integrate(t**p * density, (t, above, sp.oo))

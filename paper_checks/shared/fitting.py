@@ -89,12 +89,3 @@ def columns(points: Iterable[Tensor | ArrayLike]) -> Array:
 def slope(x: ArrayLike, y: ArrayLike) -> float:
     """The log–log slope of an exact law."""
     return float(np.polyfit(np.log(np.asarray(x, dtype=float)), np.log(y), 1)[0])
-
-
-def in_groups(values: Array, groups: int = 8) -> Array:
-    """Means over groups of seeds, (groups, points): an expectation, where the typical differs.
-
-    Where a quantity is a product of many random factors its logarithm's mean is below the
-    logarithm of its mean, and second moments are statements on the latter.
-    """
-    return np.asarray(values.reshape(groups, -1, *values.shape[1:]).mean(axis=1))

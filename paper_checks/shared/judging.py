@@ -127,11 +127,6 @@ def worst(*found: Finding) -> Finding:
     return min(found, key=lambda f: WORST_FIRST.index(f.verdict))
 
 
-def agrees(interval: Interval, value: float = 1.0) -> bool:
-    """Whether a sampled mean lies within twice its interval's half-width of an exact value."""
-    return bool(abs(interval.estimate - value) <= 2 * (interval.high - interval.estimate))
-
-
 def text(interval: Interval) -> str:
     """An interval for people."""
     return f"{interval.estimate:.3g} [{interval.low:.3g}, {interval.high:.3g}]"

@@ -205,6 +205,11 @@ class Pass:
         """The root mean square of ‖∂L/∂W‖ over the matrices that λ scales."""
         return torch.stack([g.norm().double() for g in self.of(*SCALED)]).square().mean(0).sqrt()
 
+    def weight(self) -> Tensor:
+        """The root mean square of their ‖W‖."""
+        weights = [norms(g.theta).double() for g in self.of(*SCALED)]
+        return torch.stack(weights).square().mean(0).sqrt()
+
     def squared(self) -> Tensor:
         """‖∇L‖² over all the matrices."""
         return sum((g.norm().double() ** 2 for g in self.gradients), torch.zeros(len(self.loss)))

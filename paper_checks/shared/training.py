@@ -179,3 +179,11 @@ def byte_losses(steps: int, **chosen: Any) -> Tensor:
 def ends(losses: Tensor, count: int) -> Array:
     """The mean loss of every seed over the last ``count`` steps: (seeds,)."""
     return losses[-count:].mean(dim=0).double().numpy()
+
+
+def above_bytes(losses: Tensor, count: int, **chosen: Any) -> Array:
+    """How far a model ends above what it knows that ignores its input, the byte frequencies.
+
+    On the very same windows: the mean over the last ``count`` steps of every seed, (seeds,).
+    """
+    return ends(losses, count) - ends(byte_losses(len(losses), **chosen), count)

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, sp, symbolic, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, sp, symbolic
 from paper_checks.shared.engine import equal, formula
 from paper_checks.shared.record import PROVED, SU, SUPPORTED
-from paper_checks.shared.rules import CONDITIONS, SCALED, balanced
-from paper_checks.shared.stacks import Net, Pass, exponents, model_updates, norms
+from paper_checks.shared.rules import CONDITIONS, balanced
+from paper_checks.shared.stacks import Net, Pass, exponents, model_updates
 
 CLAIM = Claim(
     name="su-alternatives",
@@ -89,7 +89,7 @@ def output(lab: Lab) -> Finding:
 @once
 def measured(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
     """The exponents of the scaled matrices' gradient and of gradient over weight, by choice."""
-    quantities = {"gradient": Pass.size, "relative": relative_update}
+    quantities = {"gradient": Pass.size, "relative": lambda p: p.size() / p.weight()}
     conditions = lab.varied(("width 128", "independent tokens", "correlated tokens"), seeds=48)
     if lab.full:
         conditions["width 128"] = replace(conditions["width 128"], seeds=16)
@@ -97,9 +97,3 @@ def measured(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
         name: exponents(net, lab.depths(), conditions, quantities, at_once=lab.pick(24, 8))
         for name, net in NETS.items()
     }
-
-
-def relative_update(p: Pass) -> Tensor:
-    """The same over the rms of ‖W‖: SGD's relative update per η."""
-    weights = torch.stack([norms(g.theta).double() for g in p.of(*SCALED)])
-    return Pass.size(p) / weights.square().mean(0).sqrt()

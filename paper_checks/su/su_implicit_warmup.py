@@ -34,6 +34,11 @@ CLAIM = Claim(
 )
 
 DEPTHS = (4, 16, 64)
+# rate by rate the steps after which is looked, 10 by the sum of the rates at the most
+LOOKS: tuple[dict[float, tuple[int, ...]], ...] = (
+    {1.0: (1, 3, 10)},
+    {1.0: (1, 3, 10), 0.3: (1, 10, 33), 0.1: (1, 30)},
+)
 ONE = Net("1", "(2*N)**(-1/2)")
 OTHERS = {"symmetric": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"), "lambda = 1": Net("(2*N)**(1/2)", "1")}
 PART = "log of the drop's ratio to that with α = 1"
@@ -45,7 +50,7 @@ PART = "log of the drop's ratio to that with α = 1"
 )
 def slow(lab: Lab) -> Finding:
     laws = {}
-    for rate, steps in looks(lab).items():
+    for rate, steps in lab.pick(*LOOKS).items():
         for step in steps[1:]:
             ratios = [np.exp(lag(lab)["lambda = 1", rate, step, n]) for n in DEPTHS]
             laws[f"rate {rate:g}, step {step}"] = lab.power(DEPTHS, np.stack(ratios, axis=1))
@@ -73,11 +78,6 @@ def even(lab: Lab) -> Finding:
     return lab.within(symmetric(lab, 5.0, math.inf), -MARGIN, MARGIN, PART)
 
 
-def looks(lab: Lab) -> dict[float, tuple[int, ...]]:
-    """Rate by rate the steps after which is looked, 10 by the sum of the rates at the most."""
-    return {1.0: (1, 3, 10), **lab.pick({}, {0.3: (1, 10, 33), 0.1: (1, 30)})}
-
-
 def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, numeric.Interval]:
     """The symmetric choice beside α = 1, where the rates of the steps add up to so much.
 
@@ -85,7 +85,7 @@ def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, numeric.Interva
     """
     return {
         f"rate {rate:g}, step {step}, {n} layers": lab.mean(lag(lab)["symmetric", rate, step, n])
-        for rate, steps in looks(lab).items()
+        for rate, steps in lab.pick(*LOOKS).items()
         for step in steps
         for n in DEPTHS
         if above < (1.0 if step == 1 else rate * step) <= up_to
@@ -96,7 +96,7 @@ def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, numeric.Interva
 def lag(lab: Lab) -> dict[tuple[str, float, int, int], Array]:
     """The logarithm of the drop's ratio to that with α = 1: (seeds,) each."""
     found: dict[tuple[str, float, int, int], Array] = {}
-    for rate, steps in looks(lab).items():
+    for rate, steps in lab.pick(*LOOKS).items():
         for n in DEPTHS:
             reference = logs_of_drops(lab, ONE, n, rate, steps)
             for name, net in OTHERS.items():

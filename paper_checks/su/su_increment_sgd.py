@@ -21,7 +21,6 @@ CLAIM = Claim(
     counterexample="""One matrix θ = (1, 0) with gradient (1, 1): LAMB's step is −η(1, 1)/√2, so ΔL
         = −1.41 η, and −η‖θ‖‖∇L‖₁ = −2 η.""",
     corrected="ΔL ≈ −η Σ_i ‖θ_i‖‖g_i‖₁/√n_i over the matrices i.",
-    seconds=0.5,
 )
 
 NETS = {

@@ -22,7 +22,6 @@ CLAIM = Claim(
     corrected="""For an x that does not depend on W ∈ R^{d×m} (Xavier, gain λ): E‖xW‖² =
         λ²·2m/(d+m)·‖x‖²; the factor is λ for square matrices, and the argmin's λ(W) is √2 times too
         large.""",
-    seconds=1.5,
 )
 
 SQUARE = ("query", "key", "value", "output")

@@ -2,7 +2,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, once, sp, symbolic, torch
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Fit,
+    Lab,
+    no_grad,
+    np,
+    once,
+    sp,
+    symbolic,
+    torch,
+)
 from paper_checks.shared.engine import unproved
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
@@ -53,21 +65,21 @@ def identity(lab: Lab) -> Finding:
 
 
 @CLAIM.ours("a central difference in λ on built stacks agrees", SUPPORTED)
+@no_grad
 def difference(lab: Lab) -> Finding:
     trial = NET.trial(2, lab.settings(dtype="float64", seeds=2))
+    with torch.enable_grad():
+        gradients = backward(trial).gradients
     found = []
-    for g, (parameter, d) in zip(backward(trial).gradients, trial.parameters(), strict=True):
-        if d.layer != 0:
-            continue
-        values = []
-        with torch.no_grad():
-            kept = parameter.clone()
+    for g in gradients:
+        if g.description.layer == 0:
+            kept, values = g.theta.clone(), []
             for step in (1e-5, -1e-5):
-                parameter.copy_(kept * (1 + step))
+                g.theta.copy_(kept * (1 + step))
                 values.append(trial.loss(trial.output()))
-            parameter.copy_(kept)
-        slope = (values[0] - values[1]) / 2e-5
-        found.append(float(((slope - g.probe()) / g.norm()).abs().max()))
+            g.theta.copy_(kept)
+            slope = (values[0] - values[1]) / 2e-5
+            found.append(float(((slope - g.probe()) / g.norm()).abs().max()))
     return lab.seen(max(found) < 1e-6, f"to {max(found):.0e} of ‖∂L/∂W‖", differences=found)
 
 

@@ -16,7 +16,7 @@ from paper_checks.shared.bench import (
 )
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.stacks import Net, Pass, at_points, backward, norms, per_depth
+from paper_checks.shared.stacks import Net, Pass, at_points, backward, norms, per_depth, per_token
 
 CLAIM = Claim(
     name="su-query-key",
@@ -122,43 +122,37 @@ def steps(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
 
 def both(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
     """The share of ‖ΔF‖ and the ratio of the gradients: (2, seeds, depths)."""
-    columns, eta = [], {True: 2.0**-14, False: 2.0**-14}
+    shares, ratios, eta = [], [], {True: 2.0**-14, False: 2.0**-14}
     for depth in at:
-        trial = net.trial(depth, s)
-        p = backward(trial)
-        moved = {}
+        p, moved = backward(net.trial(depth, s)), {}
         for ours in (True, False):
-            moved[ours], eta[ours] = changes(trial, p, ours, eta[ours])
-        columns.append(torch.stack([moved[True] / moved[False], ratio(p)]))
-        del trial, p  # their memory is free for the next depth
-    return torch.stack(columns, dim=2).double().numpy()
+            moved[ours], eta[ours] = changes(p, ours, eta[ours])
+        shares.append(moved[True] / moved[False])
+        ratios.append(ratio(p))
+        del p  # its memory is free for the next depth
+    return np.stack([Lab.columns(shares), Lab.columns(ratios)])
 
 
 @no_grad
-def changes(
-    trial: numeric.Trial, p: Pass, of_scores: bool, eta: float
-) -> tuple[torch.Tensor, float]:
+def changes(p: Pass, of_scores: bool, eta: float) -> tuple[torch.Tensor, float]:
     """‖ΔF‖/η per token of each seed after a step of query and key alone, or of the others.
 
     η is a power of two, so that it rounds no weight, at which the output moves by about 10⁻³ of
     itself: far above rounding, and near enough to a linear step.
     """
-    expression = trial.selection.the_optimizer.expression
-    chosen = [
-        (w, g)
-        for (w, d), g in zip(trial.parameters(), p.gradients, strict=True)
-        if (d.name in ("query", "key")) == of_scores
-    ]
-    kept = [w.clone() for w, _ in chosen]
+    expression = p.trial.selection.the_optimizer.expression
+    names = ("query", "key")
+    chosen = [g for g in p.gradients if (g.description.name in names) == of_scores]
+    kept = [g.theta.clone() for g in chosen]
     for _ in range(6):
-        for (w, g), old in zip(chosen, kept, strict=True):
-            w.copy_(old + numeric.update(expression, eta, g.g, old))
-        change = (trial.output() - p.states[-1]).double()
-        for (w, _), old in zip(chosen, kept, strict=True):
-            w.copy_(old)
-        relative = float(change.norm() / p.states[-1].norm())
+        for g, old in zip(chosen, kept, strict=True):
+            g.theta.copy_(old + numeric.update(expression, eta, g.g, old))
+        change = (p.trial.output() - p.output).double()
+        for g, old in zip(chosen, kept, strict=True):
+            g.theta.copy_(old)
+        relative = float(change.norm() / p.output.norm())
         if 2.0**-13 < relative < 2.0**-8:
-            return change.norm(dim=-1).flatten(1).mean(1) / eta, eta
+            return per_token(change) / eta, eta
         eta *= 2.0 ** round(np.log2(2.0**-10 / relative))
     raise ArithmeticError(f"no step moves the output by 10⁻³ of itself; the last: {relative:g}")
 

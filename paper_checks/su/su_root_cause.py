@@ -1,6 +1,18 @@
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Settings, np, once, torch
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Fit,
+    Lab,
+    Settings,
+    Tensor,
+    no_grad,
+    np,
+    once,
+    torch,
+)
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 
@@ -83,24 +95,24 @@ def ruled(lab: Lab) -> dict[str, Fit]:
     return {data: lab.settled(at, 1 / largest_rates(ADAM, at, s)) for data, s in stacks(lab, 16)}
 
 
+@no_grad
 def largest_rates(net: Net, at: Sequence[int], s: Settings) -> Array:
     """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
-    columns = []
-    for depth in at:
+
+    def rate(depth: int) -> Tensor:
         trial = net.trial(depth, s)
-        p = backward(trial)
-        promised = Pass.absolute(p)
+        with torch.enable_grad():
+            p = backward(trial)
+        promised, kept = p.absolute(), [g.theta.clone() for g in p.gradients]
         low = torch.full((trial.seeds,), -20.0, dtype=torch.float64)  # powers of two
         high = torch.zeros_like(low)
-        with torch.no_grad():
-            kept = [w.clone() for w, _ in trial.parameters()]
-            for _ in range(12):
-                middle = (low + high) / 2
-                eta = 2**middle
-                for (w, _), old, g in zip(trial.parameters(), kept, p.gradients, strict=True):
-                    w.copy_(old - eta.to(w.dtype).view(-1, *[1] * (w.ndim - 1)) * g.g.sign())
-                keeps = (p.loss - trial.loss(trial.output())).double() > eta * promised / 2
-                low = torch.where(keeps, middle, low)
-                high = torch.where(keeps, high, middle)
-        columns.append(2**low)
-    return Lab.columns(columns)
+        for _ in range(12):
+            middle = (low + high) / 2
+            eta = 2**middle
+            for g, old in zip(p.gradients, kept, strict=True):
+                g.theta.copy_(old - eta.to(old.dtype).view(-1, *[1] * (old.ndim - 1)) * g.g.sign())
+            keeps = (p.loss - trial.loss(trial.output())).double() > eta * promised / 2
+            low, high = torch.where(keeps, middle, low), torch.where(keeps, high, middle)
+        return 2**low
+
+    return Lab.columns(rate(depth) for depth in at)
