@@ -1,17 +1,22 @@
+"""The bench of the claims: verdicts, fits, steps and trainings that they share."""
+
 import math
 
 import pytest
 
-from deepnet_theory.claims.folder import importable, location
+from deepnet_theory.numeric.stepping.update import update
+from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.verdict import Verdict
 
 
-@pytest.fixture(scope="module")
-def verdicts():
-    importable(location())
-    from paper_checks.shared import judging
+@pytest.fixture
+def verdicts(shared):
+    return shared("judging")
 
-    return judging
+
+@pytest.fixture
+def lab(shared):
+    return shared("bench").Lab()
 
 
 def interval(low, high):
@@ -98,3 +103,45 @@ def test_both_trainings_take_the_same_steps(verdicts):
     after = 1 - 0.2 * first
     assert torch.allclose(losses, torch.stack([first, torch.tensor([9.0, 1.0]) * after**2]))
     assert seen == [0, 1]
+
+
+def test_seeds_in_lots_are_the_lots_one_after_another(shared, lab):
+    stacks, s = shared("stacks"), lab.settings(width=16, tokens=4, seeds=4)
+    net, squared = stacks.PLAIN, stacks.Pass.squared
+    parts = [stacks.per_depth(net, (1, 2), lot, squared) for lot in stacks.lots(s, 2)]
+    both = stacks.per_depth(net, (1, 2), s, squared, at_once=2)
+    assert both.tolist() == [row for part in parts for row in part.tolist()]
+
+
+def test_both_steps_of_one_backward_pass_are_the_laboratorys(shared, lab, own):
+    stacks, s = shared("stacks"), lab.settings(seeds=2)
+    net = stacks.Net("(2*N)**(1/4)", "(2*N)**(-1/4)")
+    share, _ = own("su-query-key")["both"](net, (4,), s)
+    scores = stacks.model_updates(net, (4,), s, lambda d: d.name in ("query", "key"))
+    others = stacks.model_updates(net, (4,), s, lambda d: d.name not in ("query", "key"))
+    assert share == pytest.approx(scores / others, rel=0.01)
+
+
+def test_a_multiplied_step_that_rounding_would_lose_is_refused(shared, lab):
+    with pytest.raises(ValueError, match="float64"):
+        shared("multipliers").scaled_updates(shared("stacks").Net(), (4,), lab.settings(step="all"))
+
+
+def test_the_exponent_of_a_wrong_rule_is_refuted(shared, lab):
+    """SGD's rule under Adam grows as N^{1/2}: neither 0 nor 1 may be SUPPORTED."""
+    net, at = shared("stacks").Net("(2*N)**(1/4)", "(2*N)**(-1/4)", "adam"), (8, 24, 72)
+    found = lab.settled(at, shared("stacks").model_updates(net, at, lab.settings()))
+    judged = [lab.exponent(found, e).verdict for e in (0.0, 0.5, 1.0)]
+    assert judged[0] is judged[2] is Verdict.REFUTED and judged[1] is not Verdict.REFUTED
+
+
+def test_lambs_missing_factor_is_what_refutes_it(own):
+    """With 1/√numel in the written formula it is the algorithm's step."""
+    import torch
+
+    names = own("su-lamb")
+    g, theta = torch.randn(2, 8, 8), torch.randn(2, 8, 8)
+    mended = UPDATE.parse(names["WRITTEN"] + "/sqrt(numel(theta))")
+    step = update(mended, 1.0, g, theta)
+    assert torch.allclose(step.flatten(1).norm(dim=1), theta.flatten(1).norm(dim=1))
+    assert torch.allclose(names["lamb"](theta, g), step, atol=1e-4)

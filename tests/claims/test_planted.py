@@ -1,0 +1,394 @@
+"""Negative controls: the opposite is planted in a claim's file, and its verdict turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import torch
+
+from deepnet_theory.claims.folder import claims, importable, location
+from deepnet_theory.claims.run import run
+from deepnet_theory.numeric.stacks import trial
+from deepnet_theory.spec.claim import Context
+from deepnet_theory.spec.verdict import Verdict
+
+importable(location())  # the claims' own ``paper_checks``
+from paper_checks.shared import stacks  # noqa: E402
+from paper_checks.shared.engine import derive  # noqa: E402
+from paper_checks.shared.stacks import Net  # noqa: E402
+from paper_checks.shared.training import model_constants  # noqa: E402
+
+REFUTED, SUPPORTED, PROVED = Verdict.REFUTED, Verdict.SUPPORTED, Verdict.PROVED
+Plant = Callable[..., Callable[[str], Verdict]]
+Shared = Callable[[str], Any]  # a module that the claims share, by its name
+Own = Callable[[str], dict[str, Any]]  # the names of a claim's own file
+
+
+def scalar_products(lab: Any, d: int) -> torch.Tensor:
+    """Products that do decay with r² = 0.09, by the scalar formula."""
+    g = torch.Generator().manual_seed(d)
+    noise = 0.01 * torch.randn(1000, generator=g, dtype=torch.float64)
+    return lab.pick(20, 40) / 2 * math.log((1 - 0.09) / (1 + 0.09)) + noise
+
+
+def summed(_: Any, tokens: int, data: str, seeds: int, *__: Any) -> Any:
+    """Changes of tokens that do not fall with their number."""
+    g = np.random.default_rng(tokens)
+    return np.exp(0.01 * g.standard_normal((seeds, tokens)))
+
+
+def aligned(trial: Any) -> list[tuple[Any, torch.Tensor, torch.Tensor]]:
+    """Branches that all point one way."""
+    x = trial.inputs[0].double()
+    return [(r.site, (t + 1) * x, x) for t, r in enumerate(trial.model.residuals())]
+
+
+def longer(trial: Any) -> list[tuple[Any, torch.Tensor, torch.Tensor]]:
+    """Branches that are not the stream's."""
+    return [(s, x, 1.001 * out) for s, x, out in stacks.residual_sums(trial)]
+
+
+def pre_norm(layer: Any, x: Any) -> Any:
+    """A layer of another placement than the note's."""
+    u = layer.norm1(x)
+    x = x + layer.self_attn(u, u, u, need_weights=False)[0]
+    return x + layer.linear2(layer.linear1(layer.norm2(x)).relu())
+
+
+def trained_to(nats: float) -> Callable[..., tuple[torch.Tensor, None]]:
+    """A training of which every loss is so much."""
+
+    def train(net: Any, steps: int, rate: float, seeds: int, **_: Any) -> tuple[torch.Tensor, None]:
+        noise = 1e-3 * torch.randn(steps, seeds, generator=torch.Generator().manual_seed(0))
+        return nats + noise, None
+
+    return train
+
+
+def engine(**other: Any) -> Callable[..., Any]:
+    """The engine with something else derived than was asked."""
+    return lambda **chosen: derive(**{**chosen, **other})
+
+
+def by_the_sentence(**chosen: Any) -> Any:
+    """An engine in which m maps give N^(−1/m) under SGD."""
+    return derive(optimizer="adam", layer=chosen["layer"], closure="symmetric")
+
+
+NEVER = {"holds": lambda *_: False}  # a step of the engine that fails
+ENCODER = ("3**(-1/4)*(N**4*M)**(1/16)", "3**(1/4)*2**(-1/2)*(N**4*M)**(-1/16)")
+ONE_AXIS = dict.fromkeys(("layer", "rms", "batch", "instance"), (-1,))
+ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
+
+
+@pytest.mark.parametrize(
+    ("claim", "planted", "expected"),
+    [
+        ("cake-notation-slips", {"attention": lambda y, v, w: v * w * w * y}, {"without": REFUTED}),
+        ("cake-notation-slips", NEVER, {"Σ_{i=1}": REFUTED}),
+        ("cake-norm-sqrt-d", NEVER, {"‖x‖ = √d": REFUTED}),
+        ("cake-index-ranges", NEVER, {"entries is the": REFUTED}),
+        ("cake-ffn-input", NEVER, {"the true ReLU mask": REFUTED}),
+        ("cake-parameter-norm", {"over_printed": lambda: {"I = 1": 2}}, {"leading": REFUTED}),
+        ("cake-ln-jacobian", {"top_of": lambda _: 1}, {"no ε": REFUTED}),
+        ("cake-ln-jacobian", {"torch_gap": lambda _: 1e-3}, {"with ε": REFUTED}),
+        ("cake-ffn-jacobian", {"gaps": lambda _: {"first-matrix": 1e-3}}, {"∂z_i/∂w_jk": REFUTED}),
+        ("cake-xavier-forward", {"entry_square": lambda variance: variance}, {"2/(n_in": REFUTED}),
+        ("cake-relu-mask", {"masked": lambda _: 1}, {"second moments": REFUTED}),
+        ("cake-relu-mask", NEVER, {"second moments": REFUTED}),
+        ("cake-beta-squared", {"squared": lambda: 0}, {"bounds the parameter": REFUTED}),
+        ("cake-constants", {"balance": lambda *_: 2}, {"closure": REFUTED}),
+        ("cake-small-parameters", {"size": lambda: 1 + 0 * sympy.Symbol("N")}, {"≪ 1": REFUTED}),
+        (
+            "cake-random-sign",
+            {"log_product": scalar_products},
+            {"magnitude of a product": SUPPORTED, "exp(−K r²/d)": REFUTED},
+        ),
+        (
+            "cake-sequence-length",
+            {"token_changes": summed},
+            {"grows with n": SUPPORTED, "exponent −1/2": REFUTED},
+        ),
+        (
+            "norms-growth",
+            {"residual_sums": aligned},
+            {"grows as √t": REFUTED, "goes as t^{−1/2}": REFUTED},
+        ),
+        (
+            "norms-encoder-layer",
+            {"note": pre_norm},
+            {"the same weights": REFUTED, "dropout acts": REFUTED},
+        ),
+        ("norms-unroll", {"residual_sums": longer}, {"built Pre-LN": REFUTED}),
+        (
+            "norms-other-norms",
+            {"CENTRED": ONE_AXIS, "SCALED": ONE_AXIS},
+            {"RMSNorm and LayerNorm": REFUTED},
+        ),
+        ("deepnet-encoder-decoder", {"ENCODER": ENCODER}, {"encoder:": REFUTED, "0.81": REFUTED}),
+        (
+            "deepnet-encoder-decoder",
+            {"derive": engine(optimizer="adam")},
+            {"decoder:": REFUTED, "encoder:": REFUTED},
+        ),
+        (
+            "deepnet-constant-update",
+            {"ADAM": ADAMS, "TRAINED": (6, 12, 24)},
+            {"DeepNorm under Adam, a short training": SUPPORTED},
+        ),
+        ("deepnet-adam", {"train_model": trained_to(3.3)}, {"a short training": REFUTED}),
+        ("deepnet-trains", {"train_model": trained_to(3.3)}, {"DeepNorm of 24": REFUTED}),
+        ("deepnet-trains", {"train_model": trained_to(2.5)}, {"Post-LN of 24": REFUTED}),
+        ("deepnet-trains", {"first_step": lambda n, _: (3.0, n**0.5)}, {"moves the": REFUTED}),
+        ("deepnet-trains", {"first_step": lambda *_: (math.nan, 1.0)}, {"finite": REFUTED}),
+        ("retold-notation", {"HERE": (1, 1, 3)}, {"with the ind": PROVED}),
+        (
+            "retold-roles",
+            {"net": lambda point, optimizer="sgd": Net("32", repr(point[0]), optimizer)},
+            {"α scales": REFUTED},
+        ),
+        ("schemes-quartic", {}, {"m scaled maps": PROVED}),
+        ("schemes-quartic", {"SCALED": {"ffn": 4}}, {"m scaled maps": REFUTED}),
+        (
+            "schemes-quartic",
+            {"derive": engine(layer="ffn:swiglu")},
+            {"without attention's": PROVED, "the same": REFUTED},
+        ),
+        ("schemes-quartic", {"derive": by_the_sentence}, {"m maps": PROVED}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
+)
+def test_a_planted_opposite_turns_the_verdict(
+    plant: Plant, claim: str, planted: dict[str, Any], expected: dict[str, Verdict]
+) -> None:
+    judge = plant(claim, **planted)
+    assert {words: judge(words) for words in expected} == expected
+
+
+@pytest.mark.slow
+def test_constants_that_do_not_train(plant: Plant) -> None:
+    judge = plant("deepnet-adam", deepnorm=lambda layers: model_constants(layers, 1.0, 1.0))
+    assert judge("a short training") is not SUPPORTED
+
+
+def test_a_decoder_without_cross_attention(plant: Plant, own: Own) -> None:
+    part = own("deepnet-sublayers")["part"]
+
+    def fewer(name: str, layers: int, *kinds: str) -> Any:
+        return part(name, layers, *(kind for kind in kinds if kind != "cross"))
+
+    assert plant("deepnet-sublayers", part=fewer)("500") is REFUTED
+
+
+def test_gradients_that_do_decay_exponentially_are_seen(plant: Plant, own: Own) -> None:
+    both = own("cake-exponential-decay")["Signals"]
+
+    def signals(trial: Any) -> Any:
+        g = np.random.default_rng(0)
+        layers, rule = trial.depth["N"], trial.case.rule
+        alpha, beta = rule.entry("encoder", "*").at(N=layers)
+        r = beta**2 / alpha if beta < alpha else 0.3
+        noise = np.exp(0.01 * g.standard_normal((2 * layers, trial.seeds)))
+        rate = math.log((1 + r * r) / (1 - r * r)) / 2
+        decay = np.exp(-rate * np.arange(2 * layers)[::-1, None]) * noise
+        return both(decay, decay)
+
+    judge = plant("cake-exponential-decay", signals=signals)
+    assert judge("at a fixed r") is judge("all the way down") is SUPPORTED
+    assert judge("sublayers alone") is REFUTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("claim", "planted", "expected"),
+    [
+        (
+            "deepnet-vector-parameters",
+            {"scaled_updates": stacks.model_updates},
+            {"divided by N": REFUTED},
+        ),
+        (
+            "norms-tradeoff",
+            {"model_constants": lambda *given: model_constants(*given[:-1], "post-ln")},
+            {"Pre-LN's perplexity": REFUTED},
+        ),
+        # λ/α = 1/(2N) balances Adam in post-LN too, so that row rightly stands
+        (
+            "su-res-post-norm",
+            {"PLACE": "post-ln"},
+            {"λ does not change the branch": REFUTED, "keep Adam's update": SUPPORTED},
+        ),
+        # λ/α = 1/(2N), Adam's balance
+        (
+            "su-implicit-warmup",
+            {"OTHERS": {"lambda = 1": Net("2*N", "1")}},
+            {"falls with depth": SUPPORTED},
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_planted_opposite_turns_a_costly_verdict(
+    plant: Plant, claim: str, planted: dict[str, Any], expected: dict[str, Verdict]
+) -> None:
+    test_a_planted_opposite_turns_the_verdict(plant, claim, planted, expected)
+
+
+def test_exchanged_index_ranges_disagree_with_the_derivative(
+    own: Own,
+) -> None:
+    agrees = own("cake-index-ranges")["agrees"]
+    assert agrees(2, 3, rows=2, columns=3) and not agrees(2, 3, rows=3, columns=2)
+    assert not agrees(2, 3, rows=2, columns=2)
+    assert agrees(3, 3, rows=3, columns=3)
+
+
+def test_a_planted_derivative_is_caught(own: Own) -> None:
+    distance = own("cake-scalar-derivatives")["distance"]
+    x, v, w, a = sympy.symbols("x v w alpha", positive=True)
+    f = (a + v * w) / sympy.sqrt(a**2 + v**2 * w**2) * x
+    right = sympy.diff(f, v)
+    assert distance(f, right, v) < 1e-20
+    assert distance(f, right.subs(a - v * w, a + v * w), v) > 0.01 or distance(f, -right, v) > 1
+    assert distance(f, w * x / a, v) > 0.01  # the leading order is not the derivative
+
+
+# ---- what the claims share, and the engine ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        ("su-table", "the six constants"),
+        ("su-prenorm", "α = 1 gives λ"),
+        ("su-adafactor", "degrees (0, 1)"),
+    ],
+)
+def test_an_engine_that_takes_adam_and_lamb_for_sgd_is_not_its_own_witness(
+    monkeypatch: pytest.MonkeyPatch, shared: Shared, plant: Plant, claim: str, words: str
+) -> None:
+    right = shared("symbolic").derive
+    monkeypatch.setattr(
+        shared("symbolic"), "derive", lambda chosen: right(replace(chosen, optimizer="sgd"))
+    )
+    assert plant(claim)(words) is REFUTED
+
+
+def test_an_engine_with_another_relative_update_is_seen(
+    monkeypatch: pytest.MonkeyPatch, shared: Shared, plant: Plant
+) -> None:
+    compare = shared("symbolic").compare_closures
+
+    def planted(selection: Any) -> Any:
+        found = compare(selection)
+        swapped = {**found.consequences, "symmetric": found.consequences["unit-init"]}
+        return replace(found, consequences=swapped)
+
+    monkeypatch.setattr(shared("symbolic"), "compare_closures", planted)
+    assert plant("su-alternatives")("derived powers of N") is REFUTED
+
+
+def test_a_wrong_closed_form_of_the_magnitude(
+    monkeypatch: pytest.MonkeyPatch, shared: Shared, plant: Plant
+) -> None:
+    steps = shared("symbolic").closed_form()
+    planted = tuple(replace(s, rhs=s.rhs * 2) if s.name == "magnitude" else s for s in steps)
+    monkeypatch.setattr(shared("symbolic"), "closed_form", lambda: planted)
+    assert plant("su-lambda-argmin")("unique, with a closed form") is REFUTED
+
+
+def test_matrices_of_another_gain_are_not_called_xavier(
+    monkeypatch: pytest.MonkeyPatch, plant: Plant
+) -> None:
+    draw = torch.Tensor.normal_
+
+    def wide(self: torch.Tensor, mean: float, std: float, **rest: Any) -> torch.Tensor:
+        return draw(self, mean, 1.1 * std, **rest)
+
+    monkeypatch.setattr(torch.Tensor, "normal_", wide)
+    assert plant("su-xavier-orthogonal")("drawn: ") is REFUTED
+
+
+def test_orthogonal_matrices_would_have_passed(
+    monkeypatch: pytest.MonkeyPatch, plant: Plant
+) -> None:
+    def orthogonal(self: torch.Tensor, mean: float, std: float, generator: Any) -> torch.Tensor:
+        gain = std * ((self.shape[-1] + self.shape[-2]) / 2) ** 0.5
+        tall = torch.randn(*sorted(self.shape[-2:], reverse=True), dtype=self.dtype)
+        q = torch.linalg.qr(tall)[0]
+        self.copy_(gain * (q if q.shape == self.shape[-2:] else q.mT))
+        return self
+
+    monkeypatch.setattr(torch.Tensor, "normal_", orthogonal)
+    assert plant("su-xavier-orthogonal")("a square Xavier matrix is close") is SUPPORTED
+
+
+def test_a_step_of_twice_the_size_is_seen(plant: Plant, own: Own) -> None:
+    step = own("su-increment-sgd")["step"]
+    judge = plant("su-increment-sgd", step=lambda name, g, eta: step(name, g, 2 * eta))
+    assert judge("−η‖∇L‖² for SGD") is judge("−η‖∇L‖₁ for Adam") is REFUTED
+
+
+@pytest.mark.slow
+def test_a_probe_that_forgets_a_factor_is_seen(
+    monkeypatch: pytest.MonkeyPatch, shared: Shared, plant: Plant
+) -> None:
+    gradient = shared("stacks").Gradient
+    right = gradient.probe
+    monkeypatch.setattr(gradient, "probe", lambda self: 2 * right(self))
+    assert plant("su-probe")("a central difference in λ") is REFUTED
+
+
+def test_tokens_that_are_secretly_correlated_are_seen(
+    monkeypatch: pytest.MonkeyPatch, plant: Plant
+) -> None:
+    draw = trial.gaussian_tokens
+    monkeypatch.setattr(trial, "gaussian_tokens", lambda shape, rho, g: draw(shape, 0.5, g))
+    assert plant("su-averaging")("(1−ρ)²/d") is REFUTED
+
+
+@pytest.mark.slow
+def test_swapped_rules_fail_the_table(
+    monkeypatch: pytest.MonkeyPatch, shared: Shared, plant: Plant
+) -> None:
+    published = shared("rules").PUBLISHED
+    sgd, adam = published["sgd"], published["adam"]
+    monkeypatch.setitem(published, "sgd", adam)
+    monkeypatch.setitem(published, "adam", sgd)
+    judge = plant("su-table")
+    assert judge("the six constants") is judge("each optimizer's update") is REFUTED
+
+
+@pytest.mark.slow
+def test_a_stack_without_a_rule_is_not_near_the_identity(
+    monkeypatch: pytest.MonkeyPatch, shared: Shared, plant: Plant
+) -> None:
+    monkeypatch.setitem(shared("rules").PUBLISHED, "lamb", ("1", "1"))
+    assert plant("su-identity")("the branch weight") is REFUTED
+
+
+# ---- the ledger -------------------------------------------------------------------------------
+
+
+def test_every_claim_is_there_with_a_finding_of_its_own() -> None:
+    known = claims()
+    folders = [name.split("-")[0] for name in known]
+    counts = {"cake": 29, "su": 32, "norms": 9, "deepnet": 9, "retold": 3, "schemes": 1}
+    assert {folder: folders.count(folder) for folder in folders} == counts
+    texts = [claim.finding for claim in known.values()]
+    assert len(set(texts)) == len(texts) and all(len(text.split()) >= 20 for text in texts)
+    assumed = [name for name, claim in known.items() if claim.verdict() is Verdict.ASSUMED]
+    assert assumed == ["deepnet-200-48"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cake-constants", "cake-ffn-jacobian", "cake-norm-sqrt-d", "norms-direct-sum", "norms-unroll"],
+)
+def test_the_quick_ones_are_as_recorded(name: str) -> None:
+    assert run(claims()[name], Context()).as_recorded
