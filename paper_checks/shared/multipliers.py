@@ -29,10 +29,13 @@ def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) 
     derivation, expression = derive_selection(net.selection), net.selection.the_optimizer.expression
 
     def updates(depth: int) -> Array:
-        multipliers = derivation.multipliers("encoder", N=depth)
+        rates: dict[str, float] = {}  # of each role, the least of its kinds of parameter
+        for kind in derivation.parameters:
+            rate = kind.at(**net.depth(depth)).rate
+            rates[kind.role.value] = min(rate, rates.get(kind.role.value, rate))
 
         def step(one: Gradient) -> None:
-            rate = eta * multipliers.get(one.description.role.value, 1.0)
+            rate = eta * rates.get(one.description.role.value, 1.0)
             one.theta.add_(numeric.update(expression, rate, one.g, one.theta))
 
         return own_updates(net, (depth,), s, eta, step)

@@ -37,7 +37,8 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judge]:
         lab = Lab()
 
         def judge(words: str) -> Verdict:
-            (part,) = (p for p in claim.parts if words in p.about)
+            exact = [p for p in claim.parts if p.about == words]
+            (part,) = exact or [p for p in claim.parts if words in p.about]
             return part.check(lab).verdict
 
         return judge
