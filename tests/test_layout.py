@@ -34,6 +34,7 @@ PUT_OFF = {
     "processes/identity.py": {"torch"},  # the check of a claim may need none
     "report/live.py": {"rich"},
     "report/figures/terminal.py": {"plotext"},
+    "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
     "runtime/saving.py": {"safetensors"},
 }
 

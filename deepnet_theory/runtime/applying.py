@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.recognising import Layer, Recognised, recognise
-from deepnet_theory.spec.constants import Constants, PartConstants
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.runtime.description import describe_, mark_of
+from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit
+from deepnet_theory.runtime.scaling import Places
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.spec.reading import Reading
 
-_MARK = "_deepnet_theory_constants"
+ERRORS = 5.0  # standard errors within which a drawn matrix has the size of its law
+NEAR_ONE = 2.0  # a stream's rms within this factor of 1 is what the rules take it to be
+EDGE = 1.1  # times the largest singular value that independent entries have
 
 
 @dataclass(frozen=True)
@@ -30,14 +36,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Applied:
-    """Every change, in order; empty where the model already had these constants."""
+    """What was done: ``changes`` has all of it in order, ``summary`` five lines.
+
+    ``changes`` is empty where the model already had these constants.
+    """
 
     changes: tuple[Change, ...]
+    summary: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.changes:
             return "nothing changed: the model already has these constants"
-        return "\n".join(map(str, self.changes))
+        return "\n".join(self.summary)
 
 
 @torch.no_grad()
@@ -45,107 +55,232 @@ def apply_(
     model: nn.Module,
     constants: Constants | str | Path,
     *,
-    initialise: bool = True,
+    inputs: object = None,
+    roles: Mapping[str, str] | None = None,
+    initialise: bool | None = None,
     generator: torch.Generator | None = None,
 ) -> Applied:
     r"""Put the constants into a model that :func:`build` did not make, in place.
 
-    Every residual sum of a post-LN model becomes :math:`\alpha x + G(x)`, and every branch
-    matrix is drawn anew with Xavier's law at gain β (value, output, feed-forward) or 1 (query,
-    key); packed matrices block by block, each with its own fans; biases become 0. Embeddings,
-    heads and norms are left alone. Constants of the form "weights" have α = 1, and the forward
-    pass stays as it is: α is in the sizes, and in the rates of
-    :func:`~deepnet_theory.runtime.parameter_groups`. ``initialise=False`` sets α only, for a model
-    whose trained weights are to be loaded. α is saved in the ``state_dict`` and comes back with it;
-    ``load_state_dict`` into a model without α fails, as does Hugging Face's ``from_pretrained``,
-    which cannot know of it: make the model from its configuration, apply α to it, and load
-    the weights with ``load_state_dict``. A lone encoder or decoder takes its own part of an
-    encoder–decoder's constants.
+    One forward pass on ``inputs`` (without them token ids or vectors are tried) shows what every
+    parameter is; ``roles`` say what it does not, as ``{"value": "*.v_proj.weight"}``. Every
+    branch matrix is drawn anew by Xavier's law at its gain, packed ones block by block, each with
+    its own fans; biases become 0. Embeddings, heads and norms are left alone.
 
-    Idempotent: a model that has the same constants is left as it is, weights included. Raises
-    :class:`Refusal`, having changed nothing, for a model that is not recognised or that does
-    not fit the constants in placement, depth or kinds of sublayers.
+    α is put into the forward pass where the model's code has a place for it: in layers of
+    ``torch.nn``, and in modules that are called with (h, x) and compute norm(G(h) + x), as BERT's
+    are. It is then saved in the ``state_dict`` and comes back with it; loading without it fails,
+    Hugging Face's ``from_pretrained`` too: make the model from its configuration, apply with
+    ``initialise=False``, and load the weights with ``load_state_dict``. A model without such a
+    place takes constants exported with ``--form weights``, whose α is in initial sizes and
+    learning rates.
+
+    Then the forward pass is read once more: what does not show the constants' α and sizes is
+    put back as it was and refused. ``initialise=False`` sets α alone; weights that are not as a
+    model begins with are redrawn with ``initialise=True`` only. Idempotent: a model that has the
+    same constants is left as it is. Raises :class:`Refusal`, having changed nothing, for a model
+    that was not understood or that does not fit the constants.
     """
     constants = checked(constants)
-    found = recognise(model)
-    parts = _fit(found, constants)
-    mark = (constants.to_json(), initialise)
-    layers_found = [layer for layers in found.parts for layer in layers]
-    marked = all(getattr(x.module, _MARK, None) in (mark, (mark[0], True)) for x in layers_found)
-    if marked and _scaled(found, parts):  # loaded weights may have brought another α
+    found = _read(model, inputs, roles)
+    rows = fit(found, constants)
+    marks = ((constants, True), *([] if initialise else [(constants, False)]))
+    if mark_of(model) in marks and all(row.has_alpha() for row in rows):
         return Applied(())
-    changes: list[Change] = []
-    for part, layers in zip(parts, found.parts, strict=True):
-        alphas = tuple(s.alpha for s in part.sublayers)
-        for index, layer in enumerate(layers):
-            # in the weights' form a residual sum without α is right as it is
-            right = constants.form == "weights" and layer.alphas == alphas
-            scale = None if right else layer.scale
-            for s, own in zip(part.sublayers, layer.sublayers, strict=True):
-                if scale is not None:
-                    where = f"{part.name} layer {index}, {s.kind}"
-                    changes.append(Change(where, f"norm({s.alpha:.6g}·x + G(x))"))
-                if not initialise:
-                    continue
-                for name, block in own.matrices.items():
-                    gain = s.gain(name)
-                    std = gain * math.sqrt(2.0 / sum(block.fans))
-                    block.view.copy_(
-                        torch.empty_like(block.view).normal_(0.0, std, generator=generator)
-                    )
-                    what = f"{name}, gain {gain:.6g}, standard deviation {std:.6g}"
-                    changes.append(Change(str(block), what))
-                for name, bias in own.biases.items():
-                    bias.zero_()
-                    changes.append(Change(name, "bias, 0"))
-            if scale is not None:
-                scale(alphas)
-    for encoder in found.encoders:
-        if found.placement == "post-ln" and constants.form == "forward":
-            encoder.use_nested_tensor = False  # its fast path for padding knows no α
-    for layer in layers_found:
-        setattr(layer.module, _MARK, mark)
-    return Applied(tuple(changes))
-
-
-def _fit(found: Recognised, c: Constants) -> tuple[PartConstants, ...]:
-    """The model's parts among the constants'; :class:`Refusal` where they do not fit."""
-    if found.placement != c.placement:
-        raise Refusal(f"the model is {found.placement}, the constants are for {c.placement}")
-    if c.norm != "layer":
-        raise Refusal(f"the model has LayerNorm, the constants are for the norm {c.norm!r}")
-    if c.architecture.residual_gain is not None:
-        raise Refusal("the constants ask for residual gains, which this model has none of")
-    parts = c.parts
-    if len(found.parts) < len(parts):  # one half of an encoder–decoder on its own
-        parts = tuple(
-            p for p in parts if _kinds(found.parts[0][0]) == [s.kind for s in p.sublayers]
+    if initialise is None and (trained := _trained(model, rows)):
+        raise Refusal(
+            f"{trained}: these weights look trained, and would be lost; say initialise=True to "
+            "draw them anew, or initialise=False to set alpha alone"
         )
-    if len(found.parts) != len(parts):
-        raise Refusal(f"the model has {len(found.parts)} part(s), the constants {len(c.parts)}")
-    for part, layers in zip(parts, found.parts, strict=True):
-        if len(layers) != part.layers:
+    changes: list[Change] = []
+    undo: list[Callable[[], None]] = [*_set_alpha(model, rows, changes)]
+    if initialise is not False:
+        undo += _draw(model, rows, constants, changes, generator)
+    try:
+        _require_applied(_read(model, inputs, roles), constants, drawn=initialise is not False)
+    except DeepNetTheoryError as error:
+        for step in reversed(undo):
+            step()
+        raise Refusal(f"nothing was changed: {error}") from None
+    describe_(model, describe(found, rows), constants, drawn=initialise is not False)
+    return Applied(tuple(changes), tuple(_summary(found, rows, constants, changes)))
+
+
+def read_(
+    model: nn.Module, constants: Constants, inputs: object, roles: Mapping[str, str] | None
+) -> None:
+    """Keep in a model what its parameters are to the constants, which it must already have.
+
+    Raises :class:`Refusal` where it has another α.
+    """
+    found = _read(model, inputs, roles)
+    rows = fit(found, constants)
+    for row in rows:
+        if not row.has_alpha():
             raise Refusal(
-                f"the model's {part.name} has {len(layers)} layers, the constants {part.layers}"
+                f"{row.where} has alpha {row.read.alpha:.4g}, the constants have "
+                f"{row.wanted.alpha:.4g}: put them into the model with apply_ first"
             )
-        wanted = [s.kind for s in part.sublayers]
-        for layer in layers:
-            if _kinds(layer) != wanted:
-                raise Refusal(
-                    f"a layer of the model's {part.name} is {', '.join(_kinds(layer))}, "
-                    f"the constants are for {', '.join(wanted)}"
-                )
-    return parts
+    describe_(model, describe(found, rows), constants, drawn=False)
 
 
-def _scaled(found: Recognised, parts: tuple[PartConstants, ...]) -> bool:
-    """Whether every layer has the parts' α already."""
-    return all(
-        layer.scale is None or layer.alphas == tuple(s.alpha for s in part.sublayers)
-        for part, layers in zip(parts, found.parts, strict=True)
-        for layer in layers
+def _read(model: nn.Module, inputs: object, roles: Mapping[str, str] | None) -> Reading:
+    # the reader is of a room above this one, and somebody else's model alone needs it
+    from deepnet_theory.models.reading import read
+
+    return read(model, inputs)
+
+
+def _set_alpha(
+    model: nn.Module, rows: Sequence[Fitted], changes: list[Change]
+) -> list[Callable[[], None]]:
+    """Set α where it differs; gives back what undoes it."""
+    if all(row.has_alpha() for row in rows):
+        return []
+    places = Places(model, [row.read for row in rows])
+    if not places.whole:
+        raise _no_place(rows)
+    for row in rows:
+        changes.append(Change(row.where, f"norm({row.wanted.alpha:.6g}·x + G(x))"))
+    ratios = [row.wanted.alpha / row.read.alpha for row in rows]
+    return [places.multiply(ratios)]
+
+
+def _no_place(rows: Sequence[Fitted]) -> Refusal:
+    row = next(row for row in rows if not row.has_alpha())
+    return Refusal(
+        f"the model's code has no place for alpha = {row.wanted.alpha:.4g}, it has "
+        f"{row.read.alpha:.4g} in {row.where}; constants exported with --form weights put it into "
+        "initial sizes and learning rates"
     )
 
 
-def _kinds(layer: Layer) -> list[str]:
-    return [s.kind for s in layer.sublayers]
+def _draw(
+    model: nn.Module,
+    rows: Sequence[Fitted],
+    c: Constants,
+    changes: list[Change],
+    generator: torch.Generator | None,
+) -> list[Callable[[], None]]:
+    """Draw every matrix at its gain, biases 0; gives back what puts the old ones back."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    kept: dict[str, Tensor] = {}
+    drawn: dict[tuple[str, tuple[tuple[int, int], ...]], float] = {}
+
+    def keep(name: str) -> None:
+        kept.setdefault(name, parameters[name].detach().clone())
+
+    for row in rows:
+        for m in row.read.matrices:
+            gain = row.gain(c, m)
+            std = gain * math.sqrt(2.0 / (m.fan_in + m.fan_out))
+            block = (m.name, m.outputs)
+            if drawn.setdefault(block, std) != std:
+                raise Refusal(f"{m.where} is shared by sublayers that ask for different gains")
+            if m.bias is not None and m.bias not in kept:
+                keep(m.bias)
+                parameters[m.bias].zero_()
+                changes.append(Change(m.bias, "bias, 0"))
+            keep(m.name)
+            for view in blocks(model, m):
+                view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
+            what = f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}"
+            changes.append(Change(m.where, what))
+        for name in row.read.biases:
+            keep(name)
+            parameters[name].zero_()
+            changes.append(Change(name, "bias, 0"))
+
+    def put_back() -> None:
+        for name, old in kept.items():
+            parameters[name].copy_(old)
+
+    return [put_back]
+
+
+def _require_applied(found: Reading, c: Constants, drawn: bool) -> None:
+    """Raise :class:`Refusal` where a forward pass does not show the constants."""
+    for row in fit(found, c):
+        if not row.has_alpha():
+            raise Refusal(
+                f"{row.where} has alpha {row.read.alpha:.4g} after {row.wanted.alpha:.4g} was set"
+            )
+
+
+def _trained(model: nn.Module, rows: Sequence[Fitted]) -> str:
+    """A parameter that is not as a model begins with, and why; no word where all are."""
+    for row in rows:
+        for norm in row.read.norms:
+            for name in (norm.gain, norm.bias):
+                if name is not None and (p := model.get_parameter(name)).numel() and p.std() > 0:
+                    return f"the entries of {name} differ"
+        for m in row.read.matrices:
+            w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])
+            if _largest(w.float()) > EDGE * _edge(w.float()):
+                return f"{m.where} has a singular value that independent entries do not have"
+    return ""
+
+
+def _edge(w: Tensor) -> float:
+    r"""The largest singular value of independent entries, :math:`\sigma(\sqrt m + \sqrt n)`.
+
+    With the fluctuations of its law, whose scale is :math:`n^{-2/3}`.
+    """
+    m, n = w.shape
+    entries: float = w.square().mean().sqrt().item()
+    return entries * (math.sqrt(m) + math.sqrt(n)) * (1 + 2 / math.cbrt(min(m, n)) ** 2)
+
+
+def _largest(w: Tensor) -> float:
+    """The largest singular value, from below, by iteration."""
+    x = torch.ones(w.shape[1], device=w.device)
+    for _ in range(20):
+        x = w.mT @ (w @ x)
+        x = x / x.norm().clamp_min(1e-30)
+    return float((w @ x).norm())
+
+
+def _summary(
+    found: Reading, rows: Sequence[Fitted], c: Constants, changes: Sequence[Change]
+) -> list[str]:
+    """What was done, in five lines."""
+    layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
+    gains: dict[str, list[str]] = {}
+    for row in rows:
+        for m in row.read.matrices:
+            of = gains.setdefault(f"{row.gain(c, m):.4g}", [])
+            of += [m.role] if m.role not in of else []
+    told = "; ".join(f"{', '.join(of)} {gain}" for gain, of in gains.items())
+    matrices = sum("gain" in change.what for change in changes)
+    biases = sum(change.what == "bias, 0" for change in changes)
+    alphas = sorted({row.wanted.alpha for row in rows})
+    alpha = ", ".join(f"{a:.4g}" for a in alphas)
+    placed = any("·x + G(x)" in change.what for change in changes)
+    where = "put into the forward pass and the state_dict" if placed else "nothing to put in"
+    rates = sorted({
+        c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
+        for own in describe(found, rows).values() for d in own if d.sublayer is not None
+    })  # fmt: skip
+    spans = f"× {rates[0]:.4g} to {rates[-1]:.4g}" if len(rates) > 1 else f"× {rates[0]:.4g}"
+    return [
+        f"{c.placement} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
+        f"{biases} biases 0",
+        f"gains: {told}" if matrices else "gains: left as they were",
+        f"alpha {alpha}: {where}",
+        f"learning rates: {spans} by kind, parameter_groups(model, lr)",
+        f"left alone: {_outside(found, rows)}",
+    ]
+
+
+def _outside(found: Reading, rows: Sequence[Fitted]) -> str:
+    """What stays as it is: the embedding and the stream that it starts, norms, head."""
+    names = ", ".join((*found.embeddings[:2], *(["…"] if len(found.embeddings) > 2 else [])))
+    told = f"norms, {names or 'no embedding'}"
+    for stack, size in found.stream.items():
+        told += f"; the {stack}'s stream starts at rms {size:.3g}"
+        normed = any(n.where == "start" for n in found.norms) or "norm(x +" in rows[0].read.equation
+        if not normed and not 1 / NEAR_ONE < size < NEAR_ONE:
+            told += f", where the rule takes 1: multiply the embedding by {1 / size:.3g}"
+            shared = [name for name in found.embeddings if name in found.head]
+            told += f" ({shared[0]} is the head too)" if shared else ""
+    return told

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import nn
 
+from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.sublayer import Role
 
 
@@ -62,13 +63,53 @@ class Described(nn.Module):
         self.descriptions = {}
 
 
+OF_FOREIGN = "_deepnet_theory"  # on the modules of a model that was not built here
+
+
+def describe_(
+    model: nn.Module,
+    found: Mapping[str, tuple[Description, ...]],
+    constants: Constants,
+    drawn: bool,
+) -> None:
+    """Keep what each parameter of somebody's model is, on the module that owns it.
+
+    ``drawn`` says whether its weights were drawn at the constants.
+    """
+    for module in model.modules():
+        module.__dict__.pop(OF_FOREIGN, None)
+    for name, own in found.items():
+        path, _, attribute = name.rpartition(".")
+        module = model.get_submodule(path)
+        module.__dict__.setdefault(OF_FOREIGN, {})[attribute] = own
+    model.__dict__.setdefault(OF_FOREIGN, {})[""] = (constants, drawn)
+
+
+def mark_of(model: nn.Module) -> tuple[Constants, bool] | None:
+    """The constants that somebody's model, wrapped or not, has, and whether it was drawn so."""
+    found = (module.__dict__.get(OF_FOREIGN, {}).get("") for module in model.modules())
+    return next((mark for mark in found if mark is not None), None)
+
+
 def described(model: nn.Module) -> Iterator[tuple[nn.Parameter, Description]]:
     """Every parameter of ``model`` once, with its description, in the order of drawing."""
+    for parameter, own in described_blocks(model):
+        yield parameter, own[0]
+
+
+def described_blocks(
+    model: nn.Module,
+) -> Iterator[tuple[nn.Parameter, tuple[Description, ...]]]:
+    """Every parameter of ``model`` once, with the descriptions of the blocks packed in it."""
     seen: set[int] = set()
     for module in model.modules():
+        own: dict[str, tuple[Description, ...]] = {}
         if isinstance(module, Described):
-            for attribute, description in module.descriptions.items():
-                parameter = module.get_parameter(attribute)
-                if id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield parameter, description
+            own = {attribute: (d,) for attribute, d in module.descriptions.items()}
+        else:
+            own = {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
+        for attribute, descriptions in own.items():
+            parameter = module.get_parameter(attribute)
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield parameter, descriptions

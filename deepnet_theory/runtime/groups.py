@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
+from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.description import Description, described
+from deepnet_theory.runtime.description import Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers
@@ -24,6 +27,8 @@ def parameter_groups(
     eps: float | None = None,
     weight_decay: float = 0.0,
     constants: Constants | str | Path | None = None,
+    inputs: object = None,
+    roles: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     r"""One group for all parameters of a part and role that step alike.
 
@@ -40,22 +45,46 @@ def parameter_groups(
     The embedding follows the first part's constants and the head the last part's. Each group has
     a ``name`` such as ``"encoder/norm-gain"``, followed by the kind of sublayer and the parameters
     where they are told apart, ``"encoder/scaled/ffn/fc2"``. Works on a model wrapped by
-    ``torch.compile``, DDP or FSDP2. Norm gains stay near 1, where single precision resolves
-    6e-8 to 1.2e-7: a smaller step of theirs, as 1/N with a small ``lr`` may make, is rounded
-    away. Raises
-    :class:`InputError` for a model that :func:`build` did not make.
+    ``torch.compile``, DDP or FSDP2.
+
+    A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
+    forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What is of no
+    sublayer, embedding, head or norm is stepped at ``lr``, in the group ``"other"``. Query, key
+    and value packed into one parameter step at the least of their rates, and a norm gain near 1
+    loses a step that its type does not resolve there: a :class:`UserWarning` says so.
+
+    Raises :class:`InputError` where no constants are known, :class:`Refusal` where they do not
+    fit the model.
     """
     own = constants_of(model)
+    if own is None and constants is None:
+        raise InputError(
+            f"this {type(model).__name__} was not made by deepnet_theory.runtime.build; give its "
+            "constants, or put them into it with apply_"
+        )
     used = own if constants is None else checked(constants)
-    if _layers(used) != _layers(own):
+    assert used is not None
+    if own is None:
+        read_(model, used, inputs, roles)
+    elif _layers(used) != _layers(own):
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
-    return grouped(described(model), used, lr, eps, weight_decay)
+    known = list(described_blocks(model))
+    groups = grouped(known, used, lr, eps, weight_decay)
+    seen = {id(p) for p, _ in known}
+    others = [p for p in model.parameters() if id(p) not in seen]
+    for decays in (True, False):
+        members = [p for p in others if (p.dim() > 1) is decays]
+        if members:
+            decay = weight_decay if decays else 0.0
+            groups.append({"params": members, "lr": lr, "weight_decay": decay, "name": "other"})
+    _warn_of_lost_steps(groups)
+    return groups
 
 
 def grouped(
-    parameters: Iterable[tuple[nn.Parameter, Description]],
+    parameters: Iterable[tuple[nn.Parameter, tuple[Description, ...]]],
     c: Constants,
     lr: float,
     eps: float | None,
@@ -65,13 +94,27 @@ def grouped(
     outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
     optimizer = optimizers().get(c.optimizer)
     epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
-    found: dict[tuple[str, Role], dict[tuple[float, ...], list[tuple[nn.Parameter, Description]]]]
-    found = {}
-    for parameter, d in parameters:
-        part = d.part or ""
-        own = c.parameter(outside.get(part, part), d.sublayer, d.name, d.role)
-        alike = found.setdefault((part, d.role), {})
-        alike.setdefault(_multipliers(own), []).append((parameter, d))
+    found: dict[
+        tuple[str, Role],
+        dict[tuple[float, float, float], list[tuple[nn.Parameter, Description]]],
+    ] = {}
+    packed: list[str] = []
+    for parameter, descriptions in parameters:
+        blocks = []
+        for d in descriptions:
+            own = c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role)
+            blocks.append((_multipliers(own), d))
+        multipliers, slowest = min(blocks, key=lambda block: block[0][0])
+        if any(block[0][0] != multipliers[0] for block in blocks):
+            packed.append("+".join(d.name for d in descriptions))
+        alike = found.setdefault((slowest.part or "", slowest.role), {})
+        alike.setdefault(multipliers, []).append((parameter, slowest))
+    if packed:
+        warnings.warn(
+            f"{packed[0]} are packed into one parameter and would step at different rates: they "
+            "step at the least of them",
+            stacklevel=3,
+        )
     groups = []
     for (part, role), of in found.items():
         named = _names([[d for _, d in members] for members in of.values()])
@@ -87,6 +130,23 @@ def grouped(
                 group["eps"] = epsilon * times_epsilon
             groups.append(group)
     return groups
+
+
+def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
+    """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
+    for group in groups:
+        if f"/{Role.NORM_GAIN.value}" not in group["name"]:
+            continue
+        for parameter in group["params"]:
+            resolved = torch.finfo(parameter.dtype).eps
+            if group["lr"] < resolved:
+                warnings.warn(
+                    f"norm gains near 1 resolve {resolved:.1g} in {parameter.dtype}: steps of "
+                    f"{group['lr']:.1g} are rounded away; keep the gains in float32, or as 1 + w "
+                    "with w learnt",
+                    stacklevel=3,
+                )
+                return
 
 
 def _layers(c: Constants) -> str:
@@ -110,10 +170,11 @@ def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
     return list(zip(kinds, names, strict=True))
 
 
-def constants_of(model: nn.Module) -> Constants:
-    """The constants that a model, wrapped or not, was built from."""
+def constants_of(model: nn.Module) -> Constants | None:
+    """The constants that a model, wrapped or not, was built from, or that were put into it."""
     for module in model.modules():
         constants = getattr(module, "constants", None)
         if isinstance(constants, Constants):
             return constants
-    raise InputError(f"this {type(model).__name__} was not made by deepnet_theory.runtime.build")
+    mark = mark_of(model)
+    return None if mark is None else mark[0]

@@ -1,0 +1,168 @@
+"""Somebody's model beside constants: what each of its parameters is to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from deepnet_theory.runtime.description import Description
+from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.spec.sublayer import Role, sublayer
+
+EXACT = 1e-3  # of an α that code computes
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """One sublayer of the model, with the part's constants that it has to follow."""
+
+    read: Sublayer
+    part: PartConstants
+    index: int  # within the layer
+
+    @property
+    def wanted(self) -> SublayerConstants:
+        return self.part.sublayers[self.index]
+
+    @property
+    def where(self) -> str:
+        return f"{self.part.name} layer {self.read.layer}, {self.read.kind}"
+
+    def gain(self, c: Constants, matrix: Matrix) -> float:
+        """The wanted gain of a matrix on Xavier's law of its own fans."""
+        return c.parameter(self.part.name, self.index, matrix.role, _role(self, matrix)).gain
+
+    def has_alpha(self) -> bool:
+        """Whether the forward pass has the wanted α now."""
+        return math.isclose(self.read.alpha, self.wanted.alpha, rel_tol=EXACT)
+
+
+def fit(found: Reading, c: Constants) -> list[Fitted]:
+    """Every sublayer with its constants; :class:`Refusal` where the two do not fit.
+
+    A lone encoder or decoder takes its own part of an encoder–decoder's constants.
+    """
+    _require_understood(found)
+    stacks = list(found.stacks.values())
+    parts = c.parts
+    if len(stacks) < len(parts):
+        parts = tuple(p for p in parts if _kinds(stacks[0]) == [s.kind for s in p.sublayers])[:1]
+    if len(stacks) != len(parts):
+        raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
+    rows = []
+    equation = _bare(placement(c.placement).equation)
+    for own, part in zip(stacks, parts, strict=True):
+        layers = own[-1].layer + 1
+        if layers != part.layers:
+            raise Refusal(f"the {part.name} has {layers} layers, the constants {part.layers}")
+        wanted = [s.kind for s in part.sublayers]
+        if _kinds(own) != wanted:
+            raise Refusal(
+                f"a layer of the {part.name} is {', '.join(_kinds(own))}, the constants are for "
+                f"{', '.join(wanted)}"
+            )
+        for index, s in enumerate(own):
+            _require_equation(s, c, equation, own)
+            rows.append(Fitted(s, part, index % len(wanted)))
+    if c.architecture.residual_gain is not None:
+        raise Refusal("the constants ask for residual gains, which this model has none of")
+    return rows
+
+
+def _require_understood(found: Reading) -> None:
+    for s in found.sublayers:
+        for m in s.matrices:
+            if m.role == UNKNOWN:
+                raise Refusal(
+                    f"the role of {m.where} was not understood; say it, as roles={{'value': "
+                    f"{m.name!r}}}"
+                )
+            if m.computed or m.factor:
+                how = "a low-rank factor" if m.factor else "computed into another matrix"
+                raise Refusal(f"{m.where} is {how} in the forward pass, which has no law here")
+    if found.notes:
+        raise Refusal(f"the model was not understood: {found.notes[0]}")
+
+
+def _require_equation(s: Sublayer, c: Constants, equation: str, own: Sequence[Sublayer]) -> None:
+    where = f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
+    if s.equation != equation:
+        raise Refusal(f"{where} is {s.equation}, the constants are for {equation}")
+    if sum(other.sums == s.sums for other in own) > 1:
+        raise Refusal(f"{where} stands in parallel with another: {c.placement} has no such layer")
+    if any(n.where == "inside" for n in s.norms):
+        raise Refusal(f"{where} has a norm within its branch, which has no law here")
+    if s.learnt is not None:
+        raise Refusal(f"{where} is multiplied by {s.learnt}, which is learnt")
+    if s.branch == 0:
+        raise Refusal(f"{where} is multiplied by 0")
+    centred = c.norm == "layer"
+    if any(n.centred is not centred for n in s.norms):
+        kind = "RMS norm" if centred else "LayerNorm"
+        raise Refusal(f"{where} has {kind}, the constants are for the norm {c.norm!r}")
+
+
+def _bare(equation: str) -> str:
+    """A placement's equation without its α, as a reading writes it."""
+    return equation.replace("alpha*", "").replace("/alpha", "")
+
+
+def _kinds(own: Sequence[Sublayer]) -> list[str]:
+    return [s.kind for s in own if s.layer == 0]
+
+
+# -------------------------------------------------------------------------- what each one is
+
+
+def describe(found: Reading, rows: Sequence[Fitted]) -> dict[str, tuple[Description, ...]]:
+    """What the constants call every parameter of the model, by name; several of a packed one."""
+    described: dict[str, list[Description]] = {}
+
+    def add(name: str | None, description: Description) -> None:
+        if name is not None and description not in described.setdefault(name, []):
+            described[name].append(description)
+
+    for row in rows:
+        site = (row.part.name, row.read.layer, row.index, row.read.kind)
+        for m in row.read.matrices:
+            role = _role(row, m)
+            add(m.name, Description(*site, role, m.role, fan_in=m.fan_in, fan_out=m.fan_out))
+            add(m.bias, Description(*site, *_bias(row.read.kind, m.role)))
+        for name in row.read.biases:
+            add(name, Description(*site, *_bias(row.read.kind, row.read.matrices[-1].role)))
+        for norm in row.read.norms:
+            add(norm.gain, Description(*site, Role.NORM_GAIN, "gain"))
+            add(norm.bias, Description(*site, Role.NORM_BIAS, "bias", 0.0))
+    for norm in found.norms:
+        part = rows[-1 if norm.where == "final" else 0].part.name
+        add(norm.gain, Description(part, role=Role.NORM_GAIN, name="gain"))
+        add(norm.bias, Description(part, role=Role.NORM_BIAS, name="bias", gain=0.0))
+    for part, names in (("embedding", found.embeddings), ("head", found.head)):
+        for name in names:
+            if name not in described:
+                add(name, Description(part, role=Role(part), name=part))
+    return {name: tuple(own) for name, own in described.items()}
+
+
+def _role(row: Fitted, matrix: Matrix) -> Role:
+    own = sublayer(row.read.kind)
+    return next(m.role for m in own.matrices if m.name == matrix.role)
+
+
+def _bias(kind: str, matrix: str) -> tuple[Role, str, float]:
+    name = f"{matrix}_bias"
+    named = {v.name: v.role for v in sublayer(kind).vectors}
+    return named.get(name, Role.INNER_BIAS), name, 0.0
+
+
+def blocks(model: nn.Module, m: Matrix) -> Iterator[Tensor]:
+    """The entries of one matrix, in place: runs of outputs of its parameter."""
+    parameter = model.get_parameter(m.name).detach()
+    for start, end in m.outputs:
+        yield parameter.narrow(m.axis, start, end - start)

@@ -1,0 +1,212 @@
+"""α in the forward pass of somebody's post-LN model, where its own code has a place for it.
+
+A layer of ``torch.nn`` whose code is known takes a class of ours; a module that is called with
+(h, x) and normalises its residual sum takes a hook that multiplies x. Whether that gives
+norm(αx + G) is seen by reading the forward pass again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.spec.reading import Sublayer
+
+
+class ScaledLayer(nn.Module):
+    """A layer whose α are saved and loaded with its weights.
+
+    A strict ``load_state_dict`` fails where one of the two models has no α.
+    """
+
+    alphas: tuple[float, ...]
+
+    def get_extra_state(self) -> Tensor:
+        """The α of the sublayers, as a tensor that every format of files can hold."""
+        return torch.tensor(self.alphas, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the α from a state_dict."""
+        self.alphas = tuple(state.tolist())
+
+
+class ScaledEncoderLayer(ScaledLayer, nn.TransformerEncoderLayer):
+    """``torch.nn.TransformerEncoderLayer``, post-LN, with norm(αx + G(x))."""
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """As in the base class, without its fast path, which knows no α."""
+        α, α_ff = self.alphas
+        x: Tensor = src
+        x = self.norm1(α * x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
+        x = self.norm2(α_ff * x + self._ff_block(x))
+        return x
+
+
+class ScaledDecoderLayer(ScaledLayer, nn.TransformerDecoderLayer):
+    """``torch.nn.TransformerDecoderLayer``, post-LN, with norm(αx + G(x))."""
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """As in the base class."""
+        α, α_cross, α_ff = self.alphas
+        own, cross = (tgt_mask, tgt_key_padding_mask), (memory_mask, memory_key_padding_mask)
+        x: Tensor = tgt
+        x = self.norm1(α * x + self._sa_block(x, *own, tgt_is_causal))
+        x = self.norm2(α_cross * x + self._mha_block(x, memory, *cross, memory_is_causal))
+        x = self.norm3(α_ff * x + self._ff_block(x))
+        return x
+
+
+SCALED: dict[type, type] = {
+    nn.TransformerEncoderLayer: ScaledEncoderLayer,
+    nn.TransformerDecoderLayer: ScaledDecoderLayer,
+}
+
+
+class ScaledInput(nn.Module):
+    """A forward pre-hook on a module that computes norm(G(h) + x): multiplies x by α.
+
+    It is a child of that module, so that α is saved and loaded with the weights; a strict
+    ``load_state_dict`` of another model misses it or has no place for it. Hugging Face's
+    ``from_pretrained`` only warns of what has no place. So the norm's gain, the parameter
+    ``gain`` of that module, is saved as (1, width), which a model without α refuses as the wrong
+    shape.
+    """
+
+    def __init__(self, alpha: float, gain: str) -> None:
+        super().__init__()
+        self.alpha, self.gain = alpha, gain
+
+    def forward(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """(h, x) → (h, αx)."""
+        h, x = inputs
+        return h, self.alpha * x
+
+    def get_extra_state(self) -> Tensor:
+        """α, as a tensor that every format of files can hold."""
+        return torch.tensor(self.alpha, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take α from a state_dict."""
+        self.alpha = float(state)
+
+
+def _multiplier(end: nn.Module) -> ScaledInput:
+    found = end.get_submodule("residual_multiplier")
+    assert isinstance(found, ScaledInput)
+    return found
+
+
+def _save_gain(end: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
+    gain = f"{prefix}{_multiplier(end).gain}"
+    state[gain] = state[gain].unsqueeze(0)  # (width,) → (1, width)
+
+
+def _load_gain(end: nn.Module, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+    gain = f"{prefix}{_multiplier(end).gain}"
+    if gain in state:
+        state[gain] = state[gain].flatten()
+
+
+class Places:
+    """Where a model's sublayers take their α, found by their parameters."""
+
+    def __init__(self, model: nn.Module, sublayers: Sequence[Sublayer]) -> None:
+        self.model = model
+        self.layers: dict[nn.Module, list[int]] = {}  # torch.nn's, with their sublayers' indices
+        self.ends: dict[int, tuple[nn.Module, str]] = {}  # with the norm's gain in them
+        ours = (*SCALED, *SCALED.values())
+        known = [(n, m) for n, m in model.named_modules() if type(m) in ours]
+        for index, s in enumerate(sublayers):
+            names = [matrix.name for matrix in s.matrices]
+            inside = [m for n, m in known if all(x.startswith(f"{n}." if n else "") for x in names)]
+            if inside:
+                self.layers.setdefault(inside[-1], []).append(index)
+            else:
+                self.ends.update((index, end) for end in _end(model, s))
+        self.whole = len(self.ends) + sum(map(len, self.layers.values())) == len(sublayers)
+
+    def multiply(self, ratios: Sequence[float]) -> Callable[[], None]:
+        """Multiply every sublayer's α, in order; what is given back undoes it."""
+        undo: list[Callable[[], None]] = []
+        for layer, own in self.layers.items():
+            before = getattr(layer, "alphas", None)
+            undo.append(partial(_restore, layer, type(layer), before))
+            layer.__class__ = SCALED.get(type(layer), type(layer))
+            now = before or (1.0,) * len(own)
+            layer.alphas = tuple(a * ratios[i] for a, i in zip(now, own, strict=True))  # type: ignore[assignment]
+        for index, (end, gain) in self.ends.items():
+            hooks = end._forward_pre_hooks.values()
+            hook = next((h for h in hooks if isinstance(h, ScaledInput)), None)
+            if hook is None:
+                undo.append(_attach(end, ScaledInput(ratios[index], gain)))
+            else:
+                undo.append(partial(setattr, hook, "alpha", hook.alpha))
+                hook.alpha *= ratios[index]
+        for module in self.model.modules():
+            if isinstance(module, nn.TransformerEncoder):
+                undo.append(partial(setattr, module, "use_nested_tensor", module.use_nested_tensor))
+                module.use_nested_tensor = False  # its fast path for padding knows no α
+        return partial(_each, undo)
+
+
+def _each(steps: Sequence[Callable[[], None]]) -> None:
+    for step in steps:
+        step()
+
+
+def _restore(layer: nn.Module, kind: type, alphas: tuple[float, ...] | None) -> None:
+    layer.__class__ = kind
+    if alphas is None:
+        del layer.alphas
+    else:
+        layer.alphas = alphas  # type: ignore[assignment]
+
+
+def _attach(end: nn.Module, hook: ScaledInput) -> Callable[[], None]:
+    end.add_module("residual_multiplier", hook)
+    handles = (
+        end.register_forward_pre_hook(hook),
+        end.register_state_dict_post_hook(_save_gain),  # type: ignore[no-untyped-call]
+        end.register_load_state_dict_pre_hook(_load_gain),  # type: ignore[no-untyped-call]
+    )
+
+    def undo() -> None:
+        for handle in handles:
+            handle.remove()
+        del end.residual_multiplier
+
+    return undo
+
+
+def _end(model: nn.Module, s: Sublayer) -> Iterator[tuple[nn.Module, str]]:
+    """The innermost module that holds both the branch's last matrix and the norm on the sum."""
+    for norm in s.norms:
+        if norm.where != "sum" or norm.gain is None or not s.matrices:
+            continue
+        path = []
+        for a, b in zip(s.matrices[-1].name.split("."), norm.gain.split("."), strict=False):
+            if a != b:
+                break
+            path.append(a)
+        prefix = ".".join(path)
+        yield model.get_submodule(prefix), norm.gain.removeprefix(f"{prefix}." if prefix else "")
+        return
