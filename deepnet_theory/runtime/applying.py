@@ -128,7 +128,7 @@ def _read(model: nn.Module, inputs: object, roles: Mapping[str, str] | None) -> 
     # the reader is of a room above this one, and somebody else's model alone needs it
     from deepnet_theory.models.reading import read
 
-    return read(model, inputs)
+    return read(model, inputs, roles)
 
 
 def _set_alpha(
@@ -173,7 +173,7 @@ def _draw(
     for row in rows:
         for m in row.read.matrices:
             gain = row.gain(c, m)
-            std = gain * math.sqrt(2.0 / (m.fan_in + m.fan_out))
+            std = gain * m.xavier
             block = (m.name, m.outputs)
             if drawn.setdefault(block, std) != std:
                 raise Refusal(f"{m.where} is shared by sublayers that ask for different gains")
@@ -205,6 +205,13 @@ def _require_applied(found: Reading, c: Constants, drawn: bool) -> None:
             raise Refusal(
                 f"{row.where} has alpha {row.read.alpha:.4g} after {row.wanted.alpha:.4g} was set"
             )
+        for m in row.read.matrices if drawn else ():
+            wanted = row.gain(c, m) * m.xavier
+            if abs(m.size - wanted) > ERRORS * m.error:
+                raise Refusal(
+                    f"{m.where} enters the forward pass with entries of rms {m.size:.4g} after it "
+                    f"was drawn with {wanted:.4g}"
+                )
 
 
 def _trained(model: nn.Module, rows: Sequence[Fitted]) -> str:

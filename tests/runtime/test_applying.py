@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from deepnet_theory.models.reading import read
-from deepnet_theory.runtime import Context, apply_, build, from_torch, parameter_groups
+from deepnet_theory.runtime import Context, apply_, applying, build, from_torch, parameter_groups
 from deepnet_theory.spec.errors import InputError, Refusal
 
 F64 = torch.float64
@@ -169,7 +169,7 @@ REFUSED = {
 def test_what_is_not_recognised_is_refused_and_left_alone(constants, name):
     model = REFUSED[name]()
     before, classes = snapshot(model), [type(m) for m in model.modules()]
-    with pytest.raises(Refusal):
+    with pytest.raises((Refusal, InputError)):
         apply_(model, constants(width=D))
     assert same(model, before) and classes == [type(m) for m in model.modules()]
 
@@ -465,6 +465,16 @@ def test_from_pretrained_does_not_lose_alpha_in_silence(constants, tmp_path):
     again.load_state_dict(state, strict=False)  # its tied head is saved once
     tokens = torch.arange(18).view(2, 9)
     assert torch.equal(again(tokens).logits, model(tokens).logits)
+
+
+def test_what_a_second_reading_does_not_show_is_put_back(constants, monkeypatch):
+    model = NanoGPT("pre-LN")
+    before = snapshot(model)
+    # planted error: the blocks of another axis are drawn
+    monkeypatch.setattr(applying, "blocks", lambda model, m: [model.get_parameter(m.name)[:8]])
+    with pytest.raises(Refusal, match="nothing was changed: .* enters the forward pass"):
+        apply_(model, constants("decoder", "pre-ln", width=D), initialise=True)
+    assert same(model, before)
 
 
 # ------------------------------------------------------------------------ trained weights
