@@ -472,7 +472,7 @@ def test_what_a_second_reading_does_not_show_is_put_back(constants, monkeypatch)
     before = snapshot(model)
     # planted error: the blocks of another axis are drawn
     monkeypatch.setattr(applying, "blocks", lambda model, m: [model.get_parameter(m.name)[:8]])
-    with pytest.raises(Refusal, match="nothing was changed: .* enters the forward pass"):
+    with pytest.raises(Refusal, match=r"nothing was changed: .* enters the forward pass"):
         apply_(model, constants("decoder", "pre-ln", width=D), initialise=True)
     assert same(model, before)
 
