@@ -71,7 +71,7 @@ class Reader:
     def __init__(self, graph: Graph, module: nn.Module) -> None:
         self.graph, self.module = graph, module
         self.norms = norms(graph)
-        self.sums = residual_sums(graph, self.norms)[::-1]
+        self.sums, skips = residual_sums(graph, self.norms)
         self.products: dict[Node, Product] = {}
         for node in graph.nodes:
             if node.live and (found := product(graph, node)) is not None:
@@ -81,17 +81,7 @@ class Reader:
                 f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
                 "a matrix in G was found in its forward pass"
             )
-        self.notes: list[str] = []
-        self._leave_out_skips()
-
-    def _leave_out_skips(self) -> None:
-        """A sum whose branch contains other residual sums is a skip past several sublayers."""
-        nodes = {s.node for s in self.sums}
-        for s in list(self.sums):
-            inner = [n for b in s.branches for n in self.graph.between(s.stream.node, b.node)]
-            if any(n in nodes and n is not s.node and n is not s.stream.node for n in inner):
-                self.sums.remove(s)
-                self.notes.append(f"a skip past several sublayers, at {s.node}")
+        self.notes = [f"a skip past several sublayers, at {skip.node}" for skip in skips]
 
     def chains(self) -> list[list[ResidualSum]]:
         """The sums of each stack, in order."""

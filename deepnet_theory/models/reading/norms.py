@@ -22,6 +22,7 @@ ELEMENTWISE = {
     *REDUCTIONS,
 }  # fmt: skip
 LONGEST = 16  # operations of a norm written by hand
+SHORT = 0.05  # of a size: the unbiased deviation of few entries is not quite one
 TOLERANCE = 1e-3  # of entries near 1, in float32; the ε of a norm moves them by 1e-5
 
 
@@ -47,9 +48,9 @@ def norms(graph: Graph) -> dict[Node, Norm]:
         if node.op in ("native_layer_norm", "_fused_rms_norm") and node.which == 0:
             found[node] = _of_a_library(node)
         elif node.op in ("mul", "div") and (start := _entry(graph, node)) is not None:
-            centred = _normalises(graph, start, node)
-            if centred is not None:
-                norm, used = _with_gain(graph, Norm(start, node, centred))
+            known = _normalises(graph, start, node)
+            if known is not None:
+                norm, used = _with_gain(graph, Norm(start, node, known[0], size=known[1]))
                 found[norm.end] = norm
                 inner |= used
     return found
@@ -82,8 +83,9 @@ def _entry(graph: Graph, end: Node) -> Node | None:
     return None
 
 
-def _normalises(graph: Graph, start: Node, end: Node) -> bool | None:
-    """None where it is no norm over the last axis; else whether a shift changes nothing."""
+@torch.no_grad()
+def _normalises(graph: Graph, start: Node, end: Node) -> tuple[bool, float] | None:
+    """Whether a shift changes nothing, and the output's size; None for no norm of the last axis."""
     generator = torch.Generator().manual_seed(0)
     x = torch.empty(start.value.shape).normal_(1.0, 1.0, generator=generator).to(start.value)
     try:
@@ -98,7 +100,7 @@ def _normalises(graph: Graph, start: Node, end: Node) -> bool | None:
     rows[..., : x.shape[-1] // 2] *= 2  # a norm over another axis, or of signs alone, is none
     if _alike(y, graph.replay(end, {start: rows}).float()):
         return None
-    return _alike(y, shifted)
+    return _alike(y, shifted), float(y.square().mean().sqrt())
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -106,23 +108,37 @@ def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
-    """A norm written by hand with the gain and bias that follow it."""
-    gain = bias = None
-    size, end, used = 1.0, norm.end, {norm.end}
+    """A norm written by hand with its gain and bias, which follow it or stand within it."""
+    gain, bias, size, end, used = None, None, norm.size, norm.end, {norm.end}
+    for node in graph.between(norm.start, norm.end)[1:]:
+        vector = next((n for n in node.inputs if not n.live), None)
+        if node.op == "mul" and (name := _parameter(vector)) is not None:
+            gain = name
     while len(graph.users[end.index]) == 1:
         (user,) = graph.users[end.index]
         vector = next((n for n in user.inputs if not n.live), None)
         fits = vector is not None and vector.value.numel() in (1, norm.end.value.shape[-1])
-        of_a_parameter = fits and _parameter(vector) is not None
-        if user.op == "mul" and of_a_parameter and gain is None and bias is None:
-            gain, size = _parameter(vector), _rms(vector)
-        elif user.op == "add" and of_a_parameter and bias is None:
-            bias = _parameter(vector)
+        name = _parameter(vector) if fits else None
+        if user.op == "mul" and name is not None and gain is None and bias is None:
+            gain, size = name, size * _rms(vector)
+        elif user.op == "add" and name is not None and bias is None:
+            bias = name
+        elif user.op in ("mul", "div") and (c := _to_one(user, size)) is not None:
+            size *= c
         elif user.op not in ("_to_copy", "clone"):
             break
         end = user
         used.add(user)
     return Norm(norm.start, end, norm.centred, gain, bias, size), used
+
+
+def _to_one(node: Node, size: float) -> float | None:
+    """The number that brings a vector of length one to entries of size one, as √d does."""
+    numbers = [a for a in node.args if isinstance(a, int | float)]
+    if not numbers or not numbers[0]:
+        return None
+    c = float(numbers[0]) if node.op == "mul" else 1 / float(numbers[0])
+    return c if abs(size - 1) > SHORT and abs(size * c - 1) <= SHORT else None
 
 
 def _parameter(vector: Node | None) -> str | None:

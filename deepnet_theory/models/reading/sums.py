@@ -44,9 +44,11 @@ class ResidualSum:
     biases: tuple[str, ...] = ()  # parameters that are added as they are
 
 
-def residual_sums(graph: Graph, found: dict[Node, Norm]) -> list[ResidualSum]:
-    """Every residual sum of a graph, in order."""
-    return list(_Reader(graph, found).sums())
+def residual_sums(
+    graph: Graph, found: dict[Node, Norm]
+) -> tuple[list[ResidualSum], list[ResidualSum]]:
+    """The residual sums of sublayers, in order, and the skips past several sublayers."""
+    return _Reader(graph, found).sums()
 
 
 class _Reader:
@@ -56,15 +58,46 @@ class _Reader:
         for node in graph.nodes:
             if node.op in PRODUCTS and node.live and any(not n.live for n in node.inputs):
                 self.products |= 1 << node.index
+        self.wholes = {self.whole(n)[0]: n for n in graph.nodes if n.live and n.op in SUMS}
 
-    def sums(self) -> Iterator[ResidualSum]:
-        inner: set[Node] = set()
-        for node in reversed(self.graph.nodes):  # the outermost of nested sums first
-            whole = node.live and node.op in SUMS and node not in self.norms
-            if not whole or node in inner or not self.graph.reached >> node.index & 1:
+    def sums(self) -> tuple[list[ResidualSum], list[ResidualSum]]:
+        found: dict[Node, ResidualSum] = {}
+        skips = []
+        for node in self.graph.nodes:
+            reached = self.graph.reached >> node.index & 1
+            if not (reached and node.live and node.op in SUMS) or node in self.norms:
                 continue
-            terms = self.terms(node, 1.0, inner, root=True)
-            yield from self.residual(node, terms)
+            inner: set[Node] = set()
+            whole, factor = self.whole(node)
+            for s in self.residual(whole, self.terms(node, factor, inner, root=True)):
+                if any(
+                    self._passes(s, other) for sum_, other in found.items() if sum_ not in inner
+                ):
+                    skips.append(s)
+                else:  # what it is made of are no sums of their own
+                    found = {n: other for n, other in found.items() if n not in inner}
+                    found[node] = s
+        return list(found.values()), skips
+
+    def _passes(self, s: ResidualSum, other: ResidualSum) -> bool:
+        """Whether another residual sum lies within a branch."""
+        return other.node is not s.stream.node and any(
+            self.graph.depends(b.node, other.node) and self.graph.depends(other.node, s.stream.node)
+            for b in s.branches
+        )
+
+    def whole(self, node: Node) -> tuple[Node, float]:
+        """A sum with the numbers that multiply it as a whole."""
+        last, factor, now = node, 1.0, 1.0
+        while node not in self.norms and len(self.graph.users[node.index]) == 1:
+            (user,) = self.graph.users[node.index]
+            scaled = self.scaled(user)
+            if user in self.norms or scaled is None or scaled[2] is not None:
+                break
+            node, now = user, now * scaled[1]
+            if now != factor:
+                last, factor = node, now
+        return last, factor
 
     def residual(self, node: Node, terms: list[Term]) -> Iterator[ResidualSum]:
         live = _collected([t for t in terms if t.node.live])
@@ -89,7 +122,8 @@ class _Reader:
     ) -> list[Term]:  # fmt: skip
         """``factor`` times ``node`` as terms; a sum that others use too is a term of its own."""
         alone = root or len(self.graph.users[node.index]) == 1
-        if node in self.norms or not node.live:
+        shared = node in self.wholes and not alone
+        if node in self.norms or not node.live or shared:
             return [Term(node, factor, learnt)]
         if node.op in SUMS:
             if not alone:
@@ -107,14 +141,17 @@ class _Reader:
         if scaled is None:
             return [Term(node, factor, learnt)]
         source, c, name = scaled
-        if not alone and source.op in SUMS:  # what is multiplied is not this sum's own
+        if not alone and source in self.wholes:  # what is multiplied is not this sum's own
             stripped = self.stripped(source, factor * c)
             return [Term(stripped.node, stripped.coefficient, name or learnt)]
         return self.terms(source, factor * c, inner, learnt=name or learnt)
 
     def stripped(self, node: Node, factor: float) -> Term:
         """A term without the numbers that multiply it."""
-        while node.live and node not in self.norms and (scaled := self.scaled(node)) is not None:
+        while node.live and node not in self.norms and node not in self.wholes:
+            scaled = self.scaled(node)
+            if scaled is None:
+                break
             node, c, _ = scaled
             factor *= c
         return Term(node, factor)

@@ -1,0 +1,487 @@
+"""The ways in which people write residual sums, norms and branches; and what stays unknown."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from deepnet_theory.models import read
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.reading import Reading
+
+D = 16
+X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
+A = 2.5
+
+
+class Stack(nn.Module):
+    """Three residual feed-forward sublayers around a line of one's own."""
+
+    def __init__(self, line: Callable[..., Tensor], branch: Callable[[], nn.Module], **own: Any):
+        super().__init__()
+        torch.manual_seed(0)
+        self.line = line
+        self.branches = nn.ModuleList(branch() for _ in range(3))
+        self.norms = nn.ModuleList(own.get("norm", lambda: nn.LayerNorm(D))() for _ in range(3))
+        self.s = nn.Parameter(own.get("s", torch.tensor([0.3])))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for branch, norm in zip(self.branches, self.norms, strict=True):
+            x = self.line(x, branch, norm, self.s)
+        return x
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, D))
+
+
+def in_place(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+    y = f(n(x))
+    x = x.clone()
+    x += y
+    return x
+
+
+def scaled_in_place(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+    y = f(x)
+    return n(x.clone().mul_(A).add_(y))
+
+
+def cancelling(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+    return (A * x + f(n(x))) / A
+
+
+PRE, POST = "x + branch(norm(x))", "norm(x + branch(x))"
+W = 0.2
+LINES: dict[str, tuple[Callable[..., Tensor], str, tuple[float, float], str | None]] = {
+    "αx + f": (lambda x, f, n, s: n(A * x + f(x)), POST, (A, 1), "stream"),
+    "add with alpha": (lambda x, f, n, s: n(torch.add(f(x), x, alpha=A)), POST, (A, 1), "stream"),
+    "x + f/α": (lambda x, f, n, s: n(x + f(x) / A), POST, (1, 1 / A), "branch"),
+    "x + sf": (lambda x, f, n, s: x + 0.1 * f(n(x)), PRE, (1, 0.1), "branch"),
+    "x − (−f)": (lambda x, f, n, s: x - (-f(n(x))), PRE, (1, 1), None),
+    "convex": (lambda x, f, n, s: n((1 - W) * x + W * f(x)), POST, (1 - W, W), "stream"),
+    "lerp": (lambda x, f, n, s: n(torch.lerp(x, f(x), W)), POST, (1 - W, W), "stream"),
+    "x + w(f − x)": (lambda x, f, n, s: n(x + W * (f(x) - x)), POST, (1 - W, W), "stream"),
+    "in place": (in_place, PRE, (1, 1), None),
+    "scaled in place": (scaled_in_place, POST, (A, 1), "stream"),
+    "a cancelling pair": (cancelling, PRE, (1, 1 / A), "branch"),
+    "a learnt scalar": (lambda x, f, n, s: x + s * f(n(x)), PRE, (1, 0.3), "branch"),
+    "a scale a channel": (
+        lambda x, f, n, s: x + s.expand(D).clone() * f(n(x)), PRE, (1, 0.3), "branch"),
+    "addcmul": (lambda x, f, n, s: torch.addcmul(x, f(n(x)), s.expand(D)), PRE, (1, 0.3), "branch"),
+    "norm after the branch": (lambda x, f, n, s: x + n(f(x)), "x + norm(branch(x))", (1, 1), None),
+    "no norm": (lambda x, f, n, s: x + s * f(x), "x + branch(x)", (1, 0.3), "branch"),
+    "dropout and a view": (
+        lambda x, f, n, s: F.dropout(f(n(x)), 0.5, False).view(-1, D).view_as(x) + x,
+        PRE, (1, 1), None),
+    "transposed": (
+        lambda x, f, n, s: x + f(n(x)).transpose(0, 1).contiguous().transpose(0, 1),
+        PRE, (1, 1), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_both_coefficients_of_a_residual_sum(name: str) -> None:
+    line, equation, coefficients, on = LINES[name]
+    reading = read(Stack(line, mlp), X)
+    assert len(reading.sublayers) == 3 and reading.understood
+    for s in reading.sublayers:
+        assert (s.kind, s.equation, s.alpha_on) == ("ffn", equation, on)
+        assert (s.stream, s.branch) == pytest.approx(coefficients, rel=1e-6)
+        assert [m.role for m in s.matrices] == ["fc1", "fc2"]
+    learnt = name in ("a learnt scalar", "addcmul", "no norm")
+    assert (reading.sublayers[0].learnt == "s") == learnt or name == "addcmul"
+
+
+class ByHand(nn.Module):
+    """A norm written out."""
+
+    def __init__(self, formula: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.g, self.b = nn.Parameter(torch.full((D,), 0.5)), nn.Parameter(torch.zeros(D))
+        self.formula = formula
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.formula(x, self.g, self.b)
+
+
+def layer_norm(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+    m = x.mean(-1, keepdim=True)
+    return g * (x - m) / (x.std(-1, keepdim=True) + 1e-6) + b
+
+
+def by_variance(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+    u = x.mean(-1, keepdim=True)
+    s = (x - u).pow(2).mean(-1, keepdim=True)
+    return g * ((x - u) / torch.sqrt(s + 1e-12)) + b
+
+
+def rms(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+    return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)).type_as(x) * g
+
+
+NORMS: dict[str, tuple[Callable[..., Tensor], bool, bool]] = {
+    "std": (layer_norm, True, True),
+    "variance": (by_variance, True, True),
+    "rms": (rms, False, False),
+    "F.normalize": (lambda x, g, b: F.normalize(x, dim=-1) * D**0.5 * g, False, False),
+    "divided by its length": (
+        lambda x, g, b: x / x.norm(dim=-1, keepdim=True) * math.sqrt(D) * g, False, False),
+    "one plus gain": (lambda x, g, b: F.rms_norm(x, (D,)) * (1 + g), False, False),
+    "F.layer_norm": (lambda x, g, b: F.layer_norm(x, (D,), g, b), True, True),
+    "var_mean": (
+        lambda x, g, b: (x - torch.var_mean(x, -1, keepdim=True)[1])
+        / (torch.var_mean(x, -1, keepdim=True)[0] + 1e-6).sqrt() * g + b, True, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["αx + f", "x + sf"])
+@pytest.mark.parametrize("name", NORMS)
+def test_a_norm_is_known_by_what_it_does(name: str, line: str) -> None:
+    formula, centred, bias = NORMS[name]
+    residual, equation, _, _ = LINES[line]
+    reading = read(Stack(residual, mlp, norm=lambda: ByHand(formula)), X)
+    for i, s in enumerate(reading.sublayers):
+        (norm,) = s.norms
+        assert (s.equation, norm.centred, norm.gain) == (equation, centred, f"norms.{i}.g")
+        assert norm.bias == (f"norms.{i}.b" if bias else None)
+        assert norm.size == pytest.approx(1.5 if name == "one plus gain" else 0.5, rel=0.05)
+
+
+def test_what_only_looks_like_a_norm_is_none() -> None:
+    """Softmax, a sigmoid gate and an L1-free scaling do not keep what a norm keeps."""
+    for formula in (
+        lambda x, g, b: torch.softmax(x, -1) * g,
+        lambda x, g, b: x * torch.sigmoid(x.mean(-1, keepdim=True)) * g,
+        lambda x, g, b: x / (1 + x.pow(2).mean(-1, keepdim=True)).sqrt() * g,
+    ):
+        reading = read(Stack(LINES["x + sf"][0], mlp, norm=lambda f=formula: ByHand(f)), X)
+        assert {s.equation for s in reading.sublayers} == {"x + branch(x)"}
+
+
+# ----------------------------------------------------------------------------------- branches
+
+
+class Branch(nn.Module):
+    """A branch from parameters and a formula of them."""
+
+    def __init__(self, formula: Callable[..., Tensor], **shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        for name, shape in shapes.items():
+            setattr(self, name, nn.Parameter(torch.randn(shape) / D**0.5))
+        self.formula = formula
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.formula(x, self)
+
+
+def heads(t: Tensor, n: int = 4) -> Tensor:
+    return t.unflatten(-1, (n, -1)).transpose(1, 2)
+
+
+def mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2).flatten(2)
+
+
+def einsums(x: Tensor, p: Any) -> Tensor:
+    q, k, v = (torch.einsum("btd,dhk->bthk", x, w) for w in (p.q, p.k, p.v))
+    scores = torch.einsum("bthk,bshk->bhts", q, k) / 2
+    return torch.einsum("bhts,bshk,hkd->btd", scores.softmax(-1), v, p.o)
+
+
+def multi_query(x: Tensor, p: Any) -> Tensor:
+    q, k, v = (x @ p.w).split((D, 4, 4), -1)
+    return mixed(heads(q), heads(k, 1), heads(v, 1)) @ p.o
+
+
+def with_lora(x: Tensor, p: Any) -> Tensor:
+    q, k, v = x @ p.q + x @ p.qa @ p.qb, x @ p.k, x @ p.v
+    return mixed(heads(q), heads(k), heads(v)) @ p.o
+
+
+def latent(x: Tensor, p: Any) -> Tensor:
+    """Keys and values from one narrow vector, as multi-head latent attention has them."""
+    c = F.layer_norm(x @ p.down, (4,))
+    return mixed(heads(x @ p.q), heads(c @ p.k), heads(c @ p.v)) @ p.o
+
+
+def gated(x: Tensor, p: Any) -> Tensor:
+    a, b = (x @ p.w).chunk(2, -1)
+    return (a * torch.sigmoid(a) * b) @ p.o
+
+
+def normed_heads(x: Tensor, p: Any) -> Tensor:
+    q, k = (F.rms_norm(heads(x @ w), (4,)) for w in (p.q, p.k))
+    return mixed(q, k, heads(x @ p.v)) @ p.o
+
+
+SQUARE = dict.fromkeys("qkvo", (D, D))
+BRANCHES: dict[str, tuple[Callable[[], nn.Module], str, list[tuple[str, str, Any]]]] = {
+    "einsum, a matrix a head": (
+        lambda: Branch(einsums, **dict.fromkeys("qkv", (D, 4, 4)), o=(4, 4, D)), "attention",
+        [("query", "q", None), ("key", "k", None), ("value", "v", None), ("output", "o", None)],
+    ),
+    "one key for all heads, packed": (
+        lambda: Branch(multi_query, w=(D, D + 8), o=(D, D)), "attention",
+        [("query", "w", [0, 16]), ("key", "w", [16, 20]), ("value", "w", [20, 24]),
+         ("output", "o", [0, 16])],
+    ),
+    "LoRA": (
+        lambda: Branch(with_lora, **SQUARE, qa=(D, 2), qb=(2, D)), "attention",
+        [("query", "q", [0, 16]), ("query", "qb", [0, 16]), ("query", "qa", [0, 2]),
+         ("key", "k", [0, 16]), ("value", "v", [0, 16]), ("output", "o", [0, 16])],
+    ),
+    "query and key normalised": (
+        lambda: Branch(normed_heads, **SQUARE), "attention",
+        [(r, n, [0, 16]) for r, n in zip(("query", "key", "value", "output"), "qkvo", strict=True)],
+    ),
+    "packed gate": (
+        lambda: Branch(gated, w=(D, 6 * D), o=(3 * D, D)), "ffn-swiglu",
+        [("gate", "w", [0, 48]), ("up", "w", [48, 96]), ("down", "o", [0, 16])],
+    ),
+    "transposed and squared ReLU": (
+        lambda: Branch(lambda x, p: F.relu(x @ p.a).square() @ p.b, a=(D, 40), b=(40, D)), "ffn",
+        [("fc1", "a", [0, 40]), ("fc2", "b", [0, 16])],
+    ),
+    "low-rank fc2": (
+        lambda: Branch(lambda x, p: F.relu(x @ p.a) @ p.b @ p.c, a=(D, 40), b=(40, 3), c=(3, D)),
+        "ffn", [("fc1", "a", [0, 40]), ("fc2", "c", [0, 16]), ("fc2", "b", [0, 3])],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_roles_are_what_is_done_with_a_matrix(name: str) -> None:
+    make, kind, expected = BRANCHES[name]
+    reading = read(Stack(LINES["x + sf"][0], make), X)
+    assert reading.understood
+    for i, s in enumerate(reading.sublayers):
+        assert s.kind == kind
+        assert [(m.role, m.name) for m in s.matrices] == [
+            (role, f"branches.{i}.{n}") for role, n, _ in expected
+        ]
+        for m, (_, _, rows) in zip(s.matrices, expected, strict=True):
+            assert rows is None or m.rows == rows
+            assert m.factor == (len(m.name.split(".")[-1]) > 1 or (name == "low-rank fc2"
+                                and m.role == "fc2"))  # fmt: skip
+
+
+def test_latent_attention_shares_a_factor() -> None:
+    make = lambda: Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))  # noqa: E731
+    (first, *_) = read(Stack(LINES["x + sf"][0], make), X).sublayers
+    roles = {(m.role, m.name.split(".")[-1]) for m in first.matrices}
+    assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
+    assert {r for r, n in roles if n == "down"} <= {"key", "value", "unknown"}
+
+
+def test_a_weight_that_is_computed_is_read_as_it_is_used() -> None:
+    formula = lambda x, p: F.relu(x @ (0.5 * p.a)) @ p.b  # noqa: E731
+    model = Stack(LINES["x + sf"][0], lambda: Branch(formula, a=(D, 64), b=(64, D)))
+    for s in read(model, X).sublayers:
+        fc1, fc2 = s.matrices
+        used = 0.5 * model.get_parameter(fc1.name)
+        assert fc1.computed and not fc2.computed
+        assert fc1.size == pytest.approx(float(used.square().mean().sqrt().detach()))
+
+
+def test_one_matrix_for_all_layers() -> None:
+    shared = mlp()
+    reading = read(Stack(LINES["αx + f"][0], lambda: shared), X)
+    assert reading.layers == {"encoder": 3}
+    assert {m.name for s in reading.sublayers for m in s.matrices} == {
+        "branches.0.0.weight", "branches.0.2.weight"
+    }  # fmt: skip
+
+
+def test_parallel_branches_of_one_norm() -> None:
+    """GPT-J's: x + attention(norm x) + mlp(norm x)."""
+    make = lambda: nn.ModuleList(  # noqa: E731
+        [
+            Branch(lambda x, p: mixed(*(heads(x @ w) for w in (p.q, p.k, p.v))) @ p.o, **SQUARE),
+            mlp(),
+        ]
+    )
+
+    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+        y = n(x)
+        return x + f[0](y) + f[1](y)
+
+    reading = read(Stack(line, make), X)
+    assert [(s.kind, s.sums, s.layer) for s in reading.sublayers] == [
+        (kind, i, i) for i in range(3) for kind in ("attention", "ffn")
+    ]
+    assert {s.equation for s in reading.sublayers} == {PRE}
+
+
+def test_a_branch_switched_off_by_a_flag() -> None:
+    """Multiplied by 0, it is a branch of coefficient 0; computed for nothing, it is unused."""
+    off = read(Stack(lambda x, f, n, s: x + 0.0 * f(n(x)), mlp), X)
+    assert {s.branch for s in off.sublayers} == {0.0}
+    assert {s.alpha for s in off.sublayers} == {math.inf}
+
+    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+        f(n(x))
+        return x + f[0](n(x))[..., :D] * A
+
+    dropped = read(Stack(line, mlp), X)
+    assert "branches.0.2.weight" in dropped.unused
+
+
+def test_a_multiple_of_the_stream_that_nothing_uses() -> None:
+    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+        _ = x * A
+        return n(x + f(x))
+
+    assert read(Stack(line, mlp), X).dropped == (A,)
+
+
+# -------------------------------------------------------------------------------- the unknown
+
+
+class Experts(nn.Module):
+    """Two experts, chosen by the token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.route = nn.Linear(D, 2)
+        self.experts = nn.ModuleList(mlp() for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = self.route(x).softmax(-1)
+        return sum(weights[..., i : i + 1] * e(x) for i, e in enumerate(self.experts))
+
+
+def test_what_is_not_understood_is_named_and_roles_fill_the_gap() -> None:
+    reading = read(Stack(LINES["x + sf"][0], Experts), X)
+    assert not reading.understood
+    assert "branches.0.experts.0.0.weight" in reading.strange
+    assert {s.kind for s in reading.sublayers} == {"unknown"}
+
+    deep = lambda: nn.Sequential(  # noqa: E731
+        nn.Linear(D, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, D)
+    )
+    model = Stack(LINES["x + sf"][0], deep)
+    assert "branches.0.0.weight" in read(model, X).strange
+    roles = {"fc1": "*.0.weight"}
+    assert read(model, X, roles=roles).understood
+    with pytest.raises(InputError, match="unknown role 'fc9'"):
+        read(model, X, roles={"fc9": "*"})
+    with pytest.raises(InputError, match="no matrix without a role fits 'nothing'"):
+        read(model, X, roles={"fc1": "nothing"})
+
+
+def test_a_skip_past_several_sublayers_is_noted() -> None:
+    class Skipped(Stack):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + super().forward(x)
+
+    reading = read(Skipped(LINES["x + sf"][0], mlp), X)
+    assert len(reading.sublayers) == 3 and "skip past several sublayers" in reading.notes[0]
+
+
+def test_a_model_without_a_stream_is_refused() -> None:
+    with pytest.raises(InputError, match="Sequential has no residual stream"):
+        read(mlp(), X)
+    with pytest.raises(InputError, match="does not depend on its inputs"):
+        read(Stack(lambda x, f, n, s: 2 * s, mlp), X)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = Stack(LINES["αx + f"][0], lambda: nn.Sequential(*mlp(), nn.Dropout(0.5)))
+    model.branches[1].eval()
+    before, modes = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()]
+    read(model, X)
+    assert [m.training for m in model.modules()] == modes
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert torch.is_grad_enabled() and torch.backends.mha.get_fastpath_enabled()
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+# ------------------------------------------------------------------------- x-transformers' style
+
+
+class XAttend(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("to_q", "to_k", "to_v", "to_out"):
+            setattr(self, name, nn.Linear(D, D, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (heads(t(x)) for t in (self.to_q, self.to_k, self.to_v))
+        dots = torch.einsum("bhid,bhjd->bhij", q, k) * 0.5
+        causal = torch.ones(dots.shape[-2:], dtype=torch.bool).triu(1)
+        attn = dots.masked_fill(causal, -torch.finfo(dots.dtype).max).softmax(dim=-1)
+        out = torch.einsum("bhij,bhjd->bhid", attn, v)
+        return self.to_out(out.transpose(1, 2).flatten(2))
+
+
+class GLU(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.proj = nn.Linear(D, 8 * D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, gate = self.proj(x).chunk(2, dim=-1)
+        return x * F.silu(gate)
+
+
+class XRMSNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.g = nn.Parameter(torch.ones(D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.normalize(x, dim=-1) * D**0.5 * self.g
+
+
+def feed() -> nn.Module:
+    return nn.Sequential(nn.Sequential(GLU(), nn.Dropout(0.1)), nn.Linear(4 * D, D))
+
+
+class XTransformer(nn.Module):
+    """Layers as a flat list of (norm, block, residual), as x-transformers keeps them."""
+
+    def __init__(self, depth: int = 2, scale: float = 1.0) -> None:
+        super().__init__()
+        self.token_emb, self.scale = nn.Embedding(61, D), scale
+        feed = lambda: nn.Sequential(nn.Sequential(GLU(), nn.Dropout(0.1)), nn.Linear(4 * D, D))  # noqa: E731
+        self.layers = nn.ModuleList(
+            nn.ModuleList([XRMSNorm(), block])
+            for _ in range(depth)
+            for block in (XAttend(), feed())
+        )
+        self.final_norm = XRMSNorm()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.token_emb(ids)
+        for norm, block in self.layers:
+            residual = x * self.scale
+            x = block(norm(x)) + residual
+        return self.final_norm(x) @ self.token_emb.weight.t()
+
+
+def test_the_style_of_x_transformers() -> None:
+    reading = read(XTransformer())
+    assert reading.layers == {"decoder": 2} and reading.understood
+    attend, feed, *_ = reading.sublayers
+    assert [(m.role, m.where) for m in attend.matrices] == [
+        (role, f"layers.0.1.to_{n}.weight")
+        for role, n in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "out"))
+    ]
+    assert [(m.role, m.where) for m in feed.matrices] == [
+        ("gate", "layers.1.1.0.0.proj.weight[64:128]"),
+        ("up", "layers.1.1.0.0.proj.weight[0:64]"),
+        ("down", "layers.1.1.1.weight"),
+    ]
+    assert {s.equation for s in reading.sublayers} == {PRE}
+    assert reading.head == reading.embeddings == ("token_emb.weight",)
+    scaled: Reading = read(XTransformer(scale=A))
+    assert {(s.stream, s.branch) for s in scaled.sublayers} == {(A, 1.0)}
