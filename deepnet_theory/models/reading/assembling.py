@@ -15,6 +15,7 @@ from deepnet_theory.models.reading.recording import Graph, Node, record
 from deepnet_theory.models.reading.roles import Branch
 from deepnet_theory.models.reading.sums import LAYOUT, ResidualSum, residual_sums
 from deepnet_theory.models.reading.weights import Product, product
+from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec import reading
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
@@ -31,8 +32,9 @@ def read(
     ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for what cannot be run, and where
     there is no residual stream.
     """
-    whole = model if isinstance(model, Made) else made(model, inputs)
-    found = Reader(record(whole), whole.module).reading()
+    with threads(1):  # the tensors are small: a second thread only waits
+        whole = model if isinstance(model, Made) else made(model, inputs)
+        found = Reader(record(whole), whole.module).reading()
     return with_roles(found, roles) if roles else found
 
 
