@@ -69,7 +69,7 @@ class MatrixMap(sp.Function):  # type: ignore[misc]
         return shown if exp is None else f"{shown}^{{{exp}}}"
 
     def _mathml_presentation(self, printer: Printer) -> Element:
-        return _mathml_call(printer, self.label, self.args[0])
+        return _mathml_row(printer, f"{self.label}(", self.args[0], ")")
 
 
 class Activation(MatrixMap):
@@ -133,12 +133,7 @@ class Transpose(MatrixMap):
         return rf"{printer._print(self.args[0])}^{{\top}}"
 
     def _mathml_presentation(self, printer: Printer) -> Element:
-        power: Element = printer.dom.createElement("msup")
-        power.appendChild(printer._print(self.args[0]))
-        mark = printer.dom.createElement("mo")
-        mark.appendChild(printer.dom.createTextNode("⊤"))
-        power.appendChild(mark)
-        return power
+        return mathml(printer, "msup", self.args[0], mathml(printer, "mo", "⊤"))
 
 
 ONES = sp.Symbol("1", commutative=False)  # the column of ones that repeats a bias for each token
@@ -275,20 +270,23 @@ class DirectionalDifferential(sp.Function):  # type: ignore[misc]
         return _mathml_row(printer, f"D{label}(", self.args[1], ")[", self.args[2], "]")
 
 
-def _mathml_call(printer: Printer, name: str, argument: sp.Expr) -> Element:
-    return _mathml_row(printer, f"{name}(", argument, ")")
-
-
 def _mathml_row(printer: Printer, *items: str | sp.Expr) -> Element:
-    row: Element = printer.dom.createElement("mrow")
-    for item in items:
-        if isinstance(item, str):
-            mark = printer.dom.createElement("mo" if len(item) == 1 else "mi")
-            mark.appendChild(printer.dom.createTextNode(item))
-            row.appendChild(mark)
-        else:
-            row.appendChild(printer._print(item))
-    return row
+    """Marks and formulas one after the other."""
+    row = (
+        mathml(printer, "mo" if len(item) == 1 else "mi", item) if isinstance(item, str) else item
+        for item in items
+    )
+    return mathml(printer, "mrow", *row)
+
+
+def mathml(printer: Printer, tag: str, *content: Element | sp.Expr | str) -> Element:
+    """An element of presentation MathML around text, formulas and other elements."""
+    element: Element = printer.dom.createElement(tag)
+    for item in content:
+        inner = printer._print(item) if isinstance(item, sp.Basic) else item
+        text = printer.dom.createTextNode
+        element.appendChild(text(inner) if isinstance(inner, str) else inner)
+    return element
 
 
 def coefficient(expression: sp.Expr) -> sp.Expr:

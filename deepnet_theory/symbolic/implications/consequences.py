@@ -9,7 +9,7 @@ import sympy as sp
 
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.monomial import present
-from deepnet_theory.symbolic.algebra.symbols import alpha, beta
+from deepnet_theory.symbolic.algebra.symbols import beta
 from deepnet_theory.symbolic.implications.orders import of_kind
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.laws.parameters import terms
@@ -40,56 +40,31 @@ def consequences(problem: Problem) -> Iterator[Consequence]:
 def kind_consequences(problem: Problem, balanced: Balanced, kind: Kind) -> Iterator[Consequence]:
     """The consequences of one kind of sublayer; sizes in units of the plain network's, η = 1."""
     term = next(t for t in terms(kind.sublayer, problem.law) if t.role is Role.SCALED)
-    own = {alpha: kind.alpha, beta: kind.beta}
-
-    def at(expression: object) -> object:
-        value = sp.sympify(expression).xreplace(own)
-        return present(balanced.at_solution(value))
-
-    multiplier = balanced.rate * balanced.rate_of(kind)
-    update = multiplier * term.update(problem.degrees)
+    update = balanced.rate * balanced.rate_of(kind) * term.update(problem.degrees)
     found = of_kind(balanced, kind)
-    rows = (
-        ("initial-weight", "size of a scaled matrix at initialisation", beta),
-        ("gradient", "size of a scaled matrix's gradient", term.gradient),
-        ("update", "size of a scaled matrix's first update, in units of eta", update),
-        ("relative-update", "rho, update over weight, in units of eta", found.rho),
-        (
-            "branch-weight",
-            "r, the branch against the identity path",
-            kind.weight.xreplace({v: k for k, v in own.items()}),
-        ),
-    )
-    for name, meaning, expression in rows:
-        yield Consequence(name, meaning, at(expression), balanced.part.name, kind.name)
+
+    def tell(name: str, meaning: str, value: sp.Expr, remark: str = "") -> Consequence:
+        return Consequence(name, meaning, value, balanced.part.name, kind.name, remark)
+
+    def at_rule(name: str, meaning: str, size: sp.Expr) -> Consequence:
+        return tell(name, meaning, present(balanced.at_solution(size.xreplace(kind.own))))
+
+    yield at_rule("initial-weight", "size of a scaled matrix at initialisation", beta)
+    yield at_rule("gradient", "size of a scaled matrix's gradient", term.gradient)
+    yield at_rule("update", "size of a scaled matrix's first update, in units of eta", update)
+    yield tell("relative-update", "rho, update over weight, in units of eta", found.rho)
+    yield at_rule("branch-weight", "r, the branch against the identity path", kind.weight)
     sums = (
         ("aligned-sum", "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"),
         ("self-consistency", "S*r^2: bounded where independent branches stay near the identity"),
     )
     for power, (name, meaning) in enumerate(sums, start=1):
-        yield Consequence(
-            name,
-            meaning,
-            present(balanced.self_consistency(kind, power)),
-            balanced.part.name,
-            kind.name,
-        )
+        yield tell(name, meaning, present(balanced.self_consistency(kind, power)))
     for order, size in enumerate(found.sizes, start=1):
-        yield Consequence(
-            f"order-{order}",
-            f"what order {order} of an update moves the output by, in units of eta^{order}",
-            size,
-            balanced.part.name,
-            kind.name,
-        )
-    yield Consequence(
-        "failing-rate",
-        "how the learning rate falls at which aligned steps fail",
-        found.failing,
-        balanced.part.name,
-        kind.name,
-        found.state,
-    )
+        meaning = f"what order {order} of an update moves the output by, in units of eta^{order}"
+        yield tell(f"order-{order}", meaning, size)
+    meaning = "how the learning rate falls at which aligned steps fail"
+    yield tell("failing-rate", meaning, found.failing, found.state)
 
 
 def share_consequences(found: tuple[Share, ...]) -> Iterator[Consequence]:

@@ -61,11 +61,7 @@ def shares(problem: Problem) -> Iterator[Share]:
     norm = problem.selection.the_norm
     for balanced in problem.balanced:
         depth = DEPTHS[balanced.part.depth]
-        seen = set()
-        for sublayer in balanced.part.layer:
-            if sublayer.name in seen:
-                continue
-            seen.add(sublayer.name)
+        for sublayer in {s.name: s for s in balanced.part.layer}.values():
             kind = next(k for k in balanced.kinds if sublayer.name in k.members)
             for term in terms(sublayer, problem.law, norm):
                 total = total_of(problem, balanced, kind, term)

@@ -74,12 +74,9 @@ def sharper_rule_steps() -> tuple[Step, ...]:
         # both conditions with this step's value and the other's, at exact depths
         at = {**values, step.lhs: step.rhs}
         for depth in (1, 8, 1000):
-            for left, right in conditions:
-                gap = (left.subs(at) - right.subs(at) if right != 1 else left.subs(at) - 1).subs(
-                    N, depth
-                )
-                if abs(sp.N(gap, 40)) > 1e-30:
-                    return False
+            gaps = ((left - right).subs(at).subs(N, depth) for left, right in conditions)
+            if any(abs(sp.N(gap, 40)) > 1e-30 for gap in gaps):
+                return False
         return True
 
     def unique(step: Step) -> bool:

@@ -9,16 +9,13 @@ branch maps a signal of length y to P·y along e_branch and ε·y along e_change
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from dataclasses import astuple, dataclass
 
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.depth import in_sympy
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r
 from deepnet_theory.symbolic.laws.placement import P, placement_law
@@ -49,56 +46,26 @@ class Signal:
     branch: sp.Expr
     change: sp.Expr
 
-    def scaled(self, factor: sp.Expr) -> Signal:
-        """The signal times a scalar."""
+    def __add__(self, other: Signal) -> Signal:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Signal(*(mine + its for mine, its in pairs))
+
+    def __sub__(self, other: Signal) -> Signal:
+        return self + (-1) * other
+
+    def __mul__(self, factor: sp.Expr) -> Signal:
         return Signal(self.path * factor, self.branch * factor, self.change * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: sp.Expr) -> Signal:
+        quotient: Signal = self * (1 / divisor)
+        return quotient
 
     @property
     def length(self) -> sp.Expr:
         """Its length, the three directions being orthogonal."""
         return sp.sqrt(sp.factor(self.path**2 + self.branch**2 + self.change**2))
-
-
-class _Directions(OperatorAlgebra[Any]):
-    """The algebra of a residual equation on signals and scalars."""
-
-    def __init__(self, stream: sp.Expr) -> None:
-        self.stream = stream
-
-    def number(self, value: Fraction) -> Any:
-        return rational(value)
-
-    def name(self, name: str) -> Any:
-        return Signal(self.stream, sp.S.Zero, sp.S.Zero) if name == "x" else alpha
-
-    def add(self, left: Any, right: Any) -> Any:
-        if isinstance(left, Signal) and isinstance(right, Signal):
-            return Signal(
-                left.path + right.path, left.branch + right.branch, left.change + right.change
-            )
-        return left + right
-
-    def subtract(self, left: Any, right: Any) -> Any:
-        return self.add(left, self.multiply(sp.S.NegativeOne, right))
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        if isinstance(left, Signal):
-            return left.scaled(right)
-        return right.scaled(left) if isinstance(right, Signal) else left * right
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return self.multiply(left, 1 / right)
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        return base ** rational(exponent)
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        (signal,) = arguments
-        if function == "norm":
-            return signal.scaled(1 / signal.length)
-        if signal.branch != 0 or signal.change != 0:
-            raise TypeError("a branch of a branch")
-        return Signal(sp.S.Zero, P * signal.path, epsilon * signal.path)
 
 
 @dataclass(frozen=True)
@@ -144,10 +111,18 @@ def directions(placement: Placement) -> Directions:
 
 
 def _evaluate(placement: Placement, size: sp.Expr) -> Signal:
-    result = fold(placement.expression.root, _Directions(size))
+    names = {"x": Signal(size, sp.S.Zero, sp.S.Zero), "alpha": alpha}
+    functions = {"norm": lambda of: of / of.length, "branch": _branch}
+    result = in_sympy(placement.expression, names, functions)
     if not isinstance(result, Signal):
         raise TypeError("an equation without a signal")
     return result
+
+
+def _branch(signal: Signal) -> Signal:
+    if signal.branch != 0 or signal.change != 0:
+        raise TypeError("a branch of a branch")
+    return Signal(sp.S.Zero, P * signal.path, epsilon * signal.path)
 
 
 def placement_steps(found: Directions) -> tuple[Step, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 from sympy.printing.printer import Printer
 
+from deepnet_theory.symbolic.algebra.nodes import mathml
 from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation.model import in_models, norm_of
@@ -55,17 +56,11 @@ class change(sp.Function):  # type: ignore[misc]  # noqa: N801  as SymPy names f
         return rf"\|\Delta\theta_{{{part}{printer._print(self.args[0])}}}\|"
 
     def _mathml_presentation(self, printer: Printer) -> Element:
-        def element(tag: str, *content: str | Element) -> Element:
-            made: Element = printer.dom.createElement(tag)
-            for piece in content:
-                text = printer.dom.createTextNode
-                made.appendChild(text(piece) if isinstance(piece, str) else piece)
-            return made
-
-        part = (element("mi", self.part), element("mo", ",")) if self.part else ()
-        indices = element("mrow", *part, printer._print(self.args[0]))
-        theta = element("msub", element("mi", "θ"), indices)
-        return element("mrow", element("mo", "‖"), element("mi", "Δ"), theta, element("mo", "‖"))
+        part = (mathml(printer, "mi", self.part), mathml(printer, "mo", ",")) if self.part else ()
+        indices = mathml(printer, "mrow", *part, self.args[0])
+        theta = mathml(printer, "msub", mathml(printer, "mi", "θ"), indices)
+        norm, delta = mathml(printer, "mo", "‖"), mathml(printer, "mi", "Δ")
+        return mathml(printer, "mrow", norm, delta, theta, norm.cloneNode(True))
 
 
 COEFFICIENT = "moment-coefficient"
