@@ -127,7 +127,9 @@ _NORM_OF = {
 
 def named(expression: sp.Basic) -> dict[str, sp.Expr]:
     """What in it has a name: its symbols, and its functions, whose names end in parentheses."""
-    functions = {f"{type(f).__name__}()": f for f in expression.atoms(sp.Function) if _ours(f)}
+    # of several with one name the first in order of what is printed, whatever the sets' order is
+    applied = sorted(expression.atoms(sp.Function), key=str, reverse=True)
+    functions = {f"{type(f).__name__}()": f for f in applied if _ours(f)}
     return {symbol.name: symbol for symbol in expression.free_symbols} | functions
 
 
