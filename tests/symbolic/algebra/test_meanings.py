@@ -31,3 +31,8 @@ def test_a_symbol_that_nobody_has_said_has_no_meaning():
     assert sorted(found) == ["Q()", "alpha_e", "q_e"]
     assert [meaning(name, "probe") is None for name in sorted(found)] == [True, False, True]
     assert meaning("m", "lemma") != meaning("m", "moments")
+
+
+def test_a_name_of_several_functions_means_the_first_in_order():
+    f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
+    assert named(f(c) * f(a) + f(b))["f()"] == f(a)
