@@ -48,6 +48,11 @@ _OF_ALL = {
     "Hadamard()": "the product entry by entry",
     "DirectionalDifferential()": "the change of a function along a direction, to first order",
     "u()": "the optimizer's update, as a function of eta, g and theta",
+    "L()": "the loss, as a function of a matrix",
+    "W'": "the matrix that is stepped where c W' stands in the forward pass",
+    "lambda": "weight decay",
+    "m_t": "running mean of the gradient",
+    "v_t": "running mean of the gradient's square",
 }
 _OF_ROUTE = {
     "probe": {
