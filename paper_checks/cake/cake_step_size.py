@@ -1,15 +1,6 @@
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Interval,
-    Lab,
-    np,
-    once,
-    sp,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, np, once, sp
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, Pass, at_points

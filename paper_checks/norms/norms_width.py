@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
 from paper_checks.shared.record import NOTE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import Net, residual_sums
@@ -86,18 +84,15 @@ def errors(
     return found, levels
 
 
-Neighbours: TypeAlias = "tuple[dict[str, Array], float]"
-
-
 @once
-def neighbours(lab: Lab) -> dict[str, dict[str, Neighbours]]:
+def neighbours(lab: Lab) -> dict[str, dict[str, tuple[dict[str, Array], float]]]:
     """The stacks of both placements under each kind of data."""
     kinds = ("text", "gaussian:0", "one token")
     return {p: {data: measured(lab, p, data) for data in kinds} for p in ("pre-ln", "post-ln")}
 
 
 @no_grad
-def measured(lab: Lab, placement: str, data: str) -> Neighbours:
+def measured(lab: Lab, placement: str, data: str) -> tuple[dict[str, Array], float]:
     """How far consecutive sublayers of a stack may stand for each other, (sublayers, seeds).
 
     Each branch at its own input and at that of the sublayer below it: "shifted", the error of

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
 from paper_checks.shared.record import MARGIN, REFUTED, RETOLD, SUPPORTED
@@ -63,10 +63,6 @@ def less(lab: Lab) -> Finding:
     return lab.within(found, half * (1 - MARGIN), half * (1 + MARGIN), WHAT.format("λ(W)"))
 
 
-# the factor over the argmin's λ and over the law, by matrix
-Factors: TypeAlias = "dict[str, torch.Tensor]"
-
-
 def over(lab: Lab, which: int, names: tuple[str, ...]) -> dict[str, numeric.Interval]:
     """The factor over the argmin's λ (0) or over the law (1), of the matrices called so."""
     return {
@@ -77,7 +73,7 @@ def over(lab: Lab, which: int, names: tuple[str, ...]) -> dict[str, numeric.Inte
 
 
 @once
-def measured(lab: Lab) -> dict[str, tuple[torch.Tensor, Factors]]:
+def measured(lab: Lab) -> dict[str, tuple[torch.Tensor, dict[str, torch.Tensor]]]:
     """Of stacks by condition: the least and largest stretch over the gain, and the factors."""
     conditions: dict[str, dict[str, Any]] = {"text": {}, "independent": {"data": "gaussian:0"}}
     if lab.full:
@@ -94,8 +90,8 @@ def measured(lab: Lab) -> dict[str, tuple[torch.Tensor, Factors]]:
     return found
 
 
-def factors_of(trial: numeric.Trial) -> Factors:
-    """The rms of ‖xW‖/‖x‖ over the argmin's λ and over the law, of every layer and seed."""
+def factors_of(trial: numeric.Trial) -> dict[str, torch.Tensor]:
+    """By matrix the rms of ‖xW‖/‖x‖ over the argmin's λ and the law, of every layer and seed."""
     found: dict[str, list[torch.Tensor]] = {}
 
     def see(module: Any, given: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:

@@ -1,5 +1,4 @@
 from itertools import pairwise
-from typing import TypeAlias
 
 from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, no_grad, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
@@ -79,14 +78,11 @@ def lamb(lab: Lab) -> Finding:
     return lab.exponent(slopes(lab)["lamb"], 0.0, (("Adam's", -1.0),))
 
 
-Branches: TypeAlias = "tuple[dict[float, Tensor], dict[float, Tensor]]"
-
-
 @once
 @no_grad
-def branches(lab: Lab) -> dict[str, Branches]:
+def branches(lab: Lab) -> dict[str, tuple[dict[float, Tensor], dict[float, Tensor]]]:
     """By activation and λ: the rms of x_{l+1} − x_l of every seed, and the output."""
-    found: dict[str, Branches] = {}
+    found: dict[str, tuple[dict[float, Tensor], dict[float, Tensor]]] = {}
     for activation in ("relu", "gelu"):
         sizes, outputs = found.setdefault(activation, ({}, {}))
         for lam in LAMS:
