@@ -250,9 +250,10 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
     m = first.matrix
     assert m is not None
     why = _why_gain(s, wanted, first, m)
+    used = f", used {m.times:.3g} times" if m.times != 1 else ""
     what = (
         f"gain {first.found:.3g}, wanted {first.wanted:.3g}: {size:.3g} times {way} "
-        f"(entries of rms {m.size:.3g}){why}"
+        f"(entries of rms {m.size / m.times:.3g}{used}){why}"
     )
     mend = f"{_code(m)} *= {1 / first.ratio:.4g}{so}" if first.ratio else _redrawn(m, first.wanted)
     return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, moved)

@@ -20,7 +20,8 @@ class Matrix:
     gate, up, down) or ``unknown``. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D.
     A low-rank factor has the role of the product that it is a factor of. ``computed`` marks a
     matrix that the forward pass computes from the parameter, which then does not hold it.
-    ``size`` is the root mean square of the entries, ``error`` its standard error.
+    ``size`` is the root mean square of the entries, ``error`` its standard error, both with the
+    numbers by which the forward pass multiplies what enters it and what leaves it (``times``).
     """
 
     name: str
@@ -35,6 +36,7 @@ class Matrix:
     computed: bool = False
     size: float = float("nan")
     error: float = 0.0
+    times: float = 1.0
 
     @property
     def xavier(self) -> float:

@@ -150,6 +150,7 @@ def test_a_norm_is_known_by_what_it_does(name: str, line: str) -> None:
     reading = read(Stack(residual, mlp, norm=lambda: ByHand(formula)), X)
     for i, s in enumerate(reading.sublayers):
         (norm,) = s.norms
+        assert {m.times for m in s.matrices} == {1.0}  # a norm's gain is the norm's
         assert (s.equation, norm.centred, norm.gain) == (equation, centred, f"norms.{i}.g")
         assert norm.bias == (f"norms.{i}.b" if bias else None)
         assert norm.size == pytest.approx(1.5 if name == "one plus gain" else 0.5, rel=0.05)
@@ -289,6 +290,24 @@ def test_a_weight_that_is_computed_is_read_as_it_is_used() -> None:
         used = 0.5 * model.get_parameter(fc1.name)
         assert fc1.computed and not fc2.computed
         assert fc1.size == pytest.approx(float(used.square().mean().sqrt().detach()))
+
+
+@pytest.mark.parametrize(
+    ("formula", "times"),
+    [
+        (lambda x, p: F.relu(0.3 * (x @ p.a)) @ p.b, (0.3, 1.0)),
+        (lambda x, p: F.relu((x / 4) @ p.a) @ p.b, (0.25, 1.0)),
+        (lambda x, p: (2 * F.relu(x @ p.a)) @ p.b, (1.0, 2.0)),
+        (lambda x, p: 0.5 * (F.relu(x @ p.a) @ p.b), (1.0, 1.0)),  # that is b of the sum
+    ],
+)
+def test_a_gain_in_the_forward_pass_counts(formula: Any, times: tuple[float, float]) -> None:
+    model = Stack(LINES["αx + f"][0], lambda: Branch(formula, a=(D, 64), b=(64, D)))
+    for s in read(model, X).sublayers:
+        assert tuple(m.times for m in s.matrices) == times
+        for m in s.matrices:
+            entries = model.get_parameter(m.name).detach()
+            assert m.size == pytest.approx(m.times * float(entries.square().mean().sqrt()))
 
 
 def test_one_matrix_for_all_layers() -> None:

@@ -119,7 +119,7 @@ class Reader:
                 following = chain[position + 1].stream.node if position + 1 < len(chain) else None
                 on_sum = self.on_sum(s, following, row)
                 for term in sorted(s.branches, key=lambda t: t.node.index):
-                    branch = Branch(self.graph, self.products, stops, term.node)
+                    branch = Branch(self.graph, self.products, stops, term.node, self.norms)
                     kind, matrices, is_causal = branch.read(s.stream.node)
                     around = {**self.around(s.stream.node, branch), **on_sum}
                     own |= around.keys()

@@ -16,7 +16,7 @@ from functools import cache
 import torch
 
 from deepnet_theory.models.reading.recording import Graph, Node
-from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS
+from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS, multiple
 from deepnet_theory.models.reading.weights import Product
 from deepnet_theory.spec.reading import UNKNOWN, Matrix
 
@@ -38,10 +38,15 @@ class Branch:
     """What lies between the stream and the end of one branch."""
 
     def __init__(
-        self, graph: Graph, products: dict[Node, Product], stops: Collection[Node], end: Node
+        self,
+        graph: Graph,
+        products: dict[Node, Product],
+        stops: Collection[Node],
+        end: Node,
+        norms: Collection[Node] = (),
     ) -> None:
         self.graph, self.end = graph, end
-        self.stops = frozenset(stops)
+        self.stops, self.norms = frozenset(stops), norms
         self.nodes = self._nodes()
         self.products = {n: products[n] for n in self.nodes if n in products}
         self.bilinear = {
@@ -219,9 +224,26 @@ class Branch:
             return (right, left) if straight else (left, right)
         return None
 
+    def times(self, product: Product) -> float:
+        """The numbers that multiply what enters a product and what leaves it, within the branch."""
+        times, node = 1.0, product.source
+        while node not in self.stops and node not in self.norms:
+            if (of := multiple(node)) is None:
+                break
+            node, times = of[0], times * of[1]
+        node = product.node
+        while node is not self.end and len(self.graph.users[node.index]) == 1:
+            (user,) = self.graph.users[node.index]
+            if (of := multiple(user)) is None:
+                break
+            node, times = user, times * of[1]
+        return abs(times)
+
     def _matrices(self) -> list[Matrix]:
         found = [
-            _matrix(role, product, outputs, factor) for role, product, outputs, factor in self.roles
+            # what multiplies a query or a key belongs to the scores
+            _matrix(*of, times=1.0 if of[0] in ("query", "key") else self.times(of[1]))
+            for of in self.roles
         ]
         known = {product.node for _, product, *_ in self.roles}
         for node, product in self.products.items():
@@ -231,11 +253,13 @@ class Branch:
         return found
 
 
-def _matrix(role: str, product: Product, outputs: list[int], factor: bool) -> Matrix:
+def _matrix(
+    role: str, product: Product, outputs: list[int], factor: bool, times: float = 1.0
+) -> Matrix:
     every = product.parameter.value.shape[product.axis]
     squares = product.matrix[outputs].detach().double().square()
-    size = float(squares.mean().sqrt())
-    spread = float(squares.std()) / math.sqrt(squares.numel())  # of the mean square
+    size = float(squares.mean().sqrt()) * times
+    spread = float(squares.std()) / math.sqrt(squares.numel()) * times**2  # of the mean square
     return Matrix(
         name=product.parameter.name or "",
         role=role,
@@ -248,6 +272,7 @@ def _matrix(role: str, product: Product, outputs: list[int], factor: bool) -> Ma
         factor=factor,
         computed=product.offset is None,
         size=size,
+        times=times,
         error=spread / (2 * size) if size else 0.0,
     )
 

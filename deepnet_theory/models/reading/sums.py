@@ -91,7 +91,7 @@ class _Reader:
         last, factor, now = node, 1.0, 1.0
         while node not in self.norms and len(self.graph.users[node.index]) == 1:
             (user,) = self.graph.users[node.index]
-            scaled = self.scaled(user)
+            scaled = multiple(user)
             if user in self.norms or scaled is None or scaled[2] is not None:
                 break
             node, now = user, now * scaled[1]
@@ -137,7 +137,7 @@ class _Reader:
                 for part, c, name in parts
                 for term in self.terms(part, factor * c, inner, learnt=name or learnt)
             ]
-        scaled = self.scaled(node)
+        scaled = multiple(node)
         if scaled is None:
             return [Term(node, factor, learnt)]
         source, c, name = scaled
@@ -149,34 +149,35 @@ class _Reader:
     def stripped(self, node: Node, factor: float) -> Term:
         """A term without the numbers that multiply it."""
         while node.live and node not in self.norms and node not in self.wholes:
-            scaled = self.scaled(node)
+            scaled = multiple(node)
             if scaled is None:
                 break
             node, c, _ = scaled
             factor *= c
         return Term(node, factor)
 
-    def scaled(self, node: Node) -> tuple[Node, float, str | None] | None:
-        """The node of which this one is a multiple, or another layout."""
-        live = [n for n in node.inputs if n.live]
-        if len(live) != 1:
-            return None
-        (source,) = live
-        if node.op in LAYOUT:
-            same = source.value.numel() == node.value.numel() or node.op == "expand"
-            return (source, 1.0, None) if same else None
-        if node.op == "neg":
-            return source, -1.0, None
-        if node.op in ("mul", "div") and len(node.args) == 2:
-            left, right = node.args
-            other = right if left is source else left
-            if node.op == "div" and right is source:
-                return None
-            c = _number(other, source)
-            if c is not None and (node.op == "mul" or c):
-                name = other.name if isinstance(other, Node) else None
-                return source, c if node.op == "mul" else 1 / c, name
+
+def multiple(node: Node) -> tuple[Node, float, str | None] | None:
+    """The node of which this one is a multiple, or another layout."""
+    live = [n for n in node.inputs if n.live]
+    if len(live) != 1:
         return None
+    (source,) = live
+    if node.op in LAYOUT:
+        same = source.value.numel() == node.value.numel() or node.op == "expand"
+        return (source, 1.0, None) if same else None
+    if node.op == "neg":
+        return source, -1.0, None
+    if node.op in ("mul", "div") and len(node.args) == 2:
+        left, right = node.args
+        other = right if left is source else left
+        if node.op == "div" and right is source:
+            return None
+        c = _number(other, source)
+        if c is not None and (node.op == "mul" or c):
+            name = other.name if isinstance(other, Node) else None
+            return source, c if node.op == "mul" else 1 / c, name
+    return None
 
 
 def _linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
