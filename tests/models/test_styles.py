@@ -156,6 +156,20 @@ def test_a_norm_is_known_by_what_it_does(name: str, line: str) -> None:
         assert norm.size == pytest.approx(1.5 if name == "one plus gain" else 0.5, rel=0.05)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_model_in_another_type(dtype: torch.dtype) -> None:
+    for formula, _, _ in NORMS.values():
+        model = Stack(LINES["αx + f"][0], mlp, norm=lambda f=formula: ByHand(f)).to(dtype)
+        reading = read(model, X.to(dtype))
+        assert {s.equation for s in reading.sublayers} == {POST} and reading.understood
+
+
+def test_a_compiled_model_is_read_by_its_own_code() -> None:
+    model = Stack(LINES["αx + f"][0], mlp)
+    compiled = torch.compile(model, backend="eager")
+    assert read(compiled, X) == read(model, X)
+
+
 def test_what_only_looks_like_a_norm_is_none() -> None:
     """Softmax, a sigmoid gate and an L1-free scaling do not keep what a norm keeps."""
     for formula in (

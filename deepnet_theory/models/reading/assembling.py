@@ -33,7 +33,8 @@ def read(
     there is no residual stream.
     """
     with threads(1):  # the tensors are small: a second thread only waits
-        whole = model if isinstance(model, Made) else made(model, inputs)
+        own = getattr(model, "_orig_mod", model)  # a compiled model's own code
+        whole = own if isinstance(own, Made) else made(own, inputs)
         found = Reader(record(whole), whole.module).reading()
     return with_roles(found, roles) if roles else found
 

@@ -23,7 +23,8 @@ ELEMENTWISE = {
 }  # fmt: skip
 LONGEST = 16  # operations of a norm written by hand
 SHORT = 0.05  # of a size: the unbiased deviation of few entries is not quite one
-TOLERANCE = 1e-3  # of entries near 1, in float32; the ε of a norm moves them by 1e-5
+TOLERANCE = 1e-3  # of entries near 1; the ε of a norm moves them by 1e-5
+ROUNDINGS = 4  # that the tolerance allows for at least, in a coarser type
 
 
 @dataclass(frozen=True)
@@ -90,21 +91,22 @@ def _normalises(graph: Graph, start: Node, end: Node) -> tuple[bool, float] | No
     x = torch.empty(start.value.shape).normal_(1.0, 1.0, generator=generator).to(start.value)
     try:
         y, scaled, shifted = (
-            graph.replay(end, {start: given}).float() for given in (x, 3 * x, x + 1)
+            graph.replay(end, {start: given}).float() for given in (x, 4 * x, x + 1)
         )
     except (InputError, RuntimeError):
         return None
-    if y.shape != x.shape or not y.isfinite().all() or not _alike(y, scaled):
+    if y.shape != x.shape or not y.isfinite().all() or not _alike(y, scaled, x.dtype):
         return None
     rows = x.clone()
     rows[..., : x.shape[-1] // 2] *= 2  # a norm over another axis, or of signs alone, is none
-    if _alike(y, graph.replay(end, {start: rows}).float()):
+    if _alike(y, graph.replay(end, {start: rows}).float(), x.dtype):
         return None
-    return _alike(y, shifted), float(y.square().mean().sqrt())
+    return _alike(y, shifted, x.dtype), float(y.square().mean().sqrt())
 
 
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return bool((a - b).abs().max() <= TOLERANCE * a.abs().max())
+def _alike(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> bool:
+    tolerance = max(TOLERANCE, ROUNDINGS * torch.finfo(dtype).eps)
+    return bool((a - b).abs().max() <= tolerance * a.abs().max())
 
 
 def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
