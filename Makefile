@@ -9,9 +9,10 @@ RUN := OMP_NUM_THREADS=1 $(BIN)/python -m deepnet_theory
 OPTIMIZERS := sgd adam lamb
 OUT := out
 FUZZ := 50
+EXECUTE_NOTEBOOKS := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow fuzz lint format types contracts notebooks bench mutants wheel readme check clean
+.PHONY: help run test slow fuzz lint format types contracts notebooks bench mutants docs wheel readme check clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -63,6 +64,9 @@ bench: $(STAMP)  ## measured comparisons
 
 mutants: $(STAMP)  ## errors planted at random, and which of them the fast tests see (hours)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py --sample 300 --seed 0
+
+docs: $(STAMP)  ## the site, in out/site; make docs EXECUTE_NOTEBOOKS=true runs the notebooks
+	NO_MKDOCS_2_WARNING=1 EXECUTE_NOTEBOOKS=$(EXECUTE_NOTEBOOKS) $(BIN)/python -m mkdocs build --quiet --strict
 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

@@ -1,0 +1,141 @@
+"""What the site adds to its pages: pages from elsewhere in the tree, rules as data, mathematics.
+
+Hooks of mkdocs, called by it in this order. Nothing of a rule is typed into a page: the form that
+chooses one reads ``rules.js``, which the engine writes here.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from html import unescape
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import deepnet_theory as dt
+from deepnet_theory.spec.placement import placements
+
+ROOT = Path(__file__).parents[1]
+# pages that stand elsewhere in the tree: what they match, and where they stand on the site
+ELSEWHERE = (
+    ("paper_checks/**/README.md", "findings"),
+    ("benchmarks/results/*.md", "measured"),
+    ("notebooks/*.ipynb", "notebooks"),
+)
+# what the form offers; the published rule, which is derived by default, and the one to train with
+OPTIMIZERS = ("sgd", "adam", "adamw", "lion", "muon", "lamb")
+CLOSURES = ("", "complete")
+SINGLE = {"CONTRIBUTING.md": "extending.md", "CHANGELOG.md": "changes.md"}
+
+
+def sources() -> dict[str, str]:
+    """The path in the tree of every page of the site, by its path there."""
+    found = {to: source for source, to in SINGLE.items()}
+    for pattern, folder in ELSEWHERE:
+        for path in sorted(ROOT.glob(pattern)):
+            source = path.relative_to(ROOT).as_posix()
+            found[posixpath.join(folder, source.removeprefix(_fixed(pattern)))] = source
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        found[path.relative_to(ROOT / "docs").as_posix()] = path.relative_to(ROOT).as_posix()
+    return found
+
+
+def _fixed(pattern: str) -> str:
+    return pattern.split("*")[0]
+
+
+@event_priority(100)  # before the plugin that makes pages of notebooks
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Pages from elsewhere, and the rules of the form."""
+    for to, source in sources().items():
+        if files.get_file_from_path(to) is None:
+            if to == source:  # a notebook, which its plugin reads as a file of a folder
+                page = File(to, str(ROOT), config.site_dir, config.use_directory_urls)
+            else:
+                page = File.generated(config, to, abs_src_path=str(ROOT / source))
+            files.append(page)
+    # a script and not JSON, since a page that is read from a disk fetches nothing
+    data = f"window.deepnetRules = {json.dumps(rules())};\n"
+    files.append(File.generated(config, "rules.js", content=data))
+    return files
+
+
+def rules() -> list[dict[str, Any]]:
+    """One entry for every selection of the form: what the engine derives, or its refusal."""
+    return list(_rules())
+
+
+def _rules() -> Iterator[dict[str, Any]]:
+    for placement, optimizer, closure in product(placements(), OPTIMIZERS, CLOSURES):
+        select = {"placement": placement, "optimizer": optimizer}
+        given = {**select, **({"closure": closure} if closure else {})}
+        try:
+            derivation = dt.derive(**given)
+        except dt.Refusal as refusal:
+            yield {**select, "closure": closure, "refused": str(refusal)}
+            continue
+        shares = {}
+        for share in derivation.shares:
+            if share.standing == "dominant":
+                shares.setdefault(str(share.balancing), []).append(share.parameter)
+        yield {
+            **select,
+            "closure": closure,
+            "rule": [entry.to_dict() for entry in derivation.rule.entries],
+            "eta": derivation.rule.eta,
+            "beside": {formula: sorted(set(names)) for formula, names in shares.items()},
+            "in_depth": derivation.in_depth,
+            "equation": derivation.selection.the_placement.equation,
+        }
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links within the tree become links within the site; what has no page there loses its link."""
+    pages = sources()
+    by_source = {source: to for to, source in pages.items()}
+    here = pages.get(page.file.src_uri)
+    if here is None:
+        return markdown
+
+    def linked(match: re.Match[str]) -> str:
+        words, target, anchor = match["words"], match["target"], match["anchor"] or ""
+        if "://" in target or not target:
+            return match[0]
+        if (
+            posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), target))
+            in pages
+        ):
+            return match[0]  # written for the site
+        source = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
+        to = by_source.get(source) or by_source.get(posixpath.join(source, "README.md"))
+        if to is None:  # a link to nowhere stays, for mkdocs to complain of
+            return words if (ROOT / source).exists() else match[0]
+        return f"[{words}]({posixpath.relpath(to, posixpath.dirname(page.file.src_uri))}{anchor})"
+
+    return re.sub(
+        r"(?<!!)\[(?P<words>[^\]\n]+)\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)",
+        linked,
+        markdown,
+    )
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Formulas as MathML, which a browser draws without a script."""
+
+    def drawn(match: re.Match[str]) -> str:
+        formula, display = unescape(match["formula"]), match["open"] == r"\["
+        return convert(formula, display="block" if display else "inline")
+
+    pattern = (
+        r'<(?P<tag>span|div) class="arithmatex">(?P<open>\\[(\[])(?P<formula>.*?)\\[)\]]</(?P=tag)>'
+    )
+    return re.sub(pattern, drawn, html, flags=re.S)
