@@ -60,13 +60,15 @@ class Stepped:
         return float(sum(p.detach().double().abs().sum() for p in self.model.parameters()))
 
     def moving(self, pattern: str) -> list[str]:
-        """The names of what moves that a pattern tells; of everything for "all"."""
+        """The names of what moves: of one of :meth:`patterns`, fitting a pattern, or "all"."""
         names = [name for name, _, _ in self.changes]
+        if pattern in self.patterns():
+            return [name for name in names if _in_all_layers(name) == pattern]
         return [name for name in names if pattern == ALL or fnmatchcase(name, pattern)]
 
     def patterns(self) -> list[str]:
         """The names of what moves, one for all layers: numbers are ``*``."""
-        return list(dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name, _, _ in self.changes))
+        return list(dict.fromkeys(_in_all_layers(name) for name, _, _ in self.changes))
 
     @torch.no_grad()
     def change(self, scale: float, pattern: str = ALL) -> Tensor:
@@ -107,3 +109,7 @@ class Stepped:
             first_order=(),
             finding=finding,
         )
+
+
+def _in_all_layers(name: str) -> str:
+    return re.sub(r"\b\d+\b", "*", name)

@@ -131,6 +131,22 @@ def test_a_measurement_leaves_the_weights_alone():
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_a_pattern_for_all_layers_takes_no_deeper_name():
+    class Two(PreLN):
+        def __init__(self, depth):
+            super().__init__(depth)
+            self.maps = nn.ModuleList(nn.Sequential(nn.Linear(D, D)) for _ in range(depth))
+            for m in self.maps:
+                m.register_parameter("weight", nn.Parameter(torch.ones(())))
+
+        def forward(self, ids):
+            return super().forward(ids) * self.maps[0].weight
+
+    one = stepped(Two(3), first_step("adamw"))
+    assert one.moving("maps.*.weight") == ["maps.0.weight"]
+    assert len(one.moving("maps.*.*.weight")) == 3 and len(one.moving("maps*")) == 7
+
+
 # ------------------------------------------------------------------------- F, and the loss
 
 

@@ -1,0 +1,114 @@
+"""A small GPT as people write one, a rule put into it, and its optimizer, for notebook 8.
+
+    deepnet-theory measure nano_gpt.py:make --depths 6,12,24 --optimizer adamw
+    deepnet-theory measure nano_gpt.py:ruled --depths 6,12,24 --optimizer nano_gpt.py:adamw
+
+What is not of a layer is drawn first: with torch's generator at one seed, the tokens, the
+embeddings and the head are the same at every depth, and few seeds suffice.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import Applied, apply_, parameter_groups
+
+WIDTH, HEADS, VOCAB, TOKENS, BATCH = 64, 4, 256, 32, 4
+
+
+class Attention(nn.Module):
+    """Causal self-attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        maps = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.q, self.k, self.v, self.c_proj = maps
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, tokens, width)
+        heads = (m(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for m in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(*heads, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """A pre-LN layer: x + attention(norm(x)), then the same with the feed-forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(WIDTH), Attention()
+        self.ln_2 = nn.LayerNorm(WIDTH)
+        self.c_fc = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
+        self.c_proj = nn.Linear(4 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x))
+        return x + self.c_proj(F.gelu(self.c_fc(self.ln_2(x))))
+
+
+class GPT(nn.Module):
+    """Token ids (batch, tokens) to logits; GPT-2's initialisation, 0.02 and 0.02/sqrt(2N)."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCAB, WIDTH), nn.Embedding(TOKENS, WIDTH)
+        self.lm_head = nn.Linear(WIDTH, VOCAB, bias=False)
+        self.h = nn.ModuleList(Block() for _ in range(depth))
+        self.ln_f = nn.LayerNorm(WIDTH)
+        outer = [self.wte.weight, self.wpe.weight, self.lm_head.weight]
+        generator = torch.Generator().manual_seed(torch.initial_seed())
+        for p in outer:
+            nn.init.normal_(p, 0, 0.02, generator=generator)
+        for name, p in self.h.named_parameters():
+            if p.dim() > 1:
+                last = name.endswith("c_proj.weight")
+                nn.init.normal_(p, 0, 0.02 / math.sqrt(2 * depth) if last else 0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+        for block in self.h:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))
+
+
+def make(depth: int) -> tuple[GPT, Tensor]:
+    """The model as it is, and a batch for it."""
+    ids = torch.randint(VOCAB, (BATCH, TOKENS))
+    return GPT(depth), ids
+
+
+def rule(depth: int) -> dt.Constants:
+    """The constants of AdamW's rule to train with."""
+    derivation = dt.derive(optimizer="adamw", placement="pre-ln", stack="decoder",
+                           closure="complete")  # fmt: skip
+    return dt.export(derivation, depth, width=WIDTH, heads=HEADS)
+
+
+def put_right(model: GPT, ids: Tensor) -> Applied:
+    """The rule, put into the layers."""
+    return apply_(model, rule(len(model.h)), inputs=ids)
+
+
+def layers_alone(depth: int) -> tuple[GPT, Tensor]:
+    """The model with the rule in its layers, the embeddings as they were."""
+    model, ids = make(depth)
+    put_right(model, ids)
+    return model, ids
+
+
+def ruled(depth: int) -> tuple[GPT, Tensor]:
+    """The model with the rule in its layers, and a stream that starts at 1."""
+    model, ids = layers_alone(depth)
+    with torch.no_grad():
+        for table in (model.wte, model.wpe):
+            table.weight.mul_(math.sqrt(1 / 2) / 0.02)
+    return model, ids
+
+
+def adamw(model: GPT) -> torch.optim.AdamW:
+    """AdamW at the rule's rates, by kind of parameter."""
+    return torch.optim.AdamW(parameter_groups(model, lr=1e-3), lr=1e-3)
