@@ -473,7 +473,7 @@ def transfer(
             failing=None if own else _failing_exponent(derivation),
             constants={
                 depth_key(depth): causal(
-                    export(derivation, next(iter(depth.values())), rule=own, **sizes)
+                    _constants(derivation, next(iter(depth.values())), own, "forward", sizes)
                 )
                 for depth in wanted
             },
@@ -610,19 +610,42 @@ def export(
     form: str = "forward",
     **architecture: Unpack[Sizes],
 ) -> Constants:
-    """The constants of one model: the rule's values at a depth, with where they came from.
+    """The constants of one model to train: a rule's values at a depth, and where they came from.
 
+    A derivation or selection that names no closure is exported with ``complete``, under which
+    one learning rate serves every depth, where there is such a rule:
+    ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
+    and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
+    derived one; its learning-rate multipliers are then 1, because none were derived for it.
     ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
-    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …). ``rule`` replaces the derived rule;
-    its learning-rate multipliers are then 1, because none were derived for it. With ``form``
-    "weights" α goes into the last matrix of each branch, its initial size and multipliers, and
-    the model's forward pass is one without α; "forward" leaves it in the residual sum. Raises
-    :class:`InputError` for a depth that is none, or sizes that do not fit each other, and
-    :class:`Refusal` where no matrix can carry α.
+    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …).
+
+    With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
+    multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
+    sum. Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
+    grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
+    fit each other, and :class:`Refusal` where no matrix can carry α, or where the stream
+    explodes.
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
     derivation = _derived(derivation)
+    if rule is None:
+        from deepnet_theory.symbolic.derive import for_training
+
+        wanted = for_training(derivation.selection)
+        derivation = derivation if wanted == derivation.selection else derive(wanted)
+    constants = _constants(derivation, depth, rule, form, architecture)
+    constants.warn()
+    return constants
+
+
+def _constants(
+    derivation: Derivation, depth: DepthLike, rule: Rule | None, form: str, sizes: Sizes
+) -> Constants:
+    """The constants of the rule of a derivation, or of one's own in its place."""
+    from deepnet_theory.symbolic.implications.exponents import unstable
+
     selection = derivation.selection
     at = parse_depth(depth, selection.the_stack)
     own = derivation.rule if rule is None else rule
@@ -640,9 +663,10 @@ def export(
         built,
         used,
         at,
-        _record(Architecture, "an architecture", architecture),
+        _record(Architecture, "an architecture", sizes),
         parameters=parameters,
         form=form,
+        warning=derivation.warning if rule is None else unstable(selection, rule),
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),
@@ -789,7 +813,8 @@ def make_report(
             **measure,
         )
     wanted = wanted or [dict(verification.points[-1].depth)]
-    constants = tuple(export(derivation, at) for at in wanted)
+    # what was measured is what the page hands out, whatever else is recommended
+    constants = tuple(_constants(derivation, at, None, "forward", {}) for at in wanted)
     told = of_report.document(derivation.at(**wanted[0]), verification, constants, beside, command)
     html = page(told)
     return Report(html, derivation, verification, constants, beside)

@@ -1,6 +1,7 @@
 """The multipliers of every kind of parameter, from the rule to a step."""
 
 import json
+import warnings
 
 import jsonschema
 import pytest
@@ -9,7 +10,7 @@ import torch
 import deepnet_theory as dt
 from deepnet_theory.runtime import build, parameter_groups, schema
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.scheme import scheme
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.algebra.growth import growth
@@ -163,11 +164,40 @@ def test_the_laboratory_steps_with_it():
     assert plain[1] / whole[1] == pytest.approx(4, rel=0.3)
 
 
-def test_an_unstable_rule_is_exported_with_a_warning(capsys):
+def test_an_unstable_rule_is_exported_with_a_warning(capsys, tmp_path):
     from deepnet_theory.cli import main
 
     words = ["export", "--optimizer", "adam", "--depth", "4"]
-    assert main(words) == 0
-    assert "warning: Unstable in depth" in capsys.readouterr().err
-    assert main([*words, "--closure", "complete"]) == 0
-    assert "warning" not in capsys.readouterr().err
+    for more, warned in (
+        (["--closure", "symmetric"], True),
+        (["--alpha", "1", "--beta", "1/N"], True),  # a rule of one's own
+        (["--alpha", "N", "--beta", "1"], False),
+        (["--closure", "complete"], False),
+        ([], False),  # complete is taken where none is named
+    ):
+        assert main([*words, *more]) == 0
+        shown = capsys.readouterr()
+        assert ("warning: Unstable in depth" in shown.err) == warned, more
+        data = json.loads(shown.out)
+        assert data["warning"].startswith("Unstable in depth") == warned
+    assert data["origin"]["select"]["closure"] == "complete"
+
+
+def test_python_warns_where_it_exports_and_builds():
+    with pytest.warns(UnstableWarning, match="take the closure complete"):
+        unstable = dt.export(dt.derive("adam", closure="symmetric"), 4, width=16, heads=2)
+    with pytest.warns(UnstableWarning, match="rho goes as"):
+        build(unstable)
+    with warnings.catch_warnings(action="error", category=UnstableWarning):
+        build(dt.export("adam", 4, width=16, heads=2))
+        build(dt.export(dt.derive("adam"), 4, width=16, heads=2))
+
+
+def test_what_is_exported_is_complete_where_no_closure_is_named():
+    for given in ("adam", dt.derive("adam")):
+        assert dt.export(given, 4).parts[0].sublayers[0].alpha == 8.0
+    named = dt.derive("adam", closure="symmetric")
+    assert named.recommended.entries == dt.derive("adam", closure="complete").rule.entries
+    with pytest.warns(UnstableWarning):
+        assert dt.export(named, 4).parts[0].sublayers[0].alpha == 8**0.5
+    assert dt.derive("lamb").recommended is None  # its own rule is stable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,7 +35,7 @@ from deepnet_theory.cli.streams import say
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.files import write_text
 
 if TYPE_CHECKING:
@@ -290,10 +291,10 @@ def export(
     rule = own.rule(selection)
     from deepnet_theory import workflow
 
-    derivation = workflow.derive(selection)
-    constants = workflow.export(derivation, depth, rule=rule, form=form, **model.architecture())
-    if rule is None and derivation.warning and not talk.quiet:
-        say(f"warning: {derivation.warning}")
+    with warnings.catch_warnings(action="ignore", category=UnstableWarning):
+        constants = workflow.export(selection, depth, rule=rule, form=form, **model.architecture())
+    if constants.warning and not talk.quiet:
+        say(f"warning: {constants.warning}")
     if path is None:
         print(constants.to_json(), end="")
     else:
@@ -360,7 +361,13 @@ def train(
         "state": state,
     }
     settings = {name: value for name, value in given.items() if value is not None}
-    with work.place(talk) as place, live("train", talk.quiet) as progress:
+    if loaded.warning and not talk.quiet:
+        say(f"warning: {loaded.warning}")
+    with (
+        warnings.catch_warnings(action="ignore", category=UnstableWarning),
+        work.place(talk) as place,
+        live("train", talk.quiet) as progress,
+    ):
         result = training.train(loaded, text=text, progress=progress, **place, **settings)
     _save(path, result.to_json() + "\n", talk, whole=result.complete)
     print(result.to_json() if format == "json" else _printed(of_training.document(result), "text"))

@@ -14,6 +14,7 @@ from deepnet_theory.spec.verdict import Verdict
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic import derivation as made
     from deepnet_theory.symbolic.implications.consequences import Consequence
@@ -114,20 +115,44 @@ def answer(derivation: made.Derivation) -> tuple[doc.Block, ...]:
 
 
 def _what_it_means(derivation: made.Derivation) -> Iterator[doc.Paragraph]:
-    """What β multiplies, and whether the rule can be trained with in depth."""
-    yield doc.Paragraph(_reach(derivation))
+    """What β multiplies, which closures are the same rule, and which rule to train with."""
+    reach = _reach(derivation)
+    if derivation.equivalent:
+        names = (n if exact else f"{n} (but for constants)" for n, exact in derivation.equivalent)
+        reach += f" The same rule in other scales, S*r and eta*rho alike: {', '.join(names)}."
+    yield doc.Paragraph(reach)
     if derivation.orders:
-        yield doc.Paragraph(derivation.in_depth)
+        yield doc.Paragraph(derivation.in_depth + _to_train_with(derivation))
+
+
+def _to_train_with(derivation: made.Derivation) -> str:
+    """The rule to train with, where it is another, in one line."""
+    if derivation.recommended is None:
+        return ""
+    depth, rows = dict(derivation.values), []
+    for e in derivation.recommended.entries:
+        numbers = (*e.at(**depth), e.rate_at(**depth)) if depth else (None, None, None)
+        knobs = zip(("alpha", "beta", "kappa"), (e.alpha, e.beta, e.rate), numbers, strict=True)
+        told = (
+            f"{symbol} = {formula}" + (f" = {value:.6g}" if value and formula != "1" else "")
+            for symbol, formula, value in knobs
+            if symbol != "kappa" or formula != "1"
+        )
+        rows.append(f"{owner(e.part, e.sublayer)} {', '.join(told)}")
+    return f" There {'; '.join(rows)}."
 
 
 def rule(derivation: made.Derivation) -> doc.RuleBox:
     """The rule; with values where the derivation was given a depth."""
-    depth, made = dict(derivation.values), derivation.rule
+    return _box(derivation.rule, dict(derivation.values))
+
+
+def _box(given: Rule, depth: dict[str, int]) -> doc.RuleBox:
     rows = []
-    for e in made.entries:
-        rates = (e.rate_at(**depth), made.eta_at(**depth)) if depth else (None, None)
+    for e in given.entries:
+        rates = (e.rate_at(**depth), given.eta_at(**depth)) if depth else (None, None)
         values = (*(e.at(**depth) if depth else (None, None)), *rates)
-        formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", made.eta))
+        formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", given.eta))
         knobs = tuple(
             doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
             for (symbol, formula), value in zip(formulas, values, strict=True)

@@ -82,6 +82,7 @@ def apply_(
     that was not understood or that does not fit the constants.
     """
     constants = checked(constants)
+    constants.warn()
     found = _read(model, inputs, roles)
     rows = fit(found, constants)
     marks = ((constants, True), *([] if initialise else [(constants, False)]))

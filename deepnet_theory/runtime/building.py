@@ -67,13 +67,16 @@ def build(
     With ``seeds=k`` every parameter has a leading dimension k and the model maps
     (k, batch, tokens). ``trainable_vectors=False`` leaves out every gain and bias, which at
     their initial values 1 and 0 change nothing. On ``device="meta"`` nothing is drawn; call
-    :func:`initialise_` once the parameters are real. Raises :class:`InputError` where the
+    :func:`initialise_` once the parameters are real. Warns of constants whose relative update grows
+    with the depth (:class:`~deepnet_theory.spec.errors.UnstableWarning`). Raises
+    :class:`InputError` where the
     constants name something unknown.
 
     Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2 (which
     matrices take β).
     """
     constants = checked(constants)
+    constants.warn()
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         raise InputError(f"seeds must be a positive integer or None, not {shown(seeds)}")
     where = None if device is None else device_of(device)

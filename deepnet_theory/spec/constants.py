@@ -7,13 +7,14 @@ truncated, hostile or unknown-version file gives one :class:`InputError`.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from deepnet_theory.spec.activation import ACTIVATIONS
-from deepnet_theory.spec.errors import InputError, shown, unknown
+from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
@@ -111,6 +112,7 @@ class Constants:
 
     ``form`` says where α is: in the ``forward`` pass, or in the ``weights``, the initial size and
     the multipliers of each branch's last matrix, every ``alpha`` being 1.
+    ``warning`` is what to know before training, empty where there is nothing.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
     selection, the package's version. It is information for people, never read by a builder.
     """
@@ -124,6 +126,7 @@ class Constants:
     update: str = ""
     eta: float = 1.0
     form: str = "forward"
+    warning: str = ""
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,6 +141,7 @@ class Constants:
         architecture: Architecture,
         parameters: Sequence[ParameterRule] = (),
         form: str = "forward",
+        warning: str = "",
         origin: dict[str, Any] | None = None,
     ) -> Constants:
         """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
@@ -174,6 +178,7 @@ class Constants:
             update=optimizer.update,
             eta=rule.eta_at(**depth),
             form=form,
+            warning=warning,
             origin=origin or {},
         )
 
@@ -196,6 +201,11 @@ class Constants:
             rate *= of.rate
         gain = of.gain(name) if of is not None and role in MATRICES else 1.0
         return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
+
+    def warn(self) -> None:
+        """Say to Python what to know before training."""
+        if self.warning:
+            warnings.warn(self.warning, UnstableWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with its ``schema``."""
@@ -316,7 +326,7 @@ def _need(condition: bool, what: str) -> None:
 
 
 def _check(c: Constants) -> None:
-    for label in ("stack", "placement", "norm", "optimizer", "update"):
+    for label in ("stack", "placement", "norm", "optimizer", "update", "warning"):
         _need(_is_text(getattr(c, label)), f"{label} must be text")
     if c.form not in FORMS:
         raise unknown("form", c.form, FORMS)

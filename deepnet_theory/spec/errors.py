@@ -22,6 +22,10 @@ class InputError(DeepNetTheoryError, ValueError):
     """The input is malformed or unknown; the sentence restates it and lists what is valid."""
 
 
+class UnstableWarning(UserWarning):
+    """The rule trains worse the deeper the network is; the text says why, and which does not."""
+
+
 class MissingExtraError(DeepNetTheoryError, ImportError):
     """An optional dependency is not installed; the sentence names the pip command."""
 

@@ -17,11 +17,13 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
 from deepnet_theory.symbolic.implications.consequences import Consequence
+from deepnet_theory.symbolic.implications.equivalence import equivalent_closures
 from deepnet_theory.symbolic.implications.orders import UNSTABLE, Orders, in_depth, state_of
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.proof.relation import Relation, join
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
+from deepnet_theory.symbolic.rule.problem import Problem
 
 SCHEMA = "deepnet-theory/derivation/1"
 
@@ -56,6 +58,7 @@ class Derivation:
     remarks: tuple[str, ...] = ()
     orders: tuple[Orders, ...] = ()  # what every order of an update does in depth
     training: str = ""  # which rule to train with, in words
+    recommended: Rule | None = None  # the rule to train with, where it is not this one
     values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
 
     def __post_init__(self) -> None:
@@ -136,6 +139,11 @@ class Derivation:
         unstable = self.orders and state_of(self.orders) == UNSTABLE
         return self.in_depth if unstable else ""
 
+    @cached_property
+    def equivalent(self) -> tuple[tuple[str, bool], ...]:
+        """The other closures whose rule is this one in other scales, and whether exactly."""
+        return equivalent_closures(Problem(self.selection))
+
     def at(self, **depth: int) -> Derivation:
         """The same derivation with a depth at which the rule's values are printed too."""
         return replace(self, values=tuple(depth.items()))
@@ -184,6 +192,10 @@ class Derivation:
             "parameters": [asdict(parameter) for parameter in self.parameters],
             "orders": [kind.to_dict() for kind in self.orders],
             "in_depth": self.in_depth,
+            "recommended": None
+            if self.recommended is None
+            else [entry.to_dict(**depth) for entry in self.recommended.entries],
+            "equivalent": [{"closure": name, "exact": exact} for name, exact in self.equivalent],
             "remarks": list(self.remarks),
             "verdict": self.verdict.value,
         }

@@ -8,6 +8,7 @@ from dataclasses import replace
 import sympy as sp
 
 from deepnet_theory.spec.assumption import Assumption, assumption
+from deepnet_theory.spec.closures.complete import COMPLETE
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
@@ -63,6 +64,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         steps = list(supporting([*problem.route.steps, *steps], [*conclusion, *ends]))
     found = tuple(shares(problem))
     beyond = tuple(orders(problem))
+    recommended = _recommended(selection, beyond)
     rule = rule_of(problem)
     require_stated(rule, [step for step in steps if step.name in conclusion])
     expected = predictions(selection, rule)
@@ -78,7 +80,8 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         parameters=tuple(parameter_rules(problem, found)),
         remarks=_remarks(problem, found, expected.warnings),
         orders=beyond,
-        training=_for_training(selection, beyond),
+        training=_told(recommended),
+        recommended=recommended if isinstance(recommended, Rule) else None,
     )
     premises = (*derivation.assumptions, *_of_the_optimizer(problem))
     return replace(
@@ -86,15 +89,37 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     )
 
 
-def _for_training(selection: Selection, found: tuple[Orders, ...]) -> str:
-    """Which closure to train with: the one under which no order changes with the depth."""
-    if state_of(found) == STABLE:
-        return "One learning rate serves every depth: train with this rule."
+def for_training(selection: Selection) -> Selection:
+    """The selection to train with where none names a closure: complete, if there is such a rule."""
+    if selection.closure is not None:
+        return selection
+    complete = replace(selection, closure=COMPLETE.name)
     try:
-        rule_of(Problem(replace(selection, closure="complete")))
+        rule_of(Problem(complete))
+    except Refusal:
+        return selection
+    return complete
+
+
+def _recommended(selection: Selection, found: tuple[Orders, ...]) -> Rule | Refusal | None:
+    """The rule under which no order changes with the depth, where this one is none, or why not."""
+    if state_of(found) == STABLE:
+        return None
+    try:
+        return rule_of(Problem(replace(selection, closure=COMPLETE.name)))
     except Refusal as refusal:
-        return f"No closure is complete here: {refusal}."
-    return "For training take the closure complete."
+        return refusal
+
+
+def _told(recommended: Rule | Refusal | None) -> str:
+    """Which closure to train with."""
+    match recommended:
+        case None:
+            return "One learning rate serves every depth: train with this rule."
+        case Refusal():
+            return f"No closure is complete here: {recommended}."
+        case _:
+            return f"For training take the closure {COMPLETE.name}."
 
 
 def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:

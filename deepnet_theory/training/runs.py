@@ -29,7 +29,9 @@ from deepnet_theory.spec.constants import LARGEST, Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
+from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.seed import require_seed
+from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.corpus import (
     BYTES,
@@ -120,11 +122,12 @@ def train(
     executor: Executor | None = None,
     cache: Cache | None = None,
 ) -> Training:
-    """Train the model of the constants beside plain post-LN and plain pre-LN (α = β = 1).
+    """Train the model of the constants beside plain post-LN, plain pre-LN and GPT-2's pre-LN.
 
     The optimizer that the constants were made for, as torch or pytorch-optimizer has it, from the
     first step at its full learning rate ``lr``, no warm-up, no weight decay, no clipping; the
-    constants' own run takes their learning-rate multipliers. The three start from the same
+    constants' own run takes their multipliers of learning rate and epsilon. Plain is α = β = 1, and
+    GPT-2's the same with the last matrix of every branch drawn smaller. All start from the same
     embedding and head and see the same batches, with ``seeds`` seeds one after another: the
     verdict is on the differences of their held-out losses, paired by seed.
 
@@ -135,10 +138,10 @@ def train(
     The useful ``lr`` depends on the optimizer and on the rule's closure, through it on depth: all
     closures balance the same first-order update, but Adam moves a matrix by lr whatever its size,
     so that the relative change of the scaled ones is of order lr/β, √(2N)·lr under the symmetric
-    closure.
+    closure and lr under ``complete``, which :func:`~deepnet_theory.export` takes.
     At width 64 and lr 1e-3 one step moves them by 0.073 of their size at 25 layers and 0.146 at
-    100, and the held-out loss after 100 steps is 2.80 and 3.31 (unigram entropy 3.24); under
-    ``unit-init`` (β = 1) by 0.010 at both, with losses 2.72 and 2.73
+    100 under ``symmetric``, and the held-out loss after 100 steps is 2.80 and 3.31 (unigram entropy
+    3.24); at β = 1 by 0.010 at both, with losses 2.72 and 2.73
     (``benchmarks/learning_rate.py``).
 
     ``state`` names a file that is written every tenth of the way; a later call with the same
@@ -156,6 +159,7 @@ def train(
         raise InputError(f"lr must be positive, not {shown(lr)}")
     require_seed(seed)
     constants = checked(constants)
+    constants.warn()
     if constants.architecture.vocab < BYTES:
         raise InputError(
             f"the constants have a vocabulary of {constants.architecture.vocab}; "
@@ -172,6 +176,7 @@ def train(
         f"{constants.placement}, the constants' rule": causal(constants),
         "plain post-LN": causal(plain(constants, "post-ln")),
         "plain pre-LN": causal(plain(constants, "pre-ln")),
+        "GPT-2's pre-LN": causal(gpt_2(constants)),
     }
     conditions = {
         "corpus": corpus.name, "steps": steps, "batch": batch, "tokens": tokens, "lr": lr,
@@ -308,6 +313,8 @@ def plain(constants: Constants, placement: str) -> Constants:
         constants,
         placement=placement,
         eta=1.0,
+        form="forward",
+        warning="",
         parts=tuple(
             replace(
                 p,
@@ -319,10 +326,30 @@ def plain(constants: Constants, placement: str) -> Constants:
     )
 
 
+def gpt_2(constants: Constants) -> Constants:
+    """The rival of GPT-2: plain pre-LN whose branches' last matrices have the scheme's gain.
+
+    Its N counts layers of two residual sublayers; others are counted as so many halves.
+    """
+    scheme = published("gpt-2")
+    (part,) = scheme.parts
+    (gain,) = set(part.gains.values())
+    bare = plain(constants, "pre-ln")
+    parts = []
+    for p in bare.parts:
+        value = scheme.value(gain, N=p.layers * len(p.sublayers) / 2)
+        own = (replace(s, gains={sublayer(s.kind).last_map[0]: value}) for s in p.sublayers)
+        parts.append(replace(p, sublayers=tuple(own)))
+    return replace(bare, parts=tuple(parts))
+
+
 def causal(constants: Constants) -> Constants:
-    """The same constants with a causal last part, so that the next byte is not in sight."""
+    """The same constants with a causal last part, so that the next byte is not in sight.
+
+    What they warn of is said once, where they are read, and not at every build.
+    """
     *before, last = constants.parts
-    return replace(constants, parts=(*before, replace(last, causal=True)))
+    return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
 
 
 def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:

@@ -22,7 +22,7 @@ from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training import runs, train
 from deepnet_theory.training.result import Run, compare, judge
-from deepnet_theory.training.runs import causal, plain
+from deepnet_theory.training.runs import causal, gpt_2, plain
 
 
 @pytest.fixture(autouse=True)
@@ -62,12 +62,14 @@ def test_the_verdict_compares_with_the_rivals_seed_by_seed():
     result = train(constants(), steps=40, batch=4, tokens=32, lr=3e-3, seeds=3)
     data = json.loads(result.to_json())
     assert data["schema"] == "deepnet-theory/training/1"
-    assert [len(r["losses"]) for r in data["runs"]] == [40, 40, 40]
-    assert [r["placement"] for r in data["runs"]] == ["post-ln", "post-ln", "pre-ln"]
+    assert [len(r["losses"]) for r in data["runs"]] == [40] * 4
+    assert [r["placement"] for r in data["runs"]] == ["post-ln", "post-ln", "pre-ln", "pre-ln"]
     assert data["baseline"] == result.baseline and data["verdict"] == result.verdict.value
     own, *rivals = result.runs
     for rival, found in zip(rivals, data["comparisons"], strict=True):
-        assert found["rival"] == rival.rule and found["rival"] in result.because
+        assert found["rival"] == rival.rule
+        told = result.verdict is not Verdict.REFUTED or found["low"] > 0  # else who is better
+        assert (found["rival"] in result.because) == told
         assert found["difference"] == pytest.approx(own.held_out - rival.held_out)
         assert found["low"] < found["difference"] < found["high"]
     # one seed has no interval, and so no verdict
@@ -171,6 +173,14 @@ def test_the_rivals_have_no_constants():
     assert {(s.alpha, s.beta) for p in c.parts for s in p.sublayers} == {(1.0, 1.0)}
 
 
+def test_gpt_2s_rival_draws_the_last_matrices_smaller():
+    c = gpt_2(constants("encoder-decoder"))
+    encoder, decoder = c.parts
+    assert [s.gains for s in encoder.sublayers] == [{"output": 8**-0.5}, {"fc2": 8**-0.5}]
+    assert decoder.sublayers[1].gains == {"output": pytest.approx(12**-0.5)}
+    assert c.placement == "pre-ln" and {s.beta for p in c.parts for s in p.sublayers} == {1.0}
+
+
 def test_runs_repeat_and_resume(tmp_path):
     c = constants(dropout=0.2)
     whole = train(c, **SMALL)
@@ -254,7 +264,7 @@ def test_an_interrupted_run_is_a_partial_result():
             raise KeyboardInterrupt
 
     result = train(constants(), **SMALL, progress=stop)
-    assert [len(r.losses) for r in result.runs] == [3, 3, 3]
+    assert [len(r.losses) for r in result.runs] == [3] * 4
     assert not result.complete and result.exit_code == 130
     assert result.verdict is Verdict.UNDECIDED and "stopped after 3 of 6" in result.because
 

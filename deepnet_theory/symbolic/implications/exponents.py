@@ -21,7 +21,7 @@ from deepnet_theory.symbolic.algebra.depth import rational
 from deepnet_theory.symbolic.algebra.growth import growth, leading_term
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
-from deepnet_theory.symbolic.laws.parameters import branch_weight, terms
+from deepnet_theory.symbolic.laws.parameters import branch_weight, relative_update, terms
 from deepnet_theory.symbolic.rule.premises import shrinkage
 from deepnet_theory.symbolic.rule.setting import Setting
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
@@ -108,6 +108,30 @@ def _refuse_without_stream(setting: Setting, rule: Rule) -> None:
                 f"takes back: at alpha = {shown(entry.alpha)} the stream explodes or vanishes with "
                 "depth; the coefficient of x must be 1"
             )
+
+
+def unstable(selection: Selection, rule: Rule) -> str:
+    """What to know before training with a rule: where its ρ grows with a depth, in one sentence.
+
+    Empty where it does not, or where one matrix a branch does not feel it. Raises
+    :class:`Refusal` where the stream explodes.
+    """
+    setting = Setting(selection)
+    _refuse_without_stream(setting, rule)
+    found = []
+    for part in selection.the_stack.parts:
+        for sublayer in dict.fromkeys(part.layer):
+            relative = relative_update(sublayer, setting.law, setting.degrees)
+            for symbol in map(DEPTHS.__getitem__, selection.the_stack.depths):
+                rate = rule.entry(part.name, sublayer.name).rate
+                power = _at_rule(relative, rule, part, sublayer, symbol) + sum(
+                    rational(growth(text, symbol.name)) for text in (rate, rule.eta)
+                )
+                if power > 0 and len(sublayer.scaled) > 1:
+                    found.append(f"{symbol}^({power}) in {sublayer.name} of the {part.name}")
+    if not found:
+        return ""
+    return f"Unstable in depth: rho goes as {', '.join(found)}, and with it the higher orders."
 
 
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
