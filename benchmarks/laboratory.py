@@ -1,13 +1,14 @@
 """The laboratory against what a user would write, against mup, and against its own floor.
 
     python benchmarks/laboratory.py [--layers 8,16,32] [--times 3] [--deep 200]
+    python benchmarks/laboratory.py --parts 64
 
 Width 64, 8 seeds, 32 tokens, 8 to 256 layers, Adam; every ratio from interleaved runs on one
 machine. The first table gives one thread to each and compares CPU time, one depth at a time, in
 medians of five. The second gives all cores to each, as a user would have it: the whole sweep by
 ``verify`` with its four draws, in one process a core, against as many runs of the plain loop with
 one torch thread a core, in wall time. Both go to standard output and to
-``benchmarks/results/laboratory.md``.
+``benchmarks/results/laboratory.md``. ``--parts`` prints where the time of one depth goes.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import torch
 from arguments import whole, wholes
 from torch import nn
@@ -33,6 +36,8 @@ from deepnet_theory.numeric.measuring.model_update import LINEAR, measure_model_
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.stepping.gradients import backward
+from deepnet_theory.numeric.stepping.step import only, stepping
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.prediction import Predictions
@@ -234,13 +239,63 @@ def report_memory(layers: int) -> None:
     print(peak, each / 4 * layers)
 
 
+def parts(layers: int, times: int) -> list[str]:
+    """Where the processor time of one measurement goes, the least of so many."""
+    trial = Trial(Case(ADAM, RULE, {"N": layers}, SETTINGS), twin=True)
+    own = [p for p, _ in trial.parameters()]
+    drawn = sum(p.numel() for p in own) * SETTINGS.seeds // trial.seeds
+    expression, rates = ADAM.the_optimizer.expression, torch.full((trial.seeds,), ETA)
+    buffer, generator = torch.empty(drawn), torch.Generator().manual_seed(0)
+    array, numpys = np.empty(drawn, np.float32), np.random.Generator(np.random.SFC64(0))
+
+    def forward() -> None:
+        with torch.no_grad():
+            trial.output()
+
+    def backward_of(step: bool) -> None:
+        hooks = stepping(own, expression, rates) if step else nullcontext()
+        with only(trial.model, own), hooks:
+            backward(trial.loss(trial.output()))
+
+    numpy = "(NumPy's, of SFC64)"
+    works: dict[str, Callable[[], object]] = {
+        "the measurement": lambda: laboratory(layers),
+        "making and drawing the stacks": lambda: Trial(trial.case, twin=True),
+        "of it normal numbers": lambda: buffer.normal_(generator=generator),
+        numpy: lambda: numpys.standard_normal(out=array, dtype=np.float32),
+        "a forward pass, of two": forward,
+        "forward and backward pass": lambda: backward_of(False),
+        "the same, with the step": lambda: backward_of(True),
+        "the floor": lambda: floor(layers),
+    }
+    taken = {name: [] for name in works}  # type: dict[str, list[float]]
+    for _ in range(times):
+        for name, work in works.items():
+            began = time.process_time()
+            work()
+            taken[name].append(time.process_time() - began)
+    return [
+        f"{layers} layers, processor milliseconds, the least of {times}:", "", "| part | ms |",
+        "|---|---|",
+        *(f"| {name} | {1000 * min(seen):.0f} |" for name, seen in taken.items()),
+        "",
+        f"A normal number takes torch {1e9 * min(taken['of it normal numbers']) / drawn:.1f} ns "
+        f"and NumPy {1e9 * min(taken[numpy]) / drawn:.1f} ns.",
+    ]  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--layers", type=wholes, default="8,16,32,64,128,256")
     parser.add_argument("--times", type=whole(), default=5)
     parser.add_argument("--sweeps", type=whole(), default=3, help="repeats of the whole sweep")
     parser.add_argument("--deep", type=whole(), default=1000, help="depth of the single deep run")
+    parser.add_argument("--parts", type=whole(), help="print where the time goes, and no more")
     asked = parser.parse_args()
+    if asked.parts:
+        torch.set_num_threads(1)
+        print("\n".join(parts(asked.parts, asked.times)))
+        return
     if asked.deep <= asked.layers[-1]:
         parser.error(f"--deep {asked.deep} is not deeper than the last of --layers")
     torch.set_num_threads(1)

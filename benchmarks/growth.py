@@ -1,0 +1,194 @@
+"""What the work costs as it grows: layers, width, distinct sublayers; and what a user waits for.
+
+    python benchmarks/growth.py [--layers 8,64,512,4000] [--widths 32,128,512] [--kinds 1,2,4,12]
+
+Every point is a fresh process of one thread; processor seconds, and what its memory grew by. A
+model update is one draw of ``--seeds`` seeds and the twin, with the search for the size of a linear
+step, whose steps are counted. The slope is that of the straight line through the logarithms, from
+64 layers or width 64 on. The README's commands are run one after the other, and once more with what
+the first has kept. To standard output and ``benchmarks/results/growth.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from arguments import whole, wholes
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "growth.md"
+FROM = 64  # below it what a process pays once is seen in the slope
+
+
+def model_update(layers: int, width: int, seeds: int) -> dict[str, float]:
+    """One measured draw: processor seconds, MiB and steps."""
+    from deepnet_theory.numeric.measuring import model_update as room
+    from deepnet_theory.numeric.stacks.case import Case
+    from deepnet_theory.numeric.stacks.settings import Settings
+    from deepnet_theory.spec.rule import own_rule
+    from deepnet_theory.spec.selection import Selection
+
+    rule = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")
+    settings = Settings(width=width, heads=4, seeds=seeds, device="cpu")
+    steps = [0]
+    step = room._step
+
+    def counted(*given: object) -> object:
+        steps[0] += 1
+        return step(*given)  # type: ignore[arg-type]
+
+    def case(n: int) -> Case:
+        return Case(Selection(optimizer="adam"), rule, {"N": n}, settings)
+
+    room.measure_model_update(case(2))  # libraries and buffers are there before the counting
+    room._step = counted  # type: ignore[assignment]
+    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    began = time.process_time()
+    found = room.measure_model_update(case(layers))
+    return {
+        "seconds": time.process_time() - began,
+        "MiB": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / 2**20,
+        "steps": steps[0] - 1,  # without that of one layer
+        "second_order": found.second_order,
+    }
+
+
+def derivation(kinds: int) -> dict[str, float]:
+    """A derivation over so many distinct sublayers, with all its checks."""
+    from deepnet_theory.spec import sublayer as room
+    from deepnet_theory.workflow import derive
+
+    known = room.sublayers()
+    names = ["attention", "ffn", "ffn-swiglu"][:kinds]
+    for i in range(kinds - len(names)):  # planted: other kinds with the matrices of these
+        names.append(f"{names[i % 3]}-{i}")
+        known[names[-1]] = replace(known[names[i % 3]], name=names[-1])
+    derive(optimizer="adam")
+    began = time.process_time()
+    assert derive(optimizer="adam", layer=",".join(names)).verdict
+    return {"seconds": time.process_time() - began}
+
+
+def fresh(work: str) -> dict[str, float]:
+    """The result of a call in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, growth; print(json.dumps(growth.{work}))"],
+        capture_output=True, text=True, check=True, cwd=ROOT / "benchmarks",
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    print(work, done.stdout.strip(), file=sys.stderr, flush=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """The slope of log value on log size, from ``FROM`` on if two sizes are."""
+    points = [(math.log(n), math.log(v)) for n, v in zip(sizes, values, strict=True) if n >= FROM]
+    if len(points) < 2:
+        return math.nan
+    x, y = (sum(c) / len(points) for c in zip(*points, strict=True))
+    return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+
+
+def table(name: str, sizes: Sequence[int], rows: Sequence[dict[str, float]]) -> Iterator[str]:
+    """Seconds, memory and steps by size, and the slopes."""
+    yield f"| {name} | seconds | a step | MiB | steps |"
+    yield "|---|---|---|---|---|"
+    each = [row["seconds"] / row["steps"] for row in rows]
+    for n, row, one in zip(sizes, rows, each, strict=True):
+        yield f"| {n} | {row['seconds']:.2f} | {one:.2f} | {row['MiB']:.0f} | {row['steps']:.0f} |"
+    memory = [max(row["MiB"], 1.0) for row in rows]
+    yield ""
+    yield (
+        f"Slope from {FROM} on: {slope(sizes, each):.2f} in the time of a step, "
+        f"{slope(sizes, memory):.2f} in memory."
+    )
+    yield ""
+
+
+def commands() -> Iterator[str]:
+    """What the README's commands take, and take again with what is kept."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    yield "| command | seconds of the processor | wall | again |"
+    yield "|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "DEEPNET_THEORY_CACHE": f"{folder}/cache"}
+        environment["PYTHONPATH"] = str(ROOT)
+        for line in re.findall(r"^deepnet-theory (.*?)(?: +#.*)?$", text, flags=re.MULTILINE):
+            words = [sys.executable, "-m", "deepnet_theory", *shlex.split(line)]
+            took = []
+            for _ in range(2):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                began = time.perf_counter()
+                subprocess.run(words, cwd=folder, env=environment, capture_output=True, check=False)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                took.append((spent, time.perf_counter() - began))
+            (spent, wall), (again, _) = took
+            yield f"| `{line}` | {spent:.1f} | {wall:.1f} | {again:.1f} |"
+            print(line, took, file=sys.stderr, flush=True)
+
+
+def report(layers: list[int], widths: list[int], kinds: list[int], seeds: int) -> Iterator[str]:
+    """The page, line by line."""
+    import torch
+
+    yield "# Cost as the work grows"
+    yield ""
+    words = " ".join(sys.argv[1:])
+    yield (
+        f"`{f'python benchmarks/growth.py {words}'.strip()}`, {platform.machine()}, "
+        f"{os.cpu_count()} cores under a load of {os.getloadavg()[0]:.0f}, one thread, "
+        f"torch {torch.__version__}; Adam under √(2N), 1/√(2N), {seeds} seeds and the twin, "
+        "32 tokens, float32."
+    )
+    yield ""
+    rows = [fresh(f"model_update({n}, 64, {seeds})") for n in layers]
+    yield from table("layers, width 64", layers, rows)
+    rows = [fresh(f"model_update(16, {d}, {seeds})") for d in widths]
+    yield from table("width, 16 layers", widths, rows)
+    yield "A derivation by its kinds of sublayers, without the imports:"
+    yield ""
+    yield "| distinct sublayers | seconds |"
+    yield "|---|---|"
+    took = [fresh(f"derivation({n})")["seconds"] for n in kinds]
+    for n, one in zip(kinds, took, strict=True):
+        yield f"| {n} | {one:.2f} |"
+    yield ""
+    yield "What the README's commands take, imports included, and again with what they have kept:"
+    yield ""
+    yield from commands()
+    yield ""
+    yield "On a GPU: *not measured*."
+
+
+def main() -> None:
+    """Print the page and write it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--layers", type=wholes, default="8,16,32,64,128,256,512,1000,2000,4000")
+    parser.add_argument("--widths", type=wholes, default="32,64,128,256,512")
+    parser.add_argument("--kinds", type=wholes, default="1,2,3,4,6,8,10,12")
+    parser.add_argument("--seeds", type=whole(2), default=2)
+    asked = parser.parse_args()
+    lines = list(report(asked.layers, asked.widths, asked.kinds, asked.seeds))
+    text = "\n".join(lines) + "\n"
+    print(text)
+    RESULTS.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
