@@ -23,6 +23,7 @@ from deepnet_theory.spec.errors import InputError
 FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
 LINEAR = 0.01  # the second-order part is kept under this
+ROUNDING = 1.75  # ε·√layers/(‖ΔF‖/‖F‖) times so much of ΔF is rounding, as measured at 128 and 1000
 WIDE = 30.0  # how many times more or less is accepted where the step is linear
 ATTEMPTS = 6
 
@@ -74,9 +75,10 @@ def measure_model_update(
 ) -> ModelUpdate:
     r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
 
-    η begins at ``eta``, or where a stack of one layer has it, so that it depends on the case
-    alone; it is changed until the step is linear. A twin of the first seed takes
-    half the step, so that the second-order part is measured in the same pass:
+    η begins at ``eta``, or where a stack of one layer has it, larger in stacks so deep that their
+    rounding would drown it, so that it depends on the case alone; it is changed until the step is
+    linear. A twin of the first seed takes half the step, so that the second-order part is measured
+    in the same pass:
 
     .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
 
@@ -87,7 +89,7 @@ def measure_model_update(
     def step(eta: float) -> ModelUpdate:
         return measure_draw(case, eta, 0, chosen)
 
-    first = find_linear_step(step, _eta_of_one_layer(case) if eta is None else eta)
+    first = find_linear_step(step, _eta_to_begin_with(case) if eta is None else eta)
     return average_draws(
         [first]
         + [measure_draw(case, first.eta, draw, chosen) for draw in further_draws(first, draws)]
@@ -149,6 +151,17 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
         if found.second_order < LINEAR:
             break
     return found
+
+
+def _eta_to_begin_with(case: Case) -> float:
+    r"""The η of one layer, larger where rounding would be more than half of what is allowed.
+
+    Each layer rounds by itself, so that :math:`\sqrt L\,\epsilon\,\|F\|` adds up beside ΔF.
+    """
+    precision = torch.finfo(case.settings.torch_dtype).eps
+    layers = sum(case.depth.values())
+    rounding = ROUNDING * precision * math.sqrt(layers) / RELATIVE_CHANGE
+    return _eta_of_one_layer(case) * max(1.0, rounding / (LINEAR / 2))
 
 
 def _eta_of_one_layer(case: Case) -> float:

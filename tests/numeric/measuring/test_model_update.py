@@ -1,15 +1,18 @@
 """‖ΔF‖/η: against the definition, against JVPs, against a plain loop, and where it breaks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from published_rules import SMALL, rule
 
+from deepnet_theory.numeric.measuring import model_update as module
 from deepnet_theory.numeric.measuring.model_update import (
     LINEAR,
     ModelUpdate,
     find_linear_step,
+    measure_draw,
     measure_model_update,
 )
 from deepnet_theory.numeric.stacks.case import Case
@@ -119,3 +122,25 @@ def test_a_linear_step_is_found_from_anywhere(adam, start):
     assert math.log2(found.eta).is_integer()
     usual = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
     assert found.values == pytest.approx(usual.values, rel=0.02)
+
+
+@pytest.mark.slow
+def test_a_thousand_layers_take_one_step(monkeypatch):
+    """Its size is not that of shallow stacks, at which rounding is more than is allowed."""
+    case = Case(
+        Selection(optimizer="adam"), rule("adam"), {"N": 1000}, replace(SMALL, width=32, tokens=32)
+    )
+    tried = []
+
+    def counted(*given):
+        tried.append(measure_draw(*given))
+        return tried[-1]
+
+    monkeypatch.setattr(module, "measure_draw", counted)
+    found = measure_model_update(case)
+    assert [u.depth["N"] for u in tried] == [1, 1000] and found.second_order < LINEAR
+    shallow = measure_draw(case, found.eta / 2, 0)
+    assert shallow.second_order > found.second_order
+    assert shallow.values == pytest.approx(found.values, rel=0.01)
+    double = replace(case, settings=replace(case.settings, dtype="float64"))
+    assert module._eta_to_begin_with(double) == module._eta_of_one_layer(double)
