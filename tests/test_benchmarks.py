@@ -22,6 +22,7 @@ BAD = [
     "learning_rate --depths 0", "learning_rate --closures no-such",
     "mutants --sample 0", "mutants --seed x", "mutants -o none/page.md",
     "power --experiments 0", "power --processes 0", "power no-such",
+    "prediction --depths 8,0", "prediction --seeds 1", "prediction -o none/page.md",
     "runtime --threads 0", "runtime --repeats 0", "runtime --batch 0", "runtime --tokens -3",
     "runtime -o none/page.md", "symbolic -o none/page.md",
 ]  # fmt: skip

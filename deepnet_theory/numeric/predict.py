@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Executor
 from functools import partial
+from statistics import fmean
 
+from deepnet_theory.numeric.judging.level import NEAR
 from deepnet_theory.numeric.measuring.one_sublayer import (
     Key,
     PredictedUpdate,
@@ -26,8 +28,6 @@ from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.prediction import PredictedPoint, PredictedShare, UpdatePrediction
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
-
-NEAR = 1.0  # S·r² up to which the corrections are small
 
 
 def predict(
@@ -94,4 +94,4 @@ def predict(
 
 
 def _one_depth(case: Case) -> tuple[PredictedUpdate, float]:
-    return predict_model_update(case), distance_from_identity(case)
+    return predict_model_update(case), fmean(distance_from_identity(case))

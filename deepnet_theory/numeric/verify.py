@@ -6,11 +6,13 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 
 import numpy as np
 import scipy
 import torch
 
+from deepnet_theory.numeric.judging.arrival import Arrival, find_arrival
 from deepnet_theory.numeric.judging.criteria import judge_assumption
 from deepnet_theory.numeric.judging.exponents import (
     ALL,
@@ -20,15 +22,23 @@ from deepnet_theory.numeric.judging.exponents import (
     plan_exponents,
     varies_alone,
 )
-from deepnet_theory.numeric.judging.statistics import positive_interval
+from deepnet_theory.numeric.judging.level import judge_level
+from deepnet_theory.numeric.judging.statistics import Array, positive_interval
 from deepnet_theory.numeric.measuring.many_updates import counts
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
+from deepnet_theory.numeric.measuring.one_sublayer import (
+    ERROR,
+    IDENTITY,
+    PREDICTED,
+    PredictedUpdate,
+)
 from deepnet_theory.numeric.running.record import Record, rule_to_dict
 from deepnet_theory.numeric.running.schedule import Schedule, share_key, updates_share
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.memory import require_memory
+from deepnet_theory.numeric.stacks.sampled import MOST_SUBLAYERS
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import running_of
@@ -42,6 +52,7 @@ from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import (
     AssumptionResult,
     Exponent,
+    Level,
     Point,
     Verification,
 )
@@ -101,7 +112,8 @@ def verify(
     with fitting_threads(settings) as threads:
         schedule = Schedule(
             case_at, record, names, shares,
-            lambda update: None if watch is None else watch(_point(update)), threads,
+            lambda update: None if watch is None else watch(_point(update, record)), threads,
+            predicted=all(len(p.layer) <= MOST_SUBLAYERS for p in selection.the_stack.parts),
         )  # fmt: skip
         total = schedule.cost(wanted)
         jobs, watched = schedule.jobs(wanted), progress or silent
@@ -119,13 +131,13 @@ def verify(
         )
     warnings += _findings(record, measured)
     several = (after(plan, updates_share(n)) for n in counts(settings.updates) for plan in whole)
-    exponents = tuple(_judged(plan, record, wanted) for plan in (*plans, *several))
+    exponents = tuple(_judged(plan, record, wanted, case_at) for plan in (*plans, *several))
     assumptions = tuple(_assumption(a, record, measured) for a in predictions.assumptions)
     return Verification(
         select=selection.to_dict(),
         measure={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
         rule=rule_to_dict(rule),
-        points=tuple(_point(record.updates[depth_key(d)]) for d in measured),
+        points=tuple(_point(record.updates[depth_key(d)], record) for d in measured),
         exponents=exponents,
         assumptions=assumptions,
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
@@ -141,6 +153,7 @@ def verify(
         checks=record.checks(),
         warnings=tuple(warnings),
         stopped=stopped,
+        level=_level(record, measured),
     )
 
 
@@ -148,7 +161,9 @@ def _measured(record: Record, depths: Sequence[Depth]) -> list[Depth]:
     return [d for d in depths if depth_key(d) in record.updates]
 
 
-def _judged(plan: Plan, record: Record, wanted: Sequence[Depth]) -> Exponent:
+def _judged(
+    plan: Plan, record: Record, wanted: Sequence[Depth], case_at: Callable[[Depth], Case]
+) -> Exponent:
     share = plan.prediction.share
     if share == ALL:
         rows = {key: update.values for key, update in record.updates.items()}
@@ -157,12 +172,38 @@ def _judged(plan: Plan, record: Record, wanted: Sequence[Depth]) -> Exponent:
     depths = [d for d in _measured(record, wanted) if depth_key(d) in rows]
     values = np.array([rows[depth_key(d)] for d in depths], dtype=float).T
     updates = [record.updates[depth_key(d)] for d in depths]
-    return judge_exponent(plan, depths, values, updates, len(wanted))
+    expected = _samples(record, f"{PREDICTED} {share}", depths)
+
+    def arrival(exponent: float) -> Arrival | None:
+        symbols = list(depths[-1]) if plan.total else [plan.prediction.variable]
+        return find_arrival(case_at, depths[-1], symbols, exponent) if share == ALL else None
+
+    return judge_exponent(plan, depths, values, updates, len(wanted), expected, arrival)
 
 
-def _point(update: ModelUpdate) -> Point:
+def _samples(record: Record, name: str, depths: Sequence[Depth]) -> Array | None:
+    """A quantity at every depth, (seeds, depths); None where one lacks it."""
+    rows = record.samples.get(name, {})
+    keys = [depth_key(d) for d in depths]
+    if not keys or not all(key in rows for key in keys):
+        return None
+    return np.array([rows[key] for key in keys], dtype=float).T
+
+
+def _level(record: Record, depths: Sequence[Depth]) -> Level | None:
+    there = [d for d in depths if depth_key(d) in record.samples.get(IDENTITY, {})]
+    expected = _samples(record, f"{PREDICTED} {ALL}", there)
+    identity = _samples(record, IDENTITY, there)
+    if expected is None or identity is None:
+        return None
+    measured = np.array([record.updates[depth_key(d)].values for d in there], dtype=float).T
+    return judge_level(there, measured, expected, identity)
+
+
+def _point(update: ModelUpdate, record: Record) -> Point:
     interval = positive_interval(update.values)
-    return Point(
+    key, samples = depth_key(update.depth), record.samples
+    point = Point(
         depth=dict(update.depth),
         mean=interval.estimate,
         low=interval.low,
@@ -171,6 +212,12 @@ def _point(update: ModelUpdate) -> Point:
         values=update.values,
         finding=update.finding,
     )
+    predicted, errors = (samples.get(f"{name} {ALL}", {}).get(key) for name in (PREDICTED, ERROR))
+    if predicted is None or errors is None:
+        return point
+    found = PredictedUpdate(update.depth, tuple(predicted), tuple(errors))
+    low, high = found.interval
+    return replace(point, predicted=found.mean, predicted_low=low, predicted_high=high)
 
 
 def _assumption(a: Assumption, record: Record, depths: Sequence[Depth]) -> AssumptionResult:

@@ -129,12 +129,16 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Measured points of one rule; ``colour`` 1 or 2 tells rivals apart."""
+    """Measured points of one rule; ``colour`` 1 or 2 tells rivals apart.
+
+    ``band`` holds what was predicted of them in absolute size, with its interval.
+    """
 
     label: str
     marks: tuple[Mark, ...]
     own: bool = True
     colour: int = 1
+    band: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ def document(
         doc.Section("Provenance", (_provenance(verification, command),)),
     )
     found = ("Measurement: ", *of_verification.answer(verification))
+    if verification.level:
+        found = (*found, " ", *of_verification.level(verification))
     proved = ("Derivation: ", derivation.verdict, ", given its assumptions. ")
     return doc.Document(
         of_derivation.title(derivation.selection),

@@ -30,7 +30,11 @@ def document(verification: Verification, rivals: Sequence[Verification] = ()) ->
     assumed = (assumptions(v.assumptions),) if v.assumptions else ()
     return doc.Document(
         f"‖ΔF‖/η per token, {measured_network(v) or rule_words(v)}",
-        (doc.Paragraph(answer(v)), doc.Paragraph(_measured_on(v), aside=True)),
+        (
+            doc.Paragraph(answer(v)),
+            *((doc.Paragraph(level(v)),) if v.level else ()),
+            doc.Paragraph(_measured_on(v), aside=True),
+        ),
         (*measurement(v, rivals), doc.Section("Assumptions", assumed)),
         (doc.Paragraph((v.verdict, ran)),),
     )
@@ -53,6 +57,14 @@ def answer(verification: Verification) -> tuple[doc.Inline, ...]:
     if not verification.exponents:
         return (verification.verdict, ": no exponent was measured.")
     return true_signs(f"‖ΔF‖ {verification.trend}: "), verification.verdict, "."
+
+
+def level(verification: Verification) -> tuple[doc.Inline, ...]:
+    """The verdict on the absolute size, and where measured and predicted are furthest apart."""
+    found = verification.level
+    if found is None:
+        return ()
+    return f"In absolute size, against single sublayers: {found.because}: ", found.verdict, "."
 
 
 def measurement(
@@ -80,21 +92,31 @@ def _legend(rivals: Sequence[Verification]) -> str:
     measured = " (squares and diamonds, measured too)" if rivals else ""
     return (
         "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
-        f"dashed for other optimizers’ rules on the same network{measured}."
+        f"dashed for other optimizers’ rules on the same network{measured}; the broad band is the "
+        "absolute size that single sublayers predict, without a free constant."
     )
 
 
 def points(measured: Sequence[Point]) -> doc.Table:
-    """‖ΔF‖/η at every depth; a column of findings where there is one."""
-    found = any(p.finding for p in measured)
-    rows = (
-        (depth_words(p.depth), number(p.mean), f"{number(p.low)} to {number(p.high)}",
-         str(p.seeds), p.finding)
-        for p in measured
-    )  # fmt: skip
-    head = ("depth", "mean", "95% interval", "seeds", "finding")
-    shown = tuple(row if found else row[:4] for row in (head, *rows))
-    return doc.Table(shown[0], shown[1:], numbers=(1, 2, 3), sentences=(4,) if found else ())
+    """‖ΔF‖/η at every depth beside what was predicted of it, and findings where there are any."""
+    columns = ["depth", "mean", "95% interval", "seeds"]
+    if predicted_too := any(p.predicted is not None for p in measured):
+        columns += ["predicted", "its interval"]
+    if found := any(p.finding for p in measured):
+        columns += ["finding"]
+    rows = []
+    for p in measured:
+        row = [depth_words(p.depth), number(p.mean), _interval(p.low, p.high), str(p.seeds)]
+        if predicted_too:
+            row += ["-" if p.predicted is None else number(p.predicted)]
+            row += [_interval(p.predicted_low, p.predicted_high)]
+        rows.append((*row, p.finding) if found else tuple(row))
+    numbers = tuple(range(1, len(columns) - found))
+    return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def _where(exponent: Exponent) -> str:
@@ -102,9 +124,14 @@ def _where(exponent: Exponent) -> str:
 
 
 def _exponents(exponents: Sequence[Exponent]) -> doc.Table:
-    rows = tuple(_exponent(_where(e), e) for e in exponents)
+    here = any(e.here is not None for e in exponents)
+    rows = tuple(
+        (*_exponent(_where(e), e), predicted(e.here, "none")) if here else _exponent(_where(e), e)
+        for e in exponents
+    )
     head = ("exponent", "verdict", "measured", "95% interval", "predicted")
-    return doc.Table(head, rows, numbers=(2, 3, 4))
+    # a sum of powers, or a finite depth, has another slope here than in the end
+    return doc.Table((*head, "over these depths") if here else head, rows, (2, 3, 4, 5)[: 3 + here])
 
 
 def _exponent(name: str, e: Exponent) -> tuple[doc.Words, ...]:

@@ -65,6 +65,15 @@ def marks(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
     return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
+def _band(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+    """What was predicted of the points in absolute size."""
+    return tuple(
+        doc.Mark(p.depth[variable], p.predicted, p.predicted_low, p.predicted_high)
+        for p in points
+        if p.predicted is not None and p.predicted_low is not None and p.predicted_high is not None
+    )
+
+
 def measured_network(verification: Verification) -> str:
     """Which network was measured, stepped by what."""
     select = verification.select

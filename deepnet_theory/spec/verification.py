@@ -26,6 +26,21 @@ class Point:
     seeds: int
     values: tuple[float, ...] = ()
     finding: str = ""  # e.g. where a value became infinite or NaN
+    predicted: float | None = None  # from single sublayers, in absolute size
+    predicted_low: float | None = None
+    predicted_high: float | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """‖ΔF‖ over what single sublayers predict of it, where the two are furthest apart."""
+
+    depth: dict[str, int]
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,7 @@ class Exponent:
     fitted_from: int | None = None  # the least depth that entered the fit
     rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
     constant: bool = False  # shown: the interval lies within the tolerance of 0
+    here: float | None = None  # the slope over the measured depths that single sublayers predict
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
@@ -93,7 +109,8 @@ class Verification:
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
     ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
-    ``exponents`` their log–log slopes, the first of which gives the ``verdict``. ``measure``,
+    ``exponents`` their log–log slopes, the first of which gives the ``verdict``. ``level`` holds
+    the absolute sizes against what single sublayers predict. ``measure``,
     ``device`` and ``versions`` say what it was measured on. Plain data: ``to_json`` writes the
     public form, ``plot`` draws it.
     """
@@ -111,6 +128,7 @@ class Verification:
     checks: dict[str, Any] = field(default_factory=dict)  # linearity, real-optimizer difference …
     warnings: tuple[str, ...] = ()
     stopped: str = ""  # what ended the measuring before its end, in words
+    level: Level | None = None  # absolute size, beside the exponents
 
     @property
     def whole(self) -> tuple[Exponent, ...]:
@@ -143,6 +161,7 @@ class Verification:
             "points": [asdict(p) for p in self.points],
             "exponents": exponents,
             "exponent": exponents[0] if exponents else None,
+            "level": self.level and {**asdict(self.level), "verdict": self.level.verdict.value},
             "assumptions": [{**asdict(a), "verdict": a.verdict.value} for a in self.assumptions],
             "checks": self.checks,
             "warnings": list(self.warnings),

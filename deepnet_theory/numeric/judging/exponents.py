@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
+from deepnet_theory.numeric.judging.arrival import Arrival
 from deepnet_theory.numeric.judging.statistics import (
     TOLERANCE,
     Array,
+    Interval,
     fit_exponent,
     judge,
-    still_arriving,
+    slopes,
+    t_interval,
 )
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
@@ -91,14 +96,41 @@ def _sum_of(first: Prediction, given: Sequence[Prediction]) -> Prediction:
     return Prediction(first.variable, first.share, total, rivals)
 
 
+@dataclass(frozen=True)
+class Here:
+    """The slope that single sublayers predict over the measured depths, and how far off it is."""
+
+    slope: float
+    off: Interval  # measured minus predicted, paired by seed
+
+
+def slope_here(plan: Plan, depths: Sequence[Depth], values: Array, expected: Array) -> Here | None:
+    """The predicted slope over all measured depths; None where it is not finite."""
+    good = (np.isfinite(values) & (values > 0) & np.isfinite(expected) & (expected > 0)).all(1)
+    if not good.any():
+        return None
+    layers = np.log([float(d[plan.prediction.variable]) for d in depths])
+    groups = plan.groups(depths)
+    predicted = slopes(layers, np.log(expected[good]), groups)
+    measured = slopes(layers, np.log(values[good]), groups)
+    return Here(float(predicted.mean()), t_interval(measured - predicted))
+
+
 def judge_exponent(
-    plan: Plan, depths: Sequence[Depth], values: Array, updates: Sequence[ModelUpdate], wanted: int
+    plan: Plan,
+    depths: Sequence[Depth],
+    values: Array,
+    updates: Sequence[ModelUpdate],
+    wanted: int,
+    expected: Array | None = None,
+    arrival: Callable[[float], Arrival | None] = lambda _: None,
 ) -> Exponent:
     """The exponent of ``values`` (seeds, depths), measured at these of the ``wanted`` depths.
 
-    SUPPORTED falls to UNDECIDED where a step of the fitted depths was not linear or a seed was
-    not finite, REFUTED where the local slope still moves toward the prediction, and both where
-    depths are missing.
+    A slope that has not arrived at the exponent is SUPPORTED where it is the one that is
+    ``expected`` over these depths from single sublayers, and that prediction has an ``arrival`` at
+    the exponent deeper down. SUPPORTED falls to UNDECIDED where a step of the fitted depths was
+    not linear or a seed was not finite, and any verdict where depths are missing.
     """
     prediction = plan.prediction
     variable, share = prediction.variable, prediction.share
@@ -112,12 +144,12 @@ def judge_exponent(
         )
     fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
     verdict, because = judge(fit.interval, predicted, rivals)
-    if verdict is Verdict.REFUTED and still_arriving(fit, predicted) and fit.drift is not None:
-        verdict = Verdict.UNDECIDED
-        because += (
-            f"; but the local slope has not settled, it moves toward the prediction, from "
-            f"{fit.drift[0]:+.3f} to {fit.drift[1]:+.3f}: measure deeper"
-        )
+    here = None if expected is None else slope_here(plan, depths, values, expected)
+    if here is not None:
+        because += f"; single sublayers predict {here.slope:+.3f} over these depths"
+        if verdict is not Verdict.SUPPORTED and predicted is not None:
+            verdict, told = _by_prediction(verdict, here, predicted, rivals, arrival, variable)
+            because += told
     if plan.total:
         because = f"all depths grow together, so the exponents add; {because}"
     fitted = [u for u in updates if u.depth[variable] >= fit.fitted_from]
@@ -144,4 +176,26 @@ def judge_exponent(
         fitted_from=fit.fitted_from,
         rivals=rivals,
         constant=fit.interval.within(-TOLERANCE, TOLERANCE),
+        here=None if here is None else here.slope,
     )
+
+
+def _by_prediction(
+    verdict: Verdict,
+    here: Here,
+    predicted: float,
+    rivals: Sequence[tuple[str, float]],
+    arrival: Callable[[float], Arrival | None],
+    variable: str,
+) -> tuple[Verdict, str]:
+    """The verdict where the measured slope is not the exponent's, and what is said of it."""
+    off = f"the measured one is off by [{here.off.low:+.3f}, {here.off.high:+.3f}]"
+    if not here.off.within(-TOLERANCE, TOLERANCE):
+        return verdict, f", {off}"
+    like = [name for name, e in rivals if e != predicted and e - predicted in here.off]
+    if like:
+        return verdict, f", {off}, which does not exclude the rival {like[0]}"
+    found = arrival(predicted)
+    if found is None:
+        return verdict, f", {off}, but deeper down they do not lead to {predicted:+g}"
+    return Verdict.SUPPORTED, f", {off}; {found.words(variable)}"

@@ -94,7 +94,6 @@ class Fit:
     interval: Interval
     per_seed: tuple[float, ...]
     fitted_from: int
-    drift: tuple[float, float] | None = None  # first and last local slope, where they differ
 
 
 def fit_exponent(
@@ -122,37 +121,7 @@ def fit_exponent(
             break
         starts.pop(0)
     per_seed = _slopes_where(d >= starts[0], x, y, labels)
-    return Fit(
-        t_interval(per_seed), tuple(per_seed.tolist()), starts[0], _drift(d, starts, x, y, labels)
-    )
-
-
-def _drift(
-    d: NDArray[np.int_], starts: list[int], x: Array, y: Array, labels: list[object]
-) -> tuple[float, float] | None:
-    """The local slopes at both ends of the fitted range, if they still differ."""
-    if len(starts) < 3 or y.shape[0] < 2:
-        return None
-    near = _slopes_where((d >= starts[0]) & (d <= starts[1]), x, y, labels)
-    far = _slopes_where((d >= starts[-2]) & (d <= starts[-1]), x, y, labels)
-    bend = t_interval(np.subtract(far, near))
-    if abs(bend.estimate) <= SETTLED or 0.0 in bend:
-        return None
-    return float(near.mean()), float(far.mean())
-
-
-def still_arriving(fit: Fit, predicted: float | None) -> bool:
-    """Whether the local slope has not settled and moves toward the prediction.
-
-    A sum of terms of different exponents bends for decades of depth before the largest one
-    leads: what is measured on the way refutes nothing.
-    """
-    if fit.drift is None or predicted is None:
-        return False
-    first, last = fit.drift
-    return abs(last - predicted) < abs(first - predicted) and (first < predicted) == (
-        last < predicted
-    )
+    return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
 
 
 def _slopes_where(mask: NDArray[np.bool_], x: Array, y: Array, labels: list[object]) -> Array:

@@ -35,12 +35,13 @@ from deepnet_theory.numeric.stepping.update import update
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.branches import math_attention
 
-PLACES = 2  # pairs of places in a draw, each with its mirror image
-COPIES = 2  # of every seed at each pair of places
+PLACES = 1  # pairs of places in a draw, each with its mirror image
+COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
 Key = tuple[str, str]
 ALL: Key = ("all", "all")
+PREDICTED, ERROR, IDENTITY = "predicted", "error of the predicted", "distance from the identity"
 Direction = tuple[nn.Parameter, Description, Tensor]
 
 
@@ -76,6 +77,25 @@ def predict_model_update(case: Case) -> PredictedUpdate:
     return _predict(case, lambda directions: {ALL: directions}, case.settings.draws)[ALL]
 
 
+def predict_samples(case: Case) -> dict[str, list[float]]:
+    """What is predicted of one depth, by name and one number a seed; the key is that of a share.
+
+    Of several parts each one's share is predicted too, stepped alone.
+    """
+
+    def split(directions: list[Direction]) -> dict[Key, list[Direction]]:
+        parts = dict.fromkeys(d.part or "" for _, d, _ in directions)
+        found = {(name, "all"): [x for x in directions if x[1].part == name] for name in parts}
+        return {ALL: directions, **(found if len(parts) > 1 else {})}
+
+    found = _predict(case, split, case.settings.draws)
+    samples = {IDENTITY: distance_from_identity(case)}
+    for (share, _), predicted in found.items():
+        samples[f"{PREDICTED} {share}"] = list(predicted.values)
+        samples[f"{ERROR} {share}"] = list(predicted.errors)
+    return samples
+
+
 def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
     """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
 
@@ -90,15 +110,16 @@ def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
     return _predict(case, split, 1)
 
 
-def distance_from_identity(case: Case) -> float:
-    r"""S·r², the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`, from the sampled ones.
+def distance_from_identity(case: Case) -> list[float]:
+    r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`.
 
     A block's branch is as large as those of the sublayers that it stands for together.
     """
     sampled = Sampled(case.selection, case.rule, case.depth, case.settings)
     with fitting_threads(case.settings):
         weights = take_trace(Trial(sampled)).over_sublayers("branch_weight")
-    return float(weights.square().sum(0).mean())
+    found: list[float] = weights.square().sum(0).tolist()
+    return found
 
 
 def _predict(
@@ -203,9 +224,8 @@ def _change(trial: Trial, directions: Sequence[Direction]) -> Tensor:
         result: Tensor = torch.func.functional_call(body, weights, ())
         return result
 
-    _, change = torch.func.jvp(output, (primals,), (tangents,))
-    result: Tensor = change.detach().double()
-    return result
+    change: Tensor = torch.func.jvp(output, (primals,), (tangents,))[1]
+    return change.detach().double()
 
 
 class _Body(nn.Module):

@@ -15,6 +15,7 @@ from deepnet_theory.numeric.measuring.model_update import (
     measure_draw,
     measure_model_update,
 )
+from deepnet_theory.numeric.measuring.one_sublayer import predict_samples
 from deepnet_theory.numeric.measuring.probe import Probe
 from deepnet_theory.numeric.running.record import Record
 from deepnet_theory.numeric.stacks.case import Case
@@ -33,8 +34,8 @@ class Schedule:
     The first draw of a depth finds the size of its step, by itself: what is measured at a depth
     depends on the settings alone, not on the other depths. All else at the depth follows it.
     ``names`` are the measurements and ``shares`` the shares of ΔF that are wanted; ``complete``
-    receives each depth's model update when its last draw has come. Jobs compute with
-    ``threads`` threads.
+    receives each depth's model update when its last draw has come. Where ``predicted``, each
+    depth's size is predicted from single sublayers too. Jobs compute with ``threads`` threads.
     """
 
     def __init__(
@@ -45,28 +46,43 @@ class Schedule:
         shares: Sequence[str],
         complete: Callable[[ModelUpdate], None],
         threads: int = 1,
+        predicted: bool = True,
     ) -> None:
         self.case_at, self.record = case_at, record
         self.names, self.shares, self.complete = tuple(dict.fromkeys(names)), shares, complete
-        self.threads = threads
+        self.threads, self.predicted = threads, predicted
 
     def cost(self, depths: Sequence[Depth]) -> float:
-        """The layers worked on, each once for the first draw, the others, a share, the premises."""
+        """The layers worked on, each once for the first draw, the others, a share, the premises.
+
+        A prediction costs the same at every depth, and counts as one.
+        """
         layers = [sum(depth.values()) for depth in depths]
         several = self.case_at(depths[0]).settings.updates > 1
         stages = 2 + len(self.shares) + bool(self.names) + several
-        return float(sum(layers) * stages + layers[0] + layers[-1])
+        return float(sum(layers) * stages + layers[0] + layers[-1] + len(layers) * self.predicted)
 
     def jobs(self, depths: Sequence[Depth]) -> Iterator[Job]:
         """The first job of each depth; the real optimizer is stepped at the first and the last."""
         ends = (depths[0], depths[-1])
         for depth in depths:
-            yield self._job(
-                f"model update at depth {depth_key(depth)}",
-                sum(depth.values()),
-                partial(measure_model_update, self.case_at(depth)),
-                partial(self._follow, depth, depth in ends),
-            )
+            key, follow = depth_key(depth), partial(self._first, depth, depth in ends)
+            if self.predicted:
+                work = partial(predict_samples, self.case_at(depth))
+                yield self._job(
+                    f"one sublayer at depth {key}", 1, work, partial(self._predicted, key, follow)
+                )
+            else:
+                yield from follow()
+
+    def _first(self, depth: Depth, at_end: bool) -> Iterator[Job]:
+        """The first draw of a depth, which what is predicted of it goes before."""
+        yield self._job(
+            f"model update at depth {depth_key(depth)}",
+            sum(depth.values()),
+            partial(measure_model_update, self.case_at(depth)),
+            partial(self._follow, depth, at_end),
+        )
 
     def _follow(self, depth: Depth, at_end: bool, first: ModelUpdate) -> Iterator[Job]:
         """The jobs of a depth whose first draw is there."""
@@ -131,6 +147,12 @@ class Schedule:
     def _moved(self, key: str, found: dict[int, list[float]]) -> None:
         for count, values in found.items():
             self.record.samples.setdefault(updates_key(count), {})[key] = values
+
+    def _predicted(
+        self, key: str, follow: Callable[[], Iterator[Job]], found: dict[str, list[float]]
+    ) -> Iterator[Job]:
+        self._sampled(key, found)
+        return follow()
 
     def _sampled(self, key: str, found: dict[str, list[float]]) -> None:
         for name, values in found.items():

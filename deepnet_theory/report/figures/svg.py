@@ -61,7 +61,10 @@ def drawn(figure: doc.Figure) -> Plot:
 
     A line is labelled at its right end, a series without a line at its last point.
     """
-    series = [replace(s, marks=tuple(filter(drawable, s.marks))) for s in figure.series]
+    series = [
+        replace(s, marks=tuple(filter(drawable, s.marks)), band=tuple(filter(drawable, s.band)))
+        for s in figure.series
+    ]
     slopes = figure.slopes
     marks = [m for s in series for m in s.marks]
     label = f"{figure.y_label} against {figure.x_label}"
@@ -71,9 +74,11 @@ def drawn(figure: doc.Figure) -> Plot:
     first, last = xs[0], xs[-1] if len(xs) > 1 else xs[0] * 2
     x = Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
     ends = [height(s, at) for s in slopes for at in (first, last)]
-    values = [v for m in marks for v in (m.low, m.mean, m.high) if v > 0] + ends
+    shown = [m for s in series for m in (*s.marks, *s.band)]
+    values = [v for m in shown for v in (m.low, m.mean, m.high) if v > 0] + ends
     y = Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
     body = [*_axes(x, y, xs, figure.x_label, figure.y_label)]
+    body += [_band(s, x, y) for s in series if s.band]
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
         body += [_point(m, x, y, s) for m in s.marks]
@@ -103,6 +108,13 @@ def _line(slope: doc.Slope, x: Scale, y: Scale, first: float, last: float) -> st
     (y1, y2) = (y(height(slope, at)) for at in (first, last))
     kind = "own" if slope.own else _coloured("rival", slope.colour)
     return f'<path class="{kind}" d="M{x(first):.1f} {y1:.1f}L{x(last):.1f} {y2:.1f}"/>'
+
+
+def _band(series: doc.Series, x: Scale, y: Scale) -> str:
+    there = [f"{x(m.x):.1f} {y(max(m.low, y.low)):.1f}" for m in series.band]
+    back = [f"{x(m.x):.1f} {y(m.high):.1f}" for m in reversed(series.band)]
+    kind = "band" if series.own else f"band {_coloured('other', series.colour, '-band')}"
+    return f'<path class="{kind}" d="M{"L".join([*there, *back])}Z"/>'
 
 
 def _point(mark: doc.Mark, x: Scale, y: Scale, series: doc.Series) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from deepnet_theory.numeric.judging.arrival import Arrival
 from deepnet_theory.numeric.judging.exponents import Plan, judge_exponent, plan_exponents
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.spec.errors import InputError
@@ -19,19 +21,24 @@ from deepnet_theory.spec.verification import Exponent
 DEPTHS = (8, 16, 32, 64)
 NOISE = np.random.default_rng(0).normal(0, 1e-4, (6, len(DEPTHS)))
 LINE = np.exp(np.log(DEPTHS) / 2 + NOISE)  # exponent 1/2
+LEADS = Arrival((("encoder", "query"),), 5e4)
 BENT = np.exp(np.log(200 + np.array(DEPTHS)) + NOISE)  # on its way to exponent 1
 
 
 def judged(
     values: np.ndarray = LINE, exponent: float = 0.5, second_order: float = 0.0, wanted: int = 4,
-    total: bool = False, depths: tuple[int, ...] = DEPTHS,
+    total: bool = False, depths: tuple[int, ...] = DEPTHS, expected: np.ndarray | None = None,
+    arrival: Callable[[float], Arrival | None] = lambda _: None,
+    rivals: tuple[tuple[str, Fraction], ...] = (),
 ) -> Exponent:  # fmt: skip
-    plan = Plan(Prediction("N", "all", Fraction(exponent)), total)
+    plan = Plan(Prediction("N", "all", Fraction(exponent), rivals), total)
     updates = [
         ModelUpdate({"N": n}, 1e-3, (1.0,), second_order, 1e-3, (1.0,), (1.0,), (-1.0,), (-1.0,))
         for n in depths
     ]
-    return judge_exponent(plan, [{"N": n} for n in depths], values, updates, wanted)
+    return judge_exponent(
+        plan, [{"N": n} for n in depths], values, updates, wanted, expected, arrival
+    )
 
 
 def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted() -> None:
@@ -72,10 +79,41 @@ def test_missing_depths_decide_nothing_against_a_prediction_either() -> None:
     assert "too few depths" in one.because
 
 
-def test_a_slope_that_still_moves_toward_the_prediction_is_undecided() -> None:
-    toward = judged(values=BENT, exponent=1)
-    assert toward.verdict is Verdict.UNDECIDED and "measure deeper" in toward.because
-    assert judged(values=BENT, exponent=-1).verdict is Verdict.REFUTED
+def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent() -> None:
+    """A sum of powers whose larger one comes later: the slope here is part of the prediction."""
+    expected = BENT * np.exp(0.001 * np.arange(4))
+    found = judged(values=BENT, exponent=1, expected=expected, arrival=lambda _: LEADS)
+    assert found.verdict is Verdict.SUPPORTED
+    assert "query" in found.because and "lead from about N = 5e+04" in found.because
+    assert found.here is not None and found.here < 0.9
+
+
+@pytest.mark.parametrize(
+    ("expected", "arrival", "rivals"),
+    [
+        (BENT * np.array([1, 1.1, 1.2, 1.3]), LEADS, ()),
+        (BENT, None, ()),  # the prediction has another power in the end
+        (
+            BENT * np.exp([[0.01], [-0.01]] * 3 * np.arange(4)),
+            LEADS,
+            (("near", Fraction(100_001, 100_000)),),
+        ),
+    ],
+    ids=["another slope", "no arrival", "a rival"],
+)
+def test_a_slope_is_refuted_where_any_of_it_fails(
+    expected: np.ndarray, arrival: Arrival | None, rivals: tuple[tuple[str, Fraction], ...]
+) -> None:
+    found = judged(
+        values=BENT, exponent=1, expected=expected, arrival=lambda _: arrival, rivals=rivals
+    )
+    assert found.verdict is Verdict.REFUTED
+
+
+def test_the_slope_here_does_not_save_depths_that_are_missing() -> None:
+    leads = Arrival((("encoder", "query"),), None)
+    found = judged(values=BENT, exponent=1, expected=BENT, arrival=lambda _: leads, wanted=5)
+    assert found.verdict is Verdict.UNDECIDED and "all that counts" in found.because
 
 
 @pytest.mark.parametrize(

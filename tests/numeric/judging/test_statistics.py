@@ -14,7 +14,6 @@ from deepnet_theory.numeric.judging.statistics import (
     judge,
     positive_interval,
     slopes,
-    still_arriving,
     t_interval,
 )
 from deepnet_theory.spec.verdict import Verdict
@@ -140,17 +139,3 @@ def test_an_exponent_wrong_by_an_eighth_is_rejected():
     fit = fit_exponent(DEPTHS, powers(0.125, noise=0.02))
     assert judge(fit.interval, 0.0)[0] is Verdict.REFUTED
     assert judge(fit.interval, 0.125, [("right", 0.0)])[0] is Verdict.SUPPORTED
-
-
-def test_a_sum_that_still_bends_toward_the_prediction_has_not_arrived():
-    depths = np.array([8, 16, 32, 64, 128])
-    noise = np.random.default_rng(0).normal(0, 1e-3, (8, 5))
-    bending = np.exp(np.log(100 + depths) + noise)  # exponent 1, hidden by a constant
-    fit = fit_exponent(depths.tolist(), bending)
-    assert judge(fit.interval, 1.0)[0] is Verdict.REFUTED
-    assert fit.drift is not None and fit.drift[0] < fit.drift[1] < 1
-    assert still_arriving(fit, 1.0)
-    # it moves away from 0, and a straight line of the wrong exponent moves nowhere
-    assert not still_arriving(fit, 0.0)
-    straight = fit_exponent(depths.tolist(), np.exp(0.5 * np.log(depths) + noise))
-    assert straight.drift is None and not still_arriving(straight, 1.0)
