@@ -1,4 +1,4 @@
-"""‖ΔF‖/η predicted from single sublayers beside the measured one, over a grid that touches every axis.
+"""‖ΔF‖/η predicted from single sublayers beside the measured one, over a grid of every axis.
 
     python benchmarks/prediction.py [--depths 8,32,128] [--seeds 8] [--draws 4] [-o FILE.md]
 
@@ -96,8 +96,9 @@ def main() -> None:
         f"{platform.processor() or platform.machine()}, one thread. Every optimizer's own rule; "
         f"base: {base.data}, width {base.width}, {base.tokens} tokens, ReLU, post-LN.", "",
         "The ratio is measured over predicted, paired by seed, with a 95 % interval over seeds, "
-        "which holds the scatter of the measured stacks too. \"yes\": the whole interval lies within "
-        "what is aimed at; \"beyond\": none of it does; \"open\": the interval reaches over an end.", "",
+        "which holds the scatter of the measured stacks too. \"yes\": the whole interval lies "
+        "within what is aimed at; \"beyond\": none of it does; \"open\": it reaches over an end.",
+        "",
         "| what differs | stepped by | layers | predicted | measured | ratio | aim | within |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
