@@ -16,6 +16,7 @@ from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.implications import absolute
 from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
@@ -36,7 +37,8 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     """Derive the rule of a selection, with the steps that the rule rests on and no others.
 
     ``background`` puts around them what the sources write on the way and no conclusion rests on
-    (:mod:`deepnet_theory.symbolic.asides.catalogue`).
+    (:mod:`deepnet_theory.symbolic.asides.catalogue`), and how single layers decide the absolute
+    size of the update (:mod:`deepnet_theory.symbolic.implications.absolute`).
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
@@ -59,7 +61,8 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
 
         told = asides_of(selection)
         steps = [*told.before, *problem.route.steps, *steps, *told.after]
-        given = (*given, *told.given)
+        steps += absolute.absolute_steps()
+        given = (*given, *told.given, *absolute.given())
     else:
         steps = list(supporting([*problem.route.steps, *steps], [*conclusion, *ends]))
     found = tuple(shares(problem))
