@@ -124,14 +124,9 @@ def _where(exponent: Exponent) -> str:
 
 
 def _exponents(exponents: Sequence[Exponent]) -> doc.Table:
-    here = any(e.here is not None for e in exponents)
-    rows = tuple(
-        (*_exponent(_where(e), e), predicted(e.here, "none")) if here else _exponent(_where(e), e)
-        for e in exponents
-    )
+    rows = tuple(_exponent(_where(e), e) for e in exponents)
     head = ("exponent", "verdict", "measured", "95% interval", "predicted")
-    # a sum of powers, or a finite depth, has another slope here than in the end
-    return doc.Table((*head, "over these depths") if here else head, rows, (2, 3, 4, 5)[: 3 + here])
+    return doc.Table(head, rows, numbers=(2, 3, 4))
 
 
 def _exponent(name: str, e: Exponent) -> tuple[doc.Words, ...]:

@@ -155,7 +155,8 @@ def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam
         progress=lambda done, total, what: seen.append(what), watch=points.append,
     )  # fmt: skip
     assert deeper.points[:2] == shallow.points and deeper.points[2] not in shallow.points
-    assert cache.taken == 2 * SMALL.draws + 1  # and the real optimizer's step at the first depth
+    # what is predicted of a depth, its draws, and the real optimizer's step at the first one
+    assert cache.taken == 2 * (1 + SMALL.draws) + 1
     assert seen[-1] == "done"
     assert tuple(points) == deeper.points
 
