@@ -33,8 +33,3 @@ def _route(selection: Selection, values: tuple[Hashable, ...]) -> Route:
     module, name = _ROUTES[selection.method]
     route: Callable[[Selection], Route] = getattr(import_module(module), name)
     return route(selection)
-
-
-def forget() -> None:
-    """Derive every route anew when it is asked for next."""
-    _route.cache_clear()

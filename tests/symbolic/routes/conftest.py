@@ -15,9 +15,9 @@ from deepnet_theory.symbolic.routes import by_method
 @pytest.fixture
 def fresh_routes() -> Iterator[None]:
     """No route is kept from before an error was planted, and none after."""
-    by_method.forget()
+    by_method._route.cache_clear()
     yield
-    by_method.forget()
+    by_method._route.cache_clear()
 
 
 @pytest.fixture

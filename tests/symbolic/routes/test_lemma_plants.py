@@ -51,7 +51,7 @@ PLANTS = {
     ),
     "routes.lemma.placement": (
         ("sgd", "self.branch**2 + self.change**2", "self.change**2"),
-        ("sgd", "scaled(1 / signal.length)", "scaled(1 / signal.length**2)"),
+        ("sgd", "lambda of: of / of.length", "lambda of: of / of.length**2"),
         ("sgd", "epsilon * signal.path", "2 * epsilon * signal.path"),
         ("pre-ln", "epsilon * signal.path", "epsilon * P * signal.path"),
         ("sandwich", "(output.branch / output.path)", "(output.path / P)"),
@@ -109,11 +109,11 @@ PLANTS = {
 REFUSED = {
     "routes.lemma.placement": (
         ("sgd", "self.branch * factor", "self.branch"),
-        ("sgd", "left.branch + right.branch", "left.branch"),
+        ("sgd", "self.branch + other.branch", "self.branch"),
         ("sgd", "P * signal.path, epsilon", "P**2 * signal.path, epsilon"),
         ("sgd", "Directions(placement, output, weight,",
          "Directions(placement, output, weight**2,"),
-        ("sandwich", "left.branch + right.branch", "left.branch"),
+        ("sandwich", "self.branch + other.branch", "self.branch"),
     ),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ branch maps a signal of length y to P·y along e_branch and ε·y along e_change
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import sympy as sp
 
@@ -47,8 +47,8 @@ class Signal:
     change: sp.Expr
 
     def __add__(self, other: Signal) -> Signal:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Signal(*(mine + its for mine, its in pairs))
+        path, branch = self.path + other.path, self.branch + other.branch
+        return Signal(path, branch, self.change + other.change)
 
     def __sub__(self, other: Signal) -> Signal:
         return self + (-1) * other
