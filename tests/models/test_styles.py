@@ -164,6 +164,7 @@ def test_a_model_in_another_type(dtype: torch.dtype) -> None:
         assert {s.equation for s in reading.sublayers} == {POST} and reading.understood
 
 
+@pytest.mark.slow  # importing torch's compiler
 def test_a_compiled_model_is_read_by_its_own_code() -> None:
     model = Stack(LINES["αx + f"][0], mlp)
     compiled = torch.compile(model, backend="eager")

@@ -130,6 +130,11 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.written: dict[int, list[Node]] = {}
         self.alive: list[Tensor] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here; torch would import its compiler, for seconds, to say so."""
+        return False
+
     def node(self, t: Tensor, live: bool = False) -> Node:
         """The node of a tensor; a tensor that no operation made is a source."""
         place = _place(t)
