@@ -67,8 +67,9 @@ def judge(
         verdict = Verdict.REFUTED
     else:
         verdict = Verdict.SUPPORTED if nearest and reading.understood else Verdict.UNDECIDED
+    own = (nearest.name, nearest.detail) if nearest else None
     follows = nearest.name if nearest and verdict is Verdict.SUPPORTED else None
-    others = [f"{r.name} ({r.detail})" for r in fitting[1:]]
+    others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != own]
     return Audit(
         model=model,
         reading=reading,

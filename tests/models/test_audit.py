@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import deepnet_theory as dt
 from deepnet_theory.spec.audit import Audit
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.symbolic.rule.problem import Problem
 
 N, WIDTH = 6, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
@@ -236,6 +237,43 @@ def test_a_faithful_model_has_no_finding(name: str) -> None:
     audit = dt.audit(*make(), optimizer=optimizer)
     assert (audit.verdict, audit.findings, audit.follows) == ("SUPPORTED", (), follows)
     assert not audit.plan
+
+
+RULES: dict[str, tuple[dict[str, str], str, str]] = {
+    "an encoder and a decoder": ({"stack": "encoder-decoder"}, "6,4", "adam"),
+    "DeepNorm's": ({"stack": "encoder-decoder", "method": "lemma"}, "6,4", "sgd"),
+    "SwiGLU and RMS norms": (
+        {"placement": "pre-ln", "stack": "decoder", "layer": "attention,ffn:swiglu",
+         "norm": "rms"}, "6", "adam"),
+    "sandwich": ({"placement": "sandwich-ln"}, "6", "adam"),
+    "res-post": ({"placement": "res-post-ln"}, "6", "adam"),
+    "a multiplier on the branch": (
+        {"placement": "branch-multiplier", "closure": "complete"}, "6", "adam"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_found_in_the_model_that_is_built_from_it(name: str) -> None:
+    from deepnet_theory.runtime import build
+
+    select, depth, optimizer = RULES[name]
+    derivation = dt.derive(optimizer=optimizer, **select)  # type: ignore[arg-type]
+    torch.manual_seed(0)
+    model = build(dt.export(derivation, depth, width=WIDTH, vocab=61))
+    ids = torch.randint(61, (2, 8))
+    audit = dt.audit(model, (ids, ids) if "," in depth else ids, optimizer=optimizer)
+    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+    fits = (f"{audit.against} ({audit.detail})", *audit.alike)
+    wanted = derivation.selection.closure or Problem(derivation.selection).closure.name
+    assert any(f.startswith(f"{optimizer} (closure {wanted}") for f in fits)
+    # the same stack with twice the rule's gains is held against that rule, and does not fit
+    with torch.no_grad():
+        for s in audit.sublayers:
+            for g in s.gains:
+                model.get_parameter(g.matrix.name).mul_(2.0)
+    again = dt.audit(model, (ids, ids) if "," in depth else ids, optimizer=optimizer)
+    assert again.verdict == "REFUTED"
 
 
 def test_gpt_2_as_it_is_released() -> None:
