@@ -16,7 +16,7 @@ BAD = [
     *(f"laboratory --{name} {value}" for name in ("sweeps", "times", "layers", "deep")
       for value in ("0", "-1", "x", "9" * 50)),
     "laboratory --layers 8,,16", "laboratory --layers 8 --deep 8",
-    "cold_start --repeats 0",
+    "cold_start --repeats 0", "coord_check --seeds 1", "coord_check --steps x",
     "cross_table --seeds 1", "cross_table --depths 8,0", "cross_table -o none/page.md",
     "learning_rate --steps 0", "learning_rate --rates 1,nan", "learning_rate --rates x",
     "learning_rate --depths 0", "learning_rate --closures no-such",
