@@ -17,6 +17,8 @@ MEANING = {
     "beta": "gain of the scaled matrices",
     "kappa": "learning-rate multiplier of the scaled matrices",
     "eta": "factor on the learning rate",
+    "one rule with": "the first closure with these powers of S*r and eta*rho, which a change of "
+    "scales leaves alone",
 }
 
 
@@ -71,5 +73,6 @@ def _table(comparison: Comparison, entry: RuleEntry) -> doc.Table:
         if c.name == "failing-rate" and (c.part, c.sublayer) == (entry.part, entry.sublayer)
     }
     rows["in depth"] = {**told}
+    rows["one rule with"] = {**comparison.classes}
     cells = tuple((name, *(row.get(n, "-") for n in rules)) for name, row in rows.items())
     return doc.Table(("", *rules), cells)

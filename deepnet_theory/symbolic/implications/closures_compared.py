@@ -10,6 +10,7 @@ from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.consequences import Consequence, consequences
+from deepnet_theory.symbolic.implications.orders import powers
 from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.solved_rule import SolvedRule, rule_of
 
@@ -29,6 +30,22 @@ class Comparison:
         """The consequences of a closure, or the sentence that refuses it."""
         return self.consequences.get(closure) or self.refused[closure]
 
+    @property
+    def classes(self) -> dict[str, str]:
+        """The first closure whose S·r and ηρ go with the depth as a closure's own do."""
+        first: dict[object, str] = {}
+        return {
+            name: first.setdefault(
+                tuple(
+                    (c.part, c.sublayer, c.name, *sorted(map(str, powers(c.value).items())))
+                    for c in implied
+                    if c.name in ("aligned-sum", "relative-update")
+                ),
+                name,
+            )
+            for name, implied in self.consequences.items()
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data; values only where a depth was asked for."""
         depth = dict(self.values)
@@ -39,9 +56,8 @@ class Comparison:
             for c in self.consequences[name]:
                 kind = implied.setdefault(c.part, {}).setdefault(c.sublayer, {})
                 kind[c.name] = {"value": str(c.value), "meaning": c.meaning}
-            rows.append(
-                {"closure": name, "rule": entries, "eta": rule.eta, "consequences": implied}
-            )
+            row = {"closure": name, "rule": entries, "eta": rule.eta, "consequences": implied}
+            rows.append({**row, "class": self.classes[name]})
         rows += [{"closure": name, "refused": why} for name, why in self.refused.items()]
         return {
             "schema": "deepnet-theory/closures/1",

@@ -9,6 +9,7 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.implications.closures_compared import compare_closures
 from deepnet_theory.symbolic.implications.equivalence import (
     _OF,
     c,
@@ -84,3 +85,10 @@ def test_which_closures_are_one_rule():
     assert alike("complete", optimizer="adam") == {"unit-init": True}
     assert alike("symmetric", optimizer="adam") == {"parameter-norm": False}
     assert alike("unit-residual", optimizer="adam") == {}
+
+
+def test_the_comparison_names_the_classes():
+    found = compare_closures(Selection(optimizer="adam")).classes
+    assert found["unit-init"] == found["complete"] == "complete"
+    assert found["symmetric"] == found["parameter-norm"] == "parameter-norm"
+    assert found["unit-residual"] == "unit-residual" and found["learning-rate"] == "learning-rate"
