@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 import sympy as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.errors import Refusal
@@ -63,6 +63,8 @@ def test_complete_keeps_every_order(optimizer, placement, layer):
     placement=st.sampled_from(sorted(placements())),
     layer=st.sampled_from(LAYERS),
 )
+@example(p="0", q="1", placement="post-ln", layer=LAYERS[0])  # the two ends of 1 + p = q
+@example(p="2", q="3", placement="post-ln", layer=LAYERS[0])
 def test_complete_needs_a_rate_where_the_formula_says(p, q, placement, layer):
     update = f"-eta*norm(theta)**({q})*norm(g)**({p})*sign(g)"
     selection = Selection(update=update, placement=placement, layer=layer, closure="complete")

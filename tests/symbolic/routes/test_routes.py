@@ -21,6 +21,7 @@ from deepnet_theory.symbolic.algebra.monomial import exponent_in
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.routes.by_method import route_of
 from deepnet_theory.symbolic.rule.solved_rule import SolvedRule, solve_rule
 
 # complete may leave a whole curve, of which each route's own default closure takes a point
@@ -41,6 +42,13 @@ def rule(selection: Selection) -> SolvedRule | None:
         return solve_rule(selection)
     except Refusal:
         return None
+
+
+@pytest.mark.parametrize("placement", placements())
+def test_every_step_of_the_probe_route_holds_used_or_not(placement):
+    """A blind probe is told in the background alone."""
+    route = route_of(Selection(optimizer="sgd", placement=placement))
+    assert [step.name for step in route.steps if step.failures()] == []
 
 
 @settings(max_examples=40, deadline=None)
