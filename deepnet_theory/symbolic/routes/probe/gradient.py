@@ -72,9 +72,14 @@ def _finite_difference(
 ) -> Callable[[Step], bool]:
     def agrees(step: Step) -> bool:
         numeric = witness.derivative(symbol, perturbed)
-        if step.rhs == 0:
-            return max(abs(entry) for row in numeric for entry in row) < TOLERANCE
-        return distance(witness.evaluate(step.rhs, alpha), numeric) < TOLERANCE
+        for side in (step.lhs.doit(), step.rhs):
+            if side == 0:
+                error = max(abs(entry) for row in numeric for entry in row)
+            else:
+                error = distance(witness.evaluate(side, alpha), numeric)
+            if not error < TOLERANCE:
+                return False
+        return True
 
     return agrees
 
