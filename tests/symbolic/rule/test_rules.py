@@ -167,6 +167,18 @@ def test_refusals_name_the_law_or_the_knob(selection, says):
         derive(Selection(**selection))
 
 
+@pytest.mark.parametrize(("q", "grows"), [(1, None), (2, None), (3, "1/5"), (4, "1/3")])
+def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(q, grows):
+    """At α = 1 the weight is r = S^(−2/(2 + q)): S·r² grows from q = 3 on, S·r³ does not yet."""
+    update = f"-eta*g*norm(theta)**{q}"
+    selection = Selection(update=update, closure="unit-residual", layer="ffn")
+    if grows is None:
+        assert solve_rule(selection).entries[0].alpha == "1"
+    else:
+        with pytest.raises(Refusal, match=re.escape(f"makes S*r^2 grow as N^({grows})")):
+            solve_rule(selection)
+
+
 def test_the_learning_rate_closure_is_warm_up_and_says_that_its_premises_fail():
     derivation = derive(Selection(optimizer="adam", closure="learning-rate"))
     assert sp.simplify(derivation.rule.rate * 2 * N) == 1
