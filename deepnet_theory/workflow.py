@@ -698,8 +698,8 @@ def audit(
     tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
     ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
     """
-    from deepnet_theory.models.judging import judge, of_constants
-    from deepnet_theory.models.optimizer import name_and_rates
+    from deepnet_theory.models.auditing.judging import judge, of_constants
+    from deepnet_theory.models.auditing.optimizer import name_and_rates
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.of_scheme import standing
     from deepnet_theory.spec.optimizer import optimizer as named

@@ -306,7 +306,7 @@ def test_the_json_is_the_public_one() -> None:
 
 def test_an_interval_covers_the_gain() -> None:
     """95 % of intervals hold the gain that the matrix was drawn with."""
-    from deepnet_theory.models.judging import gain
+    from deepnet_theory.models.auditing.differences import gain
     from deepnet_theory.models.reading import read
 
     held = [
@@ -338,3 +338,28 @@ def test_constants_are_held_against_the_model() -> None:
     assert other.effect is None or other.effect > 0
     with pytest.raises(InputError, match="the constants are for layers 3 of the encoder"):
         dt.audit(model, constants=dt.export("adam", depth=3, width=WIDTH, vocab=61))
+
+
+class LowRank(nn.Module):
+    """Pre-LN feed-forward sublayers whose last matrix is a product of two."""
+
+    def __init__(self, layers: int = 4) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        shapes = ((WIDTH, 4 * WIDTH), (4 * WIDTH, 8), (8, WIDTH))
+        self.maps = nn.ModuleList(
+            nn.ParameterList(nn.init.xavier_normal_(torch.empty(s), layers**-0.5) for s in shapes)
+            for _ in range(layers)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for a, b, c in self.maps:
+            x = x + F.relu(F.layer_norm(x, (WIDTH,)) @ a) @ b @ c
+        return x
+
+
+def test_a_matrix_of_low_rank_is_not_judged_by_its_factors() -> None:
+    audit = dt.audit(LowRank(), X, optimizer="lamb")
+    assert (audit.verdict, audit.findings) == ("UNDECIDED", ())
+    assert "4 matrices of low rank" in audit.remarks[0] and "fc2" in audit.remarks[0]
+    assert {g.verdict for s in audit.sublayers for g in s.gains if g.matrix.factor} == {"unknown"}

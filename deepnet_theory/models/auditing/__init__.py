@@ -1,0 +1,1 @@
+"""An audit: ``differences`` → ``effect`` → ``findings`` → ``judging``; ``optimizer`` beside."""

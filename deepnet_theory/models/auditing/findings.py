@@ -1,0 +1,152 @@
+"""Differences in words: where, how many times, why it may be so, and the line that mends it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from deepnet_theory.models.auditing.differences import EXACT, Difference, log, unjudged
+from deepnet_theory.models.auditing.effect import SCALED, effect
+from deepnet_theory.spec.audit import Finding, Wanted, WantedSublayer
+from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+
+SIMILAR = 1.25  # differences within this factor are one finding
+
+
+def findings(
+    reading: Reading, rule: Wanted, different: Sequence[Difference]
+) -> tuple[Finding, ...]:
+    """Differences of one kind over many layers as one finding, the worst first."""
+    groups: list[list[Difference]] = []
+    for d in different:
+        s = reading.sublayers[d.index]
+        for group in groups:
+            first = reading.sublayers[group[0].index]
+            alike = (first.stack, first.kind, group[0].item) == (s.stack, s.kind, d.item)
+            near = abs(log(group[0].ratio) - log(d.ratio)) < math.log(SIMILAR)
+            if alike and near:
+                group.append(d)
+                break
+        else:
+            groups.append([d])
+    found = [_finding(reading, rule, group) for group in groups]
+    return tuple(sorted(found, key=lambda f: -(f.effect or f.size) if f.size else 0))
+
+
+def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding:
+    first = group[0]
+    s, wanted = reading.sublayers[first.index], rule.sublayers[first.index]
+    mean = math.exp(sum(log(d.ratio) for d in group) / len(group))
+    size = max(mean, 1 / mean)
+    layers = _layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
+    where = f"{s.stack}, {layers}, {s.kind}"
+    so = "" if len(group) == 1 else f"  # and in {layers}"
+    moved = effect(reading, rule, group)
+    if first.item == "norms":
+        what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
+        return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", moved)
+    way = "too large" if mean > 1 else "too small"
+    if first.item == "alpha":
+        why = _why_alpha(reading, s, wanted)
+        what = f"alpha is {first.found:.4g}, wanted {first.wanted:.4g}: {size:.3g} times {way}{why}"
+        mend = _equation(wanted, f"{wanted.alpha:.4g}*")
+        return Finding(f"{where}: alpha", what, size, f"x = {mend}{so}", moved)
+    m = first.matrix
+    assert m is not None
+    why = _why_gain(s, wanted, first, m)
+    used = f", used {m.times:.3g} times" if m.times != 1 else ""
+    what = (
+        f"gain {first.found:.3g}, wanted {first.wanted:.3g}: {size:.3g} times {way} "
+        f"(entries of rms {m.size / m.times:.3g}{used}){why}"
+    )
+    mend = f"{_code(m)} *= {1 / first.ratio:.4g}{so}" if first.ratio else _redrawn(m, first.wanted)
+    return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, moved)
+
+
+def _layers(layers: list[int], of: int) -> str:
+    if len(layers) == of > 1:
+        return f"all {of} layers"
+    if len(layers) > 2 and layers == list(range(layers[0], layers[-1] + 1)):
+        return f"layers {layers[0]}-{layers[-1]}"
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+
+
+def _equation(wanted: WantedSublayer, alpha: str = "alpha*") -> str:
+    inner = "branch(norm(x))" if "input" in wanted.norms else "branch(x)"
+    inner = f"norm({inner})" if "output" in wanted.norms else inner
+    if "sum" in wanted.norms:
+        return f"norm({alpha}x + {inner})" if wanted.alpha != 1 else f"norm(x + {inner})"
+    return f"x + {inner}/{alpha[:-1]}" if wanted.alpha != 1 else f"x + {inner}"
+
+
+def _why_alpha(reading: Reading, s: Sublayer, wanted: WantedSublayer) -> str:
+    close = [d for d in reading.dropped if math.isclose(d, wanted.alpha, rel_tol=EXACT)]
+    if s.alpha == 1 and close:
+        return "; x is multiplied by it, and the product is not used"
+    if "sum" not in s.around and s.stream != 1:
+        return f"; no norm takes the stream back, which grows by {s.stream:.4g} in every sublayer"
+    if math.isclose(s.alpha * wanted.alpha, 1, rel_tol=EXACT):
+        return "; it multiplies the branch in place of the stream"
+    return ""
+
+
+def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> str:
+    """Which well-known mistake gives this size, if one does."""
+    interval = 3 * m.error / m.size + EXACT if m.size else EXACT
+
+    def near(value: float) -> bool:
+        return math.isclose(d.found, value, rel_tol=interval)
+
+    packed = sum(o.fan_out for o in s.matrices if o.name == m.name)
+    as_packed = m.xavier and math.sqrt(2 / (m.fan_in + packed)) / m.xavier
+    scaled = {g for role, g in wanted.gains.items() if role in SCALED and g != 1}
+    if near(1.0):
+        return "; it is not scaled"
+    if d.wanted == 1 and any(near(g) for g in scaled):
+        return "; it is scaled like value and output, and takes gain 1"
+    if d.wanted and near(1 / d.wanted):
+        return "; the gain is upside down"
+    if packed > m.fan_out and near(as_packed * d.wanted):
+        return "; it is drawn with the fans of the packed matrix"
+    if any(near(c * d.wanted) for c in _other_laws(m)):
+        return "; the gain is on another standard deviation than Xavier's"
+    return ""
+
+
+def _other_laws(m: Matrix) -> tuple[float, ...]:
+    """Gains of the other usual laws: fixed 0.02, LeCun, He, and torch's own for a Linear."""
+    own = (0.02, math.sqrt(1 / m.fan_in), math.sqrt(2 / m.fan_in), math.sqrt(1 / (3 * m.fan_in)))
+    return tuple(std / m.xavier for std in own)
+
+
+def _code(m: Matrix) -> str:
+    whole = f'model.get_parameter("{m.name}").data'
+    if m.whole:
+        return whole
+    start, end = m.outputs[0]
+    return f"{whole}[{start}:{end}]" if m.axis == 0 else f"{whole}[:, {start}:{end}]"
+
+
+def _redrawn(m: Matrix, wanted: float) -> str:
+    return f"torch.nn.init.normal_({_code(m)}, std={wanted * m.xavier:.4g})"
+
+
+def of_rates(reading: Reading, rule: Wanted, rates: Mapping[str, float]) -> Iterator[Finding]:
+    """Matrices that do not learn at the multiples of one rate that the rule asks for."""
+    known = [
+        (s, m, rates[m.name], w.rates.get(m.role, 1.0))
+        for s, w in zip(reading.sublayers, rule.sublayers, strict=True)
+        for m in s.matrices
+        if m.name in rates and not unjudged(m)
+    ]
+    base = median(found / wanted for *_, found, wanted in known) if known else 0.0
+    for s, m, found, wanted in known:
+        ratio = found / (wanted * base) if base else 1.0
+        if not math.isclose(ratio, 1.0, rel_tol=EXACT):
+            yield Finding(
+                f"{s.stack}, layer {s.layer}, {s.kind}, {m.role}: {m.name}",
+                f"learns at {found:.3g}, wanted {wanted * base:.3g}, {wanted:.3g} of the base rate",
+                max(ratio, 1 / ratio) if ratio else math.inf,
+                f'{{"params": [model.get_parameter("{m.name}")], "lr": {wanted * base:.4g}}}',
+            )

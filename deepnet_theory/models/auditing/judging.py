@@ -1,0 +1,171 @@
+"""A reading held against rules: which fits, and what differs from the nearest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from deepnet_theory.models.auditing.differences import (
+    EXACT,
+    Difference,
+    differences,
+    distance,
+    gain,
+    unjudged,
+)
+from deepnet_theory.models.auditing.effect import effect
+from deepnet_theory.models.auditing.findings import findings, of_rates
+from deepnet_theory.runtime.building import checked
+from deepnet_theory.spec.audit import (
+    Audit,
+    Audited,
+    Change,
+    Gain,
+    Wanted,
+    WantedSublayer,
+)
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.placement import placement, placements
+from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.spec.verdict import Verdict
+
+
+def judge(
+    reading: Reading,
+    rules: Sequence[Wanted],
+    model: str = "",
+    optimizer: str | None = None,
+    rates: Mapping[str, float] | None = None,
+    why_not: str = "",
+) -> Audit:
+    """Hold a reading against rules; ``why_not`` says why there are none, where there are none."""
+    judged = [(rule, list(differences(reading, rule))) for rule in rules]
+    fitting = [rule for rule, different in judged if not different]
+    nearest, different = min(judged, key=lambda j: distance(reading, *j), default=(None, []))
+    if fitting:
+        nearest, different = fitting[0], []
+    found = findings(reading, nearest, different) if nearest else ()
+    found += tuple(of_rates(reading, nearest, rates or {})) if nearest else ()
+    if found:
+        verdict = Verdict.REFUTED
+    else:
+        known = reading.understood and not _low_rank(reading)
+        verdict = Verdict.SUPPORTED if nearest and known else Verdict.UNDECIDED
+    own = (nearest.name, nearest.detail) if nearest else None
+    follows = nearest.name if nearest and verdict is Verdict.SUPPORTED else None
+    others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != own]
+    return Audit(
+        model=model,
+        reading=reading,
+        placement=_placement(reading),
+        optimizer=optimizer,
+        against=nearest.name if nearest else None,
+        detail=nearest.detail if nearest else "",
+        follows=follows,
+        alike=tuple(dict.fromkeys(others)),
+        sublayers=tuple(_audited(reading, nearest)),
+        findings=found,
+        remarks=(*([why_not] if why_not else []), *_remarks(reading, nearest, rates)),
+        plan=tuple(_plan(reading, different)),
+        verdict=verdict,
+        effect=effect(reading, nearest, different) if nearest and different else None,
+        rates=dict(rates or {}),
+    )
+
+
+def _placement(reading: Reading) -> str | None:
+    """The placement whose norms are the model's in every sublayer, with an α or without one."""
+    around = {s.around for s in reading.sublayers}
+    multiplied = any(s.alpha_on == "branch" for s in reading.sublayers)
+    fitting = [p for p in placements().values() if around == {p.norms}]
+    fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != multiplied)
+    return fitting[0].name if fitting else None
+
+
+def _audited(reading: Reading, rule: Wanted | None) -> Iterator[Audited]:
+    wanted = rule.sublayers if rule else (None,) * len(reading.sublayers)
+    differ = {(d.index, id(d.matrix)) for d in (differences(reading, rule) if rule else ())}
+    for index, (s, w) in enumerate(zip(reading.sublayers, wanted, strict=True)):
+        rows = []
+        for m in s.matrices:
+            aim = None if w is None or unjudged(m) else w.gain(m)
+            verdict = "unknown" if aim is None else "follows"
+            verdict = "differs" if (index, id(m)) in differ else verdict
+            rows.append(Gain(m, *gain(m), aim, verdict))
+        yield Audited(s, tuple(rows), None if w is None else w.alpha)
+
+
+def _low_rank(reading: Reading) -> list[str]:
+    """Roles that only factors have, whose product was not judged."""
+    return [
+        f"{s.kind} of layer {s.layer}: {role}"
+        for s in reading.sublayers
+        for role in dict.fromkeys(m.role for m in s.matrices)
+        if all(unjudged(m) for m in s.matrices if m.role == role)
+    ]
+
+
+def _plan(reading: Reading, different: Sequence[Difference]) -> Iterator[Change]:
+    seen = set()
+    for d in different:
+        m = d.matrix
+        if m is not None and (m.name, m.outputs) not in seen:
+            seen.add((m.name, m.outputs))
+            factor = 1 / d.ratio if d.ratio else math.inf
+            yield Change(m.name, m.axis, m.outputs, m.role, d.wanted, factor)
+
+
+def _remarks(
+    reading: Reading, rule: Wanted | None, rates: Mapping[str, float] | None
+) -> Iterator[str]:
+    """What the rule does not decide, and one should know."""
+    for stack, size in reading.stream.items():
+        if not 0.5 < size < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
+            yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as 1"
+    odd = {n.gain: n.size for s in reading.sublayers for n in s.norms if abs(n.size - 1) > EXACT}
+    for name, size in list(odd.items())[:1]:
+        yield f"{len(odd)} norm gains are not 1, such as {name} of rms {size:.3g}"
+    off = [s for s in reading.sublayers if not s.branch]
+    if off:
+        yield f"{len(off)} branches are multiplied by 0: they move nothing in the first update"
+    if low := _low_rank(reading):
+        yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
+    if reading.unused:
+        yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
+    asked = {role: r for w in rule.sublayers for role, r in w.rates.items()} if rule else {}
+    if not rates and any(r != 1 for r in asked.values()):
+        told = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
+        yield f"the rule asks for multiples of the learning rate too: {told}"
+
+
+def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
+    """Exported constants as what they want of a model; raises :class:`InputError` for another."""
+    c = checked(constants)
+    stacks = list(reading.stacks.values())
+    fits = len(stacks) == len(c.parts) and all(
+        [s.kind for s in own] == [s.kind for s in part.sublayers] * part.layers
+        for own, part in zip(stacks, c.parts, strict=True)
+    )
+    if not fits:
+        shape = " and ".join(f"{n} layers of the {name}" for name, n in reading.layers.items())
+        wanted = " and ".join(f"{part.layers} of the {part.name}" for part in c.parts)
+        raise InputError(
+            f"the constants are for layers {wanted} of {c.stack!r}, and the model has {shape}, of "
+            f"{', '.join(dict.fromkeys(s.kind for s in reading.sublayers))}"
+        )
+    where = placement(c.placement)
+    rows = []
+    for part in c.parts:
+        for _ in range(part.layers):
+            for index, s in enumerate(part.sublayers):
+                stream, branch = where.coefficients(s.alpha)
+                gains = {m.name: s.gain(m.name) for m in sublayer(s.kind).matrices}
+                rates = {
+                    m.name: c.parameter(part.name, index, m.name, m.role).rate
+                    for m in sublayer(s.kind).matrices
+                }
+                rows.append(WantedSublayer(where.norms, stream / branch, gains, rates))
+    return Wanted(c.optimizer, "the constants given", c.placement, tuple(rows))
