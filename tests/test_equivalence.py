@@ -162,8 +162,21 @@ def losses(c, name, steps=6):
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("placement", ["post-ln", "branch-multiplier"])
-@pytest.mark.parametrize("name", ["momentum", "adam", "adamw", "lamb", "muon"])
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        *((name, "post-ln") for name in ("momentum", "adam", "lamb")),
+        ("adamw", "branch-multiplier"),
+        *(
+            pytest.param(name, placement, marks=pytest.mark.slow)
+            for name, placement in (
+                ("adamw", "post-ln"),
+                ("muon", "post-ln"),
+                *((name, "branch-multiplier") for name in ("momentum", "adam", "lamb", "muon")),
+            )
+        ),
+    ],
+)
 def test_both_forms_train_alike(name, placement, monkeypatch):
     monkeypatch.setattr(linear, "NORM_EPS", 0.0)  # it would stand beside a smaller variance
     bias = name != "lamb"  # whose step of a bias that is 0 is not its step of one that is not
@@ -189,6 +202,7 @@ def test_both_forms_train_alike(name, placement, monkeypatch):
     assert (wrong - ours).abs().max() > 1e-4
 
 
+@pytest.mark.slow
 def test_a_norms_epsilon_stands_beside_a_smaller_variance():
     """Left as it is, the forms of post-LN differ by about 1e-5; those of pre-LN not at all."""
     apart = {}
@@ -201,6 +215,7 @@ def test_a_norms_epsilon_stands_beside_a_smaller_variance():
     assert apart["branch-multiplier"] < 1e-11
 
 
+@pytest.mark.slow
 def test_lambs_biases_are_not_exact(monkeypatch):
     monkeypatch.setattr(linear, "NORM_EPS", 0.0)
     one, other = (losses(constants("lamb", "post-ln", f), "lamb") for f in ("forward", "weights"))
