@@ -637,9 +637,13 @@ def audit(
         typer.Option("--depth", metavar="N", help="Given to the factory; 12.", parser=whole),
     ] = None,
     format: TextOrJson = "text",
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="FILE", help="Write an HTML page there.")
+    ] = None,
 ) -> int:
     """Say whether a model of one's own follows a rule, and where not."""
     chosen("format", format, DEFAULT_TEXT_JSON)
+    shown = output_path(page)
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
     from deepnet_theory.report import of_audit
@@ -647,10 +651,12 @@ def audit(
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
-    if format == "json":
-        print(result.to_json())
-    else:
-        print(_printed(of_audit.document(result), "text"))
+    document = of_audit.document(result)
+    if shown is not None:
+        from deepnet_theory.report.printing.html import page as html
+
+        _save(shown, html(document), talk)
+    print(result.to_json() if format == "json" else _printed(document, "text"))
     return result.exit_code
 
 

@@ -25,6 +25,7 @@ def document(audit: Audit) -> doc.Document:
         (doc.Paragraph(answer(audit)), *(b for f in shown for b in _finding(f))),
         (
             doc.Section("Further findings", tuple(b for f in rest for b in _finding(f))),
+            doc.Section("One layer", tuple(_drawings(audit))),
             doc.Section("Gains", (_gains(audit),)),
             doc.Section("Not understood", tuple(_not_understood(audit))),
             doc.Section("Beside it", tuple(doc.Paragraph(f"{r}.") for r in audit.remarks)),
@@ -59,6 +60,57 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
         moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')}"
     yield doc.Paragraph(f"{finding.where}: {finding.what}{moved}.")
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
+
+
+def _drawings(audit: Audit) -> Iterator[doc.Block]:
+    """The first layer in which something differs, of each stack; else its first layer."""
+    for stack in audit.reading.layers:
+        own = [s for s in audit.sublayers if s.sublayer.stack == stack]
+        faulty = (s.sublayer.layer for s in own if _differs(s))
+        layer = next(faulty, 0)
+        yield doc.Paragraph(f"{stack}, layer {layer}; ≠ stands before what is wanted:")
+        lines = (line for s in own if s.sublayer.layer == layer for line in drawing(s))
+        yield doc.Listing("\n".join(lines))
+
+
+def drawing(audited: Audited) -> list[str]:
+    """A sublayer: above its branch with every gain, below its stream with α, and the sum."""
+    s = audited.sublayer
+    differ = [g.verdict == "differs" for g in audited.gains]
+    matrices = [
+        f"{g.matrix.role} {_marked(g.gain, g.wanted if d else None)}"
+        for g, d in zip(audited.gains, differ, strict=True)
+    ]
+    scaled = {"stream": s.stream, "branch": s.branch}
+    where = s.alpha_on or "stream"
+    factor = {name: number(value, ".2g") for name, value in scaled.items() if value != 1}
+    if _alpha_differs(audited):
+        wanted = number(audited.alpha_wanted or 1.0, ".2g")
+        factor[where] = f"{factor.get(where, '1')}, alpha≠{wanted}"
+    branch = [
+        *(["norm"] if "input" in s.around else []),
+        *matrices,
+        *(["norm"] if "output" in s.around else []),
+        *([f"× {factor['branch']}"] if "branch" in factor else []),
+    ]
+    above = f"x ─┬─ {' ─ '.join(branch)} ─┐"
+    stream = f" × {factor['stream']} " if "stream" in factor else ""
+    below = f"   └{stream.center(len(above) - 5, '─')}+─"
+    return [s.kind, above, f"{below}{' norm' if 'sum' in s.around else ' x'}"]
+
+
+def _marked(found: float, wanted: float | None) -> str:
+    told = number(found, ".2g")
+    return told if wanted is None else f"{told}≠{number(wanted, '.2g')}"
+
+
+def _alpha_differs(audited: Audited) -> bool:
+    wanted = audited.alpha_wanted
+    return wanted is not None and number(audited.sublayer.alpha, ".3g") != number(wanted, ".3g")
+
+
+def _differs(audited: Audited) -> bool:
+    return _alpha_differs(audited) or any(g.verdict == "differs" for g in audited.gains)
 
 
 def _not_understood(audit: Audit) -> Iterator[doc.Block]:

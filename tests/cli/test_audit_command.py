@@ -62,6 +62,18 @@ def test_verdict_and_first_findings_fit_a_screen(cli: Cli, mine: Path) -> None:
     assert 'model.get_parameter("0.down.weight").data *= 0.2' in first
 
 
+def test_the_page_draws_a_layer_with_the_faults_in_place(
+    cli: Cli, mine: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "audit.html"
+    told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))
+    assert told.code == 1 and f"wrote {page}" in told.err
+    drawn = [line.strip() for line in told.out.splitlines() if "┬" in line or "└" in line]
+    assert drawn[0].startswith("x ─┬─ norm ─ fc1 2≠0.5 ─ fc2 2≠0.5 ─┐")
+    assert drawn[1].startswith("└──") and drawn[1].endswith("+─ x")
+    assert all(line in page.read_text("utf-8") for line in drawn)
+
+
 def test_what_is_not_understood_is_undecided(cli: Cli, mine: Path) -> None:
     told = cli("audit", f"{mine}:odd", "--optimizer", "lamb")
     assert told.code == 3 and "UNDECIDED" in told.out
