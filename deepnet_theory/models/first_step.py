@@ -52,7 +52,10 @@ class FirstStep:
                 changes.append(p - old)
                 p.copy_(old)
         stepped = [(n, p, c) for (n, p), c in zip(moving, changes, strict=True)]
-        return stepped, float(optimizer.defaults["lr"])
+        rate = float(optimizer.defaults.get("lr", optimizer.param_groups[0].get("lr", 0)))
+        if not rate > 0:
+            raise InputError(f"{type(optimizer).__name__} has no learning rate above 0")
+        return stepped, rate
 
     def _expressed(self, p: nn.Parameter) -> Tensor:
         assert self.update is not None and p.grad is not None

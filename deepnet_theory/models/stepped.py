@@ -47,6 +47,8 @@ class Stepped:
             raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
         self.kept = [p.detach().clone() for _, p, _ in self.changes]
         self.before = self.final()
+        if not self.before.any():
+            raise InputError("F is zero: nothing that a step changes could be compared with it")
         twice = (self.before - state.detach()).double().norm() / self.before.double().norm()
         if twice > SAME_TWICE:
             raise InputError(

@@ -94,15 +94,18 @@ def apply_(
             "draw them anew, or initialise=False to set alpha alone"
         )
     changes: list[Change] = []
-    undo: list[Callable[[], None]] = [*_set_alpha(model, rows, changes)]
+    undo = _set_alpha(model, rows, changes)
     if initialise is not False:
         undo += _draw(model, rows, constants, changes, generator)
     try:
-        _require_applied(_read(model, inputs, roles), constants, drawn=initialise is not False)
-    except DeepNetTheoryError as error:
+        again = fit(_read(model, inputs, roles), constants)
+    except DeepNetTheoryError:  # of what was put in, for it was read before
+        again = []
+    why = _not_applied(rows, again, constants, drawn=initialise is not False)
+    if why:
         for step in reversed(undo):
             step()
-        raise Refusal(f"nothing was changed: {error}") from None
+        raise Refusal(f"{why}; nothing was changed")
     describe_(model, describe(found, rows), constants, drawn=initialise is not False)
     return Applied(tuple(changes), tuple(_summary(found, rows, constants, changes)))
 
@@ -140,16 +143,16 @@ def _set_alpha(
         return []
     places = Places(model, [row.read for row in rows])
     if not places.whole:
-        raise _no_place(rows)
+        raise Refusal(_no_place(rows))
     for row in rows:
         changes.append(Change(row.where, f"norm({row.wanted.alpha:.6g}·x + G(x))"))
     ratios = [row.wanted.alpha / row.read.alpha for row in rows]
     return [places.multiply(ratios)]
 
 
-def _no_place(rows: Sequence[Fitted]) -> Refusal:
+def _no_place(rows: Sequence[Fitted]) -> str:
     row = next(row for row in rows if not row.has_alpha())
-    return Refusal(
+    return (
         f"the model's code has no place for alpha = {row.wanted.alpha:.4g}, it has "
         f"{row.read.alpha:.4g} in {row.where}; constants exported with --form weights put it into "
         "initial sizes and learning rates"
@@ -199,20 +202,21 @@ def _draw(
     return [put_back]
 
 
-def _require_applied(found: Reading, c: Constants, drawn: bool) -> None:
-    """Raise :class:`Refusal` where a forward pass does not show the constants."""
-    for row in fit(found, c):
-        if not row.has_alpha():
-            raise Refusal(
-                f"{row.where} has alpha {row.read.alpha:.4g} after {row.wanted.alpha:.4g} was set"
-            )
-        for m in row.read.matrices if drawn else ():
+def _not_applied(
+    before: Sequence[Fitted], after: Sequence[Fitted], c: Constants, drawn: bool
+) -> str:
+    """Why a second reading of the forward pass does not show the constants; no word if it does."""
+    if not after or not all(row.has_alpha() for row in after):
+        return _no_place(before)
+    for row in after if drawn else ():
+        for m in row.read.matrices:
             wanted = row.gain(c, m) * m.xavier
             if abs(m.size - wanted) > ERRORS * m.error:
-                raise Refusal(
+                return (
                     f"{m.where} enters the forward pass with entries of rms {m.size:.4g} after it "
                     f"was drawn with {wanted:.4g}"
                 )
+    return ""
 
 
 def _trained(model: nn.Module, rows: Sequence[Fitted]) -> str:

@@ -286,6 +286,11 @@ class Silent(Sum):
         return "done"
 
 
+class Zero(Sum):
+    def forward(self, ids):
+        return self.head(0 * self.embedding(ids) * self.maps[0].weight.sum())
+
+
 class Noisy(Sum):
     def forward(self, ids):
         return self.head(self.embedding(ids) + 0.01 * torch.randn(D) + self.maps[0].weight.sum())
@@ -303,6 +308,10 @@ BAD = {
     "is no optimizer": lambda: measure(Sum, [2, 4], optimizer=3),
     "in place of a model's optimizer": lambda: measure(Sum, [2, 4], optimizer=lambda m: m),
     "no step of one gradient": lambda: measure(Sum, [2, 4], optimizer=torch.optim.LBFGS),
+    "F is zero": lambda: measure(Zero, [2, 4], optimizer="sgd"),
+    "has no learning rate above 0": lambda: measure(
+        Sum, [2, 4], optimizer=lambda m: torch.optim.SGD(m.parameters(), lr=0.0)
+    ),
     "makes no models": lambda: measure(3, [2, 4], optimizer="adamw"),
     "not a whole number from 1": lambda: measure(Sum, [2, 4], optimizer="adamw", seeds=0),
     "does it use the depth": lambda: measure(lambda n: Sum(3), [2, 4], optimizer="adamw", seeds=2),

@@ -261,14 +261,18 @@ def test_a_bert_whose_residual_has_a_number_of_its_own_gets_the_wanted_one(const
     assert sorted(h.alpha for h in hooks) == [1.5, 3.0, 3.0, 3.0, 3.0, 3.0]
 
 
+def _feed_forward_alone(c):
+    return replace(c.parts[0], sublayers=c.parts[0].sublayers[1:])
+
+
 def test_a_residual_that_takes_no_multiplier_is_refused_and_put_back(constants):
-    class Sum(nn.Module):  # called with (h, x) as BERT's, but x goes into the branch too
+    class Sum(nn.Module):  # called with (x, h), and not with (h, x) as BERT's
         def __init__(self):
             super().__init__()
             self.dense, self.norm = nn.Linear(D, D), nn.LayerNorm(D)
 
-        def forward(self, h, x):
-            return self.norm(self.dense(h + x) + x)
+        def forward(self, x, h):
+            return self.norm(self.dense(h) + x)
 
     class Layer(nn.Module):
         def __init__(self):
@@ -276,12 +280,13 @@ def test_a_residual_that_takes_no_multiplier_is_refused_and_put_back(constants):
             self.fc1, self.end = nn.Linear(D, D), Sum()
 
         def forward(self, x):
-            return self.end(torch.relu(self.fc1(x)), x)
+            return self.end(x, torch.relu(self.fc1(x)))
 
     model = nn.Sequential(*(Layer() for _ in range(3)))
     before = snapshot(model)
-    with pytest.raises(Refusal):
-        apply_(model, constants(width=D), inputs=torch.randn(2, 9, D))
+    c = replace(constants(width=D), parts=(_feed_forward_alone(constants(width=D)),))
+    with pytest.raises(Refusal, match=r"no place for alpha = 1\.7"):
+        apply_(model, c, inputs=torch.randn(2, 9, D))
     assert same(model, before) and not any(m._forward_pre_hooks for m in model.modules())
     assert not [n for n, _ in model.named_modules() if "residual_multiplier" in n]
 
@@ -472,7 +477,7 @@ def test_what_a_second_reading_does_not_show_is_put_back(constants, monkeypatch)
     before = snapshot(model)
     # planted error: the blocks of another axis are drawn
     monkeypatch.setattr(applying, "blocks", lambda model, m: [model.get_parameter(m.name)[:8]])
-    with pytest.raises(Refusal, match=r"nothing was changed: .* enters the forward pass"):
+    with pytest.raises(Refusal, match=r"enters the forward pass .*; nothing was changed"):
         apply_(model, constants("decoder", "pre-ln", width=D), initialise=True)
     assert same(model, before)
 

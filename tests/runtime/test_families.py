@@ -1,0 +1,114 @@
+"""apply_ on families of Hugging Face models: the audit, which is another judge, finds the rule."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.spec.errors import Refusal
+
+D, V, LAYERS = 64, 50, 2
+IDS = torch.randint(V, (2, 9), generator=torch.Generator().manual_seed(0))
+SIZES = {
+    "vocab_size": V, "hidden_size": D, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
+    "intermediate_size": 4 * D,
+}  # fmt: skip
+
+
+def family(name):
+    """A small random model, its inputs, and the constants' selection."""
+    t = pytest.importorskip("transformers")
+    ids = {"input_ids": IDS}
+    match name:
+        case "GPT2":
+            model = t.GPT2LMHeadModel(t.GPT2Config(vocab_size=V, n_embd=D, n_layer=2, n_head=4))
+            return model, ids, {"stack": "decoder", "placement": "pre-ln"}
+        case "Llama":
+            model = t.LlamaForCausalLM(t.LlamaConfig(**SIZES, num_key_value_heads=2))
+            layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
+            return model, ids, {"stack": "decoder", "placement": "pre-ln", **layer}
+        case "Qwen2":
+            model = t.Qwen2ForCausalLM(t.Qwen2Config(**SIZES, num_key_value_heads=2))
+            layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
+            return model, ids, {"stack": "decoder", "placement": "pre-ln", **layer}
+        case "ViT":
+            sizes = {k: v for k, v in SIZES.items() if k != "vocab_size"}
+            model = t.ViTForImageClassification(t.ViTConfig(**sizes, image_size=8, patch_size=4))
+            return model, {"pixel_values": torch.randn(2, 3, 8, 8)}, {"placement": "pre-ln"}
+        case "T5":
+            config = t.T5Config(
+                vocab_size=V, d_model=D, d_kv=16, d_ff=4 * D, num_layers=LAYERS, num_heads=4
+            )
+            ids["decoder_input_ids"] = IDS
+            select = {"stack": "encoder-decoder", "placement": "pre-ln", "norm": "rms"}
+            return t.T5ForConditionalGeneration(config), ids, select
+        case "Bert":
+            return t.BertForMaskedLM(t.BertConfig(**SIZES)), ids, {}
+        case "DistilBert":
+            config = t.DistilBertConfig(
+                vocab_size=V, dim=D, n_layers=LAYERS, n_heads=4, hidden_dim=4 * D
+            )
+            return t.DistilBertForMaskedLM(config), ids, {}
+        case "OpenAIGPT":
+            config = t.OpenAIGPTConfig(vocab_size=V, n_embd=D, n_layer=LAYERS, n_head=4)
+            return t.OpenAIGPTLMHeadModel(config), ids, {"stack": "decoder"}
+        case _:
+            model = t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**SIZES))  # parallel branches
+            return model, ids, {"stack": "decoder", "placement": "pre-ln"}
+
+
+def exported(select, **options):
+    depth = {"N": LAYERS, "M": LAYERS} if select.get("stack") == "encoder-decoder" else LAYERS
+    sizes = {"width": D, "heads": 4, "vocab": V}
+    derived = dt.derive(optimizer="adam", closure="complete", **select)
+    return dt.export(derived, depth, **sizes, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GPT2", "Llama", "Qwen2", "ViT", "T5", "Bert"])
+def test_the_audit_finds_the_rule_that_was_put_in(name):
+    torch.manual_seed(0)
+    model, inputs, select = family(name)
+    model.eval()
+    c = exported(select)
+    assert dt.audit(model, inputs, constants=c).verdict.value == "REFUTED"
+    assert len(str(apply_(model, c, inputs=inputs)).splitlines()) == 5
+    found = dt.audit(model, inputs, constants=c)
+    assert not found.findings and found.verdict.value == "SUPPORTED", found
+    assert apply_(model, c, inputs=inputs).changes == ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # packed matrices
+        groups = parameter_groups(model, 1e-3)
+    members = [id(p) for g in groups for p in g["params"]]
+    assert sorted(members) == sorted(id(p) for p in model.parameters())
+    other = exported({**select, "placement": "res-post-ln"} if "placement" in select else
+                     {"placement": "pre-ln"})  # fmt: skip
+    with pytest.raises(Refusal, match="the constants are for"):
+        apply_(model, other, inputs=inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DistilBert", "OpenAIGPT"])
+def test_a_post_ln_model_without_a_place_for_alpha_takes_it_in_its_weights(name):
+    torch.manual_seed(0)
+    model, inputs, select = family(name)
+    model.eval()
+    with pytest.raises(Refusal, match="exported with --form weights"):
+        apply_(model, exported(select), inputs=inputs)
+    c = exported(select, form="weights")
+    apply_(model, c, inputs=inputs)
+    assert dt.audit(model, inputs, constants=c).verdict.value == "SUPPORTED"
+    groups = parameter_groups(model, 1e-3, constants=replace(c, origin={}))
+    assert min(g["lr"] for g in groups) < 1e-3
+
+
+@pytest.mark.slow
+def test_parallel_branches_are_refused():
+    model, inputs, select = family("GPTNeoX")
+    with pytest.raises(Refusal, match="parallel"):
+        apply_(model, exported(select), inputs=inputs)
