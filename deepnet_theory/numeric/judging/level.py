@@ -13,7 +13,7 @@ from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import Level
 
 LEVEL = 0.05  # a size within this share of the prediction is equivalent to it
-NEAR = 1.0  # S·r² up to which the prediction reaches
+NEAR = 1.5  # S·r² up to which the prediction reaches
 ORDER = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
 
 

@@ -75,7 +75,12 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+QUICK = ("none", "fc2 of another convention")
+
+
+@pytest.mark.parametrize(
+    "fault", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS]
+)
 def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
     """A gain of one kind that is wrong by a constant leaves the exponent alone, not the level."""
     entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)

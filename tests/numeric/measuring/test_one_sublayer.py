@@ -35,13 +35,16 @@ def ratio(case):
     return math.exp(found.mean()), float(found.std() / math.sqrt(len(logs)))
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "lamb"])
+@pytest.mark.parametrize(
+    "name", ["adam", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sgd", "lamb"))]
+)
 def test_it_is_what_is_measured_of_a_real_stack(name):
     found, error = ratio(Case(Selection(optimizer=name), rule(name), {"N": 12}, LAB))
     assert error < 0.05
     assert abs(found - 1) < 0.01 + 3 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("select", "own"),
     [
