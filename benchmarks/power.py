@@ -153,7 +153,7 @@ def main() -> None:
         print("\n".join(lines[-2:]), flush=True)
     lines += [
         "", "## The level, at one depth", "",
-        f"The same with `--levels {asked.levels}`: \"wrong\" counts the verdict that is not right.", "",
+        f"With `--levels {asked.levels}`; \"wrong\" counts the opposite verdict.", "",
         "| stepped by | gains | layers | seeds × draws | data | verdict | interval | wrong |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
