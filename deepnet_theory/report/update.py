@@ -29,12 +29,14 @@ def update_figure(
     first = exponents[0].variable if exponents else "N"
     variable = variable or first
     points = along(verification.points, variable)
-    series = [doc.Series(rule_words(verification), marks(points, variable))]
+    own = marks(points, variable)
+    series = [doc.Series(rule_words(verification), own, band=_band(points, variable))]
     lines = slopes(verification, variable, with_rivals=not rivals)
     for index, rival in enumerate(rivals):
         colour = 1 + index % 2
-        measured = marks(along(rival.points, variable), variable)
-        series.append(doc.Series(rule_words(rival), measured, own=False, colour=colour))
+        there = along(rival.points, variable)
+        measured, band = marks(there, variable), _band(there, variable)
+        series.append(doc.Series(rule_words(rival), measured, own=False, colour=colour, band=band))
         own_line = slopes(rival, variable, with_rivals=False)
         lines += [replace(line, own=False, colour=colour) for line in own_line]
     held = "; the other depth at its least" if points and len(points[0].depth) > 1 else ""

@@ -29,11 +29,17 @@ from deepnet_theory.report.printing.html import fragment, page
 from deepnet_theory.report.printing.latex import latex
 from deepnet_theory.report.printing.markdown import markdown
 from deepnet_theory.report.printing.text import text
-from deepnet_theory.report.update import along
+from deepnet_theory.report.update import along, update_figure
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
+from deepnet_theory.spec.verification import (
+    AssumptionResult,
+    Exponent,
+    Level,
+    Point,
+    Verification,
+)
 from deepnet_theory.symbolic.derivation import Derivation
 
 from .test_pages import balanced
@@ -104,6 +110,31 @@ def test_a_section_that_says_nothing_has_no_heading(verification: Verification) 
     told = of_verification.document(verification)
     for printer in (text, markdown, latex, fragment):
         assert "Points" in printer(told) and "Warnings" not in printer(told)
+
+
+def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
+    derivation: Derivation, verification: Verification, constants: Constants
+) -> None:
+    assert 'class="band"' not in drawn(update_figure(verification)).svg
+    points = tuple(
+        replace(p, predicted=9.75, predicted_low=9.5, predicted_high=10.25)
+        for p in verification.points
+    )
+    level = Level({"N": 8}, 1.3, 1.28, 1.32, Verdict.REFUTED, "at 8 [1.28, 1.32] of it")
+    found = replace(verification, points=points, level=level)
+    figure = update_figure(found, rivals=(replace(found, rule={"name": "sgd"}),))
+    svg = drawn(figure).svg
+    assert 'class="band"' in svg and 'class="band other-band"' in svg
+    for told in (
+        of_verification.document(found),
+        of_report.document(derivation, found, [constants]),
+    ):
+        shown = " ".join(text(told).split())
+        assert "against single sublayers: at 8 [1.28, 1.32] of it: REFUTED" in shown
+        assert "9.75" in shown and "9.5 to 10.25" in shown
+    assert found.verdict is Verdict.SUPPORTED  # another question
+    assert found.to_dict()["level"]["verdict"] == "REFUTED"
+    assert found.to_dict()["points"][0]["predicted"] == 9.75
 
 
 def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
