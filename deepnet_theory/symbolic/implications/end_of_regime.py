@@ -30,8 +30,6 @@ class Crossing:
 
     part: str
     matrix: str
-    floor: sp.Expr
-    rms: sp.Expr
     depth: sp.Expr
 
     def at(self, d: int, m: int) -> float:
@@ -54,14 +52,11 @@ def crossings(problem: Problem) -> Iterator[Crossing]:
                     fans = sp.Add(
                         *(width if f == "d" else hidden for f in (matrix.fan_in, matrix.fan_out))
                     )
-                    size = gain * sp.sqrt(2 / fans)
                     total = sp.Symbol("f", positive=True)
                     found = solve([(gain * sp.sqrt(2 / total), floor)], [depth])
                     if found is not None and found.unique:
                         yield Crossing(
                             part.name,
                             matrix.name,
-                            floor,
-                            size,
                             found.values[depth].subs(total, fans),
                         )
