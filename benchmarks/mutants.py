@@ -306,15 +306,16 @@ def reasons() -> dict[tuple[str, str], str]:
     return {(file, change): reason for file, change, reason in rows}
 
 
-def page(fates: dict[Mutant, str], all_of_them: int, seed: int) -> str:
+def page(fates: dict[Mutant, str], all_of_them: int, seed: int, most: int) -> str:
     """The result as Markdown: the counts, and the survivors with the reasons known so far."""
     alive = sorted((m for m in fates if fates[m] == "survived"), key=lambda m: (m.file, m.line))
     share, late, known = 1 - len(alive) / len(fates), list(fates.values()).count(LATE), reasons()
     return "\n".join([
         "# Mutants", "",
         f"`make mutants`: the first {len(fates)} of {all_of_them} mutants in the order of seed "
-        f"{seed}. Killed: {len(fates) - len(alive)} ({share:.0%}), {late} of them by thrice the "
-        "CPU seconds that the tests take. A reason is kept when the page is renewed.", "",
+        f"{seed}, each against at most {most} CPU seconds of the tests that execute it. Killed: "
+        f"{len(fates) - len(alive)} ({share:.0%}), {late} of them by thrice the CPU seconds that "
+        "the tests take. A reason is kept when the page is renewed.", "",
         "| place | survived | reason |", "|---|---|---|",
         *(f"| {m.file}:{m.line} | {m.change} | {known.get((m.file, m.change), '')} |"
           for m in alive), "",
@@ -340,7 +341,8 @@ def main() -> None:
         for mutant in found[: asked.sample]:
             fates[mutant] = fate(mutant, tree, seen, asked.seconds)
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
-            asked.output.write_text(page(fates, len(found), asked.seed), encoding="utf-8")
+            text = page(fates, len(found), asked.seed, asked.seconds)
+            asked.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
