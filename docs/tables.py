@@ -20,50 +20,37 @@ from deepnet_theory.report.printing.notation import formula_latex
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
 SHOWN = {"sgd": "SGD", "adam": "Adam", "lamb": "LAMB"}
-ROWS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("post-LN encoder, lemma route", {"method": "lemma"}),
-    ("post-LN encoder", {}),
-    ("pre-LN encoder", {"placement": "pre-ln"}),
-    ("res-post-LN encoder", {"placement": "res-post-ln"}),
-    ("post-LN encoder–decoder, lemma route", {"stack": "encoder-decoder", "method": "lemma"}),
-    ("post-LN encoder–decoder", {"stack": "encoder-decoder"}),
-)
+ALIKE = {"sgd": "SGD, momentum", "adam": "Adam, AdamW, Lion, Muon", "lamb": "LAMB"}
+PLACEMENTS = {"post-ln": "post-LN", "pre-ln": "pre-LN", "res-post-ln": "res-post-LN"}
+TRAINING = "complete"  # the closure that is derived for training
 FINDINGS = (
-    "su-xavier-orthogonal",
-    "su-table",
-    "su-identity",
-    "su-lamb",
-    "su-width",
-    "cake-constants",
-    "cake-random-sign",
-    "cake-jacobian-one",
-    "deepnet-encoder-decoder",
+    "deepnet-adam",
     "deepnet-vector-parameters",
+    "su-query-key",
+    "su-prenorm-needed",
+    "schemes-quartic",
 )
 
 
 def rules() -> list[str]:
-    """α and β as the engine derives them; a refusal is shown as one."""
-    lines = ["| | " + " | ".join(SHOWN[name] for name in OPTIMIZERS) + " |"]
-    lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
-    for label, select in ROWS:
-        cells = [_cell(optimizer, select) for optimizer in OPTIMIZERS]
-        lines.append(f"| {label} | {' | '.join(cells)} |")
+    """α and β (and κ) as first derived and to train with; a refusal is shown as one."""
+    lines = ["| norm | optimizer | first derived: α, β | to train with: α, β |", "|---" * 4 + "|"]
+    for placement, where in PLACEMENTS.items():
+        for optimizer, told in ALIKE.items():
+            select = {"optimizer": optimizer, "placement": placement}
+            cells = (_cell(**select), _cell(**select, closure=TRAINING))
+            lines.append(f"| {where} | {told} | {' | '.join(cells)} |")
     return lines
 
 
-def _cell(optimizer: str, select: dict[str, str]) -> str:
+def _cell(**select: str) -> str:
     try:
-        rule = dt.derive(optimizer=optimizer, **select).rule
+        rule = dt.derive(**select).rule
     except dt.Refusal:
         return "refused"
-    several = len({entry.part for entry in rule.entries}) > 1
-    told = []
-    for entry in rule.entries:
-        owner = f"{entry.part}: " if several else ""
-        owner += "" if entry.sublayer == "*" else f"{entry.sublayer}: "
-        told.append(f"{owner}${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}$")
-    return "; ".join(told)
+    (entry,) = rule.entries
+    rate = "" if entry.rate == "1" else f"; κ = ${formula_latex(entry.rate)}$"
+    return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}"
 
 
 def cross() -> list[str]:
