@@ -85,8 +85,8 @@ def drawing(audited: Audited) -> list[str]:
     where = s.alpha_on or "stream"
     factor = {name: number(value, ".2g") for name, value in scaled.items() if value != 1}
     if _alpha_differs(audited):
-        wanted = number(audited.alpha_wanted or 1.0, ".2g")
-        factor[where] = f"{factor.get(where, '1')}, alpha≠{wanted}"
+        told = _marked(s.alpha, audited.alpha_wanted)
+        factor[where] = f"{factor.get(where, '1')} (alpha {told})"
     branch = [
         *(["norm"] if "input" in s.around else []),
         *matrices,

@@ -74,6 +74,13 @@ class Change:
     gain: float
     factor: float
 
+    def __str__(self) -> str:
+        runs = ", ".join(f"{start}:{end}" for start, end in self.outputs)
+        where = runs if self.axis == 0 else f":, {runs}"
+        return (
+            f"{self.parameter}[{where}] *= {self.factor:.4g}  # {self.role}, gain {self.gain:.4g}"
+        )
+
 
 @dataclass(frozen=True)
 class Gain:

@@ -152,7 +152,7 @@ FAULTY: dict[str, tuple[Callable[[], nn.Module], Found, str]] = {
     ),
     "pre-norm flag left on": (
         lambda: Net(lambda x, f, norm: ALPHA * x + f(norm(x)), SCALED),
-        {("attention", "norms"): 1.0, ("ffn", "norms"): 1.0}, "x + branch(norm(x))",
+        {("attention", "norms"): 1.0, ("ffn", "norms"): 1.0}, "no norm takes it back",
     ),
     "pre-norm flag left on, alpha left out": (
         lambda: Net(lambda x, f, norm: x + f(norm(x)), SCALED),
@@ -300,6 +300,7 @@ def test_the_json_is_the_public_one() -> None:
     assert (value["name"], value["rows"]) == ("mixers.0.wqkv.weight", [128, 192])
     assert value["low"] < BETA < value["high"]
     assert [m["verdict"] for m in first["matrices"]] == ["differs", "differs", "follows", "follows"]
+    assert str(audit.plan[0]).startswith("mixers.0.wqkv.weight[0:64] *= ")
     assert set(data["findings"][0]) >= {"where", "what", "size", "mend"}
     assert audit.exit_code == 1
 

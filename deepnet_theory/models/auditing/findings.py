@@ -45,6 +45,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
     moved = effect(reading, rule, group)
     if first.item == "norms":
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
+        what += _runs_away(s)
         return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", moved)
     way = "too large" if mean > 1 else "too small"
     if first.item == "alpha":
@@ -84,11 +85,17 @@ def _why_alpha(reading: Reading, s: Sublayer, wanted: WantedSublayer) -> str:
     close = [d for d in reading.dropped if math.isclose(d, wanted.alpha, rel_tol=EXACT)]
     if s.alpha == 1 and close:
         return "; x is multiplied by it, and the product is not used"
-    if "sum" not in s.around and s.stream != 1:
-        return f"; no norm takes the stream back, which grows by {s.stream:.4g} in every sublayer"
+    if away := _runs_away(s):
+        return away
     if math.isclose(s.alpha * wanted.alpha, 1, rel_tol=EXACT):
         return "; it multiplies the branch in place of the stream"
     return ""
+
+
+def _runs_away(s: Sublayer) -> str:
+    if "sum" in s.around or s.stream == 1:
+        return ""
+    return f"; every sublayer multiplies the stream by {s.stream:.4g}, and no norm takes it back"
 
 
 def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> str:
