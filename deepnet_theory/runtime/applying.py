@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.description import describe_, mark_of
 from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit
 from deepnet_theory.runtime.scaling import Places
+from deepnet_theory.runtime.trying import multiplied_values
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.reading import Reading
@@ -83,8 +85,11 @@ def apply_(
     """
     constants = checked(constants)
     constants.warn()
-    found = _read(model, inputs, roles)
+    whole = _made(model, inputs)
+    found = _read(whole, roles)
     rows = fit(found, constants)
+    if multiplied := multiplied_values(model, whole, rows):
+        raise Refusal(f"{multiplied}, for which the constants have no law")
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
     if mark_of(model) in marks and all(row.has_alpha() for row in rows):
         return Applied(())
@@ -98,7 +103,7 @@ def apply_(
     if initialise is not False:
         undo += _draw(model, rows, constants, changes, generator)
     try:
-        again = fit(_read(model, inputs, roles), constants)
+        again = fit(_read(whole, roles), constants)
     except DeepNetTheoryError:  # of what was put in, for it was read before
         again = []
     why = _not_applied(rows, again, constants, drawn=initialise is not False)
@@ -117,7 +122,7 @@ def read_(
 
     Raises :class:`Refusal` where it has another α.
     """
-    found = _read(model, inputs, roles)
+    found = _read(_made(model, inputs), roles)
     rows = fit(found, constants)
     for row in rows:
         if not row.has_alpha():
@@ -128,11 +133,18 @@ def read_(
     describe_(model, describe(found, rows), constants, drawn=False)
 
 
-def _read(model: nn.Module, inputs: object, roles: Mapping[str, str] | None) -> Reading:
+def _made(model: nn.Module, inputs: object) -> Any:
+    """The model with inputs that it takes."""
     # the reader is of a room above this one, and somebody else's model alone needs it
-    from deepnet_theory.models.reading import read
+    from deepnet_theory.models import made
 
-    return read(model, inputs, roles)
+    return made(model, inputs)
+
+
+def _read(whole: Any, roles: Mapping[str, str] | None) -> Reading:
+    from deepnet_theory.models import read
+
+    return read(whole, roles=roles)
 
 
 def _set_alpha(

@@ -393,6 +393,10 @@ BLOCKS = {
     "one sublayer": (lambda: NanoGPT("one sublayer"), "a layer of the decoder is attention"),
     "a call of its own": (lambda: NanoGPT("a call of its own"), "fails: KeyError"),
     "RMS norm": (lambda: NanoGPT("pre-LN", nn.RMSNorm), "has RMS norm"),
+    "a tenth of the values": (
+        lambda: NanoGPT("pre-LN", scale=0.1),
+        r"layer 0, attention multiplies its values by 0\.1",
+    ),
 }
 
 
