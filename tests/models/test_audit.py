@@ -190,7 +190,13 @@ def test_a_fault_is_named_in_its_place_and_with_its_size(name: str) -> None:
     assert all(("layer 5" if one_layer else "all 6 layers") in f.where for f in audit.findings)
 
 
-@pytest.mark.parametrize("name", FAULTY)
+MENDED_FAST = ("packed matrix scaled whole", "alpha on the branch")
+EVERY_PLAN = [
+    pytest.param(name, marks=() if name in MENDED_FAST else pytest.mark.slow) for name in FAULTY
+]
+
+
+@pytest.mark.parametrize("name", EVERY_PLAN)
 def test_the_plan_mends_the_gains(name: str) -> None:
     model = FAULTY[name][0]()
     audit = dt.audit(model, X, optimizer="adamw")
