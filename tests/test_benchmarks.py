@@ -15,6 +15,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [
     *(f"laboratory --{name} {value}" for name in ("sweeps", "times", "layers", "deep")
       for value in ("0", "-1", "x", "9" * 50)),
+    "growth --layers 8,,16", "growth --seeds 1",
     "laboratory --layers 8,,16", "laboratory --layers 8 --deep 8",
     "cold_start --repeats 0", "coord_check --seeds 1", "coord_check --steps x",
     "cross_table --seeds 1", "cross_table --depths 8,0", "cross_table -o none/page.md",
