@@ -8,6 +8,7 @@ from typing import get_type_hints
 
 import pytest
 import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,11 +158,19 @@ def test_help_is_a_tour() -> None:
     assert all(inspect.getdoc(getattr(dt, name)) for name in dt.__all__)
 
 
+def plain(depth: int) -> torch.nn.Module:
+    """Any family of models: a pre-LN encoder of torch's, between an embedding and a head."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True)
+    stack = torch.nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+    return torch.nn.Sequential(torch.nn.Embedding(256, 16), stack, torch.nn.Linear(16, 256))
+
+
 def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import inspect
     import textwrap
 
     from deepnet_theory import workflow
+    from deepnet_theory.models import measuring
 
     monkeypatch.chdir(tmp_path)
     lines = (inspect.getdoc(dt) or "").splitlines()
@@ -171,8 +180,14 @@ def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def quick(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
         return measured(derivation, [2, 4], **{**given, **SMALL})  # type: ignore[arg-type]
 
+    stepped = measuring.measure
+
+    def two(make: object, depths: object, **given: object) -> object:
+        return stepped(make, [2, 4], seeds=2, **given)  # type: ignore[arg-type]
+
     monkeypatch.setattr(workflow, "verify", quick)
-    found: dict[str, object] = {}
+    monkeypatch.setattr(measuring, "measure", two)
+    found: dict[str, object] = {"make_model": plain}
     exec(code, found)
     assert found["model"] is not None and (tmp_path / "report.html").stat().st_size > 0
 
