@@ -15,8 +15,7 @@ A tour::
     constants = dt.export(d, depth=200, width=512)
     constants.save("constants.json")
 
-    from deepnet_theory.runtime import build, load_constants
-    model = build(load_constants("constants.json"))  # torch.nn.Module on token ids
+    model = dt.build("constants.json")             # torch.nn.Module on token ids
 
 ``derive`` needs SymPy alone; torch is imported by what measures, builds or trains, when it is
 called. An optimizer of your own is its first update, as an expression in eta, g and theta::
@@ -49,6 +48,7 @@ from deepnet_theory.spec import __version__ as __version__
 
 if TYPE_CHECKING:
     from deepnet_theory.models.measuring import measure
+    from deepnet_theory.runtime import apply_, build
     from deepnet_theory.spec.constants import Constants
     from deepnet_theory.spec.errors import (
         DeepNetTheoryError,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verdict import Verdict
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.training import train
     from deepnet_theory.workflow import (
         audit,
         derive,
@@ -91,6 +92,9 @@ _HOMES = {
     "predict_scheme": "workflow",
     "transfer": "workflow",
     "measure": "models.measuring",
+    "apply_": "runtime",
+    "build": "runtime",
+    "train": "training",
     "ModelMeasurement": "spec.model_measurement",
     "Derivation": "symbolic.derivation",
     "Transfer": "spec.transfer",
@@ -120,7 +124,9 @@ __all__ = [
     "UpdatePrediction",
     "Verdict",
     "Verification",
+    "apply_",
     "audit",
+    "build",
     "derive",
     "export",
     "judge_scheme",
@@ -129,6 +135,7 @@ __all__ = [
     "own_rule",
     "predict_scheme",
     "predict_update",
+    "train",
     "transfer",
     "verify",
     "verify_scheme",
@@ -143,4 +150,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted([*__all__, "__version__"])  # what an interpreter offers: no import of this file

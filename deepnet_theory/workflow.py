@@ -21,6 +21,7 @@ from deepnet_theory.spec.errors import (
     INTERRUPTION,
     InputError,
     Refusal,
+    guess,
     shown,
     unknown,
 )
@@ -710,7 +711,7 @@ def audit(
 
     under, rates = None, dict[str, float]()
     if isinstance(optimizer, str):
-        under = named(optimizer.lower()).name
+        under = named(optimizer).name
     elif optimizer is not None:
         under, rates = name_and_rates(optimizer, model)
     reading = read(model, inputs, roles)
@@ -827,5 +828,7 @@ def _record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
     known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     unknown = [name for name in values if name not in known]
     if unknown:
-        raise InputError(f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}")
+        raise InputError(
+            f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}{guess(unknown[0], known)}"
+        )
     return kind(**values)

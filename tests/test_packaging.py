@@ -54,7 +54,9 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
     assert sorted(dt.__all__) == sorted(dt._HOMES)
     for name in dt.__all__:
         assert getattr(dt, name).__doc__, name
-        assert name in dir(dt)
+    assert dir(dt) == sorted(["__version__", *dt.__all__])
+    offered = {"audit", "measure", "apply_", "build", "train", "predict_update", "transfer"}
+    assert offered <= set(dir(dt))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = dt.nonsense  # type: ignore[attr-defined]
 

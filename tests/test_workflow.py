@@ -198,9 +198,35 @@ def test_a_name_or_an_update_stands_for_a_selection() -> None:
     assert typed.selection.update == "-eta*sign(g)" and typed.rule.entries == named.rule.entries
     assert dt.derive("adam", placement="pre-ln").selection.placement == "pre-ln"
     assert dt.export("adam", 12) == dt.export(named, 12) == dt.export(named.selection, 12)
+    assert dt.derive("Adam", placement="Post-LN", norm="LAYER").selection == named.selection
+    assert dt.judge_scheme("GPT-2") == dt.judge_scheme("gpt-2")
     measured = dt.verify("adam", [2, 4], **SMALL)
     assert measured.points == dt.verify(named, [2, 4], **SMALL).points
     assert [p.depth["N"] for p in measured.points] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: dt.derive(), 'derive\\(optimizer="adam"\\) or derive\\(update="-eta\\*g"\\)'),
+        (lambda: dt.derive("adan"), "did you mean 'adam'"),
+        (lambda: dt.derive("adam", optimiser="adam"), "did you mean 'optimizer'"),
+        (lambda: dt.derive("adam", clousure="complete"), "did you mean 'closure'"),
+        (lambda: dt.verify("adam", sedes=2), "did you mean 'seeds'"),
+        (lambda: dt.build("no-such-constants.json"), "no-such-constants.json"),
+        (lambda: dt.build({"alpha": 1}), "give Constants, as export"),  # type: ignore[arg-type]
+        (lambda: dt.train("no-such-constants.json"), "no-such-constants.json"),
+    ],
+)
+def test_a_natural_wrong_call_is_told_what_is_meant(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(dt.InputError, match=said) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+def test_constants_go_by_the_name_of_their_file(tmp_path: Path) -> None:
+    dt.export("adam", 2, width=8, heads=2).save(tmp_path / "constants.json")
+    assert sum(p.numel() for p in dt.build(tmp_path / "constants.json").parameters())
 
 
 def test_a_rule_of_ones_own_in_every_form(derivation: dt.Derivation) -> None:

@@ -156,7 +156,8 @@ def check(
     require_seed(seed)
     where = location() if where is None else where
     known = claims(where)
-    chosen = {name: choose("claim", name, known) for name in (tuple(ids) or tuple(known))}
+    asked = (choose("claim", name, known) for name in (tuple(ids) or tuple(known)))
+    chosen = {claim.name: claim for claim in asked}
     count = min(cores(), len(chosen)) if processes is None else processes
     context = Context(full=full, seed=seed)
     began = time.perf_counter()

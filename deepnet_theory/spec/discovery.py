@@ -68,8 +68,8 @@ def builtin(folder: str, kind: type[T]) -> dict[str, T]:
 
 
 def choose(what: str, name: str, values: dict[str, T]) -> T:
-    """The value called ``name``; raises :class:`InputError` that lists the valid names."""
+    """The value called ``name``, in any case; raises :class:`InputError` with the valid names."""
     try:
-        return values[name]
-    except (KeyError, TypeError):
+        return values[name.lower()]
+    except (KeyError, AttributeError):
         raise unknown(what, name, sorted(values)) from None

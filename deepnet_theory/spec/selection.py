@@ -15,6 +15,9 @@ from deepnet_theory.spec.stack import Stack, stack
 
 METHODS = ("probe", "lemma", "moments")
 AMPLIFICATIONS = ("published", "worst-case", "independent")
+_NAMES = (
+    "optimizer", "placement", "norm", "stack", "layer", "method", "closure", "amplification",
+)  # fmt: skip
 
 
 class Select(TypedDict, total=False):
@@ -61,6 +64,9 @@ class Selection:
         for name in ("update", "layer"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise InputError(f"{name} {shown(value)} is not a text")
+        for name in _NAMES:  # kept in one case, in which they are compared everywhere
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, value.lower())
         if (self.optimizer is None) == (self.update is None):
             raise InputError(
                 "a selection needs exactly one of optimizer, a name, and update, an expression: "

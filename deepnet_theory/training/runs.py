@@ -105,7 +105,7 @@ class Runner:
 
 
 def train(
-    constants: Constants,
+    constants: Constants | str | Path,
     *,
     text: str | Path | None = None,
     steps: int = 300,
@@ -124,12 +124,13 @@ def train(
 ) -> Training:
     """Train the model of the constants beside plain post-LN, plain pre-LN and GPT-2's pre-LN.
 
-    The optimizer that the constants were made for, as torch or pytorch-optimizer has it, from the
-    first step at its full learning rate ``lr``, no warm-up, no weight decay, no clipping; the
-    constants' own run takes their multipliers of learning rate and epsilon. Plain is α = β = 1, and
-    GPT-2's the same with the last matrix of every branch drawn smaller. All start from the same
-    embedding and head and see the same batches, with ``seeds`` seeds one after another: the
-    verdict is on the differences of their held-out losses, paired by seed.
+    ``constants`` may be the name of their file. The optimizer that they were made for, as torch or
+    pytorch-optimizer has it, from the first step at its full learning rate ``lr``, no warm-up, no
+    weight decay, no clipping; the constants' own run takes their multipliers of learning rate and
+    epsilon. Plain is α = β = 1, and GPT-2's the same with the last matrix of every branch drawn
+    smaller. All start from the same embedding and head and see the same batches, with ``seeds``
+    seeds one after another: the verdict is on the differences of their held-out losses, paired by
+    seed.
 
     One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
     without which the task would be copying); an encoder–decoder translates Django's messages,

@@ -28,7 +28,7 @@ def test_what_python_cannot_write_is_shown_by_its_type():
     assert shown("x") == "'x'"
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("adamm", "adam"), ("Adam", "adam"), ("lam", "lamb")])
+@pytest.mark.parametrize(("typed", "meant"), [("adamm", "adam"), ("Adan", "adam"), ("lam", "lamb")])
 def test_the_nearest_name_is_offered(typed, meant):
     with pytest.raises(InputError, match=f"; did you mean {meant!r}\\?$"):
         Selection(optimizer=typed)
