@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ from deepnet_theory.cli.options import (
     words_of,
 )
 from deepnet_theory.cli.streams import say
+from deepnet_theory.report.printing.columns import page_columns
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
@@ -578,17 +580,24 @@ def report(
     return result.exit_code
 
 
+def _kinds(incomplete: str) -> list[str]:
+    from deepnet_theory.cli.listing import KINDS
+
+    return words_of(*KINDS)(incomplete)
+
+
 def list_(
     talk: Talk,
     what: Annotated[
         str,
         typer.Argument(
-            metavar="WHAT",
+            metavar="[WHAT]",
             help="optimizers, placements, norms, sublayers, closures, methods, assumptions, "
-            "claims or schemes.",
+            "claims or schemes; without, these kinds.",
+            autocompletion=_kinds,
             parser=in_lower_case,
         ),
-    ],
+    ] = "kinds",
     format: TextOrJson = "text",
 ) -> int:
     """List what can be chosen, and where it comes from."""
@@ -733,16 +742,19 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "audit mine.py:make --constants constants.json --format json",
     ),
     "cache": ("cache", "cache clear"),
-    "list": ("list optimizers", "list schemes --format json"),
+    "list": ("list", "list schemes --format json"),
 }
 
-EXIT_CODES = """\
-  0  done; every step PROVED, the exponent SUPPORTED, the verdicts as recorded
-  1  REFUTED, or a verdict that is not as recorded
-  2  bad input, or something to install is missing
-  3  UNDECIDED
-  4  refused: no rule exists, or a law is missing
-  70 an error of ours   130 interrupted   141 the output's reader has gone"""
+EXIT_CODES = {
+    0: "done; every step PROVED, the exponent SUPPORTED, verdicts as recorded",
+    1: "REFUTED, or a verdict that is not as recorded",
+    2: "bad input, or something to install is missing",
+    3: "UNDECIDED",
+    4: "refused: no rule exists, or a law is missing",
+    70: "an error of ours",
+    130: "interrupted",
+    141: "the output's reader has gone",
+}
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "derive": derive,
@@ -783,7 +795,10 @@ def command_line(words: Sequence[str]) -> Any:
     called = words[0] if words and words[0] in COMMANDS else None
     for name, command in COMMANDS.items():
         if called in (None, name):
-            app.command(name, epilog=_epilog(EXAMPLES[name]))(grouped(command))
+            # given, because one that the parser takes from the docstring is cut to the line
+            summary = (command.__doc__ or "").partition("\n")[0]
+            taken = app.command(name, short_help=summary, epilog=_epilog(EXAMPLES[name]))
+            taken(grouped(command))
     return typer.main.get_command(app)
 
 
@@ -795,8 +810,22 @@ def _version(asked: bool) -> None:
 
 def _epilog(examples: tuple[str, str]) -> str:
     # \b keeps the parser from joining the lines into one paragraph
-    lines = "\n".join(f"  deepnet-theory {example}" for example in examples)
-    return f"\b\nExamples:\n{lines}\n\n\b\nExit codes:\n{EXIT_CODES}"
+    commands = (_hanging(f"deepnet-theory {example}", 4, " \\") for example in examples)
+    codes = (_hanging(f"{code:<4}{meaning}", 4) for code, meaning in EXIT_CODES.items())
+    return "\b\nExamples:\n{}\n\n\b\nExit codes:\n{}".format("\n".join(commands), "\n".join(codes))
+
+
+def _hanging(line: str, indent: int, broken: str = "") -> str:
+    """A line of a help on the columns there are; ``broken`` ends all but its last."""
+    lines = textwrap.wrap(
+        line,
+        page_columns() - 2 - len(broken),  # the parser indents by two
+        initial_indent="  ",
+        subsequent_indent=" " * (2 + indent),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return f"{broken}\n".join(lines)
 
 
 def _save(path: Path | None, content: str, talk: Talk, whole: bool = True) -> Path | None:

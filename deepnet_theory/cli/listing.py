@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from deepnet_theory.report.printing.columns import page_columns
 from deepnet_theory.spec.assumption import assumptions
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.norm import norms
@@ -114,6 +115,14 @@ def _claims() -> list[Row]:
     ]
 
 
+def _kinds() -> list[Row]:
+    return [
+        {"name": kind, "names": [row["name"] for row in rows()]}
+        for kind, rows in _LISTS.items()
+        if kind != "kinds"
+    ]
+
+
 _LISTS: dict[str, Callable[[], list[Row]]] = {
     "optimizers": _optimizers,
     "placements": _placements,
@@ -124,6 +133,7 @@ _LISTS: dict[str, Callable[[], list[Row]]] = {
     "assumptions": _assumptions,
     "claims": _claims,
     "schemes": _schemes,
+    "kinds": _kinds,
 }
 KINDS = tuple(_LISTS)
 
@@ -134,16 +144,20 @@ def listing(what: str) -> list[Row]:
 
 
 def listing_text(rows: list[Row]) -> str:
-    """A name a line, what else is known indented under it, at most 80 columns."""
+    """A name a line, what else is known indented under it, on the columns there are."""
     blocks = []
     for row in rows:
         lines = [row["name"]]
         for key, value in row.items():
             shown = ", ".join(value) if isinstance(value, list) else value
             if key != "name" and shown:
-                label = "" if key in ("summary", "statement") else f"{key}: "
+                label = "" if key in ("summary", "statement", "names") else f"{key}: "
                 lines += textwrap.wrap(
-                    f"{label}{shown}", 80, initial_indent="    ", subsequent_indent="      "
+                    f"{label}{shown}",
+                    page_columns(),
+                    initial_indent="    ",
+                    subsequent_indent="      ",
+                    break_on_hyphens=False,
                 )
         blocks.append("\n".join(lines))
     return "\n".join(blocks)

@@ -33,7 +33,8 @@ def test_version(cli: Cli) -> None:
 def test_help_has_two_examples_that_parse(cli: Cli, command: str) -> None:
     outcome = cli(command, "--help")
     assert outcome.code == 0 and outcome.err == ""
-    shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", outcome.out, re.M)
+    whole = re.sub(r" \\\n +", " ", outcome.out)  # as a shell joins the lines
+    shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", whole, re.M)
     assert tuple(shown) == EXAMPLES[command] and len(shown) == 2
     assert max(map(len, outcome.out.splitlines())) <= 80
 
@@ -160,6 +161,46 @@ def test_lists(cli: Cli) -> None:
         assert data[what] and all(row["name"] for row in data[what])
         text = cli("list", what).out
         assert all(f"{row['name']}\n" in text for row in data[what])
+
+
+def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
+    alone = cli("list")
+    assert alone.code == 0 and alone.out == cli("list", "kinds").out
+    kinds = {
+        row["name"]: row["names"]
+        for row in json.loads(cli("list", "--format", "json").out)["kinds"]
+    }
+    for kind, names in kinds.items():
+        told = json.loads(cli("list", kind, "--format", "json").out)[kind]
+        assert names == [row["name"] for row in told] and f"{kind}\n" in alone.out
+    assert {"optimizers", "placements", "schemes", "claims"} <= set(kinds) and "kinds" not in kinds
+
+
+def test_no_summary_of_a_command_is_cut(cli: Cli) -> None:
+    told = "".join(cli("--help").out.split())
+    for command in COMMANDS.values():
+        summary = (command.__doc__ or "").partition("\n")[0]
+        assert summary.endswith((".", "?")) and "".join(summary.split()) in told
+
+
+@pytest.mark.parametrize("width", [60, 72, 80])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("verify", "--help"),
+        ("derive", "--help"),
+        ("list", "schemes"),
+        ("list",),
+        ("derive", "--optimizer", "adam", "--depth", "9"),
+    ],
+)
+def test_columns_are_respected(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    longest = max(map(len, cli(*words).out.splitlines()))
+    assert 0.8 * width < longest <= width  # no more than there are, and not for nothing
 
 
 def test_export_writes_what_derive_says(cli: Cli, tmp_path: Path) -> None:

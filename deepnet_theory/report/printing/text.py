@@ -1,4 +1,4 @@
-"""A document as plain text: a page of a paper in at most 80 columns."""
+"""A document as plain text: a page of a paper in at most 80 columns, and no more than are there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.figures.terminal import characters, panels
+from deepnet_theory.report.printing.columns import page_columns
 from deepnet_theory.report.printing.pretty import equation, inline
 
-WIDTH = 80
 INDENT = 6  # of what stands under an equation's number
 GAP = 2  # between columns
 ROOM = 28  # for a column of sentences; where there is less they stand under their row
@@ -54,7 +54,7 @@ def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
     space = " " * indent
     return textwrap.wrap(
         words,
-        WIDTH,
+        page_columns(),
         initial_indent=space if first is None else first,
         subsequent_indent=space,
         break_on_hyphens=False,
@@ -79,7 +79,7 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
 
 
 def _step(step: doc.Step) -> Iterator[str]:
-    body = equation(step, WIDTH - INDENT)
+    body = equation(step, page_columns() - INDENT)
     for index, line in enumerate(body):
         label = f"({step.number})" if index == len(body) // 2 else ""
         yield label.ljust(INDENT) + line
@@ -95,7 +95,7 @@ def _table(table: doc.Table) -> Iterator[str]:
         if chosen[1:2] != aligned[1:2]:
             yield ""
         used = GAP + sum(widths[i] + GAP for i in chosen)
-        beside = len(table.sentences) == 1 and chosen == aligned and WIDTH - used >= ROOM
+        beside = len(table.sentences) == 1 and chosen == aligned and page_columns() - used >= ROOM
         for number, row in enumerate(rows):
             line = " " * GAP
             for i in chosen:
@@ -114,7 +114,7 @@ def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int
     first, *others = columns
     chosen, used = [first], GAP + widths[first]
     for column in others:
-        if len(chosen) > 1 and used + GAP + widths[column] > WIDTH:
+        if len(chosen) > 1 and used + GAP + widths[column] > page_columns():
             yield chosen
             chosen, used = [first], GAP + widths[first]
         chosen.append(column)
