@@ -184,6 +184,15 @@ def _reach(derivation: made.Derivation) -> str:
     )
 
 
+def proved(derivation: made.Derivation) -> tuple[Verdict, str]:
+    """The verdict with what bounds it: how exactly the rule holds, and given how much."""
+    given = len(derivation.assumptions)
+    told = f" ({RELATION_MEANING[derivation.relation.name]})"
+    return derivation.verdict, told + (
+        f", given {given} assumption{'s' * (given != 1)}" * bool(given)
+    )
+
+
 def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:
     """How much has been shown, in one sentence."""
     count = Counter(verdict.value for verdict in derivation.verdicts.values())

@@ -50,7 +50,7 @@ def document(
     found = ("Measurement: ", *of_verification.answer(verification))
     if verification.level:
         found = (*found, " ", *of_verification.level(verification))
-    proved = ("Derivation: ", derivation.verdict, ", given its assumptions. ")
+    proved = ("Derivation: ", *of_derivation.proved(derivation), ". ")
     return doc.Document(
         of_derivation.title(derivation.selection),
         (doc.Paragraph(_QUESTION, aside=True), rule, doc.Paragraph((*proved, *found))),
@@ -59,8 +59,10 @@ def document(
 
 
 def _assumptions(derivation: Derivation, verification: Verification) -> tuple[doc.Block, ...]:
-    told = "The derivation is exact given these; each was measured on the same networks."
     stated = {a.name: a.statement for a in derivation.assumptions}
+    missing = len(stated.keys() - {a.name for a in verification.assumptions})
+    measured = f"{len(stated) - missing} of {len(stated)} were" if missing else "each was"
+    told = f"The steps hold given these; {measured} measured on the same networks."
     return doc.Paragraph(told), of_verification.assumptions(verification.assumptions, stated)
 
 

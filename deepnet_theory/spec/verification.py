@@ -72,9 +72,11 @@ class Exponent:
         """What the measured quantity does with depth."""
         if self.estimate != self.estimate:
             return f"was not measured at enough depths in {self.variable}"
-        power = f"{self.variable}^{self.estimate:.2f} (95 %: {self.low:.3f} to {self.high:.3f})"
+        interval = f"(95 %: {_unsigned_zero(self.low, 3)} to {_unsigned_zero(self.high, 3)})"
+        exponent = _unsigned_zero(self.estimate, 2)
         if self.constant:
-            return f"is CONSTANT in {self.variable}, {power}"
+            return f"is CONSTANT in {self.variable}, exponent {exponent} {interval}"
+        power = f"{self.variable}^{exponent} {interval}"
         if self.low > 0:
             return f"GROWS as {power}"
         if self.high < 0:
@@ -88,7 +90,13 @@ class Exponent:
             return f"{self.growth}, as predicted"
         if self.predicted is None or self.estimate != self.estimate:
             return self.growth
-        return f"{self.growth}, where {self.variable}^{self.predicted:.2f} was predicted"
+        expected = f"{self.variable}^{_unsigned_zero(self.predicted, 2)}"
+        return f"{self.growth}, where {expected} was predicted"
+
+
+def _unsigned_zero(value: float, digits: int) -> str:
+    """A number to so many digits; −0.001 to two of them is 0.00, not −0.00."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,36 @@ def test_the_page_is_whole_and_alone(html: str) -> None:
     assert "inside &lt;0.05&gt;" in html
 
 
+def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
+    derivation: Derivation, verification: Verification, constants: Constants
+) -> None:
+    first, *rest = derivation.steps
+    named = ("near-identity", "linear-step")
+    given = replace(derivation, steps=(replace(first, assumptions=named), *rest))
+
+    def told(names: tuple[str, ...]) -> str:
+        found = tuple(AssumptionResult(n, Verdict.SUPPORTED, 1.0, 0.9, 1.1) for n in names)
+        measured = replace(verification, assumptions=found)
+        return " ".join(text(of_report.document(given, measured, [constants])).split())
+
+    bounded = "PROVED (an upper bound up to a constant factor), given 2 assumptions. Measurement:"
+    assert bounded in told(named)
+    assert "each was measured" in told(named) and "not measured" not in told(named)
+    assert "1 of 2 were measured" in told(named[:1]) and "not measured" in told(named[:1])
+
+
+def test_growth_in_words_has_no_signed_zero(verification: Verification) -> None:
+    (e,) = verification.exponents
+    flat = replace(e, estimate=-0.001, low=-0.0004, high=0.003, constant=True)
+    assert flat.trend == "is CONSTANT in N, exponent 0.00 (95 %: 0.000 to 0.003), as predicted"
+    grown = replace(e, estimate=0.49, low=0.47, high=0.51, predicted=0.5)
+    assert grown.trend == "GROWS as N^0.49 (95 %: 0.470 to 0.510), as predicted"
+    told = text(of_verification.document(replace(verification, exponents=(grown,))))
+    assert told.index("GROWS as N^0.49") < told.index("SUPPORTED")
+    wrong = replace(grown, predicted=-0.001, verdict=Verdict.REFUTED)
+    assert wrong.trend.endswith("where N^0.00 was predicted")
+
+
 def test_the_whole_report_by_every_printer(
     derivation: Derivation, verification: Verification, constants: Constants
 ) -> None:
