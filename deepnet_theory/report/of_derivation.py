@@ -302,7 +302,7 @@ def setting(selection: Selection) -> doc.Terms:
         "norm": selection.norm,
         "method": selection.method or "-",
     }
-    return doc.Terms(tuple((label, doc.Code(value)) for label, value in rows.items()))
+    return doc.Terms(tuple(rows.items()))
 
 
 def _assumptions(derivation: made.Derivation) -> tuple[doc.Block, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.report import of_report, of_verification
-from deepnet_theory.report.document import Figure, Mark, Series, Slope
+from deepnet_theory.report.document import Document, Figure, Mark, Paragraph, Series, Slope
 from deepnet_theory.report.figures.svg import drawn
 from deepnet_theory.report.live import live
 from deepnet_theory.report.numbers import (
@@ -109,6 +109,22 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
     assert bounded in told(named)
     assert "each was measured" in told(named) and "not measured" not in told(named)
     assert "1 of 2 were measured" in told(named[:1]) and "not measured" in told(named[:1])
+
+
+def test_formulas_among_words_are_set_in_html() -> None:
+    def told(words: str) -> str:
+        return fragment(Document("", (Paragraph(words),), (), ())).removeprefix("<div><p>")
+
+    for typed, shown in {
+        "-eta*norm(theta)*sign(g)": "−η·norm(θ)·sign(g)",
+        "beta = (2*N)**(-1/2), eta^1": "β = (2·N)<sup>−1/2</sup>, η<sup>1</sup>",
+        "goes as N^(1/2), 1/sqrt(2*N).": "goes as N<sup>1/2</sup>, 1/√(2·N).",
+        "GROWS as N^−0.49 (95 %: −0.5 to 1).": "GROWS as N<sup>−0.49</sup> (95 %: −0.5 to 1).",
+        "rho = |dW|/(eta*|W|)": "ρ = |dW|/(η·|W|)",
+    }.items():
+        assert told(typed).startswith(f"{shown}</p>"), typed
+    for words in ("post-ln, learning-rate", "*.mlp.* of eta.py", "a well-known beta-test"):
+        assert told(words).startswith(f"{words}</p>")
 
 
 def test_growth_in_words_has_no_signed_zero(verification: Verification) -> None:

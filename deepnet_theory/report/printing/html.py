@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -18,6 +19,17 @@ _UNFOLD = (
     ".forEach(d=>d.open=true))"
 )
 
+_GREEK = {"alpha": "α", "beta": "β", "eta": "η", "theta": "θ", "kappa": "κ", "rho": "ρ"}
+# in this order; a minus sign, unlike a hyphen, is not parted from what follows it
+_SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?<![^\s(^[|])-(?=\w)"), "−"),
+    (re.compile(rf"(?<![\w.-])({'|'.join(_GREEK)})(?![\w-]|\.\w)"), lambda m: _GREEK[m[0]]),
+    (re.compile(r"\bsqrt(?=\()"), "√"),
+    (re.compile(r"(?<=[\w)|])\*\*(?=[\w(-])"), "^"),
+    (re.compile(r"(?<=[\w)|])\*(?=[\w(|√])"), "·"),
+    (re.compile(r"\^(?:\(([^()]*)\)|(−?\w+(?:\.\d+)?))"), lambda m: f"<sup>{m[1] or m[2]}</sup>"),
+)
+
 
 def page(document: doc.Document) -> str:
     """A self-contained page; it needs no network, reads on a phone, in the dark and on paper."""
@@ -29,7 +41,7 @@ def page(document: doc.Document) -> str:
         '<link rel="icon" href="data:,">\n'
         f"<title>{title}</title>\n<style>\n{style}</style>\n"
         f"<script>{_UNFOLD}</script></head>\n<body>\n"
-        f"<header><h1>{title}</h1>\n{_blocks(document.answer)}</header>\n"
+        f"<header><h1>{_prose(document.title)}</h1>\n{_blocks(document.answer)}</header>\n"
         f"{_blocks(document.sections, 2)}\n{_blocks(document.closing)}\n</body></html>\n"
     )
 
@@ -137,5 +149,8 @@ def _code(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """A sentence, in which a formula's leading minus stays with what it belongs to."""
-    return re.sub(r"(?<![^\s(])-\w\S*", lambda found: _code(found[0]), escape(text))
+    """A sentence; what is typed in it as a formula is set: −η·N, and an exponent raised."""
+    shown = escape(text)
+    for pattern, sign in _SET:
+        shown = pattern.sub(sign, shown)
+    return shown
