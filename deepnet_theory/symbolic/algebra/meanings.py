@@ -39,7 +39,7 @@ _OF_ALL = {
     "j": "index of a sublayer, or of an entry",
     "k": "order of an update, or index of a hidden unit",
     "l": "index of a layer or sublayer",
-    "epsilon": "a small change of the branch",
+    "epsilon": "a small number: a change of the branch, or what an optimizer adds to a divisor",
     "Branch()": "the branch with its gains taken out",
     "Normalise()": "the norm",
     "Softmax()": "the softmax of the attention scores",
@@ -56,7 +56,7 @@ _OF_ALL = {
 }
 _OF_ROUTE = {
     "probe": {
-        "lambda": "magnitude of a matrix, W = lambda U",
+        "lambda": "magnitude of a matrix, W = lambda U; of an optimizer its weight decay",
         "U": "direction of a matrix, of order one",
         "V": "direction across that of a matrix",
         "delta": "distance along V, 0 where the derivative is taken",
