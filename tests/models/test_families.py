@@ -137,6 +137,31 @@ def test_every_sublayer_of_a_family(family: str) -> None:
     assert reading.layers == {stack: 2}
 
 
+@pytest.mark.parametrize("post_norm", [False, True], ids=["pre-LN", "post-LN"])
+@pytest.mark.parametrize("gated", [False, True], ids=["GELU", "SwiGLU"])
+def test_x_transformers(post_norm: bool, gated: bool) -> None:
+    """Residuals as modules of their own, layers in a flat list, packed gates."""
+    library = pytest.importorskip("x_transformers")
+    more = {"ff_glu": True, "ff_swish": True, "use_rmsnorm": True} if gated else {}
+    layers = library.Decoder(dim=32, depth=2, heads=2, attn_dim_head=16,
+                             pre_norm=not post_norm, **more)  # fmt: skip
+    reading = read(
+        library.TransformerWrapper(num_tokens=61, max_seq_len=16, attn_layers=layers), IDS
+    )
+    wanted = []
+    for index in range(2):
+        block = f"attn_layers.layers.{2 * index}.1.to_"
+        mixed = attention(block, *(f"{n}.weight" for n in ("q", "k", "v", "out")))
+        feed = f"attn_layers.layers.{2 * index + 1}.1.ff."
+        names = ["0.proj.weight[128:256]", "0.proj.weight[0:128]", "2.weight"]
+        wanted += [
+            f"{index} {mixed}",
+            f"{index} " + ffn(feed, *(names if gated else ["0.0.weight", "2.weight"])),
+        ]
+    assert told(reading) == {"decoder": wanted}
+    assert {s.equation for s in reading.sublayers} == {POST if post_norm else PRE}
+
+
 def test_gpt_neox_has_parallel_branches_and_interleaved_heads() -> None:
     reading = read(transformers.GPTNeoXModel(transformers.GPTNeoXConfig(**SIZES)))
     assert [s.sums for s in reading.sublayers] == [0, 0, 1, 1]
