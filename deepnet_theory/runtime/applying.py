@@ -74,7 +74,7 @@ def apply_(
     are. It is then saved in the ``state_dict`` and comes back with it; loading without it fails,
     Hugging Face's ``from_pretrained`` too: make the model from its configuration, apply with
     ``initialise=False``, and load the weights with ``load_state_dict``. A model without such a
-    place takes constants exported with ``--form weights``, whose α is in initial sizes and
+    place takes constants exported with ``form="weights"``, whose α is in initial sizes and
     learning rates.
 
     Then the forward pass is read once more: what does not show the constants' α and sizes is
@@ -166,7 +166,7 @@ def _no_place(rows: Sequence[Fitted]) -> str:
     row = next(row for row in rows if not row.has_alpha())
     return (
         f"the model's code has no place for alpha = {row.wanted.alpha:.4g}, it has "
-        f"{row.read.alpha:.4g} in {row.where}; constants exported with --form weights put it into "
+        f"{row.read.alpha:.4g} in {row.where}; constants exported with form='weights' put it into "
         "initial sizes and learning rates"
     )
 

@@ -37,7 +37,7 @@ BAD = [
     (("derive", "--optimizer", "sgd", "--regime", "nonsense"), 'not of the form "A>B"'),
     (("derive", "--optimiser", "sgd"), "No such option: --optimiser"),
     (("derive", "--optimiser", "sgd"), "; did you mean '--optimizer'?"),
-    (("deriv",), "No such command 'deriv'; valid are: cache"),
+    (("deriv",), "No such command 'deriv'; valid are: audit, cache"),
     (("deriv",), "; did you mean 'derive'?"),
     (("export", "--optimizer", "sgd"), "Missing option '--depth'"),
     (("export", "--optimizer", "sgd", "--depth", "8", "--width", "nan"), "'nan' is not a whole"),

@@ -98,7 +98,7 @@ def test_a_post_ln_model_without_a_place_for_alpha_takes_it_in_its_weights(name)
     torch.manual_seed(0)
     model, inputs, select = family(name)
     model.eval()
-    with pytest.raises(Refusal, match="exported with --form weights"):
+    with pytest.raises(Refusal, match="exported with form='weights'"):
         apply_(model, exported(select), inputs=inputs)
     c = exported(select, form="weights")
     apply_(model, c, inputs=inputs)
