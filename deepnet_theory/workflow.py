@@ -694,13 +694,14 @@ def audit(
     """Whether somebody's model follows a rule, and where not, by one recorded forward pass.
 
     It is held against ``constants`` where they are given; else against every closure's rule of the
-    ``optimizer`` (its name, or a torch optimizer, whose learning rates are then looked at too), or
-    of each class of optimizers, and against the published schemes. ``inputs`` are a tensor, a
+    ``optimizer`` (its name, or a torch optimizer, whose groups are then looked at too: learning
+    rates, and by constants ε and weight decay of every kind of parameter), or of each class of
+    optimizers, and against the published schemes. ``inputs`` are a tensor, a
     tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
     ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
     """
     from deepnet_theory.models.auditing.judging import judge, of_constants
-    from deepnet_theory.models.auditing.optimizer import name_and_rates
+    from deepnet_theory.models.auditing.optimizer import name_and_groups
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.of_scheme import standing
     from deepnet_theory.spec.optimizer import optimizer as named
@@ -709,11 +710,11 @@ def audit(
     from deepnet_theory.symbolic.schemes.trial import trials
     from deepnet_theory.symbolic.schemes.wanted import wanted
 
-    under, rates = None, dict[str, float]()
+    under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):
         under = named(optimizer).name
     elif optimizer is not None:
-        under, rates = name_and_rates(optimizer, model)
+        under, groups = name_and_groups(optimizer, model)
     reading = read(model, inputs, roles)
     why_not = ""
     try:
@@ -723,7 +724,7 @@ def audit(
             rules = wanted(reading, under)
     except Refusal as refusal:
         rules, why_not = [], str(refusal)
-    found = judge(reading, rules, name or type(model).__name__, under, rates, why_not)
+    found = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
     if found.follows in schemes() and under is not None:  # to follow one is not to be balanced
         row = Row((under,), trials(schemes()[found.follows], named(under)))
         judged = standing(row)

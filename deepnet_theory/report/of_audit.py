@@ -47,17 +47,21 @@ def answer(audit: Audit) -> doc.Words:
         return (audit.verdict, stands, f"What was understood follows {held}.")
     moved = ""
     if audit.effect is not None:
-        times = number(audit.effect, ".3g")
-        moved = f"; together they make one update move the output {times} times as much"
+        times, how = number(audit.effect, ".3g"), _how(audit.predicted)
+        moved = f"; one update moves the output {times} times as much as under the rule ({how})"
     count = len(audit.findings)
     many = f"{count} difference{'s' * (count > 1)} from the nearest rule, {held}{moved}."
     return (audit.verdict, stands, many)
 
 
+def _how(predicted: bool) -> str:
+    return "predicted" if predicted else "to first order"
+
+
 def _finding(finding: Finding) -> Iterator[doc.Block]:
     moved = ""
     if finding.effect is not None:
-        moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')}"
+        moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')} ({_how(finding.predicted)})"
     yield doc.Paragraph(f"{finding.where}: {finding.what}{moved}.")
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import finite
 
@@ -34,10 +35,29 @@ class WantedSublayer:
 
 
 @dataclass(frozen=True)
+class WantedStep:
+    """How one parameter steps by a rule: ``times`` are the multipliers of what a user chooses.
+
+    Their names are those of a torch optimizer's groups: ``lr``, ``eps``, ``weight_decay``.
+    ``what`` is the role of a matrix, or the name of a vector.
+    """
+
+    parameter: str
+    stack: str
+    layer: int | None
+    kind: str | None
+    what: str
+    times: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Wanted:
     """A rule at the depth of one model, sublayer by sublayer of its reading.
 
-    ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`.
+    ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
+    the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
+    of constants made for another depth than the model's. ``steps`` are parameters of which it
+    says more than the ``rates`` of matrices.
     """
 
     name: str
@@ -46,14 +66,18 @@ class Wanted:
     sublayers: tuple[WantedSublayer, ...]
     degrees: tuple[float, float] | None = None
     published: bool = False
+    selection: Selection | None = None
+    layers: dict[str, int] | None = None
+    steps: tuple[WantedStep, ...] = ()
 
 
 @dataclass(frozen=True)
 class Finding:
     """One difference: where, what, how many times too much or too little, the line that mends it.
 
-    ``effect`` is what it alone multiplies the stack's ‖ΔF‖ after one update with, by the first
-    order of the theory; None where that has no law.
+    ``effect`` is what it alone multiplies the stack's ‖ΔF‖ after one update with: the ratio of
+    two predictions where it is ``predicted``, else by the first order of the theory; None where
+    that has no law.
     """
 
     where: str
@@ -61,6 +85,7 @@ class Finding:
     size: float
     mend: str
     effect: float | None = None
+    predicted: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +170,7 @@ class Audit:
     plan: tuple[Change, ...]
     verdict: Verdict
     effect: float | None = None  # of all findings together on ‖ΔF‖
+    predicted: bool = False  # that effect, from single sublayers, or by the first order
     rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
 
     @property
@@ -180,6 +206,7 @@ class Audit:
             "rates": self.rates,
             "findings": [asdict(f) for f in self.findings],
             "effect": self.effect,
+            "predicted": self.predicted,
             "plan": [asdict(c) for c in self.plan],
             "notes": list(r.notes),
             "remarks": list(self.remarks),

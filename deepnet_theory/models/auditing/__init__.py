@@ -1,1 +1,1 @@
-"""An audit: ``differences`` → ``effect`` → ``findings`` → ``judging``; ``optimizer`` beside."""
+"""An audit: differences → predicted → effect → findings → steps → judging; optimizer beside."""

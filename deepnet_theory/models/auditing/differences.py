@@ -16,6 +16,7 @@ from deepnet_theory.spec.audit import Wanted
 from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading
 
 EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
+SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
 FAR = 10.0  # the logarithm of a ratio that is none
 
 

@@ -1,15 +1,39 @@
-r"""What differences do to ‖ΔF‖, by the first order of the theory."""
+r"""What differences do to ‖ΔF‖: predicted where constants say them, else by the first order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from deepnet_theory.models.auditing.differences import Difference, unjudged
+from deepnet_theory.models.auditing.predicted import Predictor
 from deepnet_theory.spec.audit import Wanted
 from deepnet_theory.spec.reading import Reading, Sublayer
 
 SCALED = ("value", "output", "fc1", "fc2", "gate", "up", "down")
+
+
+class Effect(NamedTuple):
+    """What ‖ΔF‖ is multiplied with, and whether that is a ratio of two predictions."""
+
+    times: float | None
+    predicted: bool
+
+
+class Effects:
+    """The effects of differences of one reading from one rule."""
+
+    def __init__(self, reading: Reading, rule: Wanted) -> None:
+        self._reading, self._rule = reading, rule
+        self._predictor = Predictor(reading, rule)
+
+    def of(self, different: Sequence[Difference]) -> Effect:
+        """That of these differences together, all else as wanted."""
+        ratio = self._predictor.ratio(different)
+        if ratio is not None:
+            return Effect(ratio, predicted=True)
+        return Effect(first_order(self._reading, self._rule, different), predicted=False)
 
 
 def share(s: Sublayer, alpha: float, gains: Mapping[str, float], p: float, q: float) -> float:
@@ -28,7 +52,7 @@ def share(s: Sublayer, alpha: float, gains: Mapping[str, float], p: float, q: fl
     return total
 
 
-def effect(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> float | None:
+def first_order(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> float | None:
     """What differences multiply the stacks' ‖ΔF‖ after one update with, all else as wanted."""
     if rule.degrees is None or any(d.item == "norms" for d in different):
         return None

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Sequence
 
-from deepnet_theory.models.auditing.differences import EXACT, Difference, log, unjudged
-from deepnet_theory.models.auditing.effect import SCALED, effect
+from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, log
+from deepnet_theory.models.auditing.effect import SCALED, Effects
 from deepnet_theory.spec.audit import Finding, Wanted, WantedSublayer
 from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
 
-SIMILAR = 1.25  # differences within this factor are one finding
-
 
 def findings(
-    reading: Reading, rule: Wanted, different: Sequence[Difference]
+    reading: Reading, rule: Wanted, different: Sequence[Difference], effects: Effects
 ) -> tuple[Finding, ...]:
     """Differences of one kind over many layers as one finding, the worst first."""
     groups: list[list[Difference]] = []
@@ -30,29 +27,31 @@ def findings(
                 break
         else:
             groups.append([d])
-    found = [_finding(reading, rule, group) for group in groups]
+    # the largest first, which are predicted where not all can be
+    groups.sort(key=lambda group: -abs(log(group[0].ratio)))
+    found = [_finding(reading, rule, group, effects) for group in groups]
     return tuple(sorted(found, key=lambda f: -(f.effect or f.size) if f.size else 0))
 
 
-def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding:
+def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: Effects) -> Finding:
     first = group[0]
     s, wanted = reading.sublayers[first.index], rule.sublayers[first.index]
     mean = math.exp(sum(log(d.ratio) for d in group) / len(group))
     size = max(mean, 1 / mean)
-    layers = _layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
+    layers = in_layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
     where = f"{s.stack}, {layers}, {s.kind}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
-    moved = effect(reading, rule, group)
+    moved = effects.of(group)
     if first.item == "norms":
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
         what += _runs_away(s)
-        return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", moved)
+        return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", *moved)
     way = "too large" if mean > 1 else "too small"
     if first.item == "alpha":
         why = _why_alpha(reading, s, wanted)
         what = f"alpha is {first.found:.4g}, wanted {first.wanted:.4g}: {size:.3g} times {way}{why}"
         mend = _equation(wanted, f"{wanted.alpha:.4g}*")
-        return Finding(f"{where}: alpha", what, size, f"x = {mend}{so}", moved)
+        return Finding(f"{where}: alpha", what, size, f"x = {mend}{so}", *moved)
     m = first.matrix
     assert m is not None
     why = _why_gain(s, wanted, first, m)
@@ -62,10 +61,10 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         f"(entries of rms {m.size / m.times:.3g}{used}){why}"
     )
     mend = f"{_code(m)} *= {1 / first.ratio:.4g}{so}" if first.ratio else _redrawn(m, first.wanted)
-    return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, moved)
+    return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, *moved)
 
 
-def _layers(layers: list[int], of: int) -> str:
+def in_layers(layers: list[int], of: int) -> str:
     if len(layers) == of > 1:
         return f"all {of} layers"
     if len(layers) > 2 and layers == list(range(layers[0], layers[-1] + 1)):
@@ -137,23 +136,3 @@ def _code(m: Matrix) -> str:
 
 def _redrawn(m: Matrix, wanted: float) -> str:
     return f"torch.nn.init.normal_({_code(m)}, std={wanted * m.xavier:.4g})"
-
-
-def of_rates(reading: Reading, rule: Wanted, rates: Mapping[str, float]) -> Iterator[Finding]:
-    """Matrices that do not learn at the multiples of one rate that the rule asks for."""
-    known = [
-        (s, m, rates[m.name], w.rates.get(m.role, 1.0))
-        for s, w in zip(reading.sublayers, rule.sublayers, strict=True)
-        for m in s.matrices
-        if m.name in rates and not unjudged(m)
-    ]
-    base = median(found / wanted for *_, found, wanted in known) if known else 0.0
-    for s, m, found, wanted in known:
-        ratio = found / (wanted * base) if base else 1.0
-        if not math.isclose(ratio, 1.0, rel_tol=EXACT):
-            yield Finding(
-                f"{s.stack}, layer {s.layer}, {s.kind}, {m.role}: {m.name}",
-                f"learns at {found:.3g}, wanted {wanted * base:.3g}, {wanted:.3g} of the base rate",
-                max(ratio, 1 / ratio) if ratio else math.inf,
-                f'{{"params": [model.get_parameter("{m.name}")], "lr": {wanted * base:.4g}}}',
-            )

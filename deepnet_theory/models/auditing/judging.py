@@ -14,21 +14,25 @@ from deepnet_theory.models.auditing.differences import (
     gain,
     unjudged,
 )
-from deepnet_theory.models.auditing.effect import effect
-from deepnet_theory.models.auditing.findings import findings, of_rates
+from deepnet_theory.models.auditing.effect import Effect, Effects
+from deepnet_theory.models.auditing.findings import findings
+from deepnet_theory.models.auditing.steps import of_steps, steps_of
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.spec.audit import (
     Audit,
     Audited,
     Change,
+    Finding,
     Gain,
     Wanted,
     WantedSublayer,
 )
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placement, placements
 from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 
@@ -38,17 +42,29 @@ def judge(
     rules: Sequence[Wanted],
     model: str = "",
     optimizer: str | None = None,
-    rates: Mapping[str, float] | None = None,
+    groups: Mapping[str, Mapping[str, float]] | None = None,
     why_not: str = "",
 ) -> Audit:
-    """Hold a reading against rules; ``why_not`` says why there are none, where there are none."""
+    """Hold a reading against rules, and an optimizer's ``groups`` by parameter name.
+
+    ``why_not`` says why there are no rules, where there are none.
+    """
     judged = [(rule, list(differences(reading, rule))) for rule in rules]
     fitting = [rule for rule, different in judged if not different]
     nearest, different = min(judged, key=lambda j: distance(reading, *j), default=(None, []))
     if fitting:
         nearest, different = fitting[0], []
-    found = findings(reading, nearest, different) if nearest else ()
-    found += tuple(of_rates(reading, nearest, rates or {})) if nearest else ()
+    found: tuple[Finding, ...] = ()
+    moved = Effect(None, predicted=False)
+    if nearest and nearest.layers:
+        found = (_of_another_depth(reading, nearest, different),)
+        different = []
+    elif nearest and different:
+        effects = Effects(reading, nearest)
+        moved = effects.of(different)
+        found = findings(reading, nearest, different, effects)
+    if nearest and not nearest.layers:
+        found += tuple(of_steps(reading, nearest, groups or {}))
     if found:
         verdict = Verdict.REFUTED
     else:
@@ -68,11 +84,12 @@ def judge(
         alike=tuple(dict.fromkeys(others)),
         sublayers=tuple(_audited(reading, nearest)),
         findings=found,
-        remarks=(*([why_not] if why_not else []), *_remarks(reading, nearest, rates)),
+        remarks=(*([why_not] if why_not else []), *_remarks(reading, nearest, groups)),
         plan=tuple(_plan(reading, different)),
         verdict=verdict,
-        effect=effect(reading, nearest, different) if nearest and different else None,
-        rates=dict(rates or {}),
+        effect=moved.times,
+        predicted=moved.predicted,
+        rates={name: own["lr"] for name, own in (groups or {}).items()},
     )
 
 
@@ -119,7 +136,7 @@ def _plan(reading: Reading, different: Sequence[Difference]) -> Iterator[Change]
 
 
 def _remarks(
-    reading: Reading, rule: Wanted | None, rates: Mapping[str, float] | None
+    reading: Reading, rule: Wanted | None, groups: Mapping[str, object] | None
 ) -> Iterator[str]:
     """What the rule does not decide, and one should know."""
     for stack, size in reading.stream.items():
@@ -136,36 +153,77 @@ def _remarks(
     if reading.unused:
         yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
     asked = {role: r for w in rule.sublayers for role, r in w.rates.items()} if rule else {}
-    if not rates and any(r != 1 for r in asked.values()):
+    if not groups and any(r != 1 for r in asked.values()):
         told = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
         yield f"the rule asks for multiples of the learning rate too: {told}"
 
 
+def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> Finding:
+    """Constants made for another depth: nothing is mended by their numbers."""
+    assert rule.layers is not None
+    wrong = {name: n for name, n in reading.layers.items() if n != rule.layers[name]}
+    told = [
+        f"{rule.layers[name]} layers of the {name}, the model has {n}" for name, n in wrong.items()
+    ]
+    has = "are not those of" if different else "are those of"
+    depth = ",".join(map(str, reading.layers.values()))
+    return Finding(
+        f"{', '.join(wrong)}: depth",
+        f"the constants are for {' and '.join(told)}; its alpha and gains {has} the constants",
+        max(max(n / rule.layers[name], rule.layers[name] / n) for name, n in wrong.items()),
+        f'constants = deepnet_theory.export(derivation, depth="{depth}")',
+    )
+
+
 def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
-    """Exported constants as what they want of a model; raises :class:`InputError` for another."""
+    """Exported constants as what they want of a model.
+
+    Those of another depth are told apart by ``layers``. Raises :class:`InputError` for constants
+    of other stacks or sublayers.
+    """
     c = checked(constants)
-    stacks = list(reading.stacks.values())
+    stacks = reading.stacks
+    parts = dict(zip(stacks, c.parts, strict=False))  # by their order, whatever they are called
     fits = len(stacks) == len(c.parts) and all(
-        [s.kind for s in own] == [s.kind for s in part.sublayers] * part.layers
-        for own, part in zip(stacks, c.parts, strict=True)
+        [s.kind for s in own] == [s.kind for s in parts[name].sublayers] * reading.layers[name]
+        for name, own in stacks.items()
     )
     if not fits:
         shape = " and ".join(f"{n} layers of the {name}" for name, n in reading.layers.items())
-        wanted = " and ".join(f"{part.layers} of the {part.name}" for part in c.parts)
+        wanted = " and ".join(
+            f"{', '.join(s.kind for s in part.sublayers)} of the {part.name}" for part in c.parts
+        )
         raise InputError(
-            f"the constants are for layers {wanted} of {c.stack!r}, and the model has {shape}, of "
+            f"the constants are for layers of {wanted}, and the model has {shape}, of "
             f"{', '.join(dict.fromkeys(s.kind for s in reading.sublayers))}"
         )
     where = placement(c.placement)
     rows = []
-    for part in c.parts:
-        for _ in range(part.layers):
-            for index, s in enumerate(part.sublayers):
+    for name, layers in reading.layers.items():
+        for _ in range(layers):
+            for index, s in enumerate(parts[name].sublayers):
                 stream, branch = where.coefficients(s.alpha)
                 gains = {m.name: s.gain(m.name) for m in sublayer(s.kind).matrices}
                 rates = {
-                    m.name: c.parameter(part.name, index, m.name, m.role).rate
+                    m.name: c.parameter(parts[name].name, index, m.name, m.role).rate
                     for m in sublayer(s.kind).matrices
                 }
                 rows.append(WantedSublayer(where.norms, stream / branch, gains, rates))
-    return Wanted(c.optimizer, "the constants given", c.placement, tuple(rows))
+    made_for = {name: part.layers for name, part in parts.items()}
+    return Wanted(
+        c.optimizer,
+        "the constants given",
+        c.placement,
+        tuple(rows),
+        selection=_selection(c),
+        layers=None if made_for == reading.layers else made_for,
+        steps=tuple(steps_of(reading, c)),
+    )
+
+
+def _selection(c: Constants) -> Selection | None:
+    """The stack of constants, None where their optimizer is none that is known here."""
+    if c.optimizer not in optimizers():
+        return None
+    layer = ",".join(s.kind for s in c.parts[-1].sublayers)
+    return Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack, layer=layer)

@@ -76,7 +76,14 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
                 continue
             route = "" if chosen.method == "probe" else f", {chosen.method} route"
             numbers = (float(of.p), float(of.q))
-            yield Wanted(str(chosen.optimizer), f"closure {name}{route}", where, rows, numbers)
+            yield Wanted(
+                str(chosen.optimizer),
+                f"closure {name}{route}",
+                where,
+                rows,
+                numbers,
+                selection=replace(chosen, placement=where),
+            )
 
 
 def _depth(reading: Reading) -> dict[str, int]:
@@ -109,7 +116,12 @@ def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
         of = degrees(optimizer(under or scheme.optimizer))
         rows = tuple(_of_scheme(reading, scheme, parts))
         numbers = (float(of.p), float(of.q))
-        yield Wanted(name, scheme.source, scheme.equation, rows, numbers, published=True)
+        chosen = None
+        if scheme.first is None and scheme.gate is None and scheme.layer is None:
+            chosen = selection_of(reading, under or scheme.optimizer)
+        yield Wanted(
+            name, scheme.source, scheme.equation, rows, numbers, published=True, selection=chosen
+        )
 
 
 def _of_scheme(
