@@ -344,6 +344,7 @@ def verify(
         processes=processes,
         executor=executor,
         cache=cache_of(cache),
+        shares=True,
     )
 
 
@@ -392,6 +393,7 @@ def verify_scheme(
         processes=processes,
         executor=executor,
         cache=cache_of(cache),
+        shares=True,
     )
 
 

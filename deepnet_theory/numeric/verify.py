@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from deepnet_theory.numeric.judging.exponents import (
     plan_exponents,
     varies_alone,
 )
-from deepnet_theory.numeric.judging.level import judge_level
+from deepnet_theory.numeric.judging.level import judge_level, ratio_interval
 from deepnet_theory.numeric.judging.statistics import Array, positive_interval
 from deepnet_theory.numeric.measuring.many_updates import counts
 from deepnet_theory.numeric.measuring.measurement import measurement
@@ -53,6 +53,7 @@ from deepnet_theory.spec.verification import (
     AssumptionResult,
     Exponent,
     Level,
+    MeasuredShare,
     Point,
     Verification,
 )
@@ -73,6 +74,7 @@ def verify(
     processes: int | None = 1,
     executor: Executor | None = None,
     cache: Cache | None = None,
+    shares: bool = False,
 ) -> Verification:
     r"""Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
@@ -82,7 +84,8 @@ def verify(
     (Ctrl-C), a process that dies or a lack of memory ends the measuring and gives the partial
     result, UNDECIDED and with the reason in ``stopped``. ``processes`` share the work where the
     device is the CPU (None: one a core, where the work is long), or an ``executor`` does it; the
-    result is the same whatever does. What ``cache`` has is not measured again.
+    result is the same whatever does. What ``cache`` has is not measured again. With ``shares``
+    each kind of parameter is stepped alone at the deepest depth, beside what is predicted of it.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
     of them, or memory does not suffice.
@@ -104,16 +107,17 @@ def verify(
     record = Record()
     warnings = list(predictions.warnings)
     names = [a.measurement for a in predictions.assumptions if a.measurement is not None]
-    shares = [p.prediction.share for p in plans if p.prediction.share != ALL]
+    parts = [p.prediction.share for p in plans if p.prediction.share != ALL]
     whole = [p for p in plans if p.prediction.share == ALL]
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
     count = fitting_processes(processes, wanted, settings)
     with fitting_threads(settings) as threads:
         schedule = Schedule(
-            case_at, record, names, shares,
+            case_at, record, names, parts,
             lambda update: None if watch is None else watch(_point(update, record)), threads,
             predicted=all(len(p.layer) <= MOST_SUBLAYERS for p in selection.the_stack.parts),
+            by_kind=shares,
         )  # fmt: skip
         total = schedule.cost(wanted)
         jobs, watched = schedule.jobs(wanted), progress or silent
@@ -154,6 +158,7 @@ def verify(
         warnings=tuple(warnings),
         stopped=stopped,
         level=_level(record, measured),
+        shares=tuple(_shares(record)) if measured[-1:] == wanted[-1:] else (),
     )
 
 
@@ -198,6 +203,17 @@ def _level(record: Record, depths: Sequence[Depth]) -> Level | None:
         return None
     measured = np.array([record.updates[depth_key(d)].values for d in there], dtype=float).T
     return judge_level(there, measured, expected, identity)
+
+
+def _shares(record: Record) -> Iterator[MeasuredShare]:
+    for measured, expected in record.kinds:
+        for (part, name), values in measured.items():
+            own, ruled = positive_interval(values), expected[part, name]
+            ratio = ratio_interval(np.array(values), np.array(ruled.values))
+            yield MeasuredShare(
+                part, name, own.estimate, own.low, own.high, ruled.mean, *ruled.interval,
+                ratio.estimate, ratio.low, ratio.high,
+            )  # fmt: skip
 
 
 def _point(update: ModelUpdate, record: Record) -> Point:

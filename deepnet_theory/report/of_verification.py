@@ -16,7 +16,7 @@ from deepnet_theory.report.numbers import (
     signed_interval,
     true_signs,
 )
-from deepnet_theory.report.update import measured_network, rule_words, update_figure
+from deepnet_theory.report.update import measured_network, rule_words, shares_figure, update_figure
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def measurement(
         doc.Section("Exponents", judged if exponents else ()),
         doc.Section("Other optimizers' rules", _rivals(rivals)),
         doc.Section("Points", (points(verification.points),), folded=True),
+        *_by_kind(verification),
         doc.Section("Warnings", tuple(doc.Paragraph(warning) for warning in verification.warnings)),
     )
 
@@ -113,6 +114,22 @@ def points(measured: Sequence[Point]) -> doc.Table:
         rows.append((*row, p.finding) if found else tuple(row))
     numbers = tuple(range(1, len(columns) - found))
     return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
+
+
+def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
+    """What each kind of parameter moves, stepped alone at the deepest depth."""
+    if not v.shares or not v.points:
+        return ()
+    several = len({s.part for s in v.shares}) > 1
+    rows = tuple(
+        (f"{s.part} {s.name}" if several else s.name,
+         number(s.mean), _interval(s.low, s.high), number(s.predicted),
+         number(s.ratio), _interval(s.ratio_low, s.ratio_high))
+        for s in v.shares
+    )  # fmt: skip
+    head = ("parameters", "‖ΔF‖/η", "95% interval", "predicted", "ratio", "its interval")
+    title = f"Stepped alone, at {depth_words(v.points[-1].depth)}"
+    return (doc.Section(title, (doc.Table(head, rows, (1, 2, 3, 4, 5)), *shares_figure(v))),)
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Point, Verification
 
 Y_LABEL = "‖ΔF‖/η per token"
+ROUNDING = 1e-6  # of the largest share: a bias of the keys moves nothing but the last digits
 
 
 def update_figure(
@@ -46,6 +47,30 @@ def update_figure(
     )
     network = measured_network(verification)
     return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)
+
+
+def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:
+    """What each kind of parameter moves against what single sublayers predict; none of nothing."""
+    largest = max((s.predicted for s in verification.shares), default=0.0)
+    moved = sorted(
+        (s for s in verification.shares if min(s.mean, s.predicted) > ROUNDING * largest),
+        key=lambda s: s.predicted,
+    )
+    if not moved:
+        return ()
+    series = tuple(
+        doc.Series(
+            f"{s.part} {s.name}", (doc.Mark(float(f"{s.predicted:.3g}"), s.mean, s.low, s.high),)
+        )
+        for s in moved
+    )
+    least = moved[0].predicted
+    line = doc.Slope("measured =\npredicted", 1.0, least, least, own=True)
+    caption = (
+        "Each kind of parameter stepped alone; bars are 95% intervals over seeds, and on the line "
+        "is what single sublayers predict, without a free constant."
+    )
+    return (doc.Figure(series, (line,), "predicted", Y_LABEL, "stepped alone", caption),)
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:

@@ -44,6 +44,26 @@ class Level:
 
 
 @dataclass(frozen=True)
+class MeasuredShare:
+    """‖ΔF‖/η at the deepest depth when one kind of parameter of one part is stepped alone.
+
+    ``predicted`` is from single sublayers; ``ratio`` is measured over predicted, paired by seed.
+    """
+
+    part: str
+    name: str
+    mean: float
+    low: float
+    high: float
+    predicted: float
+    predicted_low: float
+    predicted_high: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+
+@dataclass(frozen=True)
 class Exponent:
     """A measured log–log slope with its interval, and what was predicted."""
 
@@ -137,6 +157,7 @@ class Verification:
     warnings: tuple[str, ...] = ()
     stopped: str = ""  # what ended the measuring before its end, in words
     level: Level | None = None  # absolute size, beside the exponents
+    shares: tuple[MeasuredShare, ...] = ()  # of every kind of parameter, at the last point
 
     @property
     def whole(self) -> tuple[Exponent, ...]:
@@ -170,6 +191,7 @@ class Verification:
             "exponents": exponents,
             "exponent": exponents[0] if exponents else None,
             "level": self.level and {**asdict(self.level), "verdict": self.level.verdict.value},
+            "shares": [asdict(s) for s in self.shares],
             "assumptions": [{**asdict(a), "verdict": a.verdict.value} for a in self.assumptions],
             "checks": self.checks,
             "warnings": list(self.warnings),

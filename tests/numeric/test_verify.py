@@ -12,6 +12,8 @@ from fractions import Fraction
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
+from deepnet_theory.numeric.measuring.one_sublayer import predict_shares
+from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import plan_exponents, verify
 from deepnet_theory.processes import ThisProcess, executor_of
@@ -82,6 +84,31 @@ def test_json_has_the_public_shape(adam):
     assert {"device", "seconds", "verdict"} <= set(data)
     mean = sum(data["points"][0]["values"]) / 3
     assert data["points"][0]["mean"] == pytest.approx(mean)
+    assert data["shares"] == []  # they were not asked for
+
+
+def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(adam, cache):
+    asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
+    found = verify(*asked, shares=True, cache=cache)
+    data = json.loads(found.to_json())["shares"]
+    deepest = Case(adam, rule("adam"), {"N": 8}, SMALL)
+    assert [(s["part"], s["name"]) for s in data] == list(predict_shares(deepest))
+    for share in data:
+        for size in ("", "predicted_", "ratio_"):
+            middle = share["mean" if not size else size[:-1]]
+            assert share[f"{size}low"] < middle < share[f"{size}high"]
+    (fc2,) = (s for s in data if s["name"] == "ffn fc2")
+    assert fc2["ratio"] == pytest.approx(1, rel=0.1)
+    assert verify(*asked, shares=True, cache=cache).shares == found.shares
+
+
+def test_an_interrupted_verification_has_no_shares_of_a_depth_that_it_lacks(adam):
+    def interrupt(point):
+        raise KeyboardInterrupt
+
+    asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
+    found = verify(*asked, shares=True, watch=interrupt)
+    assert found.stopped and len(found.points) == 1 and found.shares == ()
 
 
 def test_real_optimizer_is_stepped_at_both_ends(adam):

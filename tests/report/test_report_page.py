@@ -29,7 +29,7 @@ from deepnet_theory.report.printing.html import fragment, page
 from deepnet_theory.report.printing.latex import latex
 from deepnet_theory.report.printing.markdown import markdown
 from deepnet_theory.report.printing.text import text
-from deepnet_theory.report.update import along, update_figure
+from deepnet_theory.report.update import along, shares_figure, update_figure
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
@@ -37,6 +37,7 @@ from deepnet_theory.spec.verification import (
     AssumptionResult,
     Exponent,
     Level,
+    MeasuredShare,
     Point,
     Verification,
 )
@@ -210,6 +211,36 @@ def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification
     )  # "same" has no line of its own
     words = " ".join(root.itertext())
     assert "slope −1/2" in words and "slope −1/4" in words and "flat" in words
+
+
+def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification) -> None:
+    kinds = (("attention value", 75.0, 74.0), ("attention key_bias", 5e-9, 4e-9),
+             ("ffn fc1", 157.0, 93.0))  # fmt: skip
+    shares = tuple(
+        MeasuredShare("encoder", name, m, m / 1.02, m * 1.02, p, p / 1.01, p * 1.01,
+                      m / p, m / p / 1.02, m / p * 1.02)
+        for name, m, p in kinds
+    )  # fmt: skip
+    found = replace(verification, shares=shares)
+    told = text(of_verification.document(found))
+    assert "Stepped alone, at N = 64" in told
+    assert re.search(r"ffn fc1 +157 +153.9 to 160.1 +93 +1.688$", told, re.MULTILINE)
+    assert max(map(len, told.splitlines())) <= 80
+    (figure,) = shares_figure(found)
+    root = ElementTree.fromstring(drawn(figure).svg)
+    # what is moved by rounding alone is no point; the line is where the two agree
+    names = [c.findtext("{*}title", "") for c in root.findall("{*}circle")]
+    assert [n.split(" at ")[0] for n in names] == ["encoder attention value", "encoder ffn fc1"]
+    (line,) = (p.get("d", "") for p in root.findall("{*}path") if p.get("class") == "own")
+    x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", line))
+    value, fc1 = ([float(c.get(k, "")) for k in ("cx", "cy")] for c in root.findall("{*}circle"))
+    assert value[1] == pytest.approx(y1, abs=3) and value[0] == pytest.approx(x1, abs=0.3)
+    assert fc1[0] == pytest.approx(x2, abs=0.3) and fc1[1] < y2 - 30  # higher than predicted
+    assert shares_figure(verification) == ()
+    several = replace(found, shares=(*shares, replace(shares[0], part="decoder")))
+    assert "decoder attention value" in text(of_verification.document(several))
+    for printer in (markdown, latex, fragment):
+        assert "ffn fc1" in printer(of_verification.document(found))
 
 
 def test_the_lines_have_the_slopes_that_they_claim() -> None:

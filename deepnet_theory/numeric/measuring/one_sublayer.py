@@ -99,15 +99,17 @@ def predict_samples(case: Case) -> dict[str, list[float]]:
 def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
     """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
 
-    def split(directions: list[Direction]) -> dict[Key, list[Direction]]:
-        found: dict[Key, list[Direction]] = {}
-        for direction in directions:
-            d = direction[1]
-            name = f"{d.kind or 'final norm'} {d.name}"
-            found.setdefault((d.part or "", name), []).append(direction)
-        return found
+    return _predict(case, by_kind, 1)
 
-    return _predict(case, split, 1)
+
+def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
+    """The steps of each kind of parameter, by part and name."""
+    found: dict[Key, list[Direction]] = {}
+    for direction in directions:
+        d = direction[1]
+        name = f"{d.kind or 'final norm'} {d.name}"
+        found.setdefault((d.part or "", name), []).append(direction)
+    return found
 
 
 def distance_from_identity(case: Case) -> list[float]:
@@ -135,7 +137,7 @@ def _predict(
                 )
                 trial = Trial(sampled, draw=draw, copies=COPIES)
                 with math_attention():
-                    for key, chosen in split(_directions(trial)).items():
+                    for key, chosen in split(_sampled_directions(trial, sampled)).items():
                         squares.setdefault(key, []).append(_square(trial, sampled, chosen))
             for key, found in squares.items():
                 sizes.setdefault(key, []).append(_root(torch.cat(found, dim=1)))
@@ -164,15 +166,18 @@ def places_of(draw: int, draws: int) -> Iterator[tuple[float, float]]:
         yield 1 - start - apart, 1 - start
 
 
-def _directions(trial: Trial) -> list[Direction]:
-    """The update of every sampled parameter, per unit of the learning rate."""
-    sampled = trial.case
-    assert isinstance(sampled, Sampled)
-    chosen = [
+def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:
+    return directions_of(trial, [
         (p, d)
         for p, d in trial.parameters()
         if d.part and (d.sublayer is None or sampled.copy_of(d.part, d.sublayer) is not None)
-    ]
+    ])  # fmt: skip
+
+
+def directions_of(
+    trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
+) -> list[Direction]:
+    """The update of every chosen parameter, per unit of the learning rate."""
     with only(trial.model, [p for p, _ in chosen]):
         found = gradients(trial.loss(trial.output()), [p for p, _ in chosen])
     expression = trial.selection.the_optimizer.expression
@@ -195,7 +200,8 @@ def _square(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> 
         assert copy is not None
         alike.setdefault((d.part, inside), {}).setdefault(copy, []).append(direction)
     changes = {
-        key: [_change(trial, copies[c]) for c in sorted(copies)] for key, copies in alike.items()
+        key: [change_along(trial, copies[c]) for c in sorted(copies)]
+        for key, copies in alike.items()
     }
     total = torch.zeros(())
     for (part, inside), own in changes.items():
@@ -213,7 +219,7 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(values)).mean(0)
 
 
-def _change(trial: Trial, directions: Sequence[Direction]) -> Tensor:
+def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     """The output's derivative along these steps: (k, batch, tokens, d)."""
     names = {id(p): name for name, p in trial.model.named_parameters()}
     body = _Body(trial)

@@ -1,47 +1,43 @@
-"""Shares: what each part of the stack, or each kind of matrix, contributes to ‖ΔF‖."""
+"""Shares: what each kind of parameter moves, stepped alone, measured beside predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from deepnet_theory.numeric.measuring.model_update import (
-    ModelUpdate,
-    measure_model_update,
+from deepnet_theory.numeric.measuring.one_sublayer import (
+    Key,
+    PredictedUpdate,
+    by_kind,
+    change_along,
+    directions_of,
+    predict_shares,
 )
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.threads import fitting_threads
 from deepnet_theory.numeric.stacks.trial import Trial
-from deepnet_theory.runtime import Description
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.runtime.branches import math_attention
 
-KEYS: dict[str, Callable[[Description], str]] = {
-    "part": lambda d: d.part or "",
-    "sublayer": lambda d: f"{d.part} {d.kind or 'final norm'}",
-    "matrix": lambda d: f"{d.kind or 'final norm'} {d.name}",
-    "role": lambda d: d.role.value,
-}
+Shares = dict[Key, tuple[float, ...]]
 
 
-def measure_shares(case: Case, by: str = "matrix") -> dict[str, ModelUpdate]:
-    r"""‖ΔF‖/η when one share of the parameters is stepped alone, by ``part`` … ``role``.
+def measure_shares(case: Case) -> Shares:
+    r"""‖ΔF‖/η of every seed when one kind of parameter is stepped alone, by part and name.
 
-    ΔF is linear in the step, so the shares' ΔF add up to the whole one; their sizes bound it:
+    .. math:: \Delta F_s/\eta = \frac{\partial F}{\partial\theta_s}\,\frac{\Delta\theta_s}{\eta}
+              \qquad \|\Delta F\| \le \sum_s \|\Delta F_s\|
 
-    .. math:: \|\Delta F\| \le \sum_s \|\Delta F_s\|
-
-    Raises :class:`InputError` for an unknown ``by``.
+    on the whole stacks of the first draw: one backward pass gives the steps of all kinds, one
+    derivative of the output along its step each kind's share. No size of step is chosen, so that
+    neither curvature nor rounding hides a share that is small.
     """
-    if by not in KEYS:
-        raise InputError(f"unknown share {by!r}; valid are: {', '.join(KEYS)}")
-    key = KEYS[by]
-    with fitting_threads(case.settings):
-        trial = Trial(case, seeds=1)
-        names = list(dict.fromkeys(key(d) for _, d in trial.parameters()))
-        whole = measure_model_update(case, draws=case.settings.draws)
-        found = {"all": whole}
-        for name in names:
-            found[name] = measure_model_update(
-                case, eta=whole.eta, draws=case.settings.draws,
-                chosen=lambda d, name=name: key(d) == name,  # type: ignore[misc]
-            )  # fmt: skip
+    found = {}
+    with fitting_threads(case.settings), math_attention():
+        trial = Trial(case)
+        stepped = [(p, d) for p, d in trial.parameters() if d.part]
+        for key, chosen in by_kind(directions_of(trial, stepped)).items():
+            sizes = change_along(trial, chosen).norm(dim=-1)  # (seeds, batch, tokens)
+            found[key] = tuple(sizes.flatten(1).mean(1).tolist())
     return found
+
+
+def compare_shares(case: Case) -> tuple[Shares, dict[Key, PredictedUpdate]]:
+    """The shares as measured, and as predicted from single sublayers on the same data."""
+    return measure_shares(case), predict_shares(case)

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deepnet_theory.numeric.measuring.model_update import ModelUpdate
+from deepnet_theory.numeric.measuring.one_sublayer import Key, PredictedUpdate
+from deepnet_theory.numeric.measuring.shares import Shares
 from deepnet_theory.numeric.stacks.depths import by_depth
 from deepnet_theory.spec.rule import Rule
 
@@ -22,11 +24,15 @@ def rule_to_dict(rule: Rule) -> dict[str, Any]:
 
 @dataclass
 class Record:
-    """Model updates by depth, and samples by quantity and depth, one value a seed."""
+    """Model updates by depth, and samples by quantity and depth, one value a seed.
+
+    ``kinds`` has what each kind of parameter moves at the deepest depth, measured and predicted.
+    """
 
     updates: dict[str, ModelUpdate] = field(default_factory=dict)
     samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     references: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kinds: list[tuple[Shares, dict[Key, PredictedUpdate]]] = field(default_factory=list)
 
     def checks(self) -> dict[str, Any]:
         """The record as plain data, within a verification's ``checks``.

@@ -17,6 +17,7 @@ from deepnet_theory.numeric.measuring.model_update import (
 )
 from deepnet_theory.numeric.measuring.one_sublayer import predict_samples
 from deepnet_theory.numeric.measuring.probe import Probe
+from deepnet_theory.numeric.measuring.shares import compare_shares
 from deepnet_theory.numeric.running.record import Record
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
@@ -35,7 +36,9 @@ class Schedule:
     depends on the settings alone, not on the other depths. All else at the depth follows it.
     ``names`` are the measurements and ``shares`` the shares of ΔF that are wanted; ``complete``
     receives each depth's model update when its last draw has come. Where ``predicted``, each
-    depth's size is predicted from single sublayers too. Jobs compute with ``threads`` threads.
+    depth's size is predicted from single sublayers too, and with ``by_kind`` the deepest one's
+    shares of every kind of parameter are measured and predicted. Jobs compute with ``threads``
+    threads.
     """
 
     def __init__(
@@ -47,10 +50,11 @@ class Schedule:
         complete: Callable[[ModelUpdate], None],
         threads: int = 1,
         predicted: bool = True,
+        by_kind: bool = False,
     ) -> None:
         self.case_at, self.record = case_at, record
         self.names, self.shares, self.complete = tuple(dict.fromkeys(names)), shares, complete
-        self.threads, self.predicted = threads, predicted
+        self.threads, self.predicted, self.by_kind = threads, predicted, by_kind and predicted
 
     def cost(self, depths: Sequence[Depth]) -> float:
         """The layers worked on, each once for the first draw, the others, a share, the premises.
@@ -60,13 +64,15 @@ class Schedule:
         layers = [sum(depth.values()) for depth in depths]
         several = self.case_at(depths[0]).settings.updates > 1
         stages = 2 + len(self.shares) + bool(self.names) + several
-        return float(sum(layers) * stages + layers[0] + layers[-1] + len(layers) * self.predicted)
+        once = layers[0] + layers[-1] * (1 + self.by_kind) + len(layers) * self.predicted
+        return float(sum(layers) * stages + once)
 
     def jobs(self, depths: Sequence[Depth]) -> Iterator[Job]:
         """The first job of each depth; the real optimizer is stepped at the first and the last."""
         ends = (depths[0], depths[-1])
         for depth in depths:
-            key, follow = depth_key(depth), partial(self._first, depth, depth in ends)
+            last = self.by_kind and depth == depths[-1]
+            key, follow = depth_key(depth), partial(self._first, depth, depth in ends, last)
             if self.predicted:
                 work = partial(predict_samples, self.case_at(depth))
                 yield self._job(
@@ -75,16 +81,18 @@ class Schedule:
             else:
                 yield from follow()
 
-    def _first(self, depth: Depth, at_end: bool) -> Iterator[Job]:
+    def _first(self, depth: Depth, at_end: bool, by_kind: bool) -> Iterator[Job]:
         """The first draw of a depth, which what is predicted of it goes before."""
         yield self._job(
             f"model update at depth {depth_key(depth)}",
             sum(depth.values()),
             partial(measure_model_update, self.case_at(depth)),
-            partial(self._follow, depth, at_end),
+            partial(self._follow, depth, at_end, by_kind),
         )
 
-    def _follow(self, depth: Depth, at_end: bool, first: ModelUpdate) -> Iterator[Job]:
+    def _follow(
+        self, depth: Depth, at_end: bool, by_kind: bool, first: ModelUpdate
+    ) -> Iterator[Job]:
         """The jobs of a depth whose first draw is there."""
         key, layers, case = depth_key(depth), sum(depth.values()), self.case_at(depth)
         samples = self.record.samples
@@ -119,6 +127,13 @@ class Schedule:
                 layers,
                 partial(_samples, Probe(case, first), self.names),
                 partial(self._sampled, key),
+            )
+        if by_kind and not first.finding:
+            yield self._job(
+                f"every kind of parameter at depth {key}",
+                layers,
+                partial(compare_shares, case),
+                self.record.kinds.append,
             )
         if at_end:
             yield self._job(
