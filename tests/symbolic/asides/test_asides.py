@@ -14,6 +14,7 @@ from deepnet_theory.symbolic.algebra.nodes import Loss, Normalise
 from deepnet_theory.symbolic.asides.catalogue import asides_of
 from deepnet_theory.symbolic.asides.magnitude import magnitude_steps
 from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.implications.absolute import absolute_steps
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
@@ -104,7 +105,7 @@ def test_each_route_is_told_what_it_rests_on() -> None:
 def test_the_route_itself_is_as_without_background(key: str) -> None:
     plain, full = (derive(SELECTIONS[key], background=asked) for asked in (False, True))
     told = asides_of(SELECTIONS[key])
-    assert full.steps == (*told.before, *plain.steps, *told.after)
+    assert full.steps == (*told.before, *plain.steps, *told.after, *absolute_steps())
     assert full.rule == plain.rule and full.relation == plain.relation
     assert not any("Subs" in f"{step.lhs} {step.rhs}" for step in full.steps)
 
