@@ -43,6 +43,7 @@ def of_steps(
 ) -> Iterator[Finding]:
     """Parameters that do not step at the multiples of one learning rate, ε and decay.
 
+    Those of a stack that have one value and want another are one finding.
     The base of each is the median of found over wanted: most parameters are taken as right.
     """
     steps = rule.steps or tuple(_of_matrices(reading, rule))
@@ -53,12 +54,11 @@ def of_steps(
             if knob in step.times and knob in groups.get(step.parameter, ())
         ]
         base = median([found / times for _, found, times in known if times] or [0.0])
-        alike: dict[tuple[str, str | None, str, float, float], list[WantedStep]] = {}
+        alike: dict[tuple[str, float, float], list[WantedStep]] = {}
         for step, found, times in known:
             if not math.isclose(found, times * base, rel_tol=EXACT):
-                key = (step.stack, step.kind, step.what, found, times)
-                alike.setdefault(key, []).append(step)
-        for (*_, found, times), own in alike.items():
+                alike.setdefault((step.stack, found, times), []).append(step)
+        for (_, found, times), own in alike.items():
             yield _finding(reading, own, knob, found, times, base)
 
 
@@ -67,10 +67,13 @@ def _finding(
 ) -> Finding:
     first, aim = own[0], times * base
     ratio = found / aim if aim else math.inf
-    where = [first.stack, first.kind or "", first.what]
-    if first.layer is not None:
-        layers = [step.layer for step in own if step.layer is not None]
-        where.insert(1, in_layers(layers, reading.layers[first.stack]))
+    layers = sorted({step.layer for step in own if step.layer is not None})
+    where = (
+        first.stack,
+        in_layers(layers, reading.layers[first.stack]) if layers else "",
+        " and ".join(dict.fromkeys(step.kind for step in own if step.kind)),
+        " and ".join(dict.fromkeys(step.what for step in own)),
+    )
     told = ", ".join(part for part in where if part)
     so = "" if len(own) == 1 else f"  # and {len(own) - 1} more"
     return Finding(
