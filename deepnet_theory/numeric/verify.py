@@ -209,11 +209,15 @@ def _shares(record: Record) -> Iterator[MeasuredShare]:
     for measured, expected in record.kinds:
         for (part, name), values in measured.items():
             own, ruled = positive_interval(values), expected[part, name]
-            ratio = ratio_interval(np.array(values), np.array(ruled.values))
-            yield MeasuredShare(
-                part, name, own.estimate, own.low, own.high, ruled.mean, *ruled.interval,
-                ratio.estimate, ratio.low, ratio.high,
-            )  # fmt: skip
+            share = MeasuredShare(
+                part, name, own.estimate, own.low, own.high, ruled.mean, *ruled.interval
+            )
+            if min(*values, *ruled.values) > 0:
+                found = ratio_interval(np.array(values), np.array(ruled.values))
+                share = replace(
+                    share, ratio=found.estimate, ratio_low=found.low, ratio_high=found.high
+                )
+            yield share
 
 
 def _point(update: ModelUpdate, record: Record) -> Point:

@@ -124,7 +124,7 @@ def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
     rows = tuple(
         (f"{s.part} {s.name}" if several else s.name,
          number(s.mean), _interval(s.low, s.high), number(s.predicted),
-         number(s.ratio), _interval(s.ratio_low, s.ratio_high))
+         "-" if s.ratio is None else number(s.ratio), _interval(s.ratio_low, s.ratio_high))
         for s in v.shares
     )  # fmt: skip
     head = ("parameters", "‖ΔF‖/η", "95% interval", "predicted", "ratio", "its interval")

@@ -47,7 +47,8 @@ class Level:
 class MeasuredShare:
     """‖ΔF‖/η at the deepest depth when one kind of parameter of one part is stepped alone.
 
-    ``predicted`` is from single sublayers; ``ratio`` is measured over predicted, paired by seed.
+    ``predicted`` is from single sublayers; ``ratio`` is measured over predicted, paired by seed,
+    None where nothing moves: LAMB leaves a bias of 0 where it is.
     """
 
     part: str
@@ -58,9 +59,9 @@ class MeasuredShare:
     predicted: float
     predicted_low: float
     predicted_high: float
-    ratio: float
-    ratio_low: float
-    ratio_high: float
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,17 @@ def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(adam
     assert verify(*asked, shares=True, cache=cache).shares == found.shares
 
 
+def test_a_share_that_moves_nothing_has_no_ratio():
+    """LAMB's step is as large as the weights, and a bias begins at 0."""
+    lamb = Selection(optimizer="lamb")
+    lab = replace(SMALL, step="all", draws=1)
+    asked = (lamb, rule("lamb"), predictions("lamb", "lamb"), depths(2, 3), lab)
+    shares = {s.name: s for s in verify(*asked, shares=True).shares}
+    bias = shares["ffn fc2_bias"]
+    assert (bias.mean, bias.predicted, bias.ratio, bias.ratio_high) == (0, 0, None, None)
+    assert shares["ffn gain"].ratio == pytest.approx(1, rel=0.1)
+
+
 def test_an_interrupted_verification_has_no_shares_of_a_depth_that_it_lacks(adam):
     def interrupt(point):
         raise KeyboardInterrupt
