@@ -117,12 +117,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return match[0]  # written for the site
         source = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
         to = by_source.get(source) or by_source.get(posixpath.join(source, "README.md"))
+        if source.startswith("docs/") and source.endswith(".svg"):  # a figure
+            to = source.removeprefix("docs/")
         if to is None:  # a link to nowhere stays, for mkdocs to complain of
             return words if (ROOT / source).exists() else match[0]
         return f"[{words}]({posixpath.relpath(to, posixpath.dirname(page.file.src_uri))}{anchor})"
 
     return re.sub(
-        r"(?<!!)\[(?P<words>[^\]\n]+)\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)",
+        r"\[(?P<words>[^\]\n]+)\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)",
         linked,
         markdown,
     )

@@ -56,6 +56,11 @@ def test_links_of_the_tree_become_links_of_the_site():
     )
 
 
+def test_figures_are_found_from_every_page():
+    drawn = shown("measured/transfer.md", "![Loss.](../../docs/transfer.svg)")
+    assert drawn == "![Loss.](../transfer.svg)"
+
+
 def test_formulas_are_mathml():
     drawn = site.on_page_content(
         r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>', None, None, None
