@@ -18,7 +18,6 @@ import deepnet_theory as dt
 from deepnet_theory.numeric.stacks.data import text_windows
 from deepnet_theory.spec.audit import Audit
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.symbolic.rule.problem import Problem
 
 N, WIDTH = 6, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
@@ -277,12 +276,13 @@ def test_a_rule_is_found_in_the_model_that_is_built_from_it(name: str) -> None:
     select, depth, optimizer = RULES[name]
     derivation = dt.derive(optimizer=optimizer, **select)  # type: ignore[arg-type]
     torch.manual_seed(0)
-    model = build(dt.export(derivation, depth, width=WIDTH, vocab=61))
+    constants = dt.export(derivation, depth, width=WIDTH, vocab=61)
+    model = build(constants)
     ids = torch.randint(61, (2, 8))
     audit = dt.audit(model, (ids, ids) if "," in depth else ids, optimizer=optimizer)
     assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
     fits = (f"{audit.against} ({audit.detail})", *audit.alike)
-    wanted = derivation.selection.closure or Problem(derivation.selection).closure.name
+    wanted = constants.origin["select"]["closure"]  # to train with, unless one was asked for
     assert any(f.startswith(f"{optimizer} (closure {wanted}") for f in fits)
     # the same stack with twice the rule's gains is held against that rule, and does not fit
     with torch.no_grad():
