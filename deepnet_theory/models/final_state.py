@@ -99,7 +99,7 @@ class FinalState:
         head = None
         if self.head is None:
             width = shown.shape[-1]
-            head = torch.randn(width, CLASSES, generator=generator)
+            head = torch.randn(width, CLASSES, generator=generator, dtype=torch.float32)
             head = (head * (2 / (width + CLASSES)) ** 0.5).to(shown.device)
         classes = CLASSES if head is not None else shown.shape[-1]
         where = shown.shape[:-1]
