@@ -455,6 +455,7 @@ def transfer(
 
 
 def measure(
+    work: Work,
     talk: Talk,
     model: Annotated[
         str,
@@ -507,18 +508,19 @@ def measure(
     """Measure how far one step moves your own models, against depth."""
     chosen("format", format, DEFAULT_TEXT_JSON)
     path = output_path(output)
-    from deepnet_theory.models.factory import load_factory
     from deepnet_theory.models.measuring import measure
     from deepnet_theory.report import of_model
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
-    own = optimizer is not None and ":" in optimizer
-    with live_table(f"{Y_LABEL}, {model}", talk.quiet) as (progress, watch):
+    with (
+        work.place(talk) as place,
+        live_table(f"{Y_LABEL}, {model}", talk.quiet) as (progress, watch),
+    ):
         result = measure(
             model,
             depths,
-            optimizer=load_factory(optimizer).function if own and optimizer else optimizer,
+            optimizer=optimizer,
             update=update,
             final_state=final_state,
             shares=tuple(share or ()),
@@ -526,8 +528,10 @@ def measure(
             seed=seed,
             progress=progress,
             watch=watch,
+            **place,
         )
     _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    goes_on(result.stopped, place)
     print(result.to_json() if format == "json" else _printed(of_model.document(result), "text"))
     return result.exit_code
 

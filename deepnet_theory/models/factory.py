@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.processes.identity import BEGAN, INSTALLED, source_beside, sources
 from deepnet_theory.spec.errors import InputError, guess, shown
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
@@ -42,10 +45,27 @@ class Made:
 
 @dataclass(frozen=True)
 class Factory:
-    """What makes somebody's model: ``factory.make(24)`` of 24 layers, or ``factory.make()``."""
+    """What makes somebody's model: ``factory.make(24)`` of 24 layers, or ``factory.make()``.
+
+    One that a ``text`` names travels to other processes as that text, where it is loaded again if
+    its ``code`` is still the same (a digest, None where it is not known).
+    """
 
     name: str
     function: Callable[..., Any]
+    text: str = ""
+    code: str | None = None
+
+    def __call__(self, *given: Any) -> Any:
+        """What the function gives."""
+        return self.function(*given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.text:
+            if self.code is None:
+                raise pickle.PicklingError(f"the code of {self.name} is not known")
+            return _again, (self.name, self.text, self.code)
+        return Factory, (self.name, self.function, "", self.code)
 
     @property
     def takes_depth(self) -> bool:
@@ -105,6 +125,48 @@ def load_factory(text: str) -> Factory:
     return Factory(text, function)
 
 
+def load_known_factory(text: str) -> Factory:
+    """The factory that a text names, with the digest of its code, to travel and to be kept."""
+    place, _, name = text.rpartition(":")
+    if place.endswith(".py"):
+        path = Path(place).resolve()
+        code, found = source_beside(path), load_factory(text)
+        if code is not None and sources(path.parent) != code:
+            code = None  # edited in between
+        return replace(found, text=f"{path}:{name}", code=code)
+    found = load_factory(text)
+    root = getattr(sys.modules[place.partition(".")[0]], "__file__", None)
+    return replace(found, text=text, code=root and _source_of_module(Path(root)))
+
+
+def _source_of_module(root: Path) -> str | None:
+    """Of a package by its first file: unlike a file that is named, it may have been loaded."""
+    if INSTALLED & set(root.parts):
+        return ""
+    return source_beside(root) if root.stat().st_mtime < BEGAN else None
+
+
+def _again(name: str, text: str, code: str) -> Factory:
+    """In another process; what is wrong is raised where the factory is called."""
+    try:
+        return _loaded(name, text, code)
+    except InputError as error:
+        wrong = error
+
+        def fails(depth: object) -> None:
+            raise wrong
+
+        return Factory(name, fails)
+
+
+@cache  # of what succeeds
+def _loaded(name: str, text: str, code: str) -> Factory:
+    found = load_known_factory(text)
+    if found.code != code:
+        raise InputError(f"the code of {name} has changed since it was first loaded")
+    return replace(found, name=name)
+
+
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")
@@ -127,12 +189,15 @@ def _imported(name: str) -> ModuleType:
 def _importing(what: str, folder: Path) -> Iterator[None]:
     """Importing somebody's code, with its folder among those that modules come from."""
     sys.path.insert(0, str(folder.resolve()))
+    # a compiled file is told by its second and size: one edited within a second would be stale
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with _talking_aside():
             yield
     except (Exception, SystemExit) as error:
         raise InputError(f"{what} cannot be imported: {_told(error)}") from error
     finally:
+        sys.dont_write_bytecode = before
         sys.path.remove(str(folder.resolve()))
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.models.factory import load_known_factory
 from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.numeric.stepping.update import update
+from deepnet_theory.processes.identity import source_of
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.spec.optimizer import optimizer as named
@@ -29,6 +31,7 @@ class FirstStep:
     name: str
     make: Callable[[nn.Module], torch.optim.Optimizer] | None = None
     update: Optimizer | None = None
+    code: str | None = ""  # a digest of what is the caller's own, None where it is not known
 
     def of(self, model: nn.Module) -> tuple[Stepped, float]:
         """The change of every parameter that moves, from its gradient, and the learning rate.
@@ -70,13 +73,17 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
 
     An optimizer is a name of ours (its library's optimizer where there is one), a class of
     ``torch.optim`` or one like it, an optimizer of another model whose settings are meant, or a
-    function that receives a model and gives its optimizer. Raises :class:`InputError` for
-    anything else.
+    function that receives a model and gives its optimizer, or ``FILE.py:FUNCTION``, its name.
+    Raises :class:`InputError` for anything else.
     """
     if (optimizer is None) == (expression is None):
         raise InputError("give exactly one of optimizer and update")
     if expression is not None:
         return FirstStep(expression, update=custom_optimizer(expression))
+    if isinstance(optimizer, str) and ":" in optimizer:
+        own = load_known_factory(optimizer)
+        name = getattr(own.function, "__name__", own.name)
+        return FirstStep(name, partial(_of_function, own), code=own.code)
     if isinstance(optimizer, str):
         ours = named(optimizer)
         if ours.reference is None:
@@ -93,13 +100,17 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
         return FirstStep(
             type(optimizer).__name__,
             partial(_of_class, partial(type(optimizer), **options), options["lr"]),
+            code=source_of(type(optimizer)),
         )
     kind = optimizer.func if isinstance(optimizer, partial) else optimizer
     if isclass(kind) and issubclass(kind, torch.optim.Optimizer):
         rate = optimizer.keywords.get("lr", RATE) if isinstance(optimizer, partial) else RATE
-        return FirstStep(kind.__name__, partial(_of_class, optimizer, rate))
+        return FirstStep(
+            kind.__name__, partial(_of_class, optimizer, rate), code=source_of(optimizer)
+        )
     if callable(optimizer):
-        return FirstStep(getattr(optimizer, "__name__", "own"), partial(_of_function, optimizer))
+        name = getattr(optimizer, "__name__", "own")
+        return FirstStep(name, partial(_of_function, optimizer), code=source_of(optimizer))
     raise InputError(
         f"{shown(optimizer)} is no optimizer: give a name, a class of torch.optim, or a function "
         "that receives a model and gives its optimizer"

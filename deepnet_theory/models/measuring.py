@@ -5,21 +5,30 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
 
-from deepnet_theory.models.factory import Factory, load_factory
-from deepnet_theory.models.first_step import FirstStep, first_step
-from deepnet_theory.models.stepped import Stepped
+from deepnet_theory.models.factory import Factory, load_known_factory
+from deepnet_theory.models.family import Family, Measured, Scale
+from deepnet_theory.models.first_step import first_step
 from deepnet_theory.numeric.judging.exponents import ALL, Plan, judge_exponent
 from deepnet_theory.numeric.judging.statistics import positive_interval
-from deepnet_theory.numeric.measuring.model_update import FIRST_ETA, ModelUpdate, find_linear_step
+from deepnet_theory.numeric.measuring.model_update import ModelUpdate
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key, parse_depths
-from deepnet_theory.processes import Job, Progress, run_until_stopped, silent
+from deepnet_theory.processes import (
+    Job,
+    Kept,
+    Progress,
+    cache_of,
+    require_processes,
+    run_until_stopped,
+    silent,
+)
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.model_measurement import ModelMeasurement, Share
@@ -47,6 +56,9 @@ def measure(
     seed: int = 0,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    cache: Kept = None,
 ) -> ModelMeasurement:
     r"""Measure ‖ΔF‖/η per token of one's own models at several depths: is it constant?
 
@@ -64,6 +76,13 @@ def measure(
     the same model at all depths as far as it is drawn in the same order. ``shares`` are patterns
     of parameter names, as ``"*.mlp.*"``, that are stepped alone, each with an exponent of its own.
 
+    ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
+    result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
+    where factory and optimizer are named by texts, or the optimizer is installed: under the
+    source of all Python files in the folder of the named file, or of its package. Other code, and
+    files that it reads, are not seen. A function in memory is not kept, since variables that it
+    reads may have changed, and one that cannot be pickled, as a lambda, runs in this process.
+
     Raises :class:`InputError` for a factory or settings that do not serve.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
@@ -75,24 +94,34 @@ def measure(
     if type(seeds) is not int or not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds {shown(seeds)} is not a whole number from 1 to {MOST_SEEDS}")
     require_seed(seed)
+    count = require_processes(1 if processes is None else processes)
     if isinstance(make_model, str):
-        factory = load_factory(make_model)
+        factory = load_known_factory(make_model)
     elif callable(make_model):
-        factory = Factory(getattr(make_model, "__name__", "the factory"), make_model)
+        name = getattr(make_model, "__name__", "the factory")
+        factory = Factory(name, make_model)
     else:
         raise InputError(f"{shown(make_model)} makes no models: give a function of the depth")
-    family = _Family(factory, first_step(optimizer, update), inputs, final_state, tuple(shares))
-    rows = {depth_key(d): _Row(d) for d in wanted}
+    step = first_step(optimizer, update)
+    dtype = torch.get_default_dtype()
+    family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
+    rows = {depth_key(d): _Row(d, range(seed, seed + seeds)) for d in wanted}
     total = sum(d["N"] for d in wanted) * seeds
-    jobs = _jobs(family, list(rows.values()), range(seed, seed + seeds), watch)
-    stopped = run_until_stopped(jobs, 1, None, total, progress or silent)
-    measured = [row for row in rows.values() if len(row.sizes) == seeds]
+    if (count > 1 or executor is not None) and not family.travels():
+        count, executor = 1, None
+    kept = cache_of(cache)
+    known = None if kept is None else family.depends_on()
+    schedule = _Schedule(family, list(rows.values()), watch, known)
+    stopped = run_until_stopped(
+        [schedule.first()], count, executor, total, progress or silent, kept
+    )
+    measured = [row for row in rows.values() if row.complete]
     shared = dict.fromkeys(shares)
     exponents = tuple(_exponent(name, measured, len(wanted)) for name in (ALL, *shared))
-    warnings = [row.update.finding for row in measured if row.update and row.update.finding]
+    warnings = [row.update.finding for row in measured if row.update.finding]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
-    same = seeds > 1 and len(family.drawn) == len(measured)
+    same = seeds > 1 and bool(measured) and all(row.alike for row in measured)
     if same:
         warnings.append(
             f"{factory.name} draws the same weights whatever torch's seed is (does it set a seed?):"
@@ -106,7 +135,7 @@ def measure(
         exponents=exponents,
         shares=measured[-1].shares() if measured else (),
         verdict=Verdict.UNDECIDED if stopped or same else exponents[0].verdict,
-        device=str(family.device),
+        device=next((m.device for row in measured for m in row.found.values()), "cpu"),
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
         warnings=tuple(warnings),
@@ -115,118 +144,123 @@ def measure(
 
 
 class _Row:
-    """What has been measured at one depth: sizes ‖ΔF‖/η a seed, of all and of each share."""
+    """What has been measured at one depth, by seed."""
 
-    def __init__(self, depth: Depth) -> None:
-        self.depth = depth
-        self.update: ModelUpdate | None = None  # of the first seed
-        self.sizes: list[dict[str, float]] = []
+    def __init__(self, depth: Depth, seeds: Sequence[int]) -> None:
+        self.depth, self.seeds = depth, seeds
+        self.found: dict[int, Measured] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all seeds are there."""
+        return len(self.found) == len(self.seeds)
+
+    @property
+    def update(self) -> ModelUpdate:
+        """The step of the first seed."""
+        update = self.found[self.seeds[0]].update
+        assert update is not None
+        return update
+
+    @property
+    def alike(self) -> bool:
+        """Whether all seeds have the same weights."""
+        return len({found.weights for found in self.found.values()}) == 1
 
     def values(self, name: str = ALL) -> tuple[float, ...]:
-        """One value a seed."""
-        return tuple(sizes[name] for sizes in self.sizes)
+        """‖ΔF‖/η, one value a seed."""
+        return tuple(self.found[seed].sizes[name] for seed in self.seeds)
 
     def point(self) -> Point:
         """The mean over seeds and its interval."""
-        assert self.update is not None
         interval = positive_interval(self.values())
         return Point(
             depth=dict(self.depth),
             mean=interval.estimate,
             low=interval.low,
             high=interval.high,
-            seeds=len(self.sizes),
+            seeds=len(self.seeds),
             values=self.values(),
             finding=self.update.finding,
         )
 
     def shares(self) -> tuple[Share, ...]:
         """What each pattern contributes, the largest first."""
-        names = [name for name in self.sizes[0] if name != ALL]
+        names = [name for name in self.found[self.seeds[0]].sizes if name != ALL]
         intervals = ((name, positive_interval(self.values(name))) for name in names)
         found = (Share(name, i.estimate, i.low, i.high) for name, i in intervals)
         return tuple(sorted(found, key=lambda share: -share.mean))
 
 
-class _Family:
-    """The models of a factory, made and stepped one at a time."""
+@dataclass
+class _Schedule:
+    """Which job makes which others possible.
 
-    def __init__(
-        self, factory: Factory, step: FirstStep, inputs: object,
-        final_state: str | None, shares: tuple[str, ...],
-    ) -> None:  # fmt: skip
-        self.factory, self.step, self.inputs = factory, step, inputs
-        self.final_state, self.shares = final_state, shares
-        self.unit = 0.0  # η: the learning rate of the first depth
-        self.eta = FIRST_ETA  # with which the last depth's step was linear
-        self.device = torch.device("cpu")
-        self.drawn: set[tuple[int, float]] = set()  # depths, and what their models' weights are
-        self._size = 0
-        self._shapes: dict[int, list[tuple[str, torch.Size]]] = {}
+    The first seed of the first depth gives the :class:`Scale` of all others, and the first seed
+    of every depth the η of its other seeds.
+    """
 
-    def measure(self, row: _Row, seed: int, deepest: bool) -> None:
-        """One seed of a depth; the first of them finds how long a step is linear."""
-        depth = row.depth["N"]
-        with machine.threads(machine.fitting_threads(self._size)):
-            stepped = self._stepped(depth, seed)
-            if row.update is None:
-                row.update = find_linear_step(
-                    partial(stepped.update, row.depth, unit=self.unit), self.eta
-                )
-                self.eta = row.update.eta
-            names = [*self.shares, *(stepped.patterns() if deepest else ())]
-            scale = row.update.eta / self.unit
-            row.sizes.append(
-                {name: stepped.size_of(scale, name) / row.update.eta for name in (ALL, *names)}
+    family: Family
+    rows: Sequence[_Row]
+    watch: Watch | None
+    depends_on: object
+    shapes: dict[str, int] = field(default_factory=dict)  # and the layers that have them
+
+    def first(self) -> Job:
+        """The job that all others wait for."""
+        return self._find(self.rows[0], Scale(), self._begun)
+
+    def _begun(self, first: Measured) -> Iterator[Job]:
+        threads = machine.fitting_threads(first.entries)
+        scale = Scale(first.unit, first.eta, threads)
+        yield from self._others(self.rows[0], scale, first)
+        for row in self.rows[1:]:
+            yield self._find(row, scale, partial(self._others, row, scale))
+
+    def _find(self, row: _Row, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
+        def keep(found: Measured) -> Iterator[Job]:
+            self._require_change(row.depth["N"], found.shapes)
+            self._keep(row, row.seeds[0], found)
+            return follow(found)
+
+        return self._job(row, row.seeds[0], scale, None, keep)
+
+    def _others(self, row: _Row, scale: Scale, first: Measured) -> Iterator[Job]:
+        scale = replace(scale, eta=first.eta)  # of this depth: nothing else is asked
+        for seed in row.seeds[1:]:
+            yield self._job(row, seed, scale, first.eta, partial(self._keep, row, seed))
+
+    def _job(
+        self, row: _Row, seed: int, scale: Scale, eta: float | None,
+        keep: Callable[[Measured], Iterator[Job] | None],
+    ) -> Job:  # fmt: skip
+        asked = (row.depth, seed, scale, eta, row is self.rows[-1])
+        return Job(
+            f"{self.family.factory.name} at depth {depth_key(row.depth)}",
+            row.depth["N"],
+            partial(self.family.measure, *asked),
+            keep,
+            None if self.depends_on is None else (self.depends_on, *asked),
+        )
+
+    def _keep(self, row: _Row, seed: int, found: Measured) -> None:
+        row.found[seed] = found
+        if self.watch is not None and row.complete:
+            self.watch(row.point())
+
+    def _require_change(self, depth: int, shapes: str) -> None:
+        other = self.shapes.setdefault(shapes, depth)
+        if other != depth:
+            few, many = sorted((other, depth))
+            raise InputError(
+                f"{self.family.factory.name} gives the same parameters at {few} and at {many} "
+                "layers: does it use the depth that it is given?"
             )
-        self.drawn.add((depth, stepped.weights))
-        self.device, self._size = stepped.before.device, stepped.before.numel()
-
-    def _stepped(self, depth: int, seed: int) -> Stepped:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            made = self.factory.make(depth, self.inputs, seed)
-        self._require_change(depth, made.module)
-        generator = torch.Generator().manual_seed(seed)
-        stepped = Stepped(made, self.step, self.final_state, generator)
-        for pattern in self.shares:
-            if not stepped.moving(pattern):
-                raise InputError(
-                    f"no parameter that moves is called {pattern!r}; they are called: "
-                    + ", ".join(stepped.patterns())
-                )
-        self.unit = self.unit or stepped.rate
-        return stepped
-
-    def _require_change(self, depth: int, module: nn.Module) -> None:
-        shapes = [(name, p.shape) for name, p in module.named_parameters()]
-        for other, same in self._shapes.items():
-            if other != depth and same == shapes:
-                raise InputError(
-                    f"{self.factory.name} gives the same parameters at {other} and at {depth} "
-                    "layers: does it use the depth that it is given?"
-                )
-        self._shapes[depth] = shapes
-
-
-def _jobs(
-    family: _Family, rows: Sequence[_Row], seeds: Sequence[int], watch: Watch | None
-) -> Iterator[Job]:
-    for row in rows:
-        what = f"{family.factory.name} at depth {depth_key(row.depth)}"
-
-        def keep(_: None, row: _Row = row) -> None:
-            if watch is not None and len(row.sizes) == len(seeds):
-                watch(row.point())
-
-        for seed in seeds:
-            work = partial(family.measure, row, seed, row is rows[-1])
-            yield Job(what, row.depth["N"], work, keep)
 
 
 def _exponent(name: str, rows: Sequence[_Row], wanted: int) -> Exponent:
     """The exponent in depth, judged against a constant."""
     plan = Plan(Prediction("N", name, Fraction(0)), total=False)
     values = np.array([row.values(name) for row in rows], dtype=float).T
-    updates = [row.update for row in rows if row.update is not None]
+    updates = [row.update for row in rows]
     return judge_exponent(plan, [row.depth for row in rows], values, updates, wanted)

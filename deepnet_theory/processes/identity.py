@@ -6,11 +6,13 @@ import functools
 import hashlib
 import json
 import platform
+import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 
@@ -19,6 +21,8 @@ from deepnet_theory.spec import __version__
 PACKAGE = Path(__file__).parents[1]
 # The rooms that a measurement runs: those that `numeric`, `models` and `training` may import.
 MEASURING = ("models", "numeric", "processes", "runtime", "spec", "training")
+INSTALLED = {"site-packages", "dist-packages"}  # folders whose code its versions tell
+BEGAN = time.time()
 LIBRARIES = ("torch", "numpy", "scipy", "sympy", "pytorch-optimizer", "transformers", "Django")
 
 
@@ -27,6 +31,8 @@ def sources(*folders: Path) -> str:
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
+            if INSTALLED & set(path.relative_to(folder).parts):
+                continue  # a virtual environment
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
     return digest.hexdigest()
@@ -34,6 +40,43 @@ def sources(*folders: Path) -> str:
 
 # when the modules are imported, not when it is asked for: files may be edited in between
 CODE = sources(*(PACKAGE / room for room in MEASURING))
+
+
+def source_of(value: object) -> str | None:
+    """Empty for an installed function or class, which :func:`installed` tells of, else None.
+
+    Of any other object in memory no file says what it is: variables of its module may have changed.
+    """
+    if isinstance(value, functools.partial):
+        given = [v for v in (*value.args, *value.keywords.values()) if callable(v)]
+        return None if None in map(source_of, (value.func, *given)) else ""
+    root = sys.modules.get(str(getattr(value, "__module__", "")).partition(".")[0])
+    return "" if INSTALLED & set(Path(getattr(root, "__file__", None) or "").parts) else None
+
+
+def source_beside(file: Path) -> str | None:
+    """The digest of the Python files in the folder of ``file``, which is read now, and below.
+
+    None where another of them, edited since this process began, is loaded: what runs may be older
+    than what is read here.
+    """
+    file = file.resolve()
+    try:
+        for module in tuple(sys.modules.values()):
+            loaded = getattr(module, "__dict__", {}).get("__file__")
+            if not isinstance(loaded, str) or INSTALLED & set(Path(loaded).parts):
+                continue
+            path = Path(loaded).resolve()
+            if path != file and path.is_relative_to(file.parent) and path.stat().st_mtime > BEGAN:
+                return None
+        return sources(file.parent)
+    except OSError:
+        return None
+
+
+def installed() -> list[tuple[str, str]]:
+    """What is installed, whose code :func:`source_of` leaves to its version."""
+    return sorted((str(d.name), d.version) for d in distributions())
 
 
 def environment() -> dict[str, str]:

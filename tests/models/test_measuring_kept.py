@@ -1,0 +1,239 @@
+"""A measurement of one's own models goes on, is shared by processes, and is never stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from functools import partial
+
+import pytest
+import torch
+
+from deepnet_theory.models import factory
+from deepnet_theory.models.measuring import measure
+from deepnet_theory.processes import Cache, ThisProcess, executor_of
+from deepnet_theory.spec.errors import InputError
+
+MODEL = """
+import torch
+from torch import nn
+from sizes import WIDTH
+
+class Sum(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.e = nn.Embedding(32, WIDTH)
+        self.maps = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(n))
+
+    def forward(self, ids):
+        x = self.e(ids)
+        for m in self.maps:
+            x = x + 1.0 * m(x) / len(self.maps)
+        return x
+
+def make(depth):
+    return Sum(depth)
+
+def optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.5 / len(model.maps))
+"""
+IDS = torch.arange(12).view(2, 6)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The file of a model, whose width is in a file beside it."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    write(folder / "own.py", MODEL)
+    write(folder / "sizes.py", "WIDTH = 8\n")
+    forget(monkeypatch)
+    return folder / "own.py"
+
+
+def write(file, text):
+    """Write a file whose time, older than this process, tells nothing of an edit."""
+    file.write_text(text)
+    os.utime(file, (1e9, 1e9))
+
+
+def forget(monkeypatch):
+    """As in a fresh process: what stands beside a model is not loaded."""
+    monkeypatch.delitem(factory.sys.modules, "sizes", raising=False)
+
+
+def found(file, cache=None, depths=(1, 2, 3), **more):
+    more = {"update": "-eta*sign(g)"} | more
+    result = measure(f"{file}:make", depths, **{"seeds": 2, "cache": cache} | more)
+    return {k: v for k, v in result.to_dict().items() if k != "seconds"}
+
+
+class Elsewhere(ThisProcess):
+    """Work and result travel by pickle, as to a process whose default type is torch's own."""
+
+    def submit(self, fn, /, *given, **more):
+        work, here = pickle.dumps(partial(fn, *given, **more)), torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        try:
+            done = super().submit(pickle.loads(work))
+        finally:
+            torch.set_default_dtype(here)
+        if done.exception() is None:
+            assert pickle.loads(pickle.dumps(done.result())) == done.result()
+        return done
+
+
+def same_bits(own, executor):
+    more = {"update": None, "optimizer": f"{own}:optimizer", "shares": ["maps.*"]}
+    single = found(own, **more)
+    assert found(own, executor=executor, **more) == single
+    torch.set_default_dtype(torch.float64)
+    try:
+        double = found(own, **more)
+        assert found(own, executor=executor, **more) == double != single
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_work_that_travels_gives_the_same_bits(own):
+    same_bits(own, Elsewhere())
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_same_bits(own):
+    with executor_of(2) as executor:
+        same_bits(own, executor)
+
+
+class Pickles:
+    """An executor that may be given nothing that it does not understand."""
+
+    def submit(self, *given):
+        raise AssertionError("a lambda cannot travel")
+
+
+def test_a_lambda_runs_here_and_is_not_kept(own, tmp_path):
+    cache, make = Cache(tmp_path / "kept"), factory.load_factory(f"{own}:make").function
+    more = {"update": "-eta*sign(g)", "seeds": 2, "cache": cache}
+    here = measure(lambda n: (make(n), IDS), [1, 2], executor=Pickles(), **more)
+    again = measure(lambda n: (make(n), IDS), [1, 2], **more)
+    assert here.points == again.points and not list(cache.files()) and not cache.taken
+    # planted: a text does travel, to an executor that fails
+    with pytest.raises(AssertionError, match="cannot travel"):
+        found(own, executor=Pickles())
+
+
+def test_a_function_in_memory_is_not_kept(own, tmp_path):
+    cache, step = Cache(tmp_path / "kept"), factory.load_factory(f"{own}:optimizer").function
+    found(own, cache, update=None, optimizer=step)
+    assert not list(cache.files())
+    found(own, cache, update=None, optimizer=torch.optim.SGD)
+    assert len(list(cache.files())) == 6
+
+
+def test_a_measurement_that_is_stopped_goes_on(own, tmp_path):
+    whole, cache = found(own), Cache(tmp_path / "kept")
+    for stop in range(1, 6):
+
+        def impatient(done, total, what, stop=stop):
+            if len(list(cache.files())) >= stop:
+                raise KeyboardInterrupt
+
+        assert found(own, cache, progress=impatient)["complete"] is False
+        assert len(list(cache.files())) == stop
+    cache.taken = 0
+    assert found(own, cache) == whole and cache.taken == 5
+    assert found(own, cache) == whole and cache.taken == 11
+
+
+CHANGED = {
+    "update": "-eta*g", "seeds": 3, "seed": 1, "inputs": IDS, "final_state": "maps.0",
+    "shares": ("maps.0.*",), "depths": (1, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_changed_setting_is_measured_anew(own, tmp_path, name):
+    cache, more = Cache(tmp_path / "kept"), {name: CHANGED[name]}
+    before = found(own, cache)
+    changed = found(own, cache, **more)
+    assert changed == found(own, **more) != before
+    if name == "inputs":
+        assert found(own, cache, inputs=IDS + 1) == found(own, inputs=IDS + 1) != changed
+    assert found(own, cache) == before
+
+
+EDITS = [("own.py", "1.0", "3.0"), ("own.py", "0.5 /", "0.7 *"), ("sizes.py", "8", "6")]
+
+
+def edited(own, monkeypatch, name, old, new):
+    """An edit that leaves the file's time and its length."""
+    file = own.with_name(name)
+    assert file.read_text().count(old) == 1
+    write(file, file.read_text().replace(old, new))
+    forget(monkeypatch)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_changed_model_file_takes_no_stale_result(own, tmp_path, monkeypatch, edit):
+    cache = Cache(tmp_path / "kept")
+    more = {"update": None, "optimizer": f"{own}:optimizer"}
+    before = found(own, cache, **more)
+    assert len(list(cache.files())) == 6
+    edited(own, monkeypatch, *edit)
+    after = found(own, cache, **more)
+    assert after != before and not cache.taken
+    forget(monkeypatch)
+    assert after == found(own, **more)
+
+
+def test_a_code_that_is_left_out_would_be_seen(own, tmp_path, monkeypatch):
+    """Planted: where the digest forgets the files, an edit takes what was measured before it."""
+    for name in ("source_beside", "sources"):
+        monkeypatch.setattr(factory, name, lambda place: "same")
+    cache = Cache(tmp_path / "kept")
+    before = found(own, cache)
+    edited(own, monkeypatch, *EDITS[0])
+    assert found(own, cache) == before != found(own)
+
+
+def test_what_is_loaded_and_edited_since_is_not_kept(own, tmp_path):
+    """The width that is loaded is 8, whatever its file says now."""
+    cache = Cache(tmp_path / "kept")
+    before = found(own)
+    own.with_name("sizes.py").write_text("WIDTH = 6\n")
+    assert found(own, cache) == before and not list(cache.files())
+
+
+def test_another_process_takes_no_other_code(own, monkeypatch):
+    given = factory.load_known_factory(f"{own}:make")
+    make, arguments = given.__reduce__()
+    forget(monkeypatch)
+    edited(own, monkeypatch, *EDITS[0])
+    with pytest.raises(InputError, match="has changed since"):
+        make(*arguments).make(2)
+    edited(own, monkeypatch, *EDITS[0][:1], *EDITS[0][:0:-1])  # and back
+    assert make(*arguments).make(2).module.maps
+
+
+def test_the_command_keeps_and_shares(own, tmp_path, monkeypatch, capsys):
+    from deepnet_theory.cli import main
+
+    words = ["measure", f"{own}:make", "--depths", "1,2", "--seeds", "2", "--update", "-eta*g",
+             "--format", "json", "--cache", str(tmp_path / "kept"), "-v"]  # fmt: skip
+    seen = []
+    for more in ([], [], ["--no-cache"]):
+        forget(monkeypatch)
+        code = main([*(words[:-3] + words[-1:] if more else words), *more])
+        told = capsys.readouterr()
+        seen.append((code, json.loads(told.out)["points"], "4 results were in" in told.err))
+    assert [kept for _, _, kept in seen] == [False, True, False]
+    assert seen[0][:2] == seen[1][:2] == seen[2][:2]
+    assert main([*words, "--processes", "0"]) == 2
+    assert "processes 0" in capsys.readouterr().err
