@@ -1,6 +1,7 @@
 """‖ΔF‖/η predicted from single sublayers beside the measured one, over a grid of every axis.
 
-    python benchmarks/prediction.py [--depths 8,32,128] [--seeds 8] [--draws 4] [-o FILE.md]
+    python benchmarks/prediction.py [--depths 8,32,128] [--seeds 8] [--draws 4] [--only NAME,…]
+        [-o FILE.md]
 
 Each row changes one thing of the base: text, width 64, ReLU, post-LN, every optimizer at every
 depth. The other axes are at 16 layers, with half of the optimizers in turn. SGD and momentum, whose
@@ -59,7 +60,9 @@ def grid(base: Settings, layers: list[int]) -> Iterator[Row]:
     for placement in ("pre-ln", "res-post-ln", "sandwich-ln"):
         for name in next(half):
             yield placement, Selection(name, placement=placement), BESIDE, base
-    for name in ("adam", "sgd"):
+    for name in ("sgd", "adam", "lamb", "muon"):
+        yield "width 256", Selection(name), BESIDE, replace(base, width=256)
+    for name in ("adam", "sgd", "lamb", "muon"):
         yield "deep", Selection(name), DEEP, replace(base, seeds=4, draws=2)
 
 
@@ -89,6 +92,7 @@ def main() -> None:
     parser.add_argument("--depths", type=depths, default="8,32,128")
     parser.add_argument("--seeds", type=whole(2), default=8)
     parser.add_argument("--draws", type=whole(), default=4)
+    parser.add_argument("--only", help="what differs, of the rows that are wanted")
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -108,7 +112,10 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     print("\n".join(lines), flush=True)
+    wanted = given.only.split(",") if given.only else None
     for one in grid(base, [int(n) for n in given.depths.split(",")]):
+        if wanted is not None and one[0] not in wanted:
+            continue
         lines.append(row(*one))
         print(lines[-1], flush=True)
         write_text(given.output, "\n".join(lines) + "\n")

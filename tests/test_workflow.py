@@ -180,12 +180,22 @@ def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def quick(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
         return measured(derivation, [2, 4], **{**given, **SMALL})  # type: ignore[arg-type]
 
+    predicted, reported = workflow.predict_update, workflow.make_report
+
+    def short(derivation: dt.Derivation) -> object:
+        return reported(derivation, [2, 4], rivals=False, **SMALL)  # type: ignore[arg-type]
+
+    def sampled(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
+        return predicted(derivation, depths, **{**given, **SMALL})  # type: ignore[arg-type]
+
     stepped = measuring.measure
 
     def two(make: object, depths: object, **given: object) -> object:
         return stepped(make, [2, 4], seeds=2, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workflow, "verify", quick)
+    monkeypatch.setattr(workflow, "predict_update", sampled)
+    monkeypatch.setattr(workflow, "make_report", short)
     monkeypatch.setattr(measuring, "measure", two)
     found: dict[str, object] = {"make_model": plain}
     exec(code, found)

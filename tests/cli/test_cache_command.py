@@ -33,7 +33,7 @@ def test_a_second_command_takes_the_points_that_it_shares(cli: Cli, tmp_path: Pa
 
 
 def test_a_claim_is_not_checked_twice(cli: Cli, tmp_path: Path) -> None:
-    words = ("check", "su-unit-gradient", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
+    words = ("check", "cake-index-ranges", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
     first, second = cli(*words), cli(*words)
     assert "results were in" not in first.err and "1 results were in" in second.err
     assert json.loads(first.out)["claims"] == json.loads(second.out)["claims"]
@@ -48,8 +48,8 @@ def test_the_cache_is_shown_and_cleared(
     assert cli("cache").out == f"{tmp_path / 'own'}: 0 results, 0.0 MiB\n"
     cli("verify", *SMALL)
     shown = json.loads(cli("cache", "show", "--format", "json").out)
-    kept = shown["results"]  # what was measured, and at each depth what was predicted
-    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 6 + 2
+    kept = shown["results"]  # what was measured, at each depth predicted, the shares of the deepest
+    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 6 + 2 + 1
     assert shown["bytes"] == sum(
         f.stat().st_size for f in (tmp_path / "own").glob("*/*") if f.is_file()
     )
