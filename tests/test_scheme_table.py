@@ -22,6 +22,7 @@ def maker() -> ModuleType:
     return module
 
 
+@pytest.mark.slow  # .ci/run asks `docs/schemes.py --check` beside the pages of the claims
 def test_the_page_is_current_and_names_every_scheme() -> None:
     page = (DOCS / "schemes.md").read_text(encoding="utf-8")
     assert maker().page() == page, "run: python docs/schemes.py"

@@ -52,6 +52,7 @@ def test_nothing_is_written_into_a_file_that_took_the_place_of_standard_error(
     assert shell("", "export --optimizer sgd --depth 4")[1] == (tmp_path / "c.json").read_text()
 
 
+@pytest.mark.slow
 def test_with_torch_loaded_too(tmp_path: Path) -> None:
     # the interpreter then ends in the ordinary way, with flushes of its own
     shell("", f"export --optimizer sgd --depth 2 --width 8 --heads 1 -o {tmp_path / 'c.json'}")
