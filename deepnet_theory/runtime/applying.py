@@ -164,11 +164,15 @@ def _set_alpha(
 
 def _no_place(rows: Sequence[Fitted]) -> str:
     row = next(row for row in rows if not row.has_alpha())
-    return (
-        f"the model's code has no place for alpha = {row.wanted.alpha:.4g}, it has "
-        f"{row.read.alpha:.4g} in {row.where}; constants exported with form='weights' put it into "
-        "initial sizes and learning rates"
-    )
+    found, wanted = f"{row.read.alpha:.4g}", f"{row.wanted.alpha:.4g}"
+    if row.read.alpha != 1:  # the code has one of its own, which no initial size takes out again
+        remedy = f"set it to {wanted} there"
+    else:
+        remedy = (
+            "constants exported with form='weights' put it into initial sizes and learning rates"
+        )
+    told = f"the model's code has no place for alpha = {wanted}, it has {found} in {row.where}"
+    return f"{told}; {remedy}"
 
 
 def _draw(

@@ -389,7 +389,10 @@ def test_a_nanogpt_of_pre_ln_blocks_is_recognised(constants):
 BLOCKS = {
     "post-LN": (lambda: NanoGPT("post-LN"), "is norm"),
     "parallel": (lambda: NanoGPT("parallel"), "stands in parallel"),
-    "a tenth of the branch": (lambda: NanoGPT("a tenth of the branch"), "has no place for alpha"),
+    "a tenth of the branch": (
+        lambda: NanoGPT("a tenth of the branch"),
+        "has no place for alpha = 1, it has 10 in .*; set it to 1 there",
+    ),
     "one sublayer": (lambda: NanoGPT("one sublayer"), "a layer of the decoder is attention"),
     "a call of its own": (lambda: NanoGPT("a call of its own"), "fails: KeyError"),
     "RMS norm": (lambda: NanoGPT("pre-LN", nn.RMSNorm), "has RMS norm"),
