@@ -17,10 +17,9 @@ from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import (
-    INTERRUPTED,
-    INTERRUPTION,
     InputError,
     Refusal,
+    exit_code_after,
     guess,
     shown,
     unknown,
@@ -272,7 +271,7 @@ def _predict_update(
     cache: Kept,
 ) -> UpdatePrediction:
     from deepnet_theory.numeric.predict import predict as run
-    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.stacks.depths import wanted_depths
     from deepnet_theory.processes import cache_of
 
     settings = settings_from(measure)
@@ -281,7 +280,7 @@ def _predict_update(
             f"updates {settings.updates} was given, and what is predicted is the first update"
         )
     stack = selection.the_stack
-    wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
+    wanted = wanted_depths(depths, stack)
     return run(
         selection,
         rule,
@@ -324,7 +323,7 @@ def verify(
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
-    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.stacks.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
     from deepnet_theory.processes import cache_of
 
@@ -332,7 +331,7 @@ def verify(
     selection = derivation.selection
     stack = selection.the_stack
     settings = settings_from(measure)
-    wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
+    wanted = wanted_depths(depths, stack)
     return run(
         selection,
         derivation.rule if rule is None else rule,
@@ -366,7 +365,7 @@ def verify_scheme(
     The rivals are the rules that the engine derives for the same placement. Raises
     :class:`Refusal` where the scheme has no law, or needs a stack that cannot be built.
     """
-    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.stacks.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
     from deepnet_theory.processes import cache_of
     from deepnet_theory.spec.scheme import measurable
@@ -386,7 +385,7 @@ def verify_scheme(
         selection,
         rule,
         predictions(chosen, selection),
-        parse_depths(default_depths(stack) if depths is None else depths, stack),
+        wanted_depths(depths, stack),
         settings,
         progress=progress,
         watch=watch,
@@ -433,7 +432,7 @@ def transfer(
     """
     from deepnet_theory.numeric.running.record import rule_to_dict
     from deepnet_theory.numeric.stacks.case import VOCAB
-    from deepnet_theory.numeric.stacks.depths import default_depths, depth_key, parse_depths
+    from deepnet_theory.numeric.stacks.depths import depth_key, wanted_depths
     from deepnet_theory.processes import cache_of
     from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.symbolic.rule.problem import Problem
@@ -453,7 +452,7 @@ def transfer(
         if name in measure:
             raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
     settings = settings_from({**TRANSFER, **measure})
-    wanted = parse_depths(default_depths(stack) if depths is None else depths, stack)
+    wanted = wanted_depths(depths, stack)
     grid = parse_rates(rates if isinstance(rates, str) else list(rates))
     course = Course(
         selection.the_optimizer, settings, steps, None if text is None else str(text), outer
@@ -550,7 +549,7 @@ def verify_rivals(
     output alone and without the premises, which are the derivation's own. Raises what ``verify``
     raises.
     """
-    from deepnet_theory.numeric.stacks.depths import default_depths, parse_depths
+    from deepnet_theory.numeric.stacks.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
     from deepnet_theory.processes import cache_of
 
@@ -563,7 +562,7 @@ def verify_rivals(
     )
     selection = derivation.selection
     stack = selection.the_stack
-    wanted = list(parse_depths(default_depths(stack) if depths is None else depths, stack))
+    wanted = list(wanted_depths(depths, stack))
     rules = rival_rules(derivation)
     found = []
     for index, rule in enumerate(rules):
@@ -755,7 +754,7 @@ class Report:
     @property
     def exit_code(self) -> int:
         """The verdict's, or 130 after an interruption."""
-        return INTERRUPTED if self.stopped == INTERRUPTION else self.verification.exit_code
+        return exit_code_after(self.stopped, self.verification.exit_code)
 
     def save(self, path: str | Path) -> None:
         """Write the page by atomic replacement."""

@@ -36,7 +36,7 @@ from deepnet_theory.spec.claim import (
     Finding,
 )
 from deepnet_theory.spec.discovery import choose
-from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION
+from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
 
@@ -62,7 +62,7 @@ class Checked:
         if self.changed:
             return Verdict.REFUTED.exit_code
         if self.stopped:
-            return INTERRUPTED if self.stopped == INTERRUPTION else Verdict.UNDECIDED.exit_code
+            return exit_code_after(self.stopped, Verdict.UNDECIDED.exit_code)
         return 0
 
     def by_verdict(self) -> tuple[CheckedClaim, ...]:

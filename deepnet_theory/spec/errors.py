@@ -9,6 +9,11 @@ INTERRUPTION = "interrupted"
 INTERRUPTED = 130  # Ctrl-C, by the shells' convention
 
 
+def exit_code_after(stopped: str, otherwise: int) -> int:
+    """130 where work was ``stopped`` by an interruption, else what its result says."""
+    return INTERRUPTED if stopped == INTERRUPTION else otherwise
+
+
 class DeepNetTheoryError(Exception):
     """Base of every error of this package; its text is one clear sentence."""
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.errors import INTERRUPTED, INTERRUPTION
+from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Verification:
     @property
     def exit_code(self) -> int:
         """The verdict's, or 130 after an interruption."""
-        return INTERRUPTED if self.stopped == INTERRUPTION else self.verdict.exit_code
+        return exit_code_after(self.stopped, self.verdict.exit_code)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""

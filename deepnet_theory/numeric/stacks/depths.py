@@ -52,6 +52,11 @@ def default_depths(stack: Stack) -> str:
     return "8x8,16x8,32x8,64x8,8x16,8x32,8x64"
 
 
+def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
+    """The depths as :func:`parse_depths` reads them, or those measured by default."""
+    return parse_depths(default_depths(stack) if depths is None else depths, stack)
+
+
 def _refuse(shown: str, why: str, stack: Stack) -> InputError:
     form = (
         "pairs such as 8x6,16x6 (encoder x decoder layers)"
