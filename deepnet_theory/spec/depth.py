@@ -12,7 +12,7 @@ MAX_LAYERS = 10**6
 DepthLike = int | str | Sequence[int] | Mapping[str, int]
 
 
-def parse_depth(depth: DepthLike, stack: Stack) -> dict[str, int]:
+def parse_depth(depth: DepthLike | None, stack: Stack) -> dict[str, int]:
     """The number of layers of each part, by depth symbol, in the stack's order.
 
     ``depth`` is a number, ``"N,M"``, a sequence in that order, or a mapping by symbol. Raises

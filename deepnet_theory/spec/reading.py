@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from itertools import groupby
 
+from deepnet_theory.spec.placement import placements
+
 UNKNOWN = "unknown"
 
 
@@ -149,6 +151,27 @@ class Reading:
     def layers(self) -> dict[str, int]:
         """The number of layers by stack."""
         return {name: own[-1].layer + 1 for name, own in self.stacks.items()}
+
+    @property
+    def placement(self) -> str | None:
+        """The placement whose norms are the model's in every sublayer, with an α or without one."""
+        around = {s.around for s in self.sublayers}
+        multiplied = any(s.alpha_on == "branch" for s in self.sublayers)
+        fitting = [p for p in placements().values() if around == {p.norms}]
+        fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != multiplied)
+        return fitting[0].name if fitting else None
+
+    @property
+    def select(self) -> dict[str, str]:
+        """The stacks in the words of a selection, with the placement where it has a name."""
+        *_, last = self.stacks.values()
+        centred = all(n.centred for s in self.sublayers for n in s.norms)
+        return {
+            **({"placement": self.placement} if self.placement else {}),
+            "norm": "layer" if centred else "rms",
+            "stack": "-".join(self.stacks),
+            "layer": ",".join(s.kind for s in last if s.layer == 0),
+        }
 
     @property
     def strange(self) -> tuple[str, ...]:

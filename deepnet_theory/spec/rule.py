@@ -10,6 +10,8 @@ from typing import TypeVar
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, evaluate
 
+PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
+
 T = TypeVar("T")
 
 

@@ -107,6 +107,17 @@ class Selection:
         """The closure, or None for the default."""
         return None if self.closure is None else closure(self.closure)
 
+    @property
+    def named(self) -> tuple[object, ...]:
+        """What its names stand for, which tells apart what two files of one name held."""
+        return (
+            self.the_optimizer,
+            self.the_placement,
+            self.the_norm,
+            self.the_stack,
+            self.the_closure,
+        )
+
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""
         return {k: v for k, v in asdict(self).items() if v not in (None, (), False)}

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.expression import Expression, Grammar, Name, Operation
+from deepnet_theory.spec.expression import Call, Expression, Grammar, Name, Operation
 
 
 class Role(StrEnum):
@@ -111,6 +111,14 @@ class Sublayer:
             case Operation("*", _, Name(matrix)) if matrix in {m.name for m in self.matrices}:
                 return (matrix, *behind)
         raise Refusal(f"the branch of {self.name!r} does not end in a matrix: {self.branch}")
+
+    @property
+    def inner(self) -> str:
+        """The last matrix where a norm stands right before it, inside the branch; else empty."""
+        match self.expression.root:
+            case Operation("*", Call("norm", _), Name(matrix)):
+                return matrix
+        return ""
 
     @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ import sympy as sp
 from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.prediction import Predictions
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -38,7 +38,7 @@ class Meaning:
 
 
 @dataclass(frozen=True)
-class Derivation:
+class Derivation(Result):
     """Steps in order, the rule they end in, and what the rule rests on and implies.
 
     Construction fails where a step uses a step or a symbol before it is established.
@@ -215,7 +215,7 @@ class Derivation:
         return rule_latex(self)
 
     def __repr__(self) -> str:
-        from deepnet_theory.report.of_derivation import one_line
+        from deepnet_theory.report.composing.of_derivation import one_line
 
         return one_line(self)
 
@@ -226,7 +226,3 @@ class Derivation:
             kind = result.setdefault(c.part, {}).setdefault(c.sublayer, {})
             kind[c.name] = {"value": str(c.value), "meaning": c.meaning, "remark": c.remark}
         return result
-
-    def to_json(self) -> str:
-        """The derivation as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)

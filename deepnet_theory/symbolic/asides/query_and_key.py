@@ -17,7 +17,7 @@ from deepnet_theory.symbolic.routes.probe.gradient import derivative_steps, grad
 def unscaled_steps(selection: Selection) -> Iterator[Step]:
     """The radial probe of each unscaled matrix and the order of their gradients."""
     placement = selection.the_placement
-    for sublayer in dict.fromkeys(s for part in selection.the_stack.parts for s in part.layer):
+    for sublayer in selection.the_stack.sublayers:
         if sublayer.unscaled:
             yield from derivative_steps(sublayer, placement, sublayer.unscaled)
             yield gradient_step(sublayer, placement, sublayer.unscaled)

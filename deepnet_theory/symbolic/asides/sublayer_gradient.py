@@ -45,10 +45,9 @@ _b = sp.Symbol("b", positive=True)  # BranchNorm's factor of the branch
 def gradient_steps(selection: Selection) -> Iterator[Step]:
     """For each distinct sublayer: W = λU put in, then the chain rule in every λ, and its order."""
     placement = selection.the_placement
-    members = {s.name: s for part in selection.the_stack.parts for s in part.layer}
     if placement.name == "post-ln":
         yield _branch_norm(placement)
-    for member in members.values():
+    for member in selection.the_stack.sublayers:
         yield _factored(member, placement)
         for matrix in member.matrices:
             yield from _in_one_magnitude(member, placement, matrix.name)
@@ -56,7 +55,7 @@ def gradient_steps(selection: Selection) -> Iterator[Step]:
 
 def given(selection: Selection) -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
-    members = [s for part in selection.the_stack.parts for s in part.layer]
+    members = selection.the_stack.sublayers
     matrices = dict.fromkeys(weight(m.name) for s in members for m in s.matrices)
     return (*matrices, P, _b)
 
@@ -108,7 +107,8 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
     def agrees(step: Step) -> bool:
         at = witness.values[magnitude]
         numeric = central_difference(lambda h: any_loss(witness.output({magnitude: at + h})))
-        return distance(witness.evaluate(step.rhs, alpha), numeric) < TOLERANCE
+        sides = (witness.evaluate(side, alpha) for side in (step.lhs, step.rhs))
+        return all(distance(side, numeric) < TOLERANCE for side in sides)
 
     chain = f"chain-{member.name}-{matrix}"
     yield section.equal(

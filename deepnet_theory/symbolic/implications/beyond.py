@@ -324,7 +324,7 @@ class _OfKind:
         )
 
     def _bounds(self, step: Step) -> bool:
-        """The bound holds, and where r vanishes it is no larger than a constant asks."""
+        """The left by logarithms; the bound holds, no larger than a constant asks as r vanishes."""
         with mpmath.workdps(200):
             for layers in (1, 3, 1000, 10**48):
                 numbers = self._depths((layers, layers))
@@ -339,6 +339,8 @@ class _OfKind:
                     grown = mpmath.log1p(weight * (1 + size * rho) ** m)
                     was = mpmath.exp(count * mpmath.log1p(weight))
                     exact = was * mpmath.expm1(count * (grown - mpmath.log1p(weight)))
+                    if abs(_value(step.lhs, at) / exact - 1) > mpmath.mpf(10) ** -50:
+                        return False
                     if bound < exact * (1 - mpmath.mpf(10) ** -50):
                         return False
                     if layers > 1000 and count * weight**2 <= 1 and bound > exact * 100:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.consequences import Consequence, consequences
 from deepnet_theory.symbolic.implications.orders import powers
@@ -16,7 +16,7 @@ from deepnet_theory.symbolic.rule.solved_rule import SolvedRule, rule_of
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Result):
     """The rule and the consequences of every closure that balances; why the others do not."""
 
     selection: Selection
@@ -65,10 +65,6 @@ class Comparison:
             "default": self.default,
             "closures": rows,
         }
-
-    def to_json(self) -> str:
-        """The comparison as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
 def compare_closures(selection: Selection) -> Comparison:

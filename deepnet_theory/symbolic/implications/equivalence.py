@@ -42,6 +42,7 @@ from deepnet_theory.symbolic.rule.problem import Problem
 c = sp.Symbol("c", positive=True)
 _W = sp.Symbol("W'", positive=True)
 _u = sp.Function("u")
+_L = sp.Function("L")
 # what an update is a function of; m and v are running means of g and g²
 _OF = {
     "eta": eta,
@@ -129,12 +130,11 @@ _WORDS = {"epsilon": "epsilon", "decay": "the weight decay"}
 
 
 def _gradient() -> Step:
-    loss, g = sp.Function("L"), _OF["g"]
     return Step(
         name="moved-gradient",
         section=SECTION,
-        lhs=sp.Derivative(loss(c * _W), _W),
-        rhs=c * g,
+        lhs=sp.Derivative(_L(c * _W), _W),
+        rhs=c * _OF["g"],
         relation=Relation.EQUAL,
         because="W = c*W' with c in the forward pass: g is the gradient of the loss at W",
         establishes=(c, _W, *_OF.values()),
@@ -145,7 +145,7 @@ def _gradient() -> Step:
 def _differentiated(step: Step) -> bool:
     w = sp.Symbol("w", positive=True)
     for loss in (w**3 + 2 * w, sp.sin(w) * w, sp.exp(-w) / (1 + w)):
-        found = sp.diff(loss.xreplace({w: c * _W}), _W)
+        found = step.lhs.xreplace({_L(c * _W): loss.xreplace({w: c * _W})}).doit()
         g = sp.diff(loss, w).xreplace({w: c * _W})
         if sp.simplify(step.rhs.xreplace({_OF["g"]: g}) - found) != 0:
             return False

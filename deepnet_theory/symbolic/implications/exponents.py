@@ -17,7 +17,7 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.algebra.depth import rational
+from deepnet_theory.symbolic.algebra.depth import depth_expression, rational
 from deepnet_theory.symbolic.algebra.growth import growth, leading_term
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
@@ -108,6 +108,22 @@ def _refuse_without_stream(setting: Setting, rule: Rule) -> None:
                 f"takes back: at alpha = {shown(entry.alpha)} the stream explodes or vanishes with "
                 "depth; the coefficient of x must be 1"
             )
+
+
+def relative_updates(selection: Selection, rule: Rule) -> dict[str, sp.Expr]:
+    """ρ = ‖ΔW‖/(η‖W‖) of the scaled matrices at a rule of one's own, by kind of sublayer.
+
+    Of a stack of one part, where no later one multiplies the gradients.
+    """
+    setting, (part,) = Setting(selection), selection.the_stack.parts
+    found = {}
+    for sublayer in dict.fromkeys(part.layer):
+        entry = rule.entry(part.name, sublayer.name)
+        values = {alpha: depth_expression(entry.alpha), beta: depth_expression(entry.beta)}
+        relative = relative_update(sublayer, setting.law, setting.degrees).xreplace(values)
+        times = depth_expression(entry.rate) * depth_expression(rule.eta)
+        found[sublayer.name] = sp.simplify(times * relative)
+    return found
 
 
 def unstable(selection: Selection, rule: Rule) -> str:

@@ -67,7 +67,7 @@ def _at_one(placement: Placement, rescale: bool = True) -> sp.Expr:
 def weights_step(selection: Selection, power: sp.Rational) -> Step:
     """Both forms of the residual equation, on explicit matrices."""
     placement = selection.the_placement
-    lasts = dict.fromkeys(s.last_map[0] for part in selection.the_stack.parts for s in part.layer)
+    lasts = dict.fromkeys(s.last_map[0] for s in selection.the_stack.sublayers)
 
     def alike(step: Step) -> bool:
         witness = Witness(sublayer("ffn"), placement)

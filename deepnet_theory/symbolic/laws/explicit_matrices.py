@@ -214,6 +214,10 @@ def value_of(node: sp.Expr, values: dict[sp.Symbol, Any]) -> Any:
             f = _MAPS[item.args[0].function]
             point, along = value(item.args[1]), value(item.args[2])
             return central_difference(lambda step: f(point + step * along))
+        if isinstance(item, sp.Derivative):
+            function, (symbol, _) = item.args
+            at = values[symbol]
+            return central_difference(lambda h: value_of(function, {**values, symbol: at + h}))
         return _MAPS[type(item)](*(value(a) for a in item.args))
 
     return value(node)

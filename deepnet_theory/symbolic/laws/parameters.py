@@ -50,10 +50,17 @@ class Term:
         return self.gradient**degrees.p * self.size**q
 
 
+def at_common_gains(sublayer: Sublayer) -> dict[sp.Symbol, sp.Expr]:
+    """Every scaled gain β, every other 1."""
+    return {gain(m.name): beta for m in sublayer.scaled} | {
+        gain(m.name): sp.Integer(1) for m in sublayer.unscaled
+    }
+
+
 @cache
 def gains_product(sublayer: Sublayer) -> sp.Expr:
     """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
-    return _at_common_gain(sublayer, coefficient(branch(sublayer)))
+    return coefficient(branch(sublayer)).xreplace(at_common_gains(sublayer))
 
 
 def require_one_gain(sublayer: Sublayer) -> None:
@@ -73,16 +80,7 @@ def require_one_gain(sublayer: Sublayer) -> None:
 def _through(sublayer: Sublayer, parameter: str) -> sp.Expr:
     """What a transverse change of a parameter is multiplied by on its way through the branch."""
     moved = sp.expand_mul(branch(sublayer, parameter).diff(delta).xreplace(AT_REST))
-    return _at_common_gain(sublayer, coefficient(moved))
-
-
-def _at_common_gain(sublayer: Sublayer, scalar: sp.Expr) -> sp.Expr:
-    return scalar.xreplace(
-        {
-            **{gain(m.name): beta for m in sublayer.scaled},
-            **{gain(m.name): sp.Integer(1) for m in sublayer.unscaled},
-        }
-    )
+    return coefficient(moved).xreplace(at_common_gains(sublayer))
 
 
 def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> sp.Expr:

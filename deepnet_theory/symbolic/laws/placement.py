@@ -142,7 +142,7 @@ def _at_rest(expression: sp.Expr) -> sp.Expr:
 
 def _branch_weight(placement: Placement) -> sp.Expr:
     weight = weight_beside_identity(residual(placement, lambda y: P * Branch(y)))
-    if weight is None:
+    if weight is None or weight.could_extract_minus_sign():
         raise Refusal(
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"

@@ -172,15 +172,17 @@ SAMPLED_POSITIVE = Check("equal at a random positive rational point", _sampled)
 EXACT = (RATIONAL_IDENTITY, SAMPLED_POSITIVE)
 
 
+NAMED = Check(
+    "the left is a symbol that is introduced here",
+    lambda step: step.lhs in step.establishes and not step.rhs.has(step.lhs),
+)
+
+
 def defines(name: str, recompute: Callable[[], sp.Expr]) -> Check:
     """A definition: a new symbol on the left, and on the right what ``recompute`` finds anew."""
 
     def holds(step: Step) -> bool:
-        return bool(
-            step.lhs in step.establishes
-            and not step.rhs.has(step.lhs)
-            and vanishes(step.rhs - recompute())
-        )
+        return NAMED.holds(step) and vanishes(step.rhs - recompute())
 
     return Check(name, holds)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -23,13 +23,12 @@ def route_of(selection: Selection) -> Route:
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where the route has no law for it.
     """
-    values = (selection.the_placement, selection.the_optimizer, selection.the_stack)
-    return _route(replace(selection, closure=None), values)
+    open_ = replace(selection, closure=None)
+    return _route(open_, open_.named)
 
 
 @cache
-def _route(selection: Selection, values: tuple[Hashable, ...]) -> Route:
-    # the values tell apart what two files of one name held
+def _route(selection: Selection, _named: tuple[object, ...]) -> Route:
     module, name = _ROUTES[selection.method]
     route: Callable[[Selection], Route] = getattr(import_module(module), name)
     return route(selection)

@@ -20,6 +20,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.optimizer import step_length
+from deepnet_theory.symbolic.proof.checks import NAMED
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.rule.kinds import SECTION, Kind
 from deepnet_theory.symbolic.rule.setting import Setting
@@ -144,7 +145,10 @@ def _size(setting: Setting, part: Part, later: Later, count: Step, aligned: bool
         uses=(count.name, setting.route.weights[names[0]].name, *later.solved_by),
         assumptions=("aligned-updates",) if aligned else (),
         establishes=(A,),
-        checks=(Check("cross-attention by cross-attention", _one_by_one(setting, later, aligned)),),
+        checks=(
+            Check("cross-attention by cross-attention", _one_by_one(setting, later, aligned)),
+            NAMED,
+        ),
     )
 
 

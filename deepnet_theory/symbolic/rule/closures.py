@@ -11,6 +11,7 @@ from deepnet_theory.spec.expression import Expression, FloatAlgebra, fold
 from deepnet_theory.symbolic.algebra.depth import in_sympy
 from deepnet_theory.symbolic.laws.optimizer import Degrees
 from deepnet_theory.symbolic.laws.placement import PlacementLaw
+from deepnet_theory.symbolic.proof.checks import defines
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.kinds import Kind
@@ -90,5 +91,5 @@ def fixed_alpha_step(kind: Kind, part: str, placement: str) -> Step:
         f"the placement '{placement}' has no residual multiplier",
         imposed=True,
         establishes=(kind.alpha,),
-        checks=(Check("no other value is imposed", lambda step: bool(step.rhs == 1)),),
+        checks=(defines("no other value is imposed", lambda: sp.Integer(1)),),
     )

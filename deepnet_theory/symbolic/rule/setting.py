@@ -50,7 +50,6 @@ class Setting:
     @cached_property
     def route(self) -> Route:
         """The steps of the method, up to the increments of single sublayers."""
-        for part in self.selection.the_stack.parts:
-            for sublayer in part.layer:
-                require_one_gain(sublayer)
+        for sublayer in self.selection.the_stack.sublayers:
+            require_one_gain(sublayer)
         return route_of(self.selection)

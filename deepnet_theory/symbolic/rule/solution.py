@@ -17,6 +17,7 @@ from deepnet_theory.symbolic.algebra.monomial import (
     present,
     simplified,
 )
+from deepnet_theory.symbolic.proof.checks import NAMED
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.closures import SECTION
 
@@ -40,6 +41,7 @@ def solution_steps(
                 Check("satisfies its conditions", _satisfies(symbol, solution, imposed)),
                 Check("the normal equations' only solution", _again(symbol, solution, imposed)),
                 whole,
+                NAMED,
             ),
         )
 

@@ -78,7 +78,11 @@ def _written(problem: Problem, value: sp.Expr) -> str:
     return written
 
 
-@cache
 def solve_rule(selection: Selection) -> SolvedRule:
     """The rule of a selection without its derivation; cached, for tables of many rules."""
+    return _solved(selection, selection.named)
+
+
+@cache
+def _solved(selection: Selection, _named: tuple[object, ...]) -> SolvedRule:
     return rule_of(Problem(selection))

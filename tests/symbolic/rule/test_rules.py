@@ -236,7 +236,6 @@ def placed(monkeypatch, equation, **select):
     """A selection whose placement is one file more, with the given equation."""
     mine = Placement("mine", equation, final_norm=True)
     monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
-    solve_rule.cache_clear()  # it knows a placement by its name alone
     return Selection(placement="mine", **select)
 
 
@@ -253,6 +252,20 @@ def test_a_stream_that_no_norm_takes_back_must_keep_its_size(monkeypatch, equati
     selection = placed(monkeypatch, equation, optimizer="adam")
     with pytest.raises(Refusal, match=says):
         derive(selection)
+
+
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+@pytest.mark.parametrize("equation", ["norm(alpha*x - branch(x))", "norm(branch(x)/2 - alpha*x)"])
+def test_a_branch_that_is_taken_off_is_refused_by_every_method(monkeypatch, method, equation):
+    selection = placed(monkeypatch, equation, optimizer="adam", method=method)
+    with pytest.raises(Refusal, match=r"is not an identity path (plus|beside) one branch"):
+        solve_rule(selection)
+
+
+def test_two_placements_of_one_name_have_their_own_rules(monkeypatch):
+    equations = ("norm(alpha*x + branch(x))", "norm(alpha*x + branch(x)/alpha)")
+    one, other = (solve_rule(placed(monkeypatch, e, optimizer="adam")).entries for e in equations)
+    assert one != other
 
 
 def test_the_lemma_route_refuses_a_branch_of_another_weight(monkeypatch):

@@ -21,6 +21,7 @@ from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     DERIVATIVE,
     SQUARES_AT_MOST,
+    defines,
     ratio_in_branch_weight,
     written_out,
 )
@@ -48,10 +49,7 @@ def cross_steps(found: Directions, decoder: Part, telescoping: str) -> tuple[Ste
 
 def _streaming(found: Directions) -> tuple[Step, ...]:
     """The stream is not normalised: the branch carries the memory's change at its weight."""
-
-    def holds(step: Step) -> bool:
-        return vanishes(step.rhs - placement_law(found.placement).weight)
-
+    weight = placement_law(found.placement).weight
     return (
         SECTION.equal(
             "cross-attention-response",
@@ -60,7 +58,7 @@ def _streaming(found: Directions) -> tuple[Step, ...]:
             "the memory is normalised, so the branch carries its change at its weight",
             uses=("branch-weight-of-placement",),
             assumptions=("attention-keeps-magnitude",),
-            checks=(Check("the matrix law of the placement", holds),),
+            checks=(defines("the matrix law of the placement", lambda: weight),),
             establishes=(_c,),
             source="derived here",
         ),
@@ -156,8 +154,9 @@ def _listed(found: Directions, decoder: Part, aligned: bool) -> Callable[[Step],
             else:
                 square = added_up(decoder, layers, lambda _: sp.S.Zero, weight**2)
             for side in (step.lhs, step.rhs):
-                if not vanishes(written_out(side.xreplace(at)) ** 2 - square):
+                size = written_out(side.xreplace(at))
+                if not size.is_positive or not vanishes(size**2 - square):
                     return False
-        return bool(step.rhs.is_positive)
+        return True
 
     return holds

@@ -23,6 +23,7 @@ from deepnet_theory.symbolic.proof.checks import (
     EXACT,
     SQUARES_AT_MOST,
     at_most_at_sizes,
+    defines,
     equal_at_sizes,
     ratio_in_branch_weight,
     written_out,
@@ -158,7 +159,7 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             "the branch of gains with the product P against the path, at stream size 1",
             source=source,
             uses=("stream-growth",),
-            checks=(Check("the matrix law of the placement", _equal_to(law.weight)),),
+            checks=(defines("the matrix law of the placement", lambda: law.weight),),
             establishes=(r,),
         ),
         SECTION.asymptotic(

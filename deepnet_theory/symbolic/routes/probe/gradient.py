@@ -6,20 +6,17 @@ from collections.abc import Callable, Iterator
 
 import sympy as sp
 
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.nodes import coefficient
 from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import AT_REST, delta, gain
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
+from deepnet_theory.symbolic.laws.parameters import at_common_gains
 from deepnet_theory.symbolic.laws.placement import probed
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Step
-from deepnet_theory.symbolic.routes.probe.sizes import (
-    at_common_gains,
-    in_proportion,
-    outside_norms,
-    sizes,
-)
+from deepnet_theory.symbolic.routes.probe.sizes import in_proportion, outside_norms, sizes
 from deepnet_theory.symbolic.routes.probe.sublayer import section_of
 
 upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
@@ -87,7 +84,7 @@ def _finite_difference(
 def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]) -> Step:
     """The order of the gradients of matrices of one role, once all bounded factors are dropped.
 
-    Raises ``ValueError`` where their orders differ, which no common gain can balance.
+    Raises :class:`Refusal` where their orders differ, which no common gain can balance.
     """
     section = section_of(sublayer)
     common = at_common_gains(sublayer)
@@ -101,7 +98,8 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
         blind = radial == 0 or coefficient(moved) != coefficient(radial)
         probes.append(f"{'transverse' if blind else 'radial'}-{sublayer.name}-{matrix.name}")
     if len(orders) != 1:
-        raise ValueError(f"the matrices of {sublayer.name} have gradients of different orders")
+        names = ", ".join(matrix.name for matrix in matrices)
+        raise Refusal(f"the gradients of {names} of {sublayer.name} are of different orders")
     scalar = orders.pop()
     unscaled = matrices[0].role is Role.UNSCALED
     alike = Check("the finite difference grows alike", _grows_alike(sublayer, placement, matrices))

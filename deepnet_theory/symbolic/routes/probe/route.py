@@ -30,8 +30,8 @@ def probe_route(selection: Selection) -> Route:
     steps = [counted, *(() if scaling is None else (scaling,))]
     endings: list[Step] = []
     increments, weights = {}, {}
-    distinct = {s.name: s for part in selection.the_stack.parts for s in part.layer}
-    for name, sublayer in distinct.items():
+    for sublayer in selection.the_stack.sublayers:
+        name = sublayer.name
         gradient = gradient_step(sublayer, placement, sublayer.scaled)
         steps.append(forward_step(sublayer, placement, scaling))
         steps.extend(derivative_steps(sublayer, placement, sublayer.scaled))
@@ -47,9 +47,8 @@ def _given(selection: Selection) -> tuple[sp.Symbol, ...]:
     symbols: dict[sp.Symbol, None] = dict.fromkeys(
         (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
     )
-    for part in selection.the_stack.parts:
-        for sublayer in part.layer:
-            for matrix in sublayer.matrices:
-                of = (gain(matrix.name), direction(matrix.name), transverse(matrix.name))
-                symbols.update(dict.fromkeys(of))
+    for sublayer in selection.the_stack.sublayers:
+        for matrix in sublayer.matrices:
+            of = (gain(matrix.name), direction(matrix.name), transverse(matrix.name))
+            symbols.update(dict.fromkeys(of))
     return tuple(symbols)

@@ -13,13 +13,6 @@ from deepnet_theory.symbolic.laws.branch import gain, x
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Matrix, Witness
 
 
-def at_common_gains(sublayer: Sublayer) -> dict[sp.Symbol, sp.Expr]:
-    """Every scaled gain β, every other 1."""
-    return {gain(m.name): beta for m in sublayer.scaled} | {
-        gain(m.name): sp.Integer(1) for m in sublayer.unscaled
-    }
-
-
 def outside_norms(z: sp.Expr) -> bool:
     """Whether the identity path is a term of z: what is added to it then scales exactly."""
     return x in sp.Add.make_args(z)

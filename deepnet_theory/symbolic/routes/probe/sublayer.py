@@ -10,6 +10,7 @@ from deepnet_theory.symbolic.algebra.nodes import Branch
 from deepnet_theory.symbolic.algebra.symbols import alpha, beta
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Matrix, Witness, distance
+from deepnet_theory.symbolic.laws.parameters import at_common_gains
 from deepnet_theory.symbolic.laws.placement import (
     P,
     placement_law,
@@ -17,10 +18,10 @@ from deepnet_theory.symbolic.laws.placement import (
     residual,
     weight_beside_identity,
 )
+from deepnet_theory.symbolic.proof.checks import NAMED
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.probe.sizes import (
-    at_common_gains,
     in_proportion,
     outside_norms,
     sizes,
@@ -85,7 +86,7 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
         uses=() if scaling is None else (scaling.name,),
         assumptions=("homogeneous-activation",) if "phi" in sublayer.branch else (),
         establishes=(z,),
-        checks=(Check("explicit matrices", agrees),),
+        checks=(Check("explicit matrices", agrees), NAMED),
     )
 
 
@@ -121,5 +122,6 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
         checks=(
             *((alike,) if outside_norms(z) else ()),
             Check("the placement's law for any branch", stated),
+            NAMED,
         ),
     )
