@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from concurrent.futures import Executor
 from functools import partial
 from statistics import fmean
+from typing import Unpack
 
-from deepnet_theory.numeric.judging.level import NEAR
 from deepnet_theory.numeric.measuring.one_sublayer import (
+    Distance,
     Key,
     PredictedUpdate,
     distance_from_identity,
@@ -20,13 +20,15 @@ from deepnet_theory.numeric.measuring.one_sublayer import (
 from deepnet_theory.numeric.running.record import rule_to_dict
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
-from deepnet_theory.processes import Cache, Job, Progress, executor_of, run_jobs, silent
+from deepnet_theory.processes import Job, Work, run_where
 from deepnet_theory.runtime.machine import in_threads
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.prediction import PredictedPoint, PredictedShare, UpdatePrediction
 from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection
 
 
@@ -35,45 +37,49 @@ def predict(
     rule: Rule,
     depths: Iterable[Depth],
     settings: Settings,
-    progress: Progress | None = None,
     *,
-    processes: int | None = 1,
-    executor: Executor | None = None,
-    cache: Cache | None = None,
+    scheme: Scheme | None = None,
+    **work: Unpack[Work],
 ) -> UpdatePrediction:
     """‖ΔF‖/η per token of ``rule`` at ``depths``; the shares are those of the deepest one.
 
-    Each depth costs the same. ``processes``, ``executor`` and ``cache`` are those of
+    Each depth costs the same. ``scheme`` and ``work`` are those of
     :func:`~deepnet_theory.numeric.verify.verify`. Raises :class:`InputError` where the rule has
     no value at one of them or the prediction is not finite,
-    :class:`~deepnet_theory.spec.errors.Refusal` for a layer of too many sublayers.
+    :class:`~deepnet_theory.spec.errors.Refusal` where no sampled layer can stand for the others.
     """
     began = time.perf_counter()
-    cases = [Case(selection, rule.plain(), depth, settings) for depth in depths]
+    cases = [Case(selection, rule.plain(), depth, settings, scheme=scheme) for depth in depths]
+    if not cases[0].alike:
+        raise Refusal(
+            f"the scheme {rule.name!r} is not predicted from single sublayers: its layers differ, "
+            "or what multiplies the stream does not say what so many of them do together"
+        )
     for case in cases:
         _ = case.constants, case.eta_factor
-    seen: dict[str, tuple[PredictedUpdate, float]] = {}
+    seen: dict[str, tuple[PredictedUpdate, Distance]] = {}
     kinds: list[dict[Key, PredictedUpdate]] = []
     with fitting_threads(settings) as threads:
         jobs = []
         for case in cases:
-            work = partial(in_threads, threads, partial(_one_depth, case))
+            one = partial(in_threads, threads, partial(_one_depth, case))
             keep = partial(seen.__setitem__, depth_key(case.depth))
             what = f"one sublayer at depth {depth_key(case.depth)}"
-            jobs.append(Job(what, 1, work, keep, depends_on=work))
+            jobs.append(Job(what, 1, one, keep, depends_on=one))
         last = partial(in_threads, threads, partial(predict_shares, cases[-1]))
         jobs.append(Job("shares", 1, last, kinds.append, depends_on=last))
-        count = fitting_processes(processes, [case.depth for case in cases], settings)
-        with executor_of(count, executor) as where:
-            run_jobs(jobs, where, len(jobs), progress or silent, cache)
+        depths = [case.depth for case in cases]
+        work["processes"] = fitting_processes(work.get("processes", 1), depths, settings)
+        run_where(jobs, len(jobs), **work)
     points, warnings = [], []
     for case in cases:
         key = depth_key(case.depth)
-        found, identity = seen[key]
+        found, distance = seen[key]
+        identity, block = fmean(distance.whole), fmean(distance.block)
         if not math.isfinite(found.mean + identity):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         points.append(PredictedPoint(dict(case.depth), found.mean, *found.interval, identity))
-        if identity > NEAR:
+        if block > NEAR:
             warnings.append(
                 f"at depth {key} S·r² is {identity:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
@@ -83,7 +89,7 @@ def predict(
         for (part, name), share in kinds[0].items()
     )
     return UpdatePrediction(
-        select=selection.to_dict(),
+        select=cases[0].select,
         measure={**settings.to_dict(), "depths": [depth_key(case.depth) for case in cases]},
         rule=rule_to_dict(rule),
         points=tuple(points),
@@ -93,5 +99,5 @@ def predict(
     )
 
 
-def _one_depth(case: Case) -> tuple[PredictedUpdate, float]:
-    return predict_model_update(case), fmean(distance_from_identity(case))
+def _one_depth(case: Case) -> tuple[PredictedUpdate, Distance]:
+    return predict_model_update(case), distance_from_identity(case)

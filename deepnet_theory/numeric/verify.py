@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import scipy
@@ -28,8 +28,8 @@ from deepnet_theory.numeric.measuring.many_updates import counts
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.measuring.one_sublayer import (
+    BLOCK,
     ERROR,
-    IDENTITY,
     PREDICTED,
     PredictedUpdate,
 )
@@ -38,15 +38,15 @@ from deepnet_theory.numeric.running.schedule import Schedule, share_key, updates
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.memory import require_memory
-from deepnet_theory.numeric.stacks.sampled import MOST_SUBLAYERS
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import running_of
-from deepnet_theory.processes import Cache, Progress, run_until_stopped, silent
+from deepnet_theory.processes import Work, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
 from deepnet_theory.spec.prediction import Predictions
 from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import (
@@ -69,12 +69,10 @@ def verify(
     depths: Iterable[Depth],
     settings: Settings,
     *,
-    progress: Progress | None = None,
     watch: Watch | None = None,
-    processes: int | None = 1,
-    executor: Executor | None = None,
-    cache: Cache | None = None,
     shares: bool = False,
+    scheme: Scheme | None = None,
+    **work: Unpack[Work],
 ) -> Verification:
     r"""Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
@@ -82,10 +80,11 @@ def verify(
     tolerance, the rivals excluded and steps that are linear. Each assumption of
     ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt
     (Ctrl-C), a process that dies or a lack of memory ends the measuring and gives the partial
-    result, UNDECIDED and with the reason in ``stopped``. ``processes`` share the work where the
-    device is the CPU (None: one a core, where the work is long), or an ``executor`` does it; the
-    result is the same whatever does. What ``cache`` has is not measured again. With ``shares``
+    result, UNDECIDED and with the reason in ``stopped``. ``work`` says who does it: processes
+    share it where the device is the CPU (None: one a core, where it is long), and the result is the
+    same whatever does. What its cache has is not measured again. With ``shares``
     each kind of parameter is stepped alone at the deepest depth, beside what is predicted of it.
+    A published ``scheme`` is measured in place of the rule, which then is its texts.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
     of them, or memory does not suffice.
@@ -95,7 +94,7 @@ def verify(
     rule = rule.plain()  # it goes to other processes, which need no SymPy
 
     def case_at(depth: Depth) -> Case:
-        return Case(selection, rule, depth, settings)
+        return Case(selection, rule, depth, settings, scheme=scheme)
 
     for depth in wanted:  # a rule without a value somewhere is refused before measuring
         _ = case_at(depth).constants, case_at(depth).eta_factor
@@ -111,19 +110,18 @@ def verify(
     whole = [p for p in plans if p.prediction.share == ALL]
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
-    count = fitting_processes(processes, wanted, settings)
+    work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
         schedule = Schedule(
             case_at, record, names, parts,
             lambda update: None if watch is None else watch(_point(update, record)), threads,
-            predicted=all(len(p.layer) <= MOST_SUBLAYERS for p in selection.the_stack.parts),
+            predicted=case_at(wanted[0]).alike,
             by_kind=shares,
         )  # fmt: skip
         total = schedule.cost(wanted)
-        jobs, watched = schedule.jobs(wanted), progress or silent
-        stopped = run_until_stopped(jobs, count, executor, total, watched, cache)
+        stopped = run_until_stopped(schedule.jobs(wanted), total, **work)
         if not stopped:
-            watched(total, total, "done")
+            (work.get("progress") or silent)(total, total, "done")
     measured = _measured(record, wanted)
     if stopped:
         if not measured and stopped != INTERRUPTION:
@@ -138,7 +136,7 @@ def verify(
     exponents = tuple(_judged(plan, record, wanted, case_at) for plan in (*plans, *several))
     assumptions = tuple(_assumption(a, record, measured) for a in predictions.assumptions)
     return Verification(
-        select=selection.to_dict(),
+        select=case_at(wanted[0]).select,
         measure={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
         rule=rule_to_dict(rule),
         points=tuple(_point(record.updates[depth_key(d)], record) for d in measured),
@@ -196,9 +194,9 @@ def _samples(record: Record, name: str, depths: Sequence[Depth]) -> Array | None
 
 
 def _level(record: Record, depths: Sequence[Depth]) -> Level | None:
-    there = [d for d in depths if depth_key(d) in record.samples.get(IDENTITY, {})]
+    there = [d for d in depths if depth_key(d) in record.samples.get(BLOCK, {})]
     expected = _samples(record, f"{PREDICTED} {ALL}", there)
-    identity = _samples(record, IDENTITY, there)
+    identity = _samples(record, BLOCK, there)
     if expected is None or identity is None:
         return None
     measured = np.array([record.updates[depth_key(d)].values for d in there], dtype=float).T

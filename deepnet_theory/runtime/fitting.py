@@ -63,12 +63,13 @@ def fit(found: Reading, c: Constants) -> list[Fitted]:
             raise Refusal(f"the {part.name} has {layers} layers, the constants {part.layers}")
         wanted = [s.kind for s in part.sublayers]
         if _kinds(own) != wanted:
-            raise Refusal(
+            raise _of_another(
+                found,
                 f"a layer of the {part.name} is {', '.join(_kinds(own))}, the constants are for "
-                f"{', '.join(wanted)}"
+                f"{', '.join(wanted)}",
             )
         for index, s in enumerate(own):
-            _require_equation(s, c, equation, own)
+            _require_equation(s, c, equation, found)
             rows.append(Fitted(s, part, index % len(wanted)))
     if c.architecture.residual_gain is not None:
         raise Refusal("the constants ask for residual gains, which this model has none of")
@@ -90,11 +91,19 @@ def _require_understood(found: Reading) -> None:
         raise Refusal(f"the model was not understood: {found.notes[0]}")
 
 
-def _require_equation(s: Sublayer, c: Constants, equation: str, own: Sequence[Sublayer]) -> None:
+def _of_another(found: Reading, why: str) -> Refusal:
+    """Constants of other layers than the model's, for which it says what to derive."""
+    if found.placement is None:
+        return Refusal(why)
+    words = ", ".join(f'{name}="{word}"' for name, word in found.select.items())
+    return Refusal(f"{why}; constants for this model are derived with {words}")
+
+
+def _require_equation(s: Sublayer, c: Constants, equation: str, found: Reading) -> None:
     where = f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
     if s.equation != equation:
-        raise Refusal(f"{where} is {s.equation}, the constants are for {equation}")
-    if sum(other.sums == s.sums for other in own) > 1:
+        raise _of_another(found, f"{where} is {s.equation}, the constants are for {equation}")
+    if sum((other.stack, other.sums) == (s.stack, s.sums) for other in found.sublayers) > 1:
         raise Refusal(f"{where} stands in parallel with another: {c.placement} has no such layer")
     if any(n.where == "inside" for n in s.norms):
         raise Refusal(f"{where} has a norm within its branch, which has no law here")
@@ -105,7 +114,7 @@ def _require_equation(s: Sublayer, c: Constants, equation: str, own: Sequence[Su
     centred = c.norm == "layer"
     if any(n.centred is not centred for n in s.norms):
         kind = "RMS norm" if centred else "LayerNorm"
-        raise Refusal(f"{where} has {kind}, the constants are for the norm {c.norm!r}")
+        raise _of_another(found, f"{where} has {kind}, the constants are for the norm {c.norm!r}")
 
 
 def _bare(equation: str) -> str:

@@ -84,14 +84,13 @@ class Linear(Described):
         """(…, in) → (…, out); with seeds (k, …, in) → (k, …, out)."""
         if self.weight.dim() == 2:
             return F.linear(x, self.weight, self.bias)
-        k, out, _ = self.weight.shape
-        rows = x.reshape(k, -1, x.shape[-1])  # (k, rows, in)
+        rows = x.flatten(1, -2)  # (k, rows, in); of three dimensions it is x itself
         transposed = self.weight.transpose(1, 2)  # (k, in, out)
         if self.bias is None:
             y = torch.bmm(rows, transposed)
         else:
             y = torch.baddbmm(self.bias[:, None], rows, transposed)
-        return y.view(*x.shape[:-1], out)
+        return y if x.dim() == 3 else y.view(*x.shape[:-1], y.shape[-1])
 
 
 class Norm(Described):

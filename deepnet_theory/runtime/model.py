@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,6 +16,7 @@ from deepnet_theory.runtime.linear import Linear, Make, Norm, normalise
 from deepnet_theory.runtime.residual import Residual
 from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.layers import Placed
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.sublayer import Role
@@ -76,18 +77,33 @@ class Layer(nn.ModuleList):
 
 
 class Part(nn.Module):
-    """An encoder or a decoder: its layers, and a final norm where the placement has one."""
+    """An encoder or a decoder: its layers, and a final norm where the placement has one.
 
-    def __init__(self, part: PartConstants, c: Constants, make: Make) -> None:
+    ``layers`` are those of the constants where none are given.
+    """
+
+    def __init__(
+        self,
+        part: PartConstants,
+        c: Constants,
+        make: Make,
+        layers: Sequence[Sequence[Placed]] | None = None,
+    ) -> None:
         super().__init__()
-        a, where, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
+        a, placed, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
         self.layers = nn.ModuleList()
-        for index in range(part.layers):
+        if layers is None:
+            layers = [[Placed(placed, s) for s in part.sublayers]] * part.layers
+        for index, sublayers in enumerate(layers):
             layer = Layer()
-            for position, s in enumerate(part.sublayers):
+            for position, (where, s, normed) in enumerate(sublayers):
                 site = Site(part.name, index, position, s.kind)
                 inner = branch(s.kind, a, make, site, s.gain, part.causal)
+                if normed:  # a norm of its own before the branch's last map
+                    last: Linear = getattr(inner, normed)
+                    before = Norm(kind_of_norm, last.weight.shape[-1], make, site)
+                    inner.add_module(normed, nn.Sequential(before, last))
                 layer.append(
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,
@@ -95,7 +111,7 @@ class Part(nn.Module):
                     )
                 )  # fmt: skip
             self.layers.append(layer)
-        final = Norm(kind_of_norm, a.width, make, Site(part.name)) if where.final_norm else None
+        final = Norm(kind_of_norm, a.width, make, Site(part.name)) if placed.final_norm else None
         self.final_norm = final
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
@@ -111,17 +127,26 @@ class Part(nn.Module):
 class Model(nn.Module):
     """Token ids → logits; ``embed``, ``body`` and ``head`` are usable one by one.
 
-    With two parts the first reads ``memory`` and the second attends to its output.
+    With two parts the first reads ``memory`` and the second attends to its output. ``layers``
+    are those of a part by its name, where they are not what the constants say of all of them.
     """
 
-    def __init__(self, constants: Constants, make: Make) -> None:
+    def __init__(
+        self,
+        constants: Constants,
+        make: Make,
+        layers: Mapping[str, Sequence[Sequence[Placed]]] | None = None,
+    ) -> None:
         super().__init__()
         a = constants.architecture
         self.constants, self.seeds = constants, make.seeds
         self.embed = Embedding(constants, make)
         self.head = Linear(a.width, a.vocab, make, Site("head"), "head", Role.HEAD)
         self.tie_()
-        self.parts = nn.ModuleDict({p.name: Part(p, constants, make) for p in constants.parts})
+        own = layers or {}
+        self.parts = nn.ModuleDict(
+            {p.name: Part(p, constants, make, own.get(p.name)) for p in constants.parts}
+        )
 
     def tie_(self) -> None:
         """Make a tied head the embedding again, as ``to_empty`` cuts them apart."""
@@ -139,10 +164,10 @@ class Model(nn.Module):
     ) -> Tensor:
         """Hidden states → the stack's output F before the head.
 
-        ``x`` is (batch, tokens, width), or (k, batch, tokens, width) for a stack of seeds. In
-        an encoder–decoder ``memory`` is the *input* of the encoder in the same shape, ``x``
-        the decoder's. Paddings are boolean, (batch, tokens) or (k, batch, tokens), True at
-        tokens that are not to be seen.
+        ``x`` is (batch, tokens, width), or (k, batch, tokens, width) for a stack of seeds, where
+        a batch of one may be left out: (k, tokens, width). In an encoder–decoder ``memory`` is
+        the *input* of the encoder in the same shape, ``x`` the decoder's. Paddings are boolean,
+        (batch, tokens) or (k, batch, tokens), True at tokens that are not to be seen.
         """
         return self.decode(
             x, self.encode(memory, padding=memory_padding),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,39 +64,39 @@ class Residual(Described):
 
         y: Tensor
         norm, α = self.norms, self.alpha
-        match self.placement.name:
-            case "post-ln":  # norm(αx + G(x)); add(y, x, alpha=α) is y + αx in one pass
+        match self.placement.equation:
+            case "norm(alpha*x + branch(x))":  # add(y, x, alpha=α) is y + αx in one pass
                 y = norm[0](torch.add(G(x), x, alpha=α))
-            case "pre-ln":  # x + G(norm(x))
+            case "x + branch(norm(x))":
                 y = x + G(norm[0](x))
-            case "res-post-ln":  # x + norm(G(x))/α
+            case "x + norm(branch(x))/alpha":
                 y = torch.add(x, norm[0](G(x)), alpha=1 / α)
-            case "sandwich-ln":  # x + norm(G(norm(x)))/α
+            case "x + norm(branch(norm(x)))/alpha":
                 y = torch.add(x, norm[1](G(norm[0](x))), alpha=1 / α)
-            case _:  # a placement without a line of its own
+            case _:  # an equation without a line of its own
                 y = fold(self.placement.expression.root, _Equation(x, α, list(norm), G))
         return y
 
 
-class _Equation(OperatorAlgebra[Tensor]):
-    """Interprets a placement's equation: what a placement without a line of its own runs on."""
+class _Equation(OperatorAlgebra[Any]):
+    """Interprets a residual equation; its values are tensors, and the numbers they are times."""
 
     def __init__(self, x: Tensor, alpha: float, norms: list[nn.Module], branch: object) -> None:
-        self.names = {"x": x, "alpha": x.new_tensor(alpha)}
+        self.names = {"x": x, "alpha": alpha}
         self.norms, self.branch = iter(norms), branch
 
-    def number(self, value: Fraction) -> Tensor:
-        return self.names["x"].new_tensor(float(value))
+    def number(self, value: Fraction) -> float:
+        return float(value)
 
-    def name(self, name: str) -> Tensor:
+    def name(self, name: str) -> Any:
         return self.names[name]
 
-    def power(self, base: Tensor, exponent: Fraction) -> Tensor:
-        return torch.pow(base, float(exponent))
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return base ** float(exponent)
 
-    def call(self, function: str, arguments: tuple[Tensor, ...]) -> Tensor:
-        apply = next(self.norms) if function == "norm" else self.branch
-        return apply(*arguments)  # type: ignore
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        apply: Any = next(self.norms) if function == "norm" else self.branch
+        return apply(*arguments)
 
 
 def _norms(node: Node) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 from deepnet_theory.spec.assumption import Assumption
+from deepnet_theory.spec.result import Result
 
 SCHEMA = "deepnet-theory/prediction/1"
 
@@ -63,7 +63,7 @@ class PredictedShare:
 
 
 @dataclass(frozen=True)
-class UpdatePrediction:
+class UpdatePrediction(Result):
     """‖ΔF‖/η in absolute size at every depth, and the shares of ΔF at the deepest one."""
 
     select: dict[str, Any]
@@ -77,10 +77,6 @@ class UpdatePrediction:
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
         return {"schema": SCHEMA, **asdict(self)}
-
-    def to_json(self) -> str:
-        """The JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def __repr__(self) -> str:
         shown = [

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from deepnet_theory.spec.constants import SublayerConstants
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
+from deepnet_theory.spec.layers import Placed
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Role, Sublayer, sublayers
 
 # l is the layer's index, from 1 to the number of layers of its part
 INDEXED = Grammar(
@@ -122,6 +124,14 @@ class Scheme:
         return Placement(f"{self.name}, first layers", self.first, self.final_norm)
 
     @property
+    def named_placement(self) -> str | None:
+        """The name of the placement with the scheme's equation, None where it has none."""
+        own = self.equation, self.final_norm
+        return next(
+            (name for name, p in placements().items() if (p.equation, p.final_norm) == own), None
+        )
+
+    @property
     def stack(self) -> str:
         """The name of the stack that the scheme speaks of."""
         return "encoder-decoder" if len(self.parts) > 1 else self.parts[0].name
@@ -131,6 +141,30 @@ class Scheme:
         if self.layer is not None:
             return self.layer
         return next(p.layer for p in stack(self.stack).parts if p.name == part)
+
+    def placement_at(self, layer: float, **depth: float) -> Placement:
+        """The residual equation of a layer, counted from 1."""
+        if self.first_placement is None or layer > self.value(self.first_layers, **depth):
+            return self.placement
+        return self.first_placement
+
+    def layer_at(self, part: SchemePart, layer: float, **depth: float) -> tuple[Placed, ...]:
+        """The sublayers of a layer, counted from 1, with the numbers of that layer and depth."""
+        at = {**depth, "l": layer}
+        alpha = self.value(part.alpha, **at)
+        return tuple(
+            Placed(
+                self.placement_at(layer, **depth),
+                SublayerConstants(
+                    _kind(s) or s.name,
+                    alpha,
+                    1.0,
+                    gains={m.name: self.value(part.gain(m.name), **at) for m in s.matrices},
+                ),
+                s.inner,
+            )
+            for s in self.layer_of(part.name)
+        )
 
     def rate_of(self, role: str) -> str:
         """The learning-rate multiplier of a role."""
@@ -153,6 +187,12 @@ class Scheme:
         return evaluate(INDEXED.parse(text), **at)
 
 
+def _kind(own: Sublayer) -> str | None:
+    """The built-in sublayer of the same matrices, which an own one is but for its inner norm."""
+    same = (own.matrices, own.reads_memory)
+    return next((n for n, s in sublayers().items() if (s.matrices, s.reads_memory) == same), None)
+
+
 def schemes() -> dict[str, Scheme]:
     """Every scheme of the folder ``spec/schemes``, by name."""
     return builtin("schemes", Scheme)
@@ -164,28 +204,16 @@ def scheme(name: str) -> Scheme:
 
 
 def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tuple[Selection, Rule]:
-    """A scheme as a rule of a stack that can be built, under its own optimizer or another.
+    """The stack of a scheme that can be built, under its own optimizer or another, and its texts.
 
-    Raises :class:`Refusal` where the scheme needs what no such stack has.
+    The selection's placement is that of the scheme's equation where it has a name; else it only
+    says whether the stack ends in a norm. Raises :class:`Refusal` where the scheme needs what no
+    such stack has.
     """
-    placed = [
-        name
-        for name, placement in placements().items()
-        if (placement.equation, placement.final_norm) == (given.equation, given.final_norm)
-    ]
-    part = given.parts[0]
     lacking = {
         f"{given.streams} residual streams": given.streams > 1,
         "a branch that changes in time": bool(given.schedule),
-        "a learnt scalar that starts at its own value": given.gate is not None,
-        "sublayers of its own": given.layer is not None,
-        "first layers that differ": given.first is not None,
-        "constants of the layer's index": any(part.indexed for part in given.parts),
-        "an input of another size": any(part.embedding != "1" for part in given.parts),
-        "matrices that start at 0": "0" in part.gains.values(),
-        f"the residual equation {given.equation}, which is no placement": not placed,
-        "a prediction for two parts at once": len(given.parts) > 1,
-        "rates that differ between matrices": given.rate_of("scaled") != given.rate_of("unscaled"),
+        "sublayers of its own": not all(_kind(s) and s.inner for s in given.layer or ()),
     }
     for what, lacks in lacking.items():
         if lacks:
@@ -194,8 +222,14 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
             )
     chosen = given.optimizer if optimizer is None and update is None else optimizer
     selection = Selection(
-        optimizer=chosen, update=update, placement=placed[0], norm=given.norm, stack=given.stack
+        optimizer=chosen,
+        update=update,
+        placement=given.named_placement or ("pre-ln" if given.final_norm else "post-ln"),
+        norm=given.norm,
+        stack=given.stack,
     )
-    entry = RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))
-    meaning = f"as published: {given.source}"
-    return selection, Rule(given.name, (entry,), given.rate_of("scaled"), meaning)
+    entries = tuple(
+        RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))
+        for part in given.parts
+    )
+    return selection, Rule(given.name, entries, meaning=f"as published: {given.source}")

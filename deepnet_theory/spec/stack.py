@@ -40,6 +40,11 @@ class Stack:
         """The depth symbols, in the order in which a depth ``N,M`` is written."""
         return tuple(part.depth for part in self.parts)
 
+    @property
+    def sublayers(self) -> tuple[Sublayer, ...]:
+        """The sublayers of all parts, each once."""
+        return tuple(dict.fromkeys(s for part in self.parts for s in part.layer))
+
 
 _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
     "encoder": (("encoder", "N", "attention,ffn", False),),

@@ -1,22 +1,174 @@
 """Published schemes on real stacks: a gain for each matrix, and the exponent that it makes."""
 
+import math
+from dataclasses import replace
+from functools import partial
+
 import pytest
+import torch
+from torch.nn import functional
 
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.scheme import measurable, scheme
+from deepnet_theory.spec.scheme import Scheme, SchemePart, measurable, scheme
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.symbolic.schemes.judgement import predictions
+from deepnet_theory.symbolic.schemes.trial import trials
 from deepnet_theory.workflow import verify_scheme
 
 SMALL = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}
+D, HEADS = 16, 2
+
+
+def trial_of(given: Scheme, M: int | None = None, **measure) -> Trial:
+    """A stack of 8 layers, beside a decoder of M."""
+    selection, rule = measurable(given, None, None)
+    settings = Settings(**{**SMALL, **measure})
+    depth = {"N": 8} if M is None else {"N": 8, "M": M}
+    return Trial(Case(selection, rule, depth, settings, scheme=given))
+
+
+def norm(x):
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def rms(x):
+    return functional.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+
+def attention(w, x, inner=lambda y: y):
+    """(tokens, d) → the same, without a mask; ``inner`` stands before the last map."""
+    q, k, v = ((x @ w[name].T).view(-1, HEADS, D // HEADS) for name in ("query", "key", "value"))
+    scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(D // HEADS)
+    averaged = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v).reshape(x.shape)
+    return inner(averaged) @ w["output"].T
+
+
+def ffn(w, x, inner=lambda y: y):
+    return inner((x @ w["fc1"].T).relu()) @ w["fc2"].T
+
+
+def published(name):
+    """A scheme's sublayer as its paper writes it: of x, the branch G, the layer k and N layers."""
+    return {
+        "admin": lambda x, G, k, N: norm(math.sqrt(2 * k) * x + G(x)),
+        "layernorm-scaling": lambda x, G, k, N: x + G(norm(x) / math.sqrt(k)),
+        "modula": lambda x, G, k, N: (1 - 1 / (2 * N)) * x + G(x) / (2 * N),
+        "ngpt": lambda x, G, k, N: rms(x + 0.05 * (rms(G(x)) - x)),
+        "u-mup": lambda x, G, k, N: (
+            math.sqrt(2 * k / (2 * k + 1)) * x + math.sqrt(1 / (2 * k + 1)) * G(rms(x))
+        ),
+        "keel": lambda x, G, k, N: x + G(norm(x)) if k == 1 else norm(2 * N * x + G(norm(x))),
+        "sub-ln": lambda x, G, k, N: x + G(norm(x), norm),
+        "mix-ln": lambda x, G, k, N: norm(x + G(x)) if k <= N / 4 else x + G(norm(x)),
+    }[name]  # fmt: skip
+
+
+def plain(trial, name, seed):
+    """F of one seed in plain products, and its weights by layer, a leaf each."""
+    equation, given = published(name), scheme(name)
+    weights = [
+        {d.name: p.detach()[seed].clone().requires_grad_() for p, d in of} for of in by_layer(trial)
+    ]
+    x = trial.inputs[0][seed, 0]
+    for layer, w in enumerate(weights, 1):
+        for branch in (attention, ffn):
+            x = equation(x, partial(branch, w), layer, len(weights))
+    last = {"layer": norm, "rms": rms}[given.norm]
+    return (last(x) if given.final_norm else x), weights
+
+
+def by_layer(trial):
+    found = {}
+    for p, d in trial.parameters():
+        found.setdefault(d.layer, []).append((p, d))
+    return [found[layer] for layer in sorted(found)]
+
+
+@pytest.mark.parametrize(
+    "name", ["admin", "layernorm-scaling", "modula", "ngpt", "u-mup", "keel", "mix-ln", "sub-ln"]
+)
+def test_the_measured_stack_is_the_published_equation(name):
+    """Forward values and gradients of one seed of the stack, against the equation by itself."""
+    trial = trial_of(scheme(name), width=D, heads=HEADS, tokens=5, dtype="float64")
+    output, weights = plain(trial, name, seed=1)
+    trial.model.requires_grad_(True)
+    whole = trial.output()
+    torch.testing.assert_close(whole[1, 0], output, rtol=0, atol=1e-10)
+    at = torch.randn_like(output)
+    (output * at).sum().backward()
+    (whole[1, 0] * at).sum().backward()
+    for own, of in zip(weights, by_layer(trial), strict=True):
+        for parameter, d in of:
+            torch.testing.assert_close(parameter.grad[1], own[d.name].grad, rtol=0, atol=1e-10)
+
+
+def test_a_wrong_coefficient_is_seen():
+    """Planted: every index one too large, and a first layer that is like the others."""
+    part = SchemePart("encoder", alpha="sqrt(2*l + 2)")
+    for name, wrong in (
+        ("admin", {"parts": (part,)}),
+        ("keel", {"first": None, "first_layers": ""}),
+        ("modula", {"equation": "(1 - 1/alpha)*x + 1.01*branch(x)/alpha"}),
+    ):
+        trial = trial_of(
+            replace(scheme(name), **wrong), width=D, heads=HEADS, tokens=5, dtype="float64"
+        )
+        output, _ = plain(trial, name, seed=1)
+        assert float((trial.output()[1, 0] - output.detach()).abs().max()) > 1e-4
+
+
+def test_a_learnt_scalar_is_stepped_from_its_own_value():
+    """At a scalar of 0 no matrix has a gradient, and ΔF is what the scalars let through."""
+    rezero = trial_of(scheme("rezero"))
+    scalars = [p for p, d in rezero.parameters() if d.role is Role.RESIDUAL_GAIN]
+    assert len(scalars) == 16 and not any(p.any() for p in scalars)
+    before = rezero.output()
+    assert torch.equal(before, rezero.inputs[0])
+    fixup = trial_of(scheme("fixup"))
+    for parameter, d in fixup.parameters():
+        expected = {"fc1": 16 ** (-1 / 2), "query": 16 ** (-1 / 6), "fc2": 0.0, "output": 0.0}
+        if d.name in expected:
+            assert d.gain == pytest.approx(expected[d.name])
+            assert bool(parameter.any()) == bool(d.gain)
+
+
+def test_rates_are_those_of_each_role():
+    halved = replace(scheme("u-mup"), rates={"scaled": "1/N", "unscaled": "2/N"})
+    trial = trial_of(halved)
+    assert {d.role: trial.rate(p) for p, d in trial.parameters()} == {
+        Role.SCALED: 1 / 8,
+        Role.UNSCALED: 2 / 8,
+    }
+
+
+def test_of_two_parts_each_is_predicted_in_its_own_depth():
+    given = scheme("deepnorm-encoder-decoder")
+    selection, _ = measurable(given, "adam", None)
+    found = {(p.variable, p.share): p.exponent for p in predictions(given, selection).exponents}
+    own = {part.part: part.first for part in trials(given, selection.the_optimizer)}
+    assert found["N", "encoder"] == own["encoder"] and found["M", "decoder"] == own["decoder"]
+    assert found["M", "encoder"] is None and found["N", "decoder"] is None
+
+
+def test_an_input_of_another_size_enters_each_part():
+    sizes = [float(x.square().mean().sqrt()) for x in trial_of(scheme("t-fixup"), M=2).inputs]
+    assert sizes == pytest.approx([(9 * 8) ** (-1 / 4), (9 * 2) ** (-1 / 4)], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["b2t", "residual", "branchnorm"])
+def test_two_streams_and_a_branch_in_time_are_refused_in_one_sentence(name):
+    with pytest.raises(Refusal, match="cannot be measured") as told:
+        measurable(scheme(name), None, None)
+    assert "\n" not in str(told.value)
 
 
 def test_every_matrix_is_drawn_at_its_own_gain():
-    selection, rule = measurable(scheme("gpt-2"), None, None)
-    trial = Trial(Case(selection, rule, {"N": 8}, Settings(**SMALL)))
+    trial = trial_of(scheme("gpt-2"))
     for parameter, d in trial.parameters():
         gain = 1 / 4 if d.name in ("output", "fc2") else 1
         assert d.gain == gain

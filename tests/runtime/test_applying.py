@@ -310,7 +310,8 @@ def test_gpt2(constants, n_inner):
     name = f"transformer.h.2.attn.c_attn.weight[:, {2 * D}:{3 * D}]"
     assert any(change.name == name for change in report.changes)
     assert apply_(model, c).changes == ()
-    with pytest.raises(Refusal, match="constants are for norm"):
+    words = 'placement="pre-ln", norm="layer", stack="decoder", layer="attention,ffn"'
+    with pytest.raises(Refusal, match=f"constants are for norm.* derived with {words}"):
         apply_(model, constants(width=D))
 
 

@@ -45,6 +45,13 @@ def test_a_stack_of_seeds_is_the_models_side_by_side(constants, stack, placement
     torch.testing.assert_close(shared[0], model(tokens, memory)[0], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_one_sequence_a_seed_needs_no_batch_dimension(constants, stack):
+    model = build(constants(stack), seeds=2)
+    inputs = [torch.randn(2, 1, 7, 16) for _ in model.parts]
+    assert torch.equal(model.body(*(x.squeeze(1) for x in inputs)), model.body(*inputs).squeeze(1))
+
+
 @pytest.mark.parametrize("placement", sorted(placements()))
 def test_the_written_line_is_the_placements_equation(constants, placement):
     """The line in Residual.forward against the spec's own equation, interpreted."""
@@ -53,7 +60,7 @@ def test_the_written_line_is_the_placements_equation(constants, placement):
     written = model.body(x)
     for residual in model.residuals():
         p = residual.placement
-        residual.placement = Placement("another-name", p.equation, p.final_norm)
+        residual.placement = Placement(p.name, f"({p.equation})", p.final_norm)  # no line's text
     torch.testing.assert_close(model.body(x), written, rtol=0, atol=1e-12)
     # planted error: an equation that differs must give another result
     for residual in model.residuals():

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from deepnet_theory.numeric.judging.level import NEAR
 from deepnet_theory.numeric.judging.statistics import TOLERANCE
 from deepnet_theory.numeric.measuring.one_sublayer import (
     Key,
@@ -16,6 +15,7 @@ from deepnet_theory.numeric.measuring.one_sublayer import (
 )
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import MOST_LAYERS, Depth
+from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.spec.errors import InputError
 
 DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # between which the powers are read off
@@ -23,13 +23,19 @@ DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # between which the powers are read off
 
 @dataclass(frozen=True)
 class Arrival:
-    """Which shares of ΔF have the predicted power deep down, and from which depth they lead."""
+    """Which shares of ΔF have the predicted power deep down, and from which depth they lead.
+
+    No share leads where another power is the largest one, ``power``.
+    """
 
     leading: tuple[Key, ...]
     depth: float | None  # at which they equal all the others; None where no other is left
+    power: float = math.nan
 
     def words(self, variable: str) -> str:
         """What leads, and from where."""
+        if not self.leading:
+            return f"deeper down they lead to {self.power:+.2f}"
         names = " and ".join(name for _, name in self.leading)
         if self.depth is None or self.depth < 1:
             return "deep down all that counts have the predicted power"
@@ -44,12 +50,12 @@ def find_arrival(
 
     Every kind of parameter is stepped alone at two great depths, where its share of ΔF is one
     power of the depth. The largest power must be the predicted one; the shares that have it
-    exceed the others from where the two lines cross. None where the prediction has another power,
-    or the stack there is not near the identity.
+    exceed the others from where the two lines cross. None where the stack there is not near the
+    identity, or the rule has no value.
     """
     try:
         cases = [case_at({**depth, **dict.fromkeys(symbols, n)}) for n in DEEP]
-        if any(max(distance_from_identity(case)) > NEAR for case in cases):
+        if any(max(distance_from_identity(case).block) > NEAR for case in cases):
             return None
         shallow, deep = ({k: u.mean for k, u in predict_shares(case).items()} for case in cases)
     except InputError:  # the rule has no value there
@@ -59,12 +65,13 @@ def find_arrival(
     powers = {key: math.log(deep[key] / shallow[key]) / span for key in moved}
     leading = [key for key in moved if abs(powers[key] - exponent) <= TOLERANCE]
     others = [key for key in moved if key not in leading]
+    most = max(powers.values(), default=-math.inf)
     if not leading or any(powers[key] > exponent for key in others):
-        return None
+        return Arrival((), None, most)
     ends = [(math.hypot(*(x[k] for k in leading)), math.hypot(*(x[k] for k in others), 0.0))
             for x in (shallow, deep)]  # fmt: skip
     if not others:
-        return Arrival(tuple(leading), None)
+        return Arrival(tuple(leading), None, most)
     (near, far), *_ = pairwise([math.log(own / rest) for own, rest in ends])
     crossing = math.log(DEEP[1]) - far * span / (far - near)
-    return Arrival(tuple(leading), math.exp(crossing))
+    return Arrival(tuple(leading), math.exp(crossing), most)

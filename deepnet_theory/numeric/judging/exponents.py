@@ -129,8 +129,9 @@ def judge_exponent(
 
     A slope that has not arrived at the exponent is SUPPORTED where it is the one that is
     ``expected`` over these depths from single sublayers, and that prediction has an ``arrival`` at
-    the exponent deeper down. SUPPORTED falls to UNDECIDED where a step of the fitted depths was
-    not linear or a seed was not finite, and any verdict where depths are missing.
+    the exponent deeper down; where the measurement is not sharp enough for that, such a slope does
+    not refute the exponent either. SUPPORTED falls to UNDECIDED where a step of the fitted depths
+    was not linear or a seed was not finite, and any verdict where depths are missing.
     """
     prediction = plan.prediction
     variable, share = prediction.variable, prediction.share
@@ -144,6 +145,8 @@ def judge_exponent(
         )
     fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
     verdict, because = judge(fit.interval, predicted, rivals)
+    if not values.any():
+        because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
     here = None if expected is None else slope_here(plan, depths, values, expected)
     if here is not None:
         because += f"; single sublayers predict {here.slope:+.3f} over these depths"
@@ -190,12 +193,20 @@ def _by_prediction(
 ) -> tuple[Verdict, str]:
     """The verdict where the measured slope is not the exponent's, and what is said of it."""
     off = f"the measured one is off by [{here.off.low:+.3f}, {here.off.high:+.3f}]"
-    if not here.off.within(-TOLERANCE, TOLERANCE):
+    if here.off.outside(-TOLERANCE, TOLERANCE):
+        return verdict, f", {off}"
+    sharp = here.off.within(-TOLERANCE, TOLERANCE)
+    if not sharp and verdict is not Verdict.REFUTED:
         return verdict, f", {off}"
     like = [name for name, e in rivals if e != predicted and e - predicted in here.off]
-    if like:
+    if sharp and like:
         return verdict, f", {off}, which does not exclude the rival {like[0]}"
     found = arrival(predicted)
     if found is None:
-        return verdict, f", {off}, but deeper down they do not lead to {predicted:+g}"
+        return verdict, f", {off}, but do not reach deeper down"
+    if not found.leading:
+        return verdict, f", {off}; {found.words(variable)}"
+    if not sharp:
+        told = f"these depths are too shallow to show {predicted:+g}, or to refute it"
+        return Verdict.UNDECIDED, f", {off}; {found.words(variable)}: {told}"
     return Verdict.SUPPORTED, f", {off}; {found.words(variable)}"

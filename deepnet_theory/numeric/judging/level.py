@@ -9,11 +9,11 @@ import numpy as np
 
 from deepnet_theory.numeric.judging.statistics import Array, Interval, t_interval
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.spec.verification import Level
 
 LEVEL = 0.05  # a size within this share of the prediction is equivalent to it
-NEAR = 1.5  # S·r² up to which the prediction reaches
 ORDER = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
 
 
@@ -33,7 +33,8 @@ def judge_level(
     """The verdict on the sizes at every depth, (seeds, depths): that of the worst one.
 
     SUPPORTED where the interval of the ratio lies within ``LEVEL`` of 1, REFUTED where it lies
-    beyond, UNDECIDED between them, and where the stack is not near the ``identity``, its S·r².
+    beyond, UNDECIDED between them, and where the blocks of the prediction are not near the
+    ``identity``, by their S·r².
     None where there is no depth.
     """
     found = []

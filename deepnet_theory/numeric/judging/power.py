@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Unpack
 
 import numpy as np
 from scipy.special import betaincinv
@@ -16,7 +16,7 @@ from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_threads
-from deepnet_theory.processes import Job, Progress, executor_of, run_jobs, silent
+from deepnet_theory.processes import Job, Work, run_where
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
@@ -52,15 +52,12 @@ def measure_power(
     *,
     rivals: Sequence[tuple[str, float]] = (),
     experiments: int = 200,
-    progress: Progress | None = None,
-    processes: int = 1,
-    executor: Executor | None = None,
+    **work: Unpack[Work],
 ) -> Power:
     """Repeat the measurement of one exponent with fresh data and weights, and judge each.
 
     Every experiment has ``settings.seeds`` seeds of its own; several are stacked into one
-    batch, which changes nothing, since seeds never meet. ``processes``, or an ``executor``,
-    share the batches.
+    batch, which changes nothing, since seeds never meet. ``work`` says who does the batches.
     """
     batches: dict[int, Array] = {}  # by the number of its first experiment
     jobs = []
@@ -68,13 +65,12 @@ def measure_power(
         count = min(STACKED, experiments - first)
         together = replace(settings, seeds=count * settings.seeds, seed=settings.seed + first)
         with fitting_threads(together) as threads:
-            work = partial(_repeat, selection, rule, tuple(depths), together, count)
+            some = partial(_repeat, selection, rule, tuple(depths), together, count)
             keep = partial(batches.__setitem__, first)
             jobs.append(
-                Job("repeated experiments", count, partial(in_threads, threads, work), keep)
+                Job("repeated experiments", count, partial(in_threads, threads, some), keep)
             )
-    with executor_of(processes, executor) as where:
-        run_jobs(jobs, where, experiments, progress or silent)
+    run_where(jobs, experiments, **work)
     variable = selection.the_stack.depths[0]
     layers = [depth[variable] for depth in depths]
     fits = [fit_exponent(layers, one) for first in sorted(batches) for one in batches[first]]

@@ -192,6 +192,8 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
     if not parameters:
         return _nothing(trial, eta)
     expression = trial.selection.the_optimizer.expression
+    # one sequence a seed has no batch dimension, which every product would fold and unfold
+    trial.inputs = [x.squeeze(1) for x in trial.inputs]
     with (
         only(trial.model, parameters),
         stepping(parameters, expression, rates, observe, trial.rate),
@@ -200,7 +202,7 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         losses = trial.loss(before)
         backward(losses)
     before, losses = before.detach(), losses.detach()
-    with torch.no_grad():
+    with torch.inference_mode():
         after = trial.output()
         changes = trial.loss(after) - losses
         change = (after - before).double()

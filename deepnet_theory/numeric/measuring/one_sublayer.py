@@ -19,14 +19,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist, fmean
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from deepnet_theory.numeric.measuring.trace import take_trace
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth
-from deepnet_theory.numeric.stacks.sampled import Sampled
+from deepnet_theory.numeric.stacks.sampled import NEAR, Sampled
 from deepnet_theory.numeric.stacks.threads import fitting_threads
 from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import gradients
@@ -36,12 +38,14 @@ from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.branches import math_attention
 
 PLACES = 1  # pairs of places in a draw, each with its mirror image
+PLACES_OF_GROWTH = 2  # the same where the stream grows: layers then differ in what they change
 COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
 Key = tuple[str, str]
 ALL: Key = ("all", "all")
 PREDICTED, ERROR, IDENTITY = "predicted", "error of the predicted", "distance from the identity"
+BLOCK = "distance of a block from the identity"
 Direction = tuple[nn.Parameter, Description, Tensor]
 
 
@@ -71,8 +75,7 @@ class PredictedUpdate:
 def predict_model_update(case: Case) -> PredictedUpdate:
     """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
 
-    It costs the same at every depth. Raises :class:`~deepnet_theory.spec.errors.Refusal` for a
-    layer of too many sublayers.
+    It costs the same at every depth, and as its logarithm where the stream grows.
     """
     return _predict(case, lambda directions: {ALL: directions}, case.settings.draws)[ALL]
 
@@ -89,7 +92,8 @@ def predict_samples(case: Case) -> dict[str, list[float]]:
         return {ALL: directions, **(found if len(parts) > 1 else {})}
 
     found = _predict(case, split, case.settings.draws)
-    samples = {IDENTITY: distance_from_identity(case)}
+    distance = distance_from_identity(case)
+    samples = {IDENTITY: distance.whole, BLOCK: distance.block}
     for (share, _), predicted in found.items():
         samples[f"{PREDICTED} {share}"] = list(predicted.values)
         samples[f"{ERROR} {share}"] = list(predicted.errors)
@@ -112,29 +116,64 @@ def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
     return found
 
 
-def distance_from_identity(case: Case) -> list[float]:
-    r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`.
+class Distance(NamedTuple):
+    """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
 
-    A block's branch is as large as those of the sublayers that it stands for together.
+    A block's branch is as large as those of the sublayers that it stands for together. The
+    prediction reaches as far as its blocks are near the identity; where no stretch is cut into
+    several, the whole stands for them.
     """
-    sampled = Sampled(case.selection, case.rule, case.depth, case.settings)
-    with fitting_threads(case.settings):
-        weights = take_trace(Trial(sampled)).over_sublayers("branch_weight")
-    found: list[float] = weights.square().sum(0).tolist()
-    return found
+
+    whole: list[float]
+    block: list[float]
+
+
+def distance_from_identity(case: Case) -> Distance:
+    r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`."""
+    growth = _growth(case)
+    by_layer = _weights(_sampled(case, growth=growth))
+    whole: list[float] = by_layer.sum(0).tolist()
+    block: list[float] = by_layer.amax(0).tolist()
+    return Distance(whole, block if growth else whole)
+
+
+def _sampled(case: Case, **of: Any) -> Sampled:
+    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=case.scheme, **of)
+
+
+def _weights(sampled: Sampled) -> Tensor:
+    """The squared branch weights of every layer of a short stack: (layers, seeds)."""
+    with fitting_threads(sampled.settings):
+        found = take_trace(Trial(sampled)).sublayers
+    keys = list(dict.fromkeys((s.part, s.layer) for s in found))
+    rows = torch.zeros(len(keys), sampled.settings.seeds, dtype=torch.float64)
+    for s in found:
+        rows[keys.index((s.part, s.layer))] += s.branch_weight.square().cpu()
+    return rows
+
+
+def _growth(case: Case) -> float:
+    """b² of a stream that grows beyond what blocks of equal share can be near, or of layers that
+    depend on where they stand; else 0.
+    """
+    grows = not case.equation.normalises_sum
+    if not case.indexed and not (grows and _weights(_sampled(case)).sum(0).mean() > NEAR):
+        return 0.0
+    first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind
+    return float(first.mean())
 
 
 def _predict(
     case: Case, split: Callable[[list[Direction]], dict[Key, list[Direction]]], draws: int
 ) -> dict[Key, PredictedUpdate]:
     sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
+    growth = _growth(case)
+    pairs = PLACES_OF_GROWTH if growth else PLACES
     with fitting_threads(case.settings):
         for draw in range(draws):
             squares: dict[Key, list[Tensor]] = {}
-            for index, places in enumerate(places_of(draw, draws)):
-                sampled = Sampled(
-                    case.selection, case.rule, case.depth, case.settings, places, index
-                )
+            for index, places in enumerate(places_of(draw, draws, pairs)):
+                sampled = _sampled(case, places=places, index=index, growth=growth)
                 trial = Trial(sampled, draw=draw, copies=COPIES)
                 with math_attention():
                     for key, chosen in split(_sampled_directions(trial, sampled)).items():
@@ -152,13 +191,13 @@ def _predict(
     return result
 
 
-def places_of(draw: int, draws: int) -> Iterator[tuple[float, float]]:
-    """The pairs of places of one of so many draws, which together are spread over all pairs.
+def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[float, float]]:
+    """The ``pairs`` of places of one of so many draws, which together are spread over all pairs.
 
     Two independent places in [0, 1] are apart by more than g with probability (1 − g)²: one
     value of g is taken from each of equally likely ranges, and each pair with its mirror image.
     """
-    ranges = PLACES * draws
+    ranges = pairs * draws
     for index in range(draw, ranges, draws):
         apart = 1 - math.sqrt(1 - (index + 0.5) / ranges)
         start = (1 - apart) * ((0.5 + index * EVENLY) % 1)
@@ -167,10 +206,12 @@ def places_of(draw: int, draws: int) -> Iterator[tuple[float, float]]:
 
 
 def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:
+    parts = {part.name: part for part in trial.model.constants.parts}
     return directions_of(trial, [
         (p, d)
         for p, d in trial.parameters()
-        if d.part and (d.sublayer is None or sampled.copy_of(d.part, d.sublayer) is not None)
+        if d.part in parts
+        and (d.layer is None or sampled.copy_of(parts[d.part], d.layer) is not None)
     ])  # fmt: skip
 
 
@@ -189,29 +230,34 @@ def directions_of(
 
 
 def _square(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Tensor:
-    """The expected ‖ΔF_t‖² of every token from these steps: (seeds, copies, tokens)."""
-    layers = {part.name: part.layers for part in sampled.whole.parts}
+    """The expected ‖ΔF_t‖² of every token from these steps: (seeds, copies, tokens).
+
+    A sampled layer's change V counts n times, as many layers as it stands for.
+    """
+    parts = {part.name: part for part in trial.model.constants.parts}
     alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}  # by part, in a layer or not
     for direction in directions:
         d = direction[1]
         assert d.part is not None
-        inside = d.sublayer is not None
-        copy = sampled.copy_of(d.part, d.sublayer) if d.sublayer is not None else 0
+        copy = 0 if d.layer is None else sampled.copy_of(parts[d.part], d.layer)
         assert copy is not None
-        alike.setdefault((d.part, inside), {}).setdefault(copy, []).append(direction)
-    changes = {
-        key: [change_along(trial, copies[c]) for c in sorted(copies)]
-        for key, copies in alike.items()
-    }
+        alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
+    changes: dict[tuple[str, bool], list[tuple[float, Tensor]]] = {}  # n and V
+    for (part, inside), copies in alike.items():
+        layers = parts[part].layers
+        changes[part, inside] = [
+            (sampled.stands_for(c, layers) if inside else 1.0, change_along(trial, copies[c]))
+            for c in sorted(copies)
+        ]
     total = torch.zeros(())
     for (part, inside), own in changes.items():
-        count = layers[part] if inside else 1  # a part has one final norm
-        total = total + count * _mean([v.square().sum(-1) for v in own])
-        if count > 1:
-            total = total + count * (count - 1) * (own[0] * own[1]).sum(-1)
-    for (a, first), (b, second) in combinations(changes.items(), 2):
-        pairs = math.prod(layers[key[0]] if key[1] else 1 for key in (a, b))
-        total = total + 2 * pairs * _mean([(v * w).sum(-1) for v in first for w in second])
+        total = total + _mean([n * v.square().sum(-1) for n, v in own])
+        layers = parts[part].layers
+        if inside and layers > 1:  # a part has one final norm
+            (n, v), (m, w) = own
+            total = total + n * m * (layers - 1) / layers * (v * w).sum(-1)
+    for first, second in combinations(changes.values(), 2):
+        total = total + 2 * _mean([n * m * (v * w).sum(-1) for n, v in first for m, w in second])
     return total.reshape(-1, trial.copies, total[0].numel())
 
 
@@ -222,16 +268,14 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
 def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     """The output's derivative along these steps: (k, batch, tokens, d)."""
     names = {id(p): name for name, p in trial.model.named_parameters()}
-    body = _Body(trial)
-    primals = {f"model.{names[id(p)]}": p.detach() for p, _, _ in directions}
-    tangents = {f"model.{names[id(p)]}": step for p, _, step in directions}
-
-    def output(weights: dict[str, Tensor]) -> Tensor:
-        result: Tensor = torch.func.functional_call(body, weights, ())
-        return result
-
-    change: Tensor = torch.func.jvp(output, (primals,), (tangents,))[1]
-    return change.detach().double()
+    with torch.no_grad(), forward_ad.dual_level():
+        weights = {
+            f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
+            for p, _, step in directions
+        }
+        output = torch.func.functional_call(_Body(trial), weights, ())
+        change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
+    return change.double()
 
 
 class _Body(nn.Module):

@@ -18,7 +18,8 @@ from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.spec.sublayer import Role
 
-MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
+# the matrices, and the learnt scalar of a branch where there is one
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.RESIDUAL_GAIN})
 STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
 
 
@@ -117,19 +118,25 @@ class Trial:
         make = Make(
             self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
         )  # nothing is drawn yet
-        self.model = Model(case.constants, make)
+        constants = case.constants
+        self.model = Model(constants, make, {p.name: case.layers(p) for p in constants.parts})
         self.model.requires_grad_(False)
+        self._described = list(described(self.model))
         self._draw()
         self.see(batch.with_twin() if twin else batch)
         self.eta_factor = case.eta_factor
-        self.rates = {id(p): self._rate(d) for p, d in described(self.model)}
+        self.rates = {id(p): self._rate(d) for p, d in self._described}
 
     @torch.no_grad()
     def see(self, batch: Batch) -> None:
         """Take these data for what follows."""
         self.batch = batch
         given = self.settings.correlation is not None
-        self.inputs = [x if given else self.model.embed(x) for x in batch.inputs]
+        sizes = [self.case.input_size(part) for part in self.model.parts]
+        self.inputs = [
+            size * (x if given else self.model.embed(x))
+            for size, x in zip(sizes, batch.inputs, strict=True)
+        ]
 
     @torch.no_grad()
     def _draw(self) -> None:
@@ -142,7 +149,7 @@ class Trial:
         seed, device = self.settings.seed, self.settings.torch_device
         outer = generator_for(seed, f"embedding and head {draw}", device)
         inner = generator_for(seed, f"{self.case.branches} {draw}", device)
-        for parameter, d in described(self.model):
+        for parameter, d in self._described:
             if d.is_matrix:
                 dense = parameter if parameter.is_contiguous() else parameter.mT
                 if d.role in (Role.EMBEDDING, Role.HEAD):
@@ -176,8 +183,8 @@ class Trial:
         return losses.view(self.seeds, -1).mean(dim=1)
 
     def _rate(self, d: Description) -> float:
-        """The rule's own multiplier: of the scaled matrices, whose sublayers are a part's."""
-        if d.role is not Role.SCALED or d.part is None:
+        """The multiplier of a kind of parameter; embedding, head and final norm have none."""
+        if d.part is None or d.sublayer is None:
             return 1.0
         return self.model.constants.parameter(d.part, d.sublayer, d.name, d.role).rate
 
@@ -192,6 +199,6 @@ class Trial:
         wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
         return [
             (p, d)
-            for p, d in described(self.model)
+            for p, d in self._described
             if d.role in wanted and (part is None or d.part == part)
         ]

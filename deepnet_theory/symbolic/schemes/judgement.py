@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from deepnet_theory.spec.optimizer import Optimizer, optimizer
 from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.exponents import exponents_of, rival_rules
@@ -44,7 +44,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgement(Result):
     """A scheme under the optimizer asked for, and under every class of the built-in ones."""
 
     scheme: Scheme
@@ -90,10 +90,6 @@ class Judgement:
             ],
             "warnings": list(self.warnings),
         }
-
-    def to_json(self) -> str:
-        """The judgement as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -170,14 +166,21 @@ def _judged(scheme: Scheme, names: tuple[str, ...]) -> Row:
 
 
 def predictions(scheme: Scheme, selection: Selection) -> Predictions:
-    """The judged exponent of a scheme of one part, for the laboratory.
+    """The judged exponents of a scheme, for the laboratory.
 
-    Its rivals are the rules derived for the same placement.
+    Their rivals are the rules derived for the same placement, where it has a name. Of two parts
+    each has the exponent of its own share in its own depth: what stands between a part and the
+    output is of the other depth, and nothing is predicted of a share in that one.
     """
-    (part,) = trials(scheme, selection.the_optimizer)
+    parts = trials(scheme, selection.the_optimizer)
+    if len(parts) > 1:
+        own = [Prediction(part.depth, part.part, part.first) for part in parts]
+        rest = [Prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
+        return Predictions((*own, *rest), warnings=_warnings(parts))
+    (part,) = parts
+    rules = rival_rules(selection) if scheme.named_placement else {}
     rivals = tuple(
-        (name, exponents_of(selection, rule)[part.depth, "all"])
-        for name, rule in rival_rules(selection).items()
+        (name, exponents_of(selection, rule)[part.depth, "all"]) for name, rule in rules.items()
     )
     return Predictions(
         (Prediction(part.depth, "all", part.first, rivals),), warnings=_warnings((part,))

@@ -40,7 +40,7 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
 
 
 def selection_of(reading: Reading, under: str) -> Selection:
-    """The stack, layer and norm of a reading as a selection."""
+    """The placement, stack, layer and norm of a reading as a selection."""
     names = tuple(reading.stacks)
     if names not in (("encoder",), ("decoder",), ("encoder", "decoder")):
         raise Refusal(f"the theory has no law for the stacks {', '.join(names)}")
@@ -48,15 +48,7 @@ def selection_of(reading: Reading, under: str) -> Selection:
     if strange is not None:
         where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
         raise Refusal(f"a branch of the {strange.stack} was not understood, that with {where}")
-    *_, last = reading.stacks.values()
-    layer = ",".join(s.kind for s in last if s.layer == 0)
-    norms = [n for s in reading.sublayers for n in s.norms]
-    return Selection(
-        optimizer=under,
-        stack="-".join(names),
-        layer=layer,
-        norm="layer" if all(n.centred for n in norms) else "rms",
-    )
+    return Selection(optimizer=under, **reading.select)  # type: ignore[arg-type]
 
 
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
@@ -128,12 +120,10 @@ def _of_scheme(
     reading: Reading, scheme: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
     depth = _depth(reading)
-    first = scheme.value(scheme.first_layers, **depth) if scheme.first_placement else 0.0
     gate = 1.0 if scheme.gate is None else scheme.value(scheme.gate, **depth)
     for s in reading.sublayers:
         part, at = parts[s.stack], {**depth, "l": s.layer + 1}
-        early = scheme.first_placement if s.layer < first else None
-        placement = early or scheme.placement
+        placement = scheme.placement_at(s.layer + 1, **depth)
         stream, branch = placement.coefficients(scheme.value(part.alpha, **at))
         branch *= gate
         gains = {m.role: scheme.value(_gain(part, m.role), **at) for m in s.matrices}

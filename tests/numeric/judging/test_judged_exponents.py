@@ -24,6 +24,8 @@ LINE = np.exp(np.log(DEPTHS) / 2 + NOISE)  # exponent 1/2
 LEADS = Arrival((("encoder", "query"),), 5e4)
 BENT = np.exp(np.log(200 + np.array(DEPTHS)) + NOISE)  # on its way to exponent 1
 
+BLURRED = BENT * np.exp([[0.2], [-0.2]] * 3 * np.arange(4))  # as expected, give or take 0.3
+
 
 def judged(
     values: np.ndarray = LINE, exponent: float = 0.5, second_order: float = 0.0, wanted: int = 4,
@@ -92,14 +94,16 @@ def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exp
     ("expected", "arrival", "rivals"),
     [
         (BENT * np.array([1, 1.1, 1.2, 1.3]), LEADS, ()),
-        (BENT, None, ()),  # the prediction has another power in the end
+        (BENT, Arrival((), None, 0.5), ()),  # the prediction has another power in the end
+        (BENT, None, ()),  # it does not reach so deep
+        (BLURRED, Arrival((), None, 0.5), ()),
         (
             BENT * np.exp([[0.01], [-0.01]] * 3 * np.arange(4)),
             LEADS,
             (("near", Fraction(100_001, 100_000)),),
         ),
     ],
-    ids=["another slope", "no arrival", "a rival"],
+    ids=["another slope", "no arrival", "no reach", "another end of a blurred one", "a rival"],
 )
 def test_a_slope_is_refuted_where_any_of_it_fails(
     expected: np.ndarray, arrival: Arrival | None, rivals: tuple[tuple[str, Fraction], ...]
@@ -108,6 +112,16 @@ def test_a_slope_is_refuted_where_any_of_it_fails(
         values=BENT, exponent=1, expected=expected, arrival=lambda _: arrival, rivals=rivals
     )
     assert found.verdict is Verdict.REFUTED
+
+
+def test_a_slope_that_is_expected_here_refutes_nothing_where_the_measurement_is_blurred() -> None:
+    found = judged(values=BENT, exponent=1, expected=BLURRED, arrival=lambda _: LEADS)
+    assert found.verdict is Verdict.UNDECIDED and "too shallow to show +1" in found.because
+
+
+def test_a_step_that_moves_nothing_says_why() -> None:
+    found = judged(values=np.zeros((6, 4)))
+    assert found.verdict is Verdict.UNDECIDED and "leaves 0 where it is" in found.because
 
 
 def test_the_slope_here_does_not_save_depths_that_are_missing() -> None:

@@ -106,8 +106,9 @@ def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does() -
     assert found is not None and found.depth is not None
     assert [name for _, name in found.leading] == ["attention query", "attention key"]
     assert 1e3 < found.depth < 1e6
-    assert find_arrival(case_at, {"N": 64}, ["N"], 0.5) is None
-    assert find_arrival(case_at, {"N": 64}, ["N"], 0.0) is None
+    for wrong in (0.5, 0.0):
+        other = find_arrival(case_at, {"N": 64}, ["N"], wrong)
+        assert not other.leading and "lead to +0.25" in other.words("N")
 
 
 def test_one_power_needs_no_crossing(adam: Selection) -> None:
