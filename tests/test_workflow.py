@@ -123,14 +123,14 @@ def test_a_report_in_python(derivation: dt.Derivation, tmp_path: Path) -> None:
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
 
 
-def test_rivals_are_the_rules_of_the_others() -> None:
+def test_rivals_are_the_rules_of_the_others_and_the_plain_one() -> None:
     from deepnet_theory.workflow import rival_rules, verify_rivals
 
     names = [r.name for r in rival_rules(dt.derive(optimizer="adam"))]
-    assert names == ["sgd", "lamb"]
+    assert names == ["sgd", "lamb", "plain"]
     # rules that agree are measured once; the derived rule is no rival of itself
     res = dt.derive(optimizer="sgd", placement="res-post-ln")
-    assert [r.name for r in rival_rules(res)] == ["adam, lamb"]
+    assert [r.name for r in rival_rules(res)] == ["adam, lamb", "plain"]
     assert "adam" not in [
         r.name for r in rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
     ]
@@ -138,7 +138,12 @@ def test_rivals_are_the_rules_of_the_others() -> None:
     found = verify_rivals(
         res, [2, 4], progress=lambda done, total, what: told.append((done, total)), **SMALL
     )
-    assert [v.rule["name"] for v in found] == ["adam, lamb"]
+    assert [v.rule["name"] for v in found] == ["adam, lamb", "plain"]
+    # of the same seeds, at the same depths; the plain stack is far from the identity
+    own = dt.verify(res, [2, 4], rule=dt.own_rule(res, 1, 1), draws=2, **SMALL)
+    assert [p.values for p in found[1].points] == [p.values for p in own.points]
+    assert [e.predicted for e in found[1].exponents] == [None]
+    assert own.exponents[0].predicted is not None
     assert found[0].select["optimizer"] == "sgd" and found[0].assumptions == ()
     shares = [done / total for done, total in told]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
@@ -219,6 +224,13 @@ def test_a_name_or_an_update_stands_for_a_selection() -> None:
     ("call", "said"),
     [
         (lambda: dt.derive(), 'derive\\(optimizer="adam"\\) or derive\\(update="-eta\\*g"\\)'),
+        (lambda: dt.verify(), 'derive\\(optimizer="adam"\\)'),
+        (lambda: dt.predict_update(), 'derive\\(optimizer="adam"\\)'),
+        (lambda: dt.make_report(), 'derive\\(optimizer="adam"\\)'),
+        (lambda: dt.transfer(), 'derive\\(optimizer="adam"\\)'),
+        (lambda: dt.export(), 'derive\\(optimizer="adam"\\)'),
+        (lambda: dt.export("adam"), "depth"),
+        (lambda: dt.transfer("adam"), "the rates"),
         (lambda: dt.derive("adan"), "did you mean 'adam'"),
         (lambda: dt.derive("adam", optimiser="adam"), "did you mean 'optimizer'"),
         (lambda: dt.derive("adam", clousure="complete"), "did you mean 'closure'"),

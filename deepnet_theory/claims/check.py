@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable
@@ -22,7 +21,6 @@ from deepnet_theory.processes import (
     cache_of,
     cores,
     run_until_stopped,
-    silent,
 )
 from deepnet_theory.processes.identity import PACKAGE, sources
 from deepnet_theory.spec import __version__
@@ -37,12 +35,13 @@ from deepnet_theory.spec.claim import (
 )
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Result):
     """The results of a run, in the order of the claims' names."""
 
     results: tuple[CheckedClaim, ...]
@@ -90,10 +89,6 @@ class Checked:
             "seconds": round(self.seconds, 1),
             "versions": versions(),
         }
-
-    def to_json(self) -> str:
-        """The results as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def table(self) -> str:
         """A plain-text table sorted by verdict, and one line that counts."""
@@ -181,7 +176,9 @@ def check(
         for c in sorted(chosen.values(), key=lambda c: -c.cost(full))
     ]
     total = sum(job.cost for job in jobs)
-    stopped = run_until_stopped(jobs, count, executor, total, progress or silent, opened)
+    stopped = run_until_stopped(
+        jobs, total, processes=count, executor=executor, progress=progress, cache=opened
+    )
     return Checked(
         tuple(results[name] for name in sorted(results)),
         full,

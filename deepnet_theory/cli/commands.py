@@ -16,19 +16,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepnet_theory.cli.options import (
+    Course,
     Measure,
     Model,
     Own,
     Select,
     Talk,
     Work,
+    choice,
     chosen,
+    file_to_write,
+    given,
     goes_on,
     grouped,
     in_lower_case,
     names_of,
-    output_path,
-    real,
+    one_of,
     whole,
     words_of,
 )
@@ -43,38 +46,26 @@ from deepnet_theory.spec.files import write_text
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.spec.prediction import UpdatePrediction
+    from deepnet_theory.spec.result import Result
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.spec.verification import Verification
 
-DEFAULT_TEXT_JSON = ("text", "json")
-
-
-def _format(*formats: str) -> Any:
-    return typer.Option(
-        "--format",
-        metavar="NAME",
-        help=f"{', '.join(formats)}.",
-        autocompletion=words_of(*formats),
-        parser=in_lower_case,
-    )
-
-
-TextOrJson = Annotated[str, _format("text", "json")]
 DERIVATION_FORMATS = ("text", "markdown", "latex", "json")
-DepthOption = Annotated[
-    str | None,
-    typer.Option("--depth", metavar="N[,M]", help="Layers at which to print numbers."),
-]
+TextOrJson = Annotated[str, one_of("text", "json")]
+Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
+Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
+Text = Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")]
 
 
 def derive(
     select: Select,
     talk: Talk,
-    depth: DepthOption = None,
+    depth: Annotated[
+        str | None, typer.Option(metavar="N[,M]", help="Layers at which to print numbers.")
+    ] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
     section: Annotated[
-        str | None,
-        typer.Option("--section", metavar="NAME", help="Show one part, such as assumptions."),
+        str | None, typer.Option(metavar="NAME", help="Show one part, such as assumptions.")
     ] = None,
     background: Annotated[
         bool,
@@ -84,10 +75,9 @@ def derive(
         bool,
         typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
     ] = False,
-    format: Annotated[str, _format(*DERIVATION_FORMATS)] = "text",
+    format: Annotated[str, one_of(*DERIVATION_FORMATS)] = "text",
 ) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it."""
-    chosen("format", format, DERIVATION_FORMATS)
     if select.scheme is not None:
         if depth is not None or background or compare_closures:
             raise InputError("a scheme is judged in every depth: leave the other options out")
@@ -96,7 +86,7 @@ def derive(
         if background:
             raise InputError("--background was given with --compare-closures, which has no steps")
         return _compare(select.selection(), depth, format)
-    from deepnet_theory.report import of_derivation
+    from deepnet_theory.report.composing import of_derivation
     from deepnet_theory.workflow import derive
 
     derivation = derive(select.selection(), depth=depth, background=background)
@@ -120,26 +110,27 @@ def _printed(document: Document, format: str) -> str:
     return {"markdown": markdown, "latex": latex}[format](document)
 
 
+def _show(result: Result, format: str, document: Callable[[Any], Document]) -> None:
+    """Print a result, as JSON or as the document that a composer makes of it."""
+    print(result.to_json() if format == "json" else _printed(document(result), format))
+
+
 def _judge(select: Select, format: str) -> int:
-    from deepnet_theory.report import of_scheme
+    from deepnet_theory.report.composing import of_scheme
     from deepnet_theory.workflow import judge_scheme
 
     select.require_scheme_alone()
     assert select.scheme is not None
     found = judge_scheme(select.scheme, select.optimizer, update=select.update)
-    print(found.to_json() if format == "json" else _printed(of_scheme.document(found), format))
+    _show(found, format, of_scheme.document)
     return 0
 
 
 def _compare(selection: Selection, depth: str | None, format: str) -> int:
-    from deepnet_theory.report import of_closures
+    from deepnet_theory.report.composing import of_closures
     from deepnet_theory.workflow import compare_closures
 
-    found = compare_closures(selection, depth=depth)
-    if format == "json":
-        print(found.to_json())
-    else:
-        print(_printed(of_closures.document(found), format))
+    _show(compare_closures(selection, depth=depth), format, of_closures.document)
     return 0
 
 
@@ -150,15 +141,11 @@ def verify(
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
-    ] = None,
+    output: Output = None,
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
-    path = output_path(output)
     from deepnet_theory import workflow
-    from deepnet_theory.report import of_verification
+    from deepnet_theory.report.composing import of_verification
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
@@ -177,22 +164,22 @@ def verify(
         live_table(f"{Y_LABEL}, {named}", talk.quiet) as (progress, watch),
     ):
         result = run(
-            depths=measure.depths, progress=progress, watch=watch, **place, **measure.settings()
+            progress=progress,
+            watch=watch,
+            **place,
+            **given(measure),
         )
     if result.points or not result.stopped:
-        _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+        _save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    if format == "json":
-        print(result.to_json())
-    else:
-        print(_printed(of_verification.document(result), "text"))
+    _show(result, format, of_verification.document)
     return result.exit_code
 
 
 def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Verification], str]:
     """What measures the derived rule, or one's own, and its name."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.of_derivation import title
+    from deepnet_theory.report.composing.of_derivation import title
 
     selection = select.selection()
     rule = own.rule(selection)
@@ -211,9 +198,8 @@ def predict(
     format: TextOrJson = "text",
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
     from deepnet_theory import workflow
-    from deepnet_theory.report import of_prediction
+    from deepnet_theory.report.composing import of_prediction
     from deepnet_theory.report.live import live
 
     run: Callable[..., UpdatePrediction]
@@ -227,10 +213,8 @@ def predict(
         selection = select.selection()
         run = partial(workflow.predict_update, selection, rule=own.rule(selection))
     with work.place(talk) as place, live("predict", talk.quiet) as progress:
-        result = run(depths=measure.depths, progress=progress, **place, **measure.settings())
-    print(
-        result.to_json() if format == "json" else _printed(of_prediction.document(result), "text")
-    )
+        result = run(progress=progress, **place, **given(measure))
+    _show(result, format, of_prediction.document)
     return 0
 
 
@@ -246,16 +230,10 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
     ] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", metavar="S", help="Of all draws; 0. Verdicts should stand.", parser=whole
-        ),
-    ] = None,
+    seed: Annotated[int | None, whole("S", "Of all draws; 0. Verdicts should stand.")] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
     from deepnet_theory.claims.check import check
     from deepnet_theory.report.live import live
 
@@ -271,98 +249,48 @@ def export(
     own: Own,
     model: Model,
     talk: Talk,
-    depth: Annotated[str, typer.Option("--depth", metavar="N[,M]", help="Layers of the model.")],
+    depth: Annotated[str, typer.Option(metavar="N[,M]", help="Layers of the model.")],
     form: Annotated[
         str,
-        typer.Option(
-            "--form",
-            metavar="NAME",
-            help="forward: alpha in the residual sum; weights: in initial sizes and rates alone.",
-            autocompletion=words_of(*FORMS),
-            parser=in_lower_case,
+        choice(
+            "forward: alpha in the residual sum; weights: in initial sizes and rates alone.",
+            words_of(*FORMS),
         ),
     ] = "forward",
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="File; standard output if not given."),
+        str | None, file_to_write("File; standard output if not given.", "--output", "-o")
     ] = None,
 ) -> int:
     """Write the constants of one model as JSON, with where each number came from."""
-    path = output_path(output)
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
 
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = workflow.export(selection, depth, rule=rule, form=form, **model.architecture())
+        constants = workflow.export(selection, depth, rule=rule, form=form, **given(model))
     if constants.warning and not talk.quiet:
         say(f"warning: {constants.warning}")
-    if path is None:
+    if output is None:
         print(constants.to_json(), end="")
-    else:
-        _save(path, constants.to_json(), talk)
+    _save(output, constants.to_json(), talk)
     return 0
 
 
 def train(
+    course: Course,
     work: Work,
     talk: Talk,
     constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", metavar="N", help="Steps; 300.", parser=whole)
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option("--batch", metavar="N", help="Windows a step; 8.", parser=whole)
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option("--tokens", metavar="N", help="Bytes a window; 64.", parser=whole)
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option("--lr", metavar="ETA", help="Learning rate; 3e-4.", parser=real)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="S", help="Of all draws; 0.", parser=whole)
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", metavar="N", help="Independent repetitions; 3.", parser=whole),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.", parser=in_lower_case),
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option("--state", metavar="FILE", help="Kept while training, to go on from."),
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
-    ] = None,
+    output: Output = None,
     format: TextOrJson = "text",
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
-    from deepnet_theory.report import of_training
+    from deepnet_theory.report.composing import of_training
     from deepnet_theory.report.live import live
 
-    path = output_path(output)
     loaded = Constants.load(Path(constants))
     from deepnet_theory import training
 
-    given: dict[str, Any] = {
-        "steps": steps,
-        "batch": batch,
-        "tokens": tokens,
-        "lr": lr,
-        "seed": seed,
-        "seeds": seeds,
-        "device": device,
-        "state": state,
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
     if loaded.warning and not talk.quiet:
         say(f"warning: {loaded.warning}")
     with (
@@ -370,9 +298,9 @@ def train(
         work.place(talk) as place,
         live("train", talk.quiet) as progress,
     ):
-        result = training.train(loaded, text=text, progress=progress, **place, **settings)
-    _save(path, result.to_json() + "\n", talk, whole=result.complete)
-    print(result.to_json() if format == "json" else _printed(of_training.document(result), "text"))
+        result = training.train(loaded, progress=progress, **place, **given(course))
+    _save(output, result.to_json() + "\n", talk, whole=result.complete)
+    _show(result, format, of_training.document)
     return result.exit_code
 
 
@@ -383,74 +311,55 @@ def transfer(
     work: Work,
     talk: Talk,
     rates: Annotated[
-        str,
-        typer.Option("--rates", metavar="LIST", help="Learning rates: 1e-4,1e-3 or 1e-4:1e-1."),
+        str, typer.Option(metavar="LIST", help="Learning rates: 1e-4,1e-3 or 1e-4:1e-1.")
     ],
     closures: Annotated[
         str | None,
         typer.Option(
-            "--closures",
             metavar="LIST",
             help="One curve each, and the first one's verdict is the exit code; complete, and "
             "what derive shows.",
             parser=in_lower_case,
         ),
     ] = None,
-    steps: Annotated[
-        int, typer.Option("--steps", metavar="N", help="Of the optimizer; 100.", parser=whole)
-    ] = 100,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="FILE", help="Text to train on.")
-    ] = None,
+    steps: Annotated[int, whole("N", "Of the optimizer; 100.")] = 100,
+    text: Text = None,
     outer: Annotated[
         str,
-        typer.Option(
-            "--outer",
-            metavar="WHICH",
-            help="Embedding and head: stepped (default), or held as they are drawn.",
-            autocompletion=words_of("stepped", "held"),
-            parser=in_lower_case,
+        choice(
+            "Embedding and head: stepped (default), or held as they are drawn.",
+            words_of("stepped", "held"),
+            "WHICH",
         ),
     ] = "stepped",
     format: TextOrJson = "text",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
-    ] = None,
-    page: Annotated[
-        str | None, typer.Option("--page", metavar="FILE", help="Write an HTML page there.")
-    ] = None,
+    output: Output = None,
+    page: Page = None,
 ) -> int:
     """Train at several depths and learning rates: does the best rate transfer?"""
-    chosen("format", format, DEFAULT_TEXT_JSON)
-    path, shown = output_path(output), output_path(page)
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
-    from deepnet_theory.report import of_transfer
+    from deepnet_theory.report.composing import of_transfer
     from deepnet_theory.report.live import live
 
     with work.place(talk) as place, live("transfer", talk.quiet) as progress:
         result = workflow.transfer(
             selection,
-            measure.depths,
-            rates,
-            None if closures is None else [name.strip() for name in closures.split(",")],
+            rates=rates,
+            closures=None if closures is None else [n.strip() for n in closures.split(",")],
             rule=rule,
             steps=steps,
             text=text,
             outer=outer,
             progress=progress,
             **place,
-            **measure.settings(),
+            **given(measure),
         )
-    _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    _save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    document = of_transfer.document(result)
-    if shown is not None:
-        from deepnet_theory.report.printing.html import page as html
-
-        _save(shown, html(document), talk, whole=not result.stopped)
-    print(result.to_json() if format == "json" else _printed(document, "text"))
+    _save_page(page, of_transfer.document, result, talk, whole=not result.stopped)
+    _show(result, format, of_transfer.document)
     return result.exit_code
 
 
@@ -465,51 +374,35 @@ def measure(
             "a torch.nn.Module, or (module, inputs).",
         ),
     ],
-    depths: Annotated[
-        str, typer.Option("--depths", metavar="LIST", help="Layers: 6,12,24 or 8:128.")
-    ],
+    depths: Annotated[str, typer.Option(metavar="LIST", help="Layers: 6,12,24 or 8:128.")],
     optimizer: Annotated[
         str | None,
         typer.Option(
-            "--optimizer",
             metavar="NAME",
             help="See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer.",
         ),
     ] = None,
     update: Annotated[
-        str | None,
-        typer.Option("--update", metavar="EXPR", help="Or a first update, in eta, g and theta."),
+        str | None, typer.Option(metavar="EXPR", help="Or a first update, in eta, g and theta.")
     ] = None,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", help="Independent repetitions; 8.", parser=whole)
-    ] = 8,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="S", help="Of all random draws; 0.", parser=whole)
-    ] = 0,
+    seeds: Annotated[int, whole("N", "Independent repetitions; 8.")] = 8,
+    seed: Annotated[int, whole("S", "Of all random draws; 0.")] = 0,
     share: Annotated[
         list[str] | None,
-        typer.Option(
-            "--share", metavar="PATTERN", help='Of names to step alone, "*.mlp.*"; repeatable.'
-        ),
+        typer.Option(metavar="PATTERN", help='Of names to step alone, "*.mlp.*"; repeatable.'),
     ] = None,
     final_state: Annotated[
         str | None,
         typer.Option(
-            "--final-state",
-            metavar="MODULE",
-            help="Whose output is F; what enters the head if not given.",
+            metavar="MODULE", help="Whose output is F; what enters the head if not given."
         ),
     ] = None,
     format: TextOrJson = "text",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the JSON there.")
-    ] = None,
+    output: Output = None,
 ) -> int:
     """Measure how far one step moves your own models, against depth."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
-    path = output_path(output)
     from deepnet_theory.models.measuring import measure
-    from deepnet_theory.report import of_model
+    from deepnet_theory.report.composing import of_model
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
@@ -530,9 +423,9 @@ def measure(
             watch=watch,
             **place,
         )
-    _save(path, result.to_json() + "\n", talk, whole=not result.stopped)
+    _save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    print(result.to_json() if format == "json" else _printed(of_model.document(result), "text"))
+    _show(result, format, of_model.document)
     return result.exit_code
 
 
@@ -541,10 +434,10 @@ def report(
     measure: Measure,
     work: Work,
     talk: Talk,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The HTML page.")],
+    output: Annotated[str, file_to_write("The HTML page.", "--output", "-o")],
     depth: Annotated[
         list[str] | None,
-        typer.Option("--depth", metavar="N[,M]", help="Print constants at this depth; repeatable."),
+        typer.Option(metavar="N[,M]", help="Print constants at this depth; repeatable."),
     ] = None,
     rivals: Annotated[
         bool,
@@ -552,12 +445,11 @@ def report(
     ] = True,
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
-    path = output_path(output)
     selection = select.selection()
     from deepnet_theory import workflow
-    from deepnet_theory.report import of_verification
+    from deepnet_theory.report.composing import of_verification
+    from deepnet_theory.report.composing.of_derivation import title
     from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.of_derivation import title
     from deepnet_theory.report.update import Y_LABEL
 
     derivation = workflow.derive(selection)
@@ -569,16 +461,15 @@ def report(
     ):
         result = workflow.make_report(
             derivation,
-            measure.depths,
             depth=at,
             command=_command_of(sys.argv[1:]),
             rivals=rivals,
             progress=progress,
             watch=watch,
             **place,
-            **measure.settings(),
+            **given(measure),
         )
-    _save(path, result.html, talk, whole=not result.stopped)
+    _save(output, result.html, talk, whole=not result.stopped)
     goes_on(result.stopped, place)
     print(_printed(of_verification.document(result.verification, result.rivals), "text"))
     return result.exit_code
@@ -605,7 +496,6 @@ def list_(
     format: TextOrJson = "text",
 ) -> int:
     """List what can be chosen, and where it comes from."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
     from deepnet_theory.cli.listing import KINDS, listing, listing_text
 
     rows = listing(chosen("list", what, KINDS))
@@ -633,43 +523,25 @@ def audit(
     ],
     optimizer: Annotated[
         str | None,
-        typer.Option(
-            "--optimizer",
-            metavar="NAME",
-            help="Hold it against the rules of this one; of all without.",
-            autocompletion=names_of("optimizers"),
-            parser=in_lower_case,
-        ),
+        choice("Hold it against the rules of this one; of all without.", names_of("optimizers")),
     ] = None,
     constants: Annotated[
-        str | None,
-        typer.Option("--constants", metavar="FILE", help="Against exported constants instead."),
+        str | None, typer.Option(metavar="FILE", help="Against exported constants instead.")
     ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option("--depth", metavar="N", help="Given to the factory; 12.", parser=whole),
-    ] = None,
+    depth: Annotated[int | None, whole("N", "Given to the factory; 12.")] = None,
     format: TextOrJson = "text",
-    page: Annotated[
-        str | None, typer.Option("--page", metavar="FILE", help="Write an HTML page there.")
-    ] = None,
+    page: Page = None,
 ) -> int:
     """Say whether a model of one's own follows a rule, and where not."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
-    shown = output_path(page)
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
-    from deepnet_theory.report import of_audit
+    from deepnet_theory.report.composing import of_audit
 
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
-    document = of_audit.document(result)
-    if shown is not None:
-        from deepnet_theory.report.printing.html import page as html
-
-        _save(shown, html(document), talk)
-    print(result.to_json() if format == "json" else _printed(document, "text"))
+    _save_page(page, of_audit.document, result, talk)
+    _show(result, format, of_audit.document)
     return result.exit_code
 
 
@@ -679,12 +551,11 @@ def cache(
         str, typer.Argument(metavar="[WHAT]", help="show or clear; show.", parser=in_lower_case)
     ] = "show",
     cache: Annotated[
-        str | None, typer.Option("--cache", metavar="DIR", help="Its folder; the user's own.")
+        str | None, typer.Option(metavar="DIR", help="Its folder; the user's own.")
     ] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Show or clear what is kept of finished work."""
-    chosen("format", format, DEFAULT_TEXT_JSON)
     chosen("cache", what, ("show", "clear"))
     from deepnet_theory.processes.cache import cache_of
 
@@ -814,34 +685,48 @@ def _version(asked: bool) -> None:
 
 def _epilog(examples: tuple[str, str]) -> str:
     # \b keeps the parser from joining the lines into one paragraph
-    commands = (_hanging(f"deepnet-theory {example}", 4, " \\") for example in examples)
-    codes = (_hanging(f"{code:<4}{meaning}", 4) for code, meaning in EXIT_CODES.items())
+    commands = (_hanging(f"deepnet-theory {example}", " \\") for example in examples)
+    codes = (_hanging(f"{code:<4}{meaning}") for code, meaning in EXIT_CODES.items())
     return "\b\nExamples:\n{}\n\n\b\nExit codes:\n{}".format("\n".join(commands), "\n".join(codes))
 
 
-def _hanging(line: str, indent: int, broken: str = "") -> str:
+def _hanging(line: str, broken: str = "") -> str:
     """A line of a help on the columns there are; ``broken`` ends all but its last."""
     lines = textwrap.wrap(
         line,
         page_columns() - 2 - len(broken),  # the parser indents by two
         initial_indent="  ",
-        subsequent_indent=" " * (2 + indent),
+        subsequent_indent=" " * 6,
         break_on_hyphens=False,
         break_long_words=False,
     )
     return f"{broken}\n".join(lines)
 
 
-def _save(path: Path | None, content: str, talk: Talk, whole: bool = True) -> Path | None:
+def _save_page(
+    file: str | None,
+    document: Callable[[Any], Document],
+    result: Result,
+    talk: Talk,
+    whole: bool = True,
+) -> None:
+    """Write a result as a page of HTML, where a file is given."""
+    if file is not None:
+        from deepnet_theory.report.printing.html import page
+
+        _save(file, page(document(result)), talk, whole)
+
+
+def _save(file: str | None, content: str, talk: Talk, whole: bool = True) -> None:
     """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
-    if path is None:
-        return None
+    if file is None:
+        return
+    path = Path(file)
     if not whole and path.is_file() and not _is_part(path):
         path = path.with_name(f"{path.name}.partial")
     write_text(path, content)
     if not talk.quiet:
         say(f"wrote {path}")
-    return path
 
 
 def _is_part(path: Path) -> bool:

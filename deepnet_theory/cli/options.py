@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -42,7 +41,7 @@ def words_of(*words: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def whole(text: str) -> int:
+def _whole(text: str) -> int:
     """A whole number; the refusal restates the input, which typer's own does not."""
     try:
         return int(text)
@@ -50,7 +49,7 @@ def whole(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number") from None
 
 
-def real(text: str) -> float:
+def _real(text: str) -> float:
     """A real number; the refusal restates the input."""
     try:
         return float(text)
@@ -63,16 +62,47 @@ def in_lower_case(text: str) -> str:
     return text.lower()
 
 
-def _name(help: str, complete: Callable[[str], list[str]], metavar: str = "NAME") -> Any:
+def choice(help: str, complete: Callable[[str], list[str]], metavar: str = "NAME") -> Any:
+    """An option that takes a name, in any case."""
     return typer.Option(metavar=metavar, help=help, autocompletion=complete, parser=in_lower_case)
 
 
-def _whole(metavar: str, help: str) -> Any:
-    return typer.Option(metavar=metavar, help=help, parser=whole)
+def whole(metavar: str, help: str) -> Any:
+    """An option that takes a whole number."""
+    return typer.Option(metavar=metavar, help=help, parser=_whole)
 
 
-def _real(metavar: str, help: str) -> Any:
-    return typer.Option(metavar=metavar, help=help, parser=real)
+def real(metavar: str, help: str) -> Any:
+    """An option that takes a real number."""
+    return typer.Option(metavar=metavar, help=help, parser=_real)
+
+
+def one_of(*formats: str) -> Any:
+    """The option of the formats that a command has."""
+    return typer.Option(
+        metavar="NAME",
+        help=f"{', '.join(formats)}.",
+        autocompletion=words_of(*formats),
+        parser=in_lower_case,
+        callback=lambda value: chosen("format", value, formats),
+    )
+
+
+def file_to_write(help: str, *names: str) -> Any:
+    """An option that names a file; an impossible one is refused before any work is done."""
+    return typer.Option(*names, metavar="FILE", help=help, callback=_writable)
+
+
+def _writable(file: str | None) -> str | None:
+    if file is not None:
+        require_writable(file)
+    return file
+
+
+def given(group: object, *besides: str) -> dict[str, Any]:
+    """What was given of a group of options; the rest takes the library's own defaults."""
+    values = {f.name: getattr(group, f.name) for f in fields(group)}  # type: ignore[arg-type]
+    return {name: v for name, v in values.items() if v is not None and name not in besides}
 
 
 @dataclass(frozen=True)
@@ -81,7 +111,7 @@ class Select:
 
     optimizer: Annotated[
         str | None,
-        _name("Optimizer; see `deepnet-theory list optimizers`.", names_of("optimizers")),
+        choice("Optimizer; see `deepnet-theory list optimizers`.", names_of("optimizers")),
     ] = None
     update: Annotated[
         str | None,
@@ -95,15 +125,15 @@ class Select:
     ] = None
     placement: Annotated[
         str,
-        _name("post-ln, pre-ln, res-post-ln or sandwich-ln.", names_of("placements")),
+        choice("post-ln, pre-ln, res-post-ln or sandwich-ln.", names_of("placements")),
     ] = "post-ln"
     norm: Annotated[
         str,
-        _name("layer or rms.", names_of("norms")),
+        choice("layer or rms.", names_of("norms")),
     ] = "layer"
     stack: Annotated[
         str,
-        _name(
+        choice(
             "encoder, decoder or encoder-decoder.",
             words_of("encoder", "decoder", "encoder-decoder"),
         ),
@@ -114,15 +144,15 @@ class Select:
     ] = None
     method: Annotated[
         str | None,
-        _name("probe, lemma or moments.", words_of("probe", "lemma", "moments")),
+        choice("probe, lemma or moments.", words_of("probe", "lemma", "moments")),
     ] = None
     closure: Annotated[
         str | None,
-        _name("The condition beside the balance; computed if not given.", names_of("closures")),
+        choice("The condition beside the balance; computed if not given.", names_of("closures")),
     ] = None
     amplification: Annotated[
         str | None,
-        _name(
+        choice(
             "Of an encoder by its decoder: published, worst-case or independent.",
             words_of("published", "worst-case", "independent"),
         ),
@@ -136,7 +166,7 @@ class Select:
 
     scheme: Annotated[
         str | None,
-        _name("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
+        choice("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
     ] = None
 
     def selection(self) -> Selection:
@@ -148,10 +178,8 @@ class Select:
             )
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "scheme"}
-        given["regime"] = tuple(_comparison(text) for text in self.regime or ())
-        # What was not given takes the selection's own default.
-        return Selection(**{k: v for k, v in given.items() if v is not None})
+        regime = tuple(_comparison(text) for text in self.regime or ())
+        return Selection(**given(self, "regime"), regime=regime)
 
     def require_scheme_alone(self) -> None:
         """Raise :class:`InputError` for options that a scheme answers itself."""
@@ -218,20 +246,20 @@ class Measure:
             help="8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128.",
         ),
     ] = None
-    width: Annotated[int | None, _whole("D", "Model width; 64.")] = None
-    heads: Annotated[int | None, _whole("H", "Attention heads; 4.")] = None
-    tokens: Annotated[int | None, _whole("N", "Tokens a sequence; 32.")] = None
-    batch: Annotated[int | None, _whole("N", "Sequences a batch; 1.")] = None
-    seeds: Annotated[int | None, _whole("N", "Independent repetitions; 8.")] = None
-    draws: Annotated[int | None, _whole("N", "Draws a seed is the mean of; 4.")] = None
-    ffn_ratio: Annotated[float | None, _real("R", "Hidden width over width; 4.")] = None
+    width: Annotated[int | None, whole("D", "Model width; 64.")] = None
+    heads: Annotated[int | None, whole("H", "Attention heads; 4.")] = None
+    tokens: Annotated[int | None, whole("N", "Tokens a sequence; 32.")] = None
+    batch: Annotated[int | None, whole("N", "Sequences a batch; 1.")] = None
+    seeds: Annotated[int | None, whole("N", "Independent repetitions; 8.")] = None
+    draws: Annotated[int | None, whole("N", "Draws a seed is the mean of; 4.")] = None
+    ffn_ratio: Annotated[float | None, real("R", "Hidden width over width; 4.")] = None
     activation: Annotated[
         str | None,
-        _name("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
+        choice("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
     ] = None
     step: Annotated[
         str | None,
-        _name(
+        choice(
             "Step the branch matrices (default) or all parameters.",
             words_of("matrices", "all"),
             "WHICH",
@@ -239,26 +267,40 @@ class Measure:
     ] = None
     data: Annotated[
         str | None,
-        _name("text, or gaussian:RHO of token correlation RHO.", words_of("text"), "DATA"),
+        choice("text, or gaussian:RHO of token correlation RHO.", words_of("text"), "DATA"),
     ] = None
     device: Annotated[
         str | None,
-        _name("auto, cpu or cuda.", words_of("auto", "cpu", "cuda")),
+        choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda")),
     ] = None
     dtype: Annotated[
         str | None,
-        _name("float32 or float64.", words_of("float32", "float64")),
+        choice("float32 or float64.", words_of("float32", "float64")),
     ] = None
-    seed: Annotated[int | None, _whole("S", "Of all random draws; 0.")] = None
-    updates: Annotated[int | None, _whole("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates; 1.")] = (
+    seed: Annotated[int | None, whole("S", "Of all random draws; 0.")] = None
+    updates: Annotated[int | None, whole("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates; 1.")] = (
         None
     )
-    eta: Annotated[float | None, _real("ETA", "Their learning rate; 0.00098.")] = None
+    eta: Annotated[float | None, real("ETA", "Their learning rate; 0.00098.")] = None
 
-    def settings(self) -> dict[str, Any]:
-        """What was given of the settings; the rest takes the laboratory's own defaults."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "depths"}
-        return {name: value for name, value in given.items() if value is not None}
+
+@dataclass(frozen=True)
+class Course:
+    """How to train."""
+
+    text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None
+    steps: Annotated[int | None, whole("N", "Steps; 300.")] = None
+    batch: Annotated[int | None, whole("N", "Windows a step; 8.")] = None
+    tokens: Annotated[int | None, whole("N", "Bytes a window; 64.")] = None
+    lr: Annotated[float | None, real("ETA", "Learning rate; 3e-4.")] = None
+    seed: Annotated[int | None, whole("S", "Of all draws; 0.")] = None
+    seeds: Annotated[int | None, whole("N", "Independent repetitions; 3.")] = None
+    device: Annotated[str | None, choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda"))] = (
+        None
+    )
+    state: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Kept while training, to go on from.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +308,7 @@ class Work:
     """Where the work is done, and what of it is kept."""
 
     processes: Annotated[
-        int | None, _whole("N", "That share the work on a CPU; one a core where it is long.")
+        int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
     ] = None
     cluster: Annotated[
         str | None,
@@ -326,14 +368,14 @@ def goes_on(stopped: str, place: dict[str, Any]) -> None:
 class Model:
     """The sizes of the model that constants are exported for."""
 
-    width: Annotated[int | None, _whole("D", "Model width; 512.")] = None
-    heads: Annotated[int | None, _whole("H", "Attention heads; 8.")] = None
-    kv_heads: Annotated[int | None, _whole("H", "Key and value heads; as many as heads.")] = None
-    ffn_ratio: Annotated[float | None, _real("R", "Hidden width over width; 4.")] = None
-    vocab: Annotated[int | None, _whole("V", "Vocabulary; 256, bytes.")] = None
+    width: Annotated[int | None, whole("D", "Model width; 512.")] = None
+    heads: Annotated[int | None, whole("H", "Attention heads; 8.")] = None
+    kv_heads: Annotated[int | None, whole("H", "Key and value heads; as many as heads.")] = None
+    ffn_ratio: Annotated[float | None, real("R", "Hidden width over width; 4.")] = None
+    vocab: Annotated[int | None, whole("V", "Vocabulary; 256, bytes.")] = None
     activation: Annotated[
         str | None,
-        _name("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
+        choice("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
     ] = None
     bias: Annotated[
         bool | None, typer.Option("--bias/--no-bias", help="Bias vectors; with them.")
@@ -341,12 +383,7 @@ class Model:
     tied_head: Annotated[
         bool, typer.Option("--tied-head", help="Share embedding and output head.")
     ] = False
-    dropout: Annotated[float | None, _real("P", "Dropout; 0.")] = None
-
-    def architecture(self) -> dict[str, Any]:
-        """What was given; the rest takes the architecture's own defaults."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
+    dropout: Annotated[float | None, real("P", "Dropout; 0.")] = None
 
 
 @dataclass(frozen=True)
@@ -400,14 +437,6 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     run.__annotations__ = {p.name: p.annotation for p in (*required, *optional)}
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
-
-
-def output_path(text: str | None) -> Path | None:
-    """The file to write; an impossible one is refused before any work is done."""
-    if text is None:
-        return None
-    require_writable(text)
-    return Path(text)
 
 
 def chosen(what: str, value: str, valid: tuple[str, ...]) -> str:

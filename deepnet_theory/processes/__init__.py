@@ -12,8 +12,10 @@ from deepnet_theory.processes.cache import cache_of as cache_of
 from deepnet_theory.processes.jobs import Job as Job
 from deepnet_theory.processes.jobs import ProcessDied as ProcessDied
 from deepnet_theory.processes.jobs import Progress as Progress
+from deepnet_theory.processes.jobs import Work as Work
 from deepnet_theory.processes.jobs import run_jobs as run_jobs
 from deepnet_theory.processes.jobs import run_until_stopped as run_until_stopped
+from deepnet_theory.processes.jobs import run_where as run_where
 from deepnet_theory.processes.jobs import silent as silent
 from deepnet_theory.processes.pool import ThisProcess as ThisProcess
 from deepnet_theory.processes.pool import cores as cores

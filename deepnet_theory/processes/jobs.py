@@ -10,14 +10,26 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from deepnet_theory.processes.cache import MISSING, Cache
+from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of
 from deepnet_theory.processes.pool import executor_of
 from deepnet_theory.spec.errors import INTERRUPTION, DeepNetTheoryError, ran_out_of_memory
 
 MANY = 64  # jobs at a time in an executor that does not say how many it takes
 Progress = Callable[[float, float, str], None]  # receives work done, whole work, what is done
+
+
+class Work(TypedDict, total=False):
+    """Who does the work, who watches it, and what of it is kept: keywords of whatever measures.
+
+    ``processes`` share it (None: as many as suit it), or an ``executor`` does it.
+    """
+
+    processes: int | None
+    executor: Executor | None
+    progress: Progress | None
+    cache: Kept
 
 
 def silent(done: float, total: float, what: str) -> None:
@@ -103,22 +115,28 @@ def _failed(future: Future[Any]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def run_until_stopped(
+def run_where(
     jobs: Iterable[Job],
-    processes: int,
-    executor: Executor | None,
     total: float,
-    progress: Progress = silent,
-    cache: Cache | None = None,
-) -> str:
-    """Have the jobs done by :func:`executor_of`; why that ended early, or no word.
+    *,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    cache: Kept = None,
+) -> None:
+    """Have the jobs done by :func:`executor_of`, as :func:`run_jobs` has them."""
+    with executor_of(1 if processes is None else processes, executor) as where:
+        run_jobs(jobs, where, total, progress or silent, cache_of(cache))
+
+
+def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
+    """Have the jobs done by :func:`run_where`; why that ended early, or no word.
 
     An interrupt (Ctrl-C), a process that died and a lack of memory end it and lose nothing that
     has been kept; any other error is raised.
     """
     try:
-        with executor_of(processes, executor) as where:
-            run_jobs(jobs, where, total, progress, cache)
+        run_where(jobs, total, **work)
     except KeyboardInterrupt:
         return INTERRUPTION
     except ProcessDied as died:

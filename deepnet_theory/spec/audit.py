@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import finite
 
 SCHEMA = "deepnet-theory/audit/1"
 
@@ -149,7 +148,7 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Result):
     """Does a model follow a rule, and where not.
 
     ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
@@ -212,10 +211,6 @@ class Audit:
             "remarks": list(self.remarks),
             "verdict": self.verdict.value,
         }
-
-    def to_json(self) -> str:
-        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
 
     def __repr__(self) -> str:
         found = "; ".join(f"{f.where}: {f.what}" for f in self.findings[:3])

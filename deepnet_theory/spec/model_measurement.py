@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent, Point, finite
+from deepnet_theory.spec.verification import Exponent, Point
 
 if TYPE_CHECKING:
     from deepnet_theory.report.figures.svg import Plot
@@ -27,7 +27,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ModelMeasurement:
+class ModelMeasurement(Result):
     """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
 
     The ``verdict`` is that of the first of ``exponents``: SUPPORTED where ‖ΔF‖ is constant in
@@ -80,10 +80,6 @@ class ModelMeasurement:
             "versions": self.versions,
         }
 
-    def to_json(self) -> str:
-        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
-
     def plot(self) -> Plot:
         """‖ΔF‖/η against depth, log–log, beside a constant."""
         from deepnet_theory.report.notebook import model_plot
@@ -96,6 +92,6 @@ class ModelMeasurement:
         return model_html(self)
 
     def __repr__(self) -> str:
-        from deepnet_theory.report.of_model import three_lines
+        from deepnet_theory.report.composing.of_model import three_lines
 
         return three_lines(self)

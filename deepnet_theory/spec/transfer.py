@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent, finite
+from deepnet_theory.spec.verification import Exponent
 
 if TYPE_CHECKING:
     from deepnet_theory.report.figures.svg import Plot
@@ -76,7 +76,7 @@ class ClosureTransfer:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(Result):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
     ``measure`` and ``select`` say what was trained; ``baseline`` is the unigram entropy of the
@@ -123,10 +123,6 @@ class Transfer:
             "seconds": self.seconds,
             "versions": self.versions,
         }
-
-    def to_json(self) -> str:
-        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
 
     def plot(self) -> Plot:
         """Loss against rate, a line a depth, the closures side by side."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class AssumptionResult:
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Result):
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
     ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
@@ -219,21 +219,6 @@ class Verification:
         return verification_html(self)
 
     def __repr__(self) -> str:
-        from deepnet_theory.report.of_verification import three_lines
+        from deepnet_theory.report.composing.of_verification import three_lines
 
         return three_lines(self)
-
-    def to_json(self) -> str:
-        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def finite(value: Any) -> Any:
-    """Plain data in which NaN and infinity, which JSON lacks, are None."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(v) for v in value]
-    return value

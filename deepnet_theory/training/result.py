@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from deepnet_theory.numeric.judging.statistics import t_interval
 from deepnet_theory.spec.errors import INTERRUPTED
+from deepnet_theory.spec.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
 SCHEMA = "deepnet-theory/training/1"
@@ -63,7 +63,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Result):
     """Runs on the same batches, and the verdict on the first of them, the constants' own."""
 
     runs: tuple[Run, ...]
@@ -84,10 +84,6 @@ class Training:
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
         return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.value}
-
-    def to_json(self) -> str:
-        """The JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def mean_run(seeds: Sequence[Run]) -> Run:

@@ -216,7 +216,14 @@ def train(
         )  # fmt: skip
     watched = silent if alone or progress is None else progress
     with repeatable(where):
-        stopped = run_until_stopped(jobs, processes or 1, executor, seeds * steps, watched, cache)
+        stopped = run_until_stopped(
+            jobs,
+            seeds * steps,
+            processes=processes,
+            executor=executor,
+            progress=watched,
+            cache=cache,
+        )
     done = [finished[i] for i in sorted(finished)] or list(broken_off.values())
     if not done:
         if stopped == INTERRUPTION:

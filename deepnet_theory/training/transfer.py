@@ -6,9 +6,9 @@ import math
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from itertools import pairwise, product
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from deepnet_theory.numeric.stacks.memory import available_bytes
 from deepnet_theory.numeric.stacks.settings import STEPS
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
 from deepnet_theory.numeric.stepping.trajectory import Trajectory
-from deepnet_theory.processes import Cache, Job, Progress, run_until_stopped, silent
+from deepnet_theory.processes import Job, Work, cache_of, run_until_stopped
 from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
@@ -64,18 +64,15 @@ def transfer(
     depths: Sequence[Depth],
     rates: Sequence[float],
     course: Course,
-    *,
-    progress: Progress | None = None,
-    processes: int | None = 1,
-    executor: Executor | None = None,
-    cache: Cache | None = None,
+    **work: Unpack[Work],
 ) -> Transfer:
     """Train every candidate at every depth with every rate, and say which rates transfer.
 
     All seeds of one run are one stack of models, and so are several rates, as far as memory goes
     and it is faster. A seed begins with the same embedding and head, and sees the same batches,
     at every depth and rate and under every rule. An interrupt (Ctrl-C) gives the partial result,
-    UNDECIDED. ``cache`` keeps every rate's losses by themselves, to be joined by other rates.
+    UNDECIDED. The cache of ``work`` keeps every rate's losses by themselves, to be joined by
+    other rates.
 
     Raises :class:`InputError` for what cannot be trained.
     """
@@ -84,9 +81,10 @@ def transfer(
     # no model that ignores its input has a lower loss on these very windows
     baseline = entropy(torch.stack([batch.targets for batch in held_out(course)]))
     repeated = len(candidates) * len(rates) * course.steps
-    count = fitting_processes(processes, list(depths) * min(repeated, 10_000), settings)
+    layers = list(depths) * min(repeated, 10_000)
+    work["processes"] = fitting_processes(work.get("processes", 1), layers, settings)
     with fitting_threads(settings) as threads:
-        record = Record(course, threads, cache)
+        record = Record(course, threads, cache_of(work.pop("cache", None)))
         for depth, candidate, rate in product(depths, candidates, rates):
             record.find(candidate, depth_key(depth), rate)
         jobs = [
@@ -96,7 +94,7 @@ def transfer(
             for some in _stacks(candidate, depth, rates, record)
         ]
         total = sum(job.cost for job in jobs)
-        stopped = run_until_stopped(jobs, count, executor, total, progress or silent)
+        stopped = run_until_stopped(jobs, total, **work)
     if stopped and stopped != INTERRUPTION and not record.losses:
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
     return _judged(

@@ -377,7 +377,8 @@ def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
     assert all(float(estimate) > 0.25 for _, estimate in rows)  # predicted +1/2: seen to grow
     assert "rule of" not in alone.out
     pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html")]
-    assert [page.count('<rect class="other') for page in pages] == [2 * 3, 0]
+    marks = [re.findall(r'<path class="other(?: other-\d)?"', page) for page in pages]
+    assert list(map(len, marks)) == [3 * 3, 0]  # of two rivals and the plain network
     assert "no part of the verdict" in pages[0] and "no part of the verdict" not in pages[1]
 
 

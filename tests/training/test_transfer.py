@@ -130,6 +130,22 @@ def test_the_json_says_what_was_measured():
     assert "<svg" in result.plot().svg and "transfer" in result._repr_html_()
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "alpha", "beta", "rho"),
+    [
+        ("adam", "N/2", "1/4", "4"),
+        ("lamb", "N/2", "1/4", "1"),
+        ("adam", "sqrt(N)", "(2*N)**(-1/2)", "sqrt(2)*sqrt(N)"),
+        ("sgd", "N", "1/2", "1/N"),  # β of the other matrix, over β
+    ],
+)
+def test_a_rule_of_ones_own_has_its_relative_update(optimizer, alpha, beta, rho):
+    selection = dt.derive(optimizer).selection
+    rule = dt.own_rule(selection, alpha, beta)
+    result = dt.transfer(selection, [2, 4], RATES, ["complete"], rule=rule, **SMALL)
+    assert json.loads(result.to_json())["closures"][1]["rho"] == rho
+
+
 def test_a_multiplier_of_the_matrices_is_stepped_with():
     """κ of pre-LN under Adam: planted, a rule without it is another rule."""
     given = {"placement": "pre-ln", "optimizer": "adam"}

@@ -1,0 +1,21 @@
+"""Derive, verify, export, make a report: joins the rooms, computes nothing itself.
+
+One module for each thing to do; each function imports the room that it needs when it is called.
+"""
+
+from deepnet_theory.workflow.auditing import audit as audit
+from deepnet_theory.workflow.deriving import compare_closures as compare_closures
+from deepnet_theory.workflow.deriving import derive as derive
+from deepnet_theory.workflow.deriving import judge_scheme as judge_scheme
+from deepnet_theory.workflow.deriving import own_rule as own_rule
+from deepnet_theory.workflow.exporting import export as export
+from deepnet_theory.workflow.predicting import predict as predict
+from deepnet_theory.workflow.predicting import predict_scheme as predict_scheme
+from deepnet_theory.workflow.predicting import predict_update as predict_update
+from deepnet_theory.workflow.reporting import Report as Report
+from deepnet_theory.workflow.reporting import make_report as make_report
+from deepnet_theory.workflow.searching import transfer as transfer
+from deepnet_theory.workflow.verifying import rival_rules as rival_rules
+from deepnet_theory.workflow.verifying import verify as verify
+from deepnet_theory.workflow.verifying import verify_rivals as verify_rivals
+from deepnet_theory.workflow.verifying import verify_scheme as verify_scheme

@@ -1,0 +1,68 @@
+"""Somebody's model, read and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import Refusal
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from deepnet_theory.models.factory import Made
+    from deepnet_theory.spec.audit import Audit
+
+
+def audit(
+    model: nn.Module | Made,
+    inputs: object = None,
+    *,
+    optimizer: str | Optimizer | None = None,
+    constants: Constants | str | Path | None = None,
+    roles: Mapping[str, str] | None = None,
+    name: str = "",
+) -> Audit:
+    """Whether somebody's model follows a rule, and where not, by one recorded forward pass.
+
+    It is held against ``constants`` where they are given; else against every closure's rule of the
+    ``optimizer`` (its name, or a torch optimizer, whose groups are then looked at too: learning
+    rates, and by constants ε and weight decay of every kind of parameter), or of each class of
+    optimizers, and against the published schemes. ``inputs`` are a tensor, a
+    tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
+    ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
+    """
+    from deepnet_theory.models.auditing.judging import judge, of_constants
+    from deepnet_theory.models.auditing.optimizer import name_and_groups
+    from deepnet_theory.models.reading import read
+    from deepnet_theory.report.composing.of_scheme import standing
+    from deepnet_theory.spec.optimizer import optimizer as named
+    from deepnet_theory.spec.scheme import schemes
+    from deepnet_theory.symbolic.schemes.judgement import Row
+    from deepnet_theory.symbolic.schemes.trial import trials
+    from deepnet_theory.symbolic.schemes.wanted import wanted
+
+    under, groups = None, dict[str, dict[str, float]]()
+    if isinstance(optimizer, str):
+        under = named(optimizer).name
+    elif optimizer is not None:
+        under, groups = name_and_groups(optimizer, model)
+    reading = read(model, inputs, roles)
+    why_not = ""
+    try:
+        if constants is not None:
+            rules = [of_constants(reading, constants)]
+        else:
+            rules = wanted(reading, under)
+    except Refusal as refusal:
+        rules, why_not = [], str(refusal)
+    found = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
+    if found.follows in schemes() and under is not None:  # to follow one is not to be balanced
+        row = Row((under,), trials(schemes()[found.follows], named(under)))
+        judged = standing(row)
+        found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
+    return found

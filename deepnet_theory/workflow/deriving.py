@@ -1,0 +1,140 @@
+"""A rule: derived, beside those of all closures, of a published scheme, and of one's own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from numbers import Real
+from typing import TYPE_CHECKING, Unpack
+
+from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import own_rule as _own_rule
+from deepnet_theory.spec.selection import Select, Selection
+from deepnet_theory.workflow.given import selection_of
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.implications.closures_compared import Comparison
+    from deepnet_theory.symbolic.schemes.judgement import Judgement
+
+
+def derive(
+    selection: Selection | str | None = None,
+    *,
+    depth: DepthLike | None = None,
+    background: bool = False,
+    **select: Unpack[Select],
+) -> Derivation:
+    r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
+
+    .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
+              \alpha, \beta:\ \|\Delta F\| = \Theta(\eta) \text{ at every depth}
+
+    for post-LN; a placement brings its own equation. α and β are exact expressions in the
+    depths N and M. A text in place of a selection is the name of an optimizer, or an update, which
+    contains ``eta``. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
+    (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
+    ``closure`` …); with ``depth`` the derivation also prints its numbers there, with
+    ``background`` it begins with what the method rests on, step by step. Raises
+    :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+
+    Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
+    (lemma, its bounds corrected), moments of Gaussian matrices (moments).
+    """
+    from deepnet_theory.symbolic.derive import derive as run
+
+    selection = selection_of(selection, select)
+    # A bad depth is refused before the derivation is made.
+    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    derivation = run(selection, background)
+    return derivation.at(**at) if at else derivation
+
+
+def compare_closures(
+    selection: Selection | str | None = None,
+    *,
+    depth: DepthLike | None = None,
+    **select: Unpack[Select],
+) -> Comparison:
+    """Every closure's rule and what it implies, side by side.
+
+    As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
+    :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
+    """
+    from deepnet_theory.symbolic.implications.closures_compared import compare_closures as run
+
+    selection = selection_of(selection, select)
+    if selection.closure is not None:
+        raise InputError(
+            f"the closure {selection.closure!r} was given, but all closures are compared; "
+            "leave it out"
+        )
+    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    return replace(run(selection), values=tuple(at.items()))
+
+
+def judge_scheme(
+    scheme: str, optimizer: str | None = None, *, update: str | None = None
+) -> Judgement:
+    """What a published scheme does in depth, under an optimizer (default: its own) and every other.
+
+    As in ``judge_scheme("gpt-2")``; ``update`` is an update of one's own in eta, g and theta.
+    Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is missing.
+    """
+    from deepnet_theory.spec.optimizer import custom_optimizer
+    from deepnet_theory.spec.optimizer import optimizer as named
+    from deepnet_theory.spec.scheme import scheme as published
+
+    if optimizer is not None and update is not None:
+        raise InputError("a scheme is judged under one optimizer: give optimizer or update")
+    chosen = published(scheme)
+    under = None if optimizer is None else named(optimizer)
+    under = custom_optimizer(update) if update is not None else under
+    from deepnet_theory.symbolic.schemes.judgement import judge
+
+    return judge(chosen, under)
+
+
+def own_rule(
+    selection: Selection | Derivation | str,
+    alpha: str | float | Expr,
+    beta: str | float | Expr,
+    decoder_alpha: str | float | Expr | None = None,
+    decoder_beta: str | float | Expr | None = None,
+) -> Rule:
+    """A rule of one's own for the stack of ``selection``: α and β in N and M.
+
+    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
+    never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
+    place of a selection its derivation serves, or a text as in :func:`derive`. An
+    encoder–decoder's decoder takes α and β of its own where they are given. Raises
+    :class:`InputError` for what is none of these, or a decoder that is not there.
+    """
+    selection = selection_of(selection, {})
+    parts = tuple(part.name for part in selection.the_stack.parts)
+    if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
+        raise InputError(
+            f"the stack {selection.stack!r} has one part; decoder-alpha and decoder-beta are "
+            "valid with the stack 'encoder-decoder'"
+        )
+    decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
+    return _own_rule(parts, _text(alpha), _text(beta), *decoder)
+
+
+def _text(value: str | float | Expr) -> str:
+    """α or β as a text of the grammar of depths."""
+    if isinstance(value, str):
+        return value
+    # bool is a number to Python and never meant as one; SymPy's expressions know what is free
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if number or hasattr(value, "free_symbols"):
+        with suppress(ValueError):  # more digits than Python writes
+            return str(value)
+    raise InputError(
+        f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
+        '"N**(1/4)", or a number'
+    )

@@ -1,0 +1,96 @@
+"""The constants of one model to train."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from deepnet_theory.spec import __version__
+from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
+from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.spec.errors import unknown
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow.deriving import derive
+from deepnet_theory.workflow.given import derived, record
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.derivation import Derivation
+
+
+def export(
+    derivation: Derivation | Selection | str | None = None,
+    depth: DepthLike | None = None,
+    *,
+    rule: Rule | None = None,
+    form: str = "forward",
+    **architecture: Unpack[Sizes],
+) -> Constants:
+    """The constants of one model to train: a rule's values at a depth, and where they came from.
+
+    A derivation or selection that names no closure is exported with ``complete``, under which
+    one learning rate serves every depth, where there is such a rule:
+    ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
+    and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
+    derived one; its learning-rate multipliers are then 1, because none were derived for it.
+    ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
+    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …).
+
+    With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
+    multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
+    sum. Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
+    grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
+    fit each other, and :class:`Refusal` where no matrix can carry α, or where the stream
+    explodes.
+
+    Source: the rule's own; its formulas go with the numbers, under ``origin``.
+    """
+    derivation = derived(derivation)
+    if rule is None:
+        from deepnet_theory.symbolic.derive import for_training
+
+        wanted = for_training(derivation.selection)
+        derivation = derivation if wanted == derivation.selection else derive(wanted)
+    constants = constants_of(derivation, depth, rule, form, architecture)
+    constants.warn()
+    return constants
+
+
+def constants_of(
+    derivation: Derivation, depth: DepthLike | None, rule: Rule | None, form: str, sizes: Sizes
+) -> Constants:
+    """The constants of the rule of a derivation, or of one's own in its place."""
+    from deepnet_theory.symbolic.implications.exponents import unstable
+
+    selection = derivation.selection
+    at = parse_depth(depth, selection.the_stack)
+    own = derivation.rule if rule is None else rule
+    built, used = selection, own
+    parameters = derivation.parameters if rule is None else ()
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
+    if form == "weights":
+        from deepnet_theory.symbolic.implications.equivalence import powers
+        from deepnet_theory.symbolic.implications.weights_form import in_weights
+
+        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
+        built, used, parameters = in_weights(selection, own, parameters, *moved)
+    return Constants.of(
+        built,
+        used,
+        at,
+        record(Architecture, "an architecture", sizes),
+        parameters=parameters,
+        form=form,
+        warning=derivation.warning if rule is None else unstable(selection, rule),
+        origin={
+            "package": f"deepnet-theory {__version__}",
+            "select": selection.to_dict(),
+            "rule": used.name,
+            "meaning": used.meaning,
+            "formulas": [entry.to_dict() for entry in own.entries],
+            "eta": used.eta,
+            **({"in_depth": derivation.in_depth} if rule is None else {}),
+            "depth": at,
+            "verdict": derivation.verdict.value if rule is None else "ASSUMED",
+        },
+    )

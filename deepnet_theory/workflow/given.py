@@ -1,0 +1,89 @@
+"""What the verbs are given, as values: a selection, a derivation, settings and where to work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from deepnet_theory.spec.errors import InputError, guess
+from deepnet_theory.spec.selection import Selection
+
+if TYPE_CHECKING:
+    from deepnet_theory.numeric.stacks.settings import Measure, Settings
+    from deepnet_theory.processes import Work
+    from deepnet_theory.symbolic.derivation import Derivation
+
+    class Given(Measure, Work, total=False):
+        """What to measure on, who does the work and who watches it."""
+
+
+T = TypeVar("T")
+
+
+def selection_of(
+    selection: Selection | Derivation | str | None, select: Mapping[str, object]
+) -> Selection:
+    """The selection that is meant: its own, a derivation's, a text's or that of its fields."""
+    match selection:
+        case None:
+            return record(Selection, "a selection", select)
+        case str():
+            # an update contains the learning rate, and no optimizer is called so
+            field = "update" if re.search(r"\beta\b", selection) else "optimizer"
+            if field in select:
+                raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
+            return record(Selection, "a selection", {**select, field: selection})
+        case Selection() | object(selection=Selection()):  # a derivation has its own
+            if select:
+                raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+            return selection if isinstance(selection, Selection) else selection.selection
+    raise InputError(
+        f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
+        "and theta, or a Selection"
+    )
+
+
+def derived(given: Derivation | Selection | str | None) -> Derivation:
+    """A derivation as it is; a selection, or a text that stands for one, is derived."""
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.derive import derive
+
+    return given if isinstance(given, Derivation) else derive(selection_of(given, {}))
+
+
+def settings_and_work(given: Given) -> tuple[Settings, Work]:
+    """The laboratory's settings, and where the work is done.
+
+    Raises :class:`InputError` for a name that neither of them knows.
+    """
+    from deepnet_theory.numeric.stacks.settings import Settings
+    from deepnet_theory.processes import Work
+
+    work = {name: value for name, value in given.items() if name in Work.__annotations__}
+    measure = {name: value for name, value in given.items() if name not in work}
+    return record(Settings, "a measurement", measure), cast(Work, work)
+
+
+def staged(given: Given, start: float, length: float, prefix: str = "") -> Given:
+    """The same, with the progress of one stage told as a share of the whole."""
+    progress = given.get("progress")
+    if progress is None:
+        return given
+
+    def told(done: float, total: float, what: str) -> None:
+        progress(start + length * done / total, 1.0, prefix + what)
+
+    return {**given, "progress": told}
+
+
+def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
+    """A dataclass of values by name; raises :class:`InputError` for a name it does not know."""
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise InputError(
+            f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}{guess(unknown[0], known)}"
+        )
+    return kind(**values)

@@ -1,0 +1,103 @@
+"""Derive → verify → export in one page."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from deepnet_theory.spec import __version__
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.files import write_text
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow.exporting import constants_of
+from deepnet_theory.workflow.given import derived, staged
+from deepnet_theory.workflow.verifying import verify, verify_rivals
+
+if TYPE_CHECKING:
+    from deepnet_theory.numeric.verify import Watch
+    from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.workflow.given import Given
+
+OWN_SHARE = 0.75  # of the work of a report with rivals, for the progress
+
+
+@dataclass(frozen=True)
+class Report:
+    """One self-contained HTML page, and the results that it shows."""
+
+    html: str
+    derivation: Derivation
+    verification: Verification
+    constants: tuple[Constants, ...]
+    rivals: tuple[Verification, ...] = ()
+
+    @property
+    def stopped(self) -> str:
+        """What ended the measuring before its end, in words."""
+        return next((v.stopped for v in (self.verification, *self.rivals) if v.stopped), "")
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption."""
+        return exit_code_after(self.stopped, self.verification.exit_code)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page by atomic replacement."""
+        write_text(Path(path), self.html)
+
+
+def make_report(
+    derivation: Derivation | Selection | str | None = None,
+    depths: str | Iterable[object] | None = None,
+    *,
+    depth: DepthLike | list[DepthLike] | None = None,
+    command: str = "",
+    rivals: bool = True,
+    watch: Watch | None = None,
+    **given: Unpack[Given],
+) -> Report:
+    """Derive → verify → export in one HTML page, which needs no network.
+
+    ``depth`` is the depth, or a list of several, at which constants are printed; by default
+    the deepest one measured. ``command`` is shown as the way to make the page again. The
+    ``rivals``, other optimizers' rules and α = β = 1 on the same network, are measured beside the
+    rule with fewer draws; the verdict is that of the rule alone. ``given`` and ``watch`` are
+    those of :func:`verify`. Raises what ``verify`` and ``export`` raise.
+    """
+    from deepnet_theory.report.composing import of_report
+    from deepnet_theory.report.printing.html import page
+
+    derivation = derived(derivation)
+    stack = derivation.selection.the_stack
+    asked = [] if depth is None else depth if isinstance(depth, list) else [depth]
+    wanted = [parse_depth(d, stack) for d in asked]  # a bad depth is refused before measuring
+    own = OWN_SHARE if rivals else 1.0
+    verification = verify(derivation, depths, watch=watch, **staged(given, 0, own))
+    if not verification.points:
+        raise KeyboardInterrupt  # nothing was measured: there is no page to make
+    beside: tuple[Verification, ...] = ()
+    if rivals and not verification.stopped:  # whoever has interrupted it waits for no more
+        beside = verify_rivals(derivation, depths, **staged(given, own, 1 - own))
+    wanted = wanted or [dict(verification.points[-1].depth)]
+    # what was measured is what the page hands out, whatever else is recommended
+    constants = tuple(constants_of(derivation, at, None, "forward", {}) for at in wanted)
+    told = of_report.document(
+        derivation.at(**wanted[0]), verification, constants, beside, command, made_on()
+    )
+    html = page(told)
+    return Report(html, derivation, verification, constants, beside)
+
+
+def made_on() -> dict[str, str]:
+    """When, by which version and on what machine a page is made."""
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"date": now, "deepnet-theory": __version__, "machine": system}
