@@ -27,7 +27,6 @@ from deepnet_theory.processes import (
     cache_of,
     require_processes,
     run_until_stopped,
-    silent,
 )
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
@@ -113,7 +112,12 @@ def measure(
     known = None if kept is None else family.depends_on()
     schedule = _Schedule(family, list(rows.values()), watch, known)
     stopped = run_until_stopped(
-        [schedule.first()], count, executor, total, progress or silent, kept
+        [schedule.first()],
+        total,
+        processes=count,
+        executor=executor,
+        progress=progress,
+        cache=kept,
     )
     measured = [row for row in rows.values() if row.complete]
     shared = dict.fromkeys(shares)

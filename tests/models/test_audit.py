@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 import deepnet_theory as dt
 from deepnet_theory.numeric.stacks.data import text_windows
+from deepnet_theory.report.composing.of_audit import document
+from deepnet_theory.report.printing.text import text
 from deepnet_theory.spec.audit import Audit
 from deepnet_theory.spec.errors import InputError
 
@@ -100,6 +102,11 @@ def as_packed(w: Tensor, gain: float) -> None:
     nn.init.normal_(w, std=gain * math.sqrt(2 / (w.shape[1] + outputs)))
 
 
+def as_packed_alone(w: Tensor, gain: float) -> None:
+    """The same for query, key and value, which are views of one matrix, and for no other."""
+    (as_packed if w._base is not None else nn.init.xavier_normal_)(w, gain)
+
+
 def last_forgotten() -> nn.Module:
     net = Net(post, SCALED)
     with torch.no_grad():
@@ -143,6 +150,12 @@ FAULTY: dict[str, tuple[Callable[[], nn.Module], Found, str]] = {
         lambda: Net(post, SCALED, draw=as_packed),
         {("attention", r): 2**-0.5 for r in QKVO},
         "fans of the packed matrix",
+    ),
+    "packed matrix drawn and scaled as one": (
+        lambda: Net(post, {**SCALED, "query": BETA, "key": BETA}, draw=as_packed_alone),
+        {("attention", "value"): 2**-0.5,
+         **{("attention", r): BETA * 2**-0.5 for r in ("query", "key")}},
+        "fans of the packed matrix, scaled like value and output",
     ),
     "beta on another standard deviation": (
         lambda: Net(post, SCALED, draw=small),
@@ -291,6 +304,18 @@ def test_a_rule_is_found_in_the_model_that_is_built_from_it(name: str) -> None:
                 model.get_parameter(g.matrix.name).mul_(2.0)
     again = dt.audit(model, (ids, ids) if "," in depth else ids, optimizer=optimizer)
     assert again.verdict == "REFUTED"
+
+
+def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement() -> None:
+    """Query and key happen to be near Fixup's gain, in a model that has norms."""
+    torch.manual_seed(0)
+    net = Net(lambda x, f, norm: x + f(norm(x)), {}, packed=False, draw=lambda w, gain: None,
+              layers=12)  # fmt: skip
+    audit = dt.audit(net, X, optimizer="adamw")
+    assert (audit.placement, audit.against) == ("pre-ln", "adamw")
+    assert all("norms" not in f.where for f in audit.findings)
+    assert any("as torch makes a Linear" in f.what for f in audit.findings)
+    assert "derive --optimizer adamw --placement pre-ln --norm layer" in text(document(audit))
 
 
 def test_gpt_2_as_it_is_released() -> None:

@@ -321,8 +321,11 @@ def test_a_gain_in_the_forward_pass_counts(formula: Any, times: tuple[float, flo
     for s in read(model, X).sublayers:
         assert tuple(m.times for m in s.matrices) == times
         for m in s.matrices:
-            entries = model.get_parameter(m.name).detach()
-            assert m.size == pytest.approx(m.times * float(entries.square().mean().sqrt()))
+            squares = model.get_parameter(m.name).detach().double().square()
+            size = m.times * float(squares.mean().sqrt())
+            spread = float(squares.std()) / squares.numel() ** 0.5  # of the mean square
+            assert m.size == pytest.approx(size)
+            assert m.error / m.size == pytest.approx(spread / float(2 * squares.mean()))
 
 
 def test_one_matrix_for_all_layers() -> None:

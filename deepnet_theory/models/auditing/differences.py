@@ -57,6 +57,12 @@ def differences(reading: Reading, rule: Wanted) -> Iterator[Difference]:
                 yield Difference(index, m.role, ratio, size, aim, m)
 
 
+def as_made(m: Matrix) -> bool:
+    """Whether a matrix has the size that torch makes a Linear with, uniform within 1/√fan_in."""
+    own = math.sqrt(1 / (3 * m.fan_in))
+    return abs(m.size - own) <= 3 * m.error + EXACT * own
+
+
 def unjudged(m: Matrix) -> bool:
     """Whether a matrix has no gain to hold against a rule: a factor has a part of one."""
     return m.role == UNKNOWN or m.factor
@@ -68,15 +74,18 @@ def distance(
     """How much differs in kind, and then in size; a derived rule is nearer than a published one.
 
     What a rule has of its own, a gain or an α that is not 1, speaks for it where the model has
-    it too. A coefficient that the code multiplies with was computed from some rule, and weighs as
-    much as all matrices of the sublayer.
+    it too; the size that torch makes a Linear with was chosen by nobody and speaks for none. A
+    coefficient that the code multiplies with was computed from some rule, and weighs as much as
+    all matrices of the sublayer.
     """
     differ = {(d.index, d.item) for d in different}
     kinds: dict[tuple[str, str, str], int] = {}
     for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         written = len(s.matrices) if s.alpha_on else 1
         items = {"norms": (2, 0), "alpha": (written, written * (w.alpha != 1))}
-        items |= {m.role: (1, int(w.gains.get(m.role, 1.0) != 1)) for m in s.matrices}
+        items |= {
+            m.role: (1, int(w.gains.get(m.role, 1.0) != 1 and not as_made(m))) for m in s.matrices
+        }
         for item, (against, for_it) in items.items():
             key = (s.stack, s.kind, item)
             now = against if (index, item) in differ else -for_it

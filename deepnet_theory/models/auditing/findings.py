@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, log
+from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, as_made, log
 from deepnet_theory.models.auditing.effect import SCALED, Effects
 from deepnet_theory.spec.audit import Finding, Wanted, WantedSublayer
 from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
@@ -106,15 +106,20 @@ def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> 
 
     packed = sum(o.fan_out for o in s.matrices if o.name == m.name)
     as_packed = m.xavier and math.sqrt(2 / (m.fan_in + packed)) / m.xavier
+    of_packed = "it is drawn with the fans of the packed matrix"
     scaled = {g for role, g in wanted.gains.items() if role in SCALED and g != 1}
     if near(1.0):
         return "; it is not scaled"
+    if as_made(m):
+        return "; it is as torch makes a Linear"
     if d.wanted == 1 and any(near(g) for g in scaled):
         return "; it is scaled like value and output, and takes gain 1"
+    if d.wanted == 1 and packed > m.fan_out and any(near(as_packed * g) for g in scaled):
+        return f"; {of_packed}, scaled like value and output, and takes gain 1"
     if d.wanted and near(1 / d.wanted):
         return "; the gain is upside down"
     if packed > m.fan_out and near(as_packed * d.wanted):
-        return "; it is drawn with the fans of the packed matrix"
+        return f"; {of_packed}"
     if any(near(c * d.wanted) for c in _other_laws(m)):
         return "; the gain is on another standard deviation than Xavier's"
     return ""

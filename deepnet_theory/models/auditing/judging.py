@@ -30,7 +30,7 @@ from deepnet_theory.spec.audit import (
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.placement import placement, placements
+from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.reading import Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
@@ -76,7 +76,7 @@ def judge(
     return Audit(
         model=model,
         reading=reading,
-        placement=_placement(reading),
+        placement=reading.placement,
         optimizer=optimizer,
         against=nearest.name if nearest else None,
         detail=nearest.detail if nearest else "",
@@ -91,15 +91,6 @@ def judge(
         predicted=moved.predicted,
         rates={name: own["lr"] for name, own in (groups or {}).items()},
     )
-
-
-def _placement(reading: Reading) -> str | None:
-    """The placement whose norms are the model's in every sublayer, with an α or without one."""
-    around = {s.around for s in reading.sublayers}
-    multiplied = any(s.alpha_on == "branch" for s in reading.sublayers)
-    fitting = [p for p in placements().values() if around == {p.norms}]
-    fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != multiplied)
-    return fitting[0].name if fitting else None
 
 
 def _audited(reading: Reading, rule: Wanted | None) -> Iterator[Audited]:

@@ -9,12 +9,12 @@ from functools import cached_property
 from statistics import geometric_mean
 
 from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, unjudged
-from deepnet_theory.numeric.judging.level import NEAR
 from deepnet_theory.numeric.measuring.one_sublayer import (
     distance_from_identity,
     predict_model_update,
 )
 from deepnet_theory.numeric.stacks.case import Case
+from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.spec.audit import Wanted
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -78,7 +78,7 @@ class Predictor:
             for part, layers in zip(parts, self._reading.layers.values(), strict=True)
         }
         case = Case(selection, Rule(self._rule.name, rows), depth, SIZES)
-        if not max(distance_from_identity(case)) <= NEAR:
+        if not max(distance_from_identity(case).whole) <= NEAR:
             return None
         size = predict_model_update(case).mean
         return size if 0 < size < math.inf else None
