@@ -118,6 +118,19 @@ class Listing:
 
 
 @dataclass(frozen=True)
+class Files:
+    """Data to take along, by file name: a page offers them for saving, other formats name them."""
+
+    contents: tuple[tuple[str, str], ...]
+
+    @property
+    def named(self) -> str:
+        """The files in words, where a format can hold none."""
+        names = ", ".join(f"{name} ({len(text.encode()):,} bytes)" for name, text in self.contents)
+        return f"Files in the HTML page: {names}."
+
+
+@dataclass(frozen=True)
 class Mark:
     """A measured point: depth, mean, and the ends of its interval."""
 
@@ -129,7 +142,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Measured points of one rule; ``colour`` 1 or 2 tells rivals apart.
+    """Measured points of one rule; ``colour`` 1, 2 or 3 tells rivals apart.
 
     ``band`` holds what was predicted of them in absolute size, with its interval.
     """
@@ -155,7 +168,10 @@ class Slope:
 
 @dataclass(frozen=True)
 class Figure:
-    """A log–log plot: measured points with intervals, and lines of a predicted slope."""
+    """A log–log plot: measured points with intervals, and lines of a predicted slope.
+
+    A ``named`` one has a point a series, each with its label, over a quantity that is no depth.
+    """
 
     series: tuple[Series, ...]
     slopes: tuple[Slope, ...]
@@ -163,6 +179,7 @@ class Figure:
     y_label: str
     title: str = ""
     caption: str = ""
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,17 +207,21 @@ class Panels:
     caption: str = ""
 
 
-Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Figure | Panels
+Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure | Panels
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it; ``folded`` where a screen shows it only when asked."""
+    """A heading and what stands under it; ``folded`` where a screen shows it only when asked.
+
+    Paper shows what is folded too, but for ``long`` sections that are not open: their headings.
+    """
 
     title: str
     body: tuple[Block | Section, ...]
     folded: bool = False
     note: str = ""
+    long: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from deepnet_theory.report.of_verification import points as points_table
+from deepnet_theory.report.composing.of_verification import points as points_table
 
 if TYPE_CHECKING:
     from rich.console import Console

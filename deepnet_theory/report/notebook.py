@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report import of_derivation, of_model, of_transfer, of_verification
+from deepnet_theory.report.composing import of_derivation, of_model, of_transfer, of_verification
+from deepnet_theory.report.composing.of_derivation import owner
 from deepnet_theory.report.figures.panels import panels
 from deepnet_theory.report.figures.svg import Plot, drawn
 from deepnet_theory.report.numbers import power
-from deepnet_theory.report.of_derivation import owner
 from deepnet_theory.report.printing.html import fragment
 from deepnet_theory.report.printing.latex import block_latex
 from deepnet_theory.report.printing.text import text
@@ -82,6 +82,11 @@ def section(derivation: Derivation, title: str) -> Shown:
     return Shown(doc.Document("", (), (doc.Section(title, found[title].body),)))
 
 
+def steps(derivation: Derivation, *names: str) -> Shown:
+    """Single steps of a derivation by their names, with the numbers that they have in the whole."""
+    return Shown(doc.Document("", tuple(of_derivation.step_of(derivation, n) for n in names)))
+
+
 def rules(derivations: Mapping[str, Derivation]) -> Shown:
     """The rules of several derivations, one a row."""
     rows = tuple(
@@ -100,6 +105,30 @@ def cross(found: CrossTable) -> Shown:
         for rule in names
     )
     return Shown(doc.Document("", (doc.Table(("rule of ↓, stepped by →", *names), rows),)))
+
+
+def plot(
+    measured: Mapping[str, Mapping[float, float]],
+    x: str,
+    y: str,
+    slopes: Mapping[str, float] | None = None,
+    title: str = "",
+) -> Plot:
+    """Up to three series of measured points on logarithmic axes, the first one as the own.
+
+    ``slopes`` are the powers of x that are predicted of some of them: a line of that slope is
+    drawn through the first point of the series.
+    """
+    series, lines = [], []
+    for index, (label, points) in enumerate(measured.items()):
+        marks = tuple(doc.Mark(at, value, value, value) for at, value in points.items())
+        own, colour = index == 0, max(1, index)
+        series.append(doc.Series(label, marks, own, colour))
+        if slopes and label in slopes:
+            told = f"{label}:\n{power(slopes[label])}"
+            first = marks[0]
+            lines.append(doc.Slope(told, slopes[label], first.x, first.mean, own, colour))
+    return drawn(doc.Figure(tuple(series), tuple(lines), x, y, title))
 
 
 def losses(runs: Sequence[Run]) -> Plot:

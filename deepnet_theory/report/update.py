@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import power
+from deepnet_theory.spec.rule import PLAIN
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Point, Verification
@@ -34,9 +35,10 @@ def update_figure(
     series = [doc.Series(rule_words(verification), own, band=_band(points, variable))]
     lines = slopes(verification, variable, with_rivals=not rivals)
     for index, rival in enumerate(rivals):
-        colour = 1 + index % 2
+        colour = 1 + index % 3
         there = along(rival.points, variable)
-        measured, band = marks(there, variable), _band(there, variable)
+        reached = all(e.predicted is not None for e in rival.exponents)
+        measured, band = marks(there, variable), _band(there, variable) if reached else ()
         series.append(doc.Series(rule_words(rival), measured, own=False, colour=colour, band=band))
         own_line = slopes(rival, variable, with_rivals=False)
         lines += [replace(line, own=False, colour=colour) for line in own_line]
@@ -45,7 +47,7 @@ def update_figure(
         "How far one step moves the output, per token and in units of the learning rate, against "
         f"{variable}{held}."
     )
-    network = measured_network(verification)
+    network = measured_network(verification, "the update given")
     return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)
 
 
@@ -58,19 +60,21 @@ def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:
     )
     if not moved:
         return ()
+    several = len({s.part for s in moved}) > 1
     series = tuple(
         doc.Series(
-            f"{s.part} {s.name}", (doc.Mark(float(f"{s.predicted:.3g}"), s.mean, s.low, s.high),)
+            f"{s.part} {s.name}" if several else s.name,
+            (doc.Mark(float(f"{s.predicted:.3g}"), s.mean, s.low, s.high),),
         )
         for s in moved
     )
     least = moved[0].predicted
-    line = doc.Slope("measured =\npredicted", 1.0, least, least, own=True)
+    line = doc.Slope("", 1.0, least, least, own=True)
     caption = (
-        "Each kind of parameter stepped alone; bars are 95% intervals over seeds, and on the line "
-        "is what single sublayers predict, without a free constant."
+        "Each kind of parameter stepped alone; bars are 95% intervals over seeds. On the line the "
+        "measured is what single sublayers predict, without a free constant."
     )
-    return (doc.Figure(series, (line,), "predicted", Y_LABEL, "stepped alone", caption),)
+    return (doc.Figure(series, (line,), "predicted", Y_LABEL, "stepped alone", caption, True),)
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:
@@ -101,10 +105,11 @@ def _band(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
     )
 
 
-def measured_network(verification: Verification) -> str:
-    """Which network was measured, stepped by what."""
+def measured_network(verification: Verification, nameless: str = "") -> str:
+    """Which network was measured, stepped by what; an update has no name but what it says."""
     select = verification.select
-    stepped = select.get("optimizer") or select.get("update")
+    update = select.get("update")
+    stepped = select.get("optimizer") or (update and (nameless or update))
     words = (select.get("placement"), select.get("stack"), f"stepped by {stepped}")
     return " ".join(str(word) for word in words) if stepped else ""
 
@@ -115,7 +120,9 @@ def rule_words(verification: Verification) -> str:
     if name == "custom":  # derived for an update that has no name
         return "derived rule"
     if name != "own":
-        return f"rule of {name}"
+        others = ", ".join(n for n in name.split(", ") if n != PLAIN)
+        plain = "α = β = 1" if name.endswith(PLAIN) else ""
+        return ", ".join(words for words in (others and f"rule of {others}", plain) if words)
     entries = verification.rule.get("entries", ())
     if len(entries) == 1:
         said = f"α = {entries[0]['alpha']}, β = {entries[0]['beta']}"

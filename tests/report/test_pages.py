@@ -14,10 +14,10 @@ import pytest
 import sympy as sp
 
 from deepnet_theory import workflow
-from deepnet_theory.report import of_closures
+from deepnet_theory.report.composing import of_closures
+from deepnet_theory.report.composing.of_derivation import document
 from deepnet_theory.report.document import Document, Formula
 from deepnet_theory.report.document import Step as Equation
-from deepnet_theory.report.of_derivation import document
 from deepnet_theory.report.printing.html import fragment
 from deepnet_theory.report.printing.latex import escape, latex
 from deepnet_theory.report.printing.markdown import markdown
@@ -25,6 +25,7 @@ from deepnet_theory.report.printing.mathml import inline_mathml
 from deepnet_theory.report.printing.notation import as_written, formula_latex
 from deepnet_theory.report.printing.text import text
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.algebra.nodes import Activation
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -38,6 +39,7 @@ SELECTIONS = [
     {"optimizer": "sgd", "method": "moments"},
     {"optimizer": "adam", "closure": "learning-rate"},
 ]
+X = sp.Symbol("X", commutative=False)
 VOID = {"meta", "link", "br", "wbr"}
 
 
@@ -222,6 +224,29 @@ def test_two_n_to_a_quarter_is_not_a_product_of_roots() -> None:
     assert formula_latex("(2*N)**(1/4)") == r"\left(2 N\right)^{1/4}"
     shown = re.sub(r"<[^>]+>|&InvisibleTimes;", "", inline_mathml(Formula("(8*N)**(-1/4)")))
     assert unescape(shown) == "(8N)−1/4"
+
+
+def drawn(expression: sp.Expr | str) -> str:
+    return unescape(re.sub(r"<[^>]+>|&InvisibleTimes;", "", inline_mathml(Formula(expression))))
+
+
+def test_an_update_and_a_placement_are_set_as_mathematics(derivation: Derivation) -> None:
+    assert drawn("-eta*norm(theta)*sign(g)") == "−ηnorm(θ)sign(g)"
+    assert drawn("norm(alpha*x + branch(x))") == "norm(αx+branch(x))"
+    assert drawn("clip(g, -1, 1)*abs(g)") == "clip(g,−1,1)|g|"
+    assert formula_latex("-eta*(g - theta)/numel(theta)").startswith(r"- \frac{\eta \left(g")
+    page = fragment(document(derivation))
+    for typed in ("norm(theta)", "norm(alpha*x", "<mi>phi", "<mn>-"):
+        assert typed not in page
+    # the text of a terminal is what one types
+    assert derivation.selection.the_placement.equation in text(document(derivation))
+
+
+def test_a_fraction_in_an_exponent_stands_on_one_line() -> None:
+    n = sp.Symbol("N", positive=True)
+    assert drawn((2 * n) ** sp.Rational(-3, 2) * 2 ** sp.Rational(3, 2)) == "1N3/2"
+    assert inline_mathml(Formula(n ** sp.Rational(3, 2))).count("<mfrac>") == 0
+    assert drawn(Activation(n * X)) == "Nφ(X)"
 
 
 def test_results_show_themselves(derivation: Derivation) -> None:

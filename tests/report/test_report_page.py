@@ -7,15 +7,18 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from base64 import b64decode
 from dataclasses import replace
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from deepnet_theory.report import of_report, of_verification
+from deepnet_theory.report.composing import of_report, of_verification
 from deepnet_theory.report.document import Document, Figure, Mark, Paragraph, Series, Slope
-from deepnet_theory.report.figures.svg import drawn
+from deepnet_theory.report.figures.axis import tick_label
+from deepnet_theory.report.figures.svg import LEFT, drawn
 from deepnet_theory.report.live import live
 from deepnet_theory.report.numbers import (
     number,
@@ -30,6 +33,7 @@ from deepnet_theory.report.printing.latex import latex
 from deepnet_theory.report.printing.markdown import markdown
 from deepnet_theory.report.printing.text import text
 from deepnet_theory.report.update import along, shares_figure, update_figure
+from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
@@ -42,6 +46,7 @@ from deepnet_theory.spec.verification import (
     Verification,
 )
 from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.workflow.reporting import made_on
 
 from .test_pages import balanced
 
@@ -85,13 +90,74 @@ def html(derivation: Derivation, verification: Verification, constants: Constant
 
 def test_the_page_is_whole_and_alone(html: str) -> None:
     count = balanced(html)
-    assert count["h2"] == 8 and count["svg"] == 1 and count["details"] >= 4
+    assert count["h2"] == 7 and count["svg"] == 1 and count["details"] >= 4
     # nothing is fetched: the only addresses are names of notations, never loaded
     addresses = set(re.findall(r"https?://[^\s\"'<]+", html))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"(src|href)=\"(?!data:)", html)
-    assert "0.125" in html and "norm-gain" in html and "&lt;x&gt;" in html
+    assert "0.125" in html and "&lt;x&gt;" in html
     assert "inside &lt;0.05&gt;" in html
+
+
+def test_the_first_screen_has_the_numbers_and_what_beta_multiplies(html: str) -> None:
+    (header,) = re.findall(r"<header>.*?</header>", html, re.S)
+    assert "50 encoder" in header and ">0.125<" in header and "β multiplies" in header
+    # PROVED is said with its bound, and by no colour
+    assert "PROVED</span> (an upper bound up to a constant factor)" in header
+    style = html[: html.index("</style>")]
+    assert ".SUPPORTED {" in style and ".PROVED" not in style
+
+
+def saved(html: str) -> dict[str, str]:
+    """The files that the page offers, by name."""
+    found = re.findall(
+        r'<a download="([^"]+)" href="data:application/json;base64,([^"]+)">\1</a>', html
+    )
+    return {name: b64decode(data).decode() for name, data in found}
+
+
+def test_the_data_is_saved_and_not_printed(
+    html: str, verification: Verification, constants: Constants
+) -> None:
+    files = saved(html)
+    assert list(files) == ["constants.json", "derivation.json", "verification.json"]
+    assert files["verification.json"] == verification.to_json()
+    assert files["constants.json"] == constants.to_json()
+    assert '"schema"' not in html and "deepnet-theory/" not in html
+    style = html[: html.index("</style>")]
+    # a link on paper would carry all of the data with it
+    assert ".files { display: none; }" in style[style.index("@media print") :]
+
+
+def test_several_depths_and_rivals_are_files_of_their_own(
+    derivation: Derivation, verification: Verification, constants: Constants
+) -> None:
+    (part,) = constants.parts
+    deeper = replace(constants, parts=(replace(part, layers=100),))
+    rival = replace(verification, rule={"name": "sgd, plain"})
+    told = of_report.document(derivation, verification, [constants, deeper], [rival])
+    files = saved(page(told))
+    assert {"constants-50.json", "constants-100.json", "verification-sgd-plain.json"} < set(files)
+    assert 'load_constants("constants-100.json")' in unescape(page(told))
+    assert "Files in the HTML page: constants-50.json (" in " ".join(text(told).split())
+
+
+def test_when_and_on_what_the_page_was_made() -> None:
+    made = made_on()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", made["date"])
+    assert made["deepnet-theory"] == __version__ and "CPUs" in made["machine"]
+
+
+def test_on_paper_long_sections_are_closed_and_all_others_open(html: str) -> None:
+    style = html[: html.index("</style>")]
+    paper = style[style.index("@media print") :]
+    assert "details:not(.long)::details-content { content-visibility: visible" in paper
+    assert "querySelectorAll('details:not(.long)')" in html  # browsers without ::details-content
+    body = html[html.index("</header>") :]
+    steps = re.findall(r'<details class="long">.*?</details>', body, re.S)
+    assert steps and sum(s.count('class="step"') for s in steps) == body.count('class="step"')
+    assert "Points" in body and not any("Points" in s for s in steps)
+    assert "--steps</span>" in body  # where they are told in full
 
 
 def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
@@ -102,7 +168,12 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
     given = replace(derivation, steps=(replace(first, assumptions=named), *rest))
 
     def told(names: tuple[str, ...]) -> str:
-        found = tuple(AssumptionResult(n, Verdict.SUPPORTED, 1.0, 0.9, 1.1) for n in names)
+        found = tuple(
+            AssumptionResult(n, Verdict.SUPPORTED, 1.0, 0.9, 1.1)
+            if n in names
+            else AssumptionResult(n, Verdict.ASSUMED, None, None, None, because="not measured")
+            for n in named
+        )
         measured = replace(verification, assumptions=found)
         return " ".join(text(of_report.document(given, measured, [constants])).split())
 
@@ -185,9 +256,8 @@ def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
 
 
 def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = [unescape(b) for b in re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S)]
-    snippet, constants = blocks
-    (tmp_path / "constants.json").write_text(constants, encoding="utf-8")
+    (snippet,) = (unescape(b) for b in re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
+    (tmp_path / "constants.json").write_text(saved(html)["constants.json"], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     found: dict[str, object] = {}
     exec(snippet, found)
@@ -230,12 +300,17 @@ def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification
     root = ElementTree.fromstring(drawn(figure).svg)
     # what is moved by rounding alone is no point; the line is where the two agree
     names = [c.findtext("{*}title", "") for c in root.findall("{*}circle")]
-    assert [n.split(" at ")[0] for n in names] == ["encoder attention value", "encoder ffn fc1"]
+    assert [n.split(" at ")[0] for n in names] == ["attention value", "ffn fc1"]
     (line,) = (p.get("d", "") for p in root.findall("{*}path") if p.get("class") == "own")
     x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", line))
     value, fc1 = ([float(c.get(k, "")) for k in ("cx", "cy")] for c in root.findall("{*}circle"))
     assert value[1] == pytest.approx(y1, abs=3) and value[0] == pytest.approx(x1, abs=0.3)
     assert fc1[0] == pytest.approx(x2, abs=0.3) and fc1[1] < y2 - 30  # higher than predicted
+    # each point is named in the margin, at the end of a line from it, and no name is cut
+    words = [t.text for t in root.findall("{*}text")]
+    assert {"attention value", "ffn fc1"} < set(words)
+    assert [p.get("class") for p in root.findall("{*}path")].count("lead") == 2
+    assert "75" not in words  # the ticks are round, not the points'
     assert shares_figure(verification) == ()
     several = replace(found, shares=(*shares, replace(shares[0], part="decoder")))
     assert "decoder attention value" in text(of_verification.document(several))
@@ -286,37 +361,82 @@ def test_depths_that_grow_together_are_all_shown() -> None:
 
 def test_rivals_have_their_own_points_and_lines(verification: Verification) -> None:
     rivals = []
-    for name, power_ in (("sgd", 0.5), ("adam", -0.5)):
+    for name, power_ in (("sgd", 0.5), ("adam", -0.5), ("plain", 1.5)):
         points = tuple(
             replace(p, mean=20 * (p.depth["N"] / 8) ** power_, low=1.0, high=90.0)
             for p in verification.points
         )
-        exponent = replace(verification.exponents[0], estimate=power_, predicted=power_, rivals=())
+        told = None if name == "plain" else power_  # far from the identity no law predicts it
+        exponent = replace(verification.exponents[0], estimate=power_, predicted=told, rivals=())
         rivals.append(
             replace(verification, rule={"name": name}, points=points, exponents=(exponent,))
         )
     svg = verification.plot(rivals=tuple(rivals)).svg
     root = ElementTree.fromstring(svg)
     space = "{http://www.w3.org/2000/svg}"
-    assert len(root.findall(f"{space}circle")) == 5 and len(root.findall(f"{space}rect")) == 10
+    assert len(root.findall(f"{space}circle")) == 5
     lines = [p.get("class") for p in root.findall(f"{space}path")]
+    assert [lines.count(k) for k in ("other", "other other-2", "other other-3")] == [5, 5, 5]
     # the predicted slopes are those of what was measured, each through its own points
-    assert [k for k in lines if k in ("own", "rival", "rival rival-2")] == [
+    assert [k for k in lines if k and k.split()[0] in ("own", "rival")] == [
         "own", "rival", "rival rival-2"
     ]  # fmt: skip
-    for rect, line in (("other", "rival"), ("other other-2", "rival rival-2")):
-        mark = next(r for r in root.findall(f"{space}rect")
-                    if r.get("class") == rect and " at 8:" in "".join(r.itertext()))  # fmt: skip
-        at = float(mark.get("x", "")) + 2.7, float(mark.get("y", "")) + 2.7
+    assert "α = β = 1" in [t.text for t in root.findall(f"{space}text")]
+    for shape, line in (("other", "rival"), ("other other-2", "rival rival-2")):
+        mark = next(r for r in root.findall(f"{space}path")
+                    if r.get("class") == shape and " at 8:" in "".join(r.itertext()))  # fmt: skip
+        at = [float(n) for n in re.findall(r"[\d.]+", mark.get("d", ""))[:2]]
         (path,) = [p for p in root.findall(f"{space}path") if p.get("class") == line]
         x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", path.get("d", "")))
         assert at[1] == pytest.approx(y1 + (y2 - y1) * (at[0] - x1) / (x2 - x1), abs=0.3)
     told = text(of_verification.document(verification, rivals))
     assert (
         re.search(r"rule of sgd, in N +SUPPORTED +\+0.5000", told)
+        and re.search(r"α = β = 1, in N +- +\+1.5000", told)
         and max(map(len, told.splitlines())) <= 80
     )
     assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
+
+
+def fits(svg: str) -> bool:
+    """Whether all labels end inside the picture at a phone's size, and lie one below the other."""
+    root = ElementTree.fromstring(svg)
+    width = float(root.get("viewBox", "").split()[2])
+    told = [t for t in root.findall("{*}text") if "label" in (t.get("class") or "")]
+    ends = [float(t.get("x", "")) + 7.4 * len(t.text or "") for t in told]
+    heights = sorted(float(t.get("y", "")) for t in told)
+    apart = all(b - a >= 12 for a, b in pairwise(heights))
+    titles = [t.text or "" for t in root.findall("{*}text") if t.get("class") == "title"]
+    return apart and max(ends) <= width and all(LEFT + 8 * len(t) <= width for t in titles)
+
+
+def test_no_label_is_cut_by_the_border(verification: Verification) -> None:
+    long = replace(
+        verification,
+        rule={"name": "momentum, schedule-free"},
+        select={"placement": "sandwich-ln", "stack": "encoder-decoder", "optimizer": "adafactor"},
+    )
+    own = {**long.select, "optimizer": None, "update": "-eta*g" * 20}
+    for rivals in ((), (replace(long, rule={"name": "sgd, plain"}),)):
+        assert fits(drawn(update_figure(long, rivals=rivals)).svg)
+    svg = drawn(update_figure(replace(verification, select=own))).svg
+    assert fits(svg) and "eta*g" not in svg and "update given" in svg
+    assert not fits(svg.replace("rule of adam", "the rule of another optimizer"))
+
+
+def test_ticks_are_written_as_powers() -> None:
+    shown = [tick_label(v) for v in (0.02, 1000.0, 1e5, 2e-4)]
+    assert shown == ["0.02", "1000", "10⁵", "2·10⁻⁴"]
+
+
+def test_what_is_not_predicted_says_why(verification: Verification) -> None:
+    (e,) = verification.exponents
+    plain = replace(
+        verification, rule={"name": "plain"}, exponents=(replace(e, predicted=None),),
+        warnings=("S*r^2 grows",),
+    )  # fmt: skip
+    told = " ".join(text(of_verification.document(verification, (plain,))).split())
+    assert "No slope is predicted of α = β = 1: S*r^2 grows." in told
 
 
 def test_slopes_in_words() -> None:
@@ -462,11 +582,25 @@ def test_a_planted_overflow_is_seen(html: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_on_paper(html: str, tmp_path: Path) -> None:
+def test_on_paper(verification: Verification, constants: Constants, tmp_path: Path) -> None:
+    """At most six pages of A4, of a whole derivation with all that a report says beside it."""
+    from deepnet_theory.workflow import derive
+
+    made = derive(optimizer="adam")
+    kinds = [f"{s} {m}" for s in ("attention", "ffn") for m in ("query", "key", "value", "output")]
+    found = replace(
+        verification,
+        shares=tuple(
+            MeasuredShare("encoder", name, 7.0, 6.9, 7.1, 7.0, 6.9, 7.1, 1.0, 0.9, 1.1)
+            for name in kinds
+        ),
+    )
+    html = page(of_report.document(made, found, [constants] * 2, [found] * 3))
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
     pdf = tmp_path / "page.pdf"
     run_browser(f"--print-to-pdf={pdf}", f"file://{tmp_path / 'page.html'}")
     assert pdf.read_bytes().startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) <= 6
 
 
 def test_a_plot_is_written_as_what_it_is(tmp_path: Path) -> None:

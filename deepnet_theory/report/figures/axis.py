@@ -38,12 +38,16 @@ def ticks(low: float, high: float) -> list[float]:
     return inside[::every]
 
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
 def tick_label(value: float) -> str:
-    """The label of a tick."""
+    """The label of a tick: 0.02, 1000, 10⁵, 2·10⁻⁴."""
     if 1e-3 <= value < 1e4:
         return f"{value:g}"
     mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa}·{power}"
 
 
 def ceiling(figure: Panels) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -16,6 +17,7 @@ from deepnet_theory.spec.files import write_text
 WIDTH, HEIGHT = 460, 346
 LEFT, RIGHT, TOP, BOTTOM = 58, 122, 30, 44  # margins; the lines are labelled at the right
 LINE_HEIGHT = 13
+LABEL, TITLE = 15, 44  # characters of a line that fit at a phone's size of letters
 
 _STYLE = Path(__file__).parent / "plot.css"
 
@@ -59,7 +61,8 @@ class Scale:
 def drawn(figure: doc.Figure) -> Plot:
     """The plot; points that are not positive and finite are left out.
 
-    A line is labelled at its right end, a series without a line at its last point.
+    A line is labelled at its right end, a series without a line at its last point; of a ``named``
+    figure every point is, along a line that leads there.
     """
     series = [
         replace(s, marks=tuple(filter(drawable, s.marks)), band=tuple(filter(drawable, s.band)))
@@ -77,21 +80,24 @@ def drawn(figure: doc.Figure) -> Plot:
     shown = [m for s in series for m in (*s.marks, *s.band)]
     values = [v for m in shown for v in (m.low, m.mean, m.high) if v > 0] + ends
     y = Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
-    body = [*_axes(x, y, xs, figure.x_label, figure.y_label)]
+    at = ticks(x.low, x.high) if figure.named else xs
+    body = [*_axes(x, y, at, figure.x_label, figure.y_label)]
     body += [_band(s, x, y) for s in series if s.band]
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
         body += [_point(m, x, y, s) for m in s.marks]
     lined = {(s.own, s.own or s.colour) for s in slopes}
     bare = [
-        doc.Slope(f"{s.label},\nmeasured", 0.0, s.marks[-1].x, s.marks[-1].mean, s.own, s.colour)
+        doc.Slope(s.label, 0.0, s.marks[-1].x, s.marks[-1].mean, s.own, s.colour)
         for s in series
-        if s.marks and (s.own, s.own or s.colour) not in lined
+        if s.marks and (figure.named or (s.own, s.own or s.colour) not in lined)
     ]
-    body += _labels([*slopes, *bare], y, last)
-    if figure.title:
-        body.append(f'<text class="title" x="{LEFT}" y="16">{escape(figure.title)}</text>')
-    return Plot(document(body, label))
+    body += _labels([*(s for s in slopes if s.label), *bare], x, y, last, figure.named)
+    for index, line in enumerate(textwrap.wrap(figure.title, TITLE)[:2]):
+        body.append(f'<text class="title" x="{LEFT}" y="{12 + 13 * index}">{escape(line)}</text>')
+    # names that are led to stand in one line, for which the picture widens
+    longest = max((len(s.label) for s in bare), default=0) if figure.named else 0
+    return Plot(document(body, label, max(WIDTH, WIDTH - RIGHT + 8 * longest + 16)))
 
 
 def document(body: Sequence[str], label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
@@ -128,24 +134,26 @@ def _point(mark: doc.Mark, x: Scale, y: Scale, series: doc.Series) -> str:
     if series.own:
         interval = "interval"
         shape = f'<circle class="point" cx="{at:.1f}" cy="{middle:.1f}" r="3.4">{told}</circle>'
-    else:  # told apart without colour too: squares, and diamonds
+    else:  # told apart without colour too: squares, diamonds and triangles
         interval = _coloured("other", series.colour, "-interval")
-        turned = f' transform="rotate(45 {at:.1f} {middle:.1f})"' if series.colour > 1 else ""
-        shape = (
-            f'<rect class="{_coloured("other", series.colour)}" x="{at - 2.7:.1f}" '
-            f'y="{middle - 2.7:.1f}" width="5.4" height="5.4"{turned}>{told}</rect>'
-        )
+        kind = _coloured("other", series.colour)
+        outline = ("m-2.7 -2.7h5.4v5.4h-5.4z", "m0 -3.8l3.8 3.8l-3.8 3.8l-3.8 -3.8z",
+                   "m0 -3.8l3.8 6.6h-7.6z")[series.colour - 1]  # fmt: skip
+        shape = f'<path class="{kind}" d="M{at:.1f} {middle:.1f}{outline}">{told}</path>'
     return f'<path class="{interval}" d="M{at:.1f} {y(low):.1f}V{y(mark.high):.1f}"/>{shape}'
 
 
 def _coloured(kind: str, colour: int, end: str = "") -> str:
-    """The classes of a rival: its second colour replaces the first."""
-    return f"{kind}{end}" if colour == 1 else f"{kind}{end} {kind}-2{end}"
+    """The classes of a rival: a second or third colour replaces the first."""
+    return f"{kind}{end}" if colour == 1 else f"{kind}{end} {kind}-{colour}{end}"
 
 
-def _labels(slopes: Sequence[doc.Slope], y: Scale, last: float) -> list[str]:
-    """Labels at the right ends of the lines, pushed apart where they would overlap."""
-    blocks = [(y(height(s, last)), s, s.label.split("\n")) for s in slopes]
+def _labels(slopes: Sequence[doc.Slope], x: Scale, y: Scale, last: float, led: bool) -> list[str]:
+    """Labels at the right ends of the lines, pushed apart where they would overlap.
+
+    Where they are ``led`` to, a thin line goes from each line's first point to its label.
+    """
+    blocks = [(y(height(s, last)), s, [s.label] if led else _wrapped(s.label)) for s in slopes]
     blocks.sort(key=lambda block: (block[0], -block[1].exponent))  # from the top down
     lines = []
     free = float(TOP)
@@ -153,14 +161,21 @@ def _labels(slopes: Sequence[doc.Slope], y: Scale, last: float) -> list[str]:
     for at, slope, words in blocks:
         top = max(free, min(at - LINE_HEIGHT / 2, HEIGHT - BOTTOM - rest))
         kind = "own-label" if slope.own else _coloured("rival", slope.colour, "-label")
+        if led:
+            end = f"H{x.end:.1f}L{x.end + 6:.1f} {top + LINE_HEIGHT / 2:.1f}"
+            lines.append(f'<path class="lead" d="M{x(slope.x):.1f} {at:.1f}{end}"/>')
         for index, line in enumerate(words):
             lines.append(
-                f'<text class="{kind}" x="{WIDTH - RIGHT + 6}" '
+                f'<text class="{kind}" x="{WIDTH - RIGHT + 6 + 2 * led}" '
                 f'y="{top + LINE_HEIGHT * (index + 0.8):.1f}">{escape(line)}</text>'
             )
-        free = top + LINE_HEIGHT * len(words) + 2
+        free = top + LINE_HEIGHT * len(words) + 2 * (not led)
         rest -= LINE_HEIGHT * len(words)
     return lines
+
+
+def _wrapped(label: str) -> list[str]:
+    return [words for line in label.split("\n") for words in textwrap.wrap(line, LABEL)]
 
 
 def _axes(x: Scale, y: Scale, xs: Sequence[float], x_label: str, y_label: str) -> list[str]:

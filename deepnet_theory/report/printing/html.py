@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -15,11 +16,14 @@ from deepnet_theory.report.printing.width import width
 
 # Printing shows what is folded; browsers that know ::details-content do so from the style alone.
 _UNFOLD = (
-    "addEventListener('beforeprint',()=>document.querySelectorAll('details')"
+    "addEventListener('beforeprint',()=>document.querySelectorAll('details:not(.long)')"
     ".forEach(d=>d.open=true))"
 )
 
-_GREEK = {"alpha": "α", "beta": "β", "eta": "η", "theta": "θ", "kappa": "κ", "rho": "ρ"}
+_GREEK = {
+    "alpha": "α", "beta": "β", "eta": "η", "theta": "θ", "kappa": "κ", "rho": "ρ",
+    "lambda": "λ", "epsilon": "ε",
+}  # fmt: skip
 # in this order; a minus sign, unlike a hyphen, is not parted from what follows it
 _SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?<![^\s(^[|])-(?=\w)"), "−"),
@@ -34,7 +38,7 @@ _SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] =
 def page(document: doc.Document) -> str:
     """A self-contained page; it needs no network, reads on a phone, in the dark and on paper."""
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-    title = escape(document.title)
+    title = re.sub("<sup>(.*?)</sup>", r"^(\1)", _prose(document.title))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -62,12 +66,13 @@ def _blocks(body: tuple[doc.Block | doc.Section, ...], level: int = 0) -> str:
 
 
 def _section(section: doc.Section, level: int) -> str:
-    title = escape(section.title)
+    title = _prose(section.title)
     body = _blocks(section.body, min(level + 1, 6))
     if not section.folded:
         return f"<section><h{level}>{title}</h{level}>\n{body}</section>"
     note = f' <span class="soft">{escape(section.note)}</span>' if section.note else ""
-    return f"<details><summary>{title}{note}</summary>\n{body}</details>"
+    kind = ' class="long"' if section.long else ""
+    return f"<details{kind}><summary>{title}{note}</summary>\n{body}</details>"
 
 
 def _block(block: doc.Block) -> str:
@@ -86,10 +91,22 @@ def _block(block: doc.Block) -> str:
             return _step(block)
         case doc.Listing():
             return f"<pre><code>{escape(block.text)}</code></pre>"
+        case doc.Files():
+            return _files(block)
         case doc.Figure() | doc.Panels():
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
             plot = panels(block) if isinstance(block, doc.Panels) else drawn(block)
             return f"<figure>{plot.svg}{caption}</figure>"
+
+
+def _files(files: doc.Files) -> str:
+    """Links that save, without a network; on paper, where a link would carry the data, names."""
+    links = (
+        f'<a download="{escape(name)}" href="data:application/json;base64,'
+        f'{b64encode(text.encode()).decode()}">{escape(name)}</a>'
+        for name, text in files.contents
+    )
+    return f'<p class="files">{" ".join(links)}</p><p class="aside paper">{escape(files.named)}</p>'
 
 
 def _rule(rule: doc.RuleBox) -> str:

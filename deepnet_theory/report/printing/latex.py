@@ -85,6 +85,8 @@ def block_latex(block: doc.Heading | doc.Block) -> str:
             return "\n".join((begin, equation_latex(block), end, _words(block.because)))
         case doc.Listing():
             return f"\\begin{{verbatim}}\n{block.text.rstrip()}\n\\end{{verbatim}}"
+        case doc.Files():
+            return escape(block.named)
         case doc.Figure() | doc.Panels():
             return rf"\textit{{{escape(block.caption)}}}"
 

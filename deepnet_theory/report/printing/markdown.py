@@ -30,6 +30,8 @@ def _block(block: doc.Heading | doc.Block) -> str:
             return f"$$\n{equation}\n$$\n\n{_words(block.because)}"
         case doc.Listing():
             return f"```\n{block.text.rstrip()}\n```"
+        case doc.Files():
+            return _escape(block.named)
         case doc.Figure() | doc.Panels():
             return f"*{_escape(block.caption)}*"
 

@@ -67,20 +67,28 @@ def _broken(expression: sp.Expr) -> list[str]:
     return pieces
 
 
-def _printed(expression: sp.Expr, **settings: bool) -> str:
-    printed = str(_Presentation(settings).doprint(expression)).replace("<mo>-</mo>", "<mo>−</mo>")
+# what SymPy prints, and what is set in its place
+_SET = (
+    (re.compile(r"<mo>-</mo>"), "<mo>−</mo>"),
+    (re.compile(r"<mn>-([\d.]+)</mn>"), r"<mrow><mo>−</mo><mn>\1</mn></mrow>"),
+    (re.compile(r"<mo>/</mo>"), '<mo lspace="0" rspace="0">/</mo>'),
+    (re.compile(r"<mi>phi(?=\(?</mi>)"), "<mi>φ"),
     # a bracket inside a name, as in "norm(", would not grow with what it encloses
-    return re.sub(r"<mi>(\w+|\))([(\[])</mi>", _apart, printed)
+    (re.compile(r"<mi>(\w+)([(\[])</mi>"), r"<mi>\1</mi><mo>\2</mo>"),
+    (re.compile(r"<mi>\)([(\[])</mi>"), r"<mo>)</mo><mo>\1</mo>"),
+)
 
 
-def _apart(found: re.Match[str]) -> str:
-    tag = "mo" if found[1] == ")" else "mi"
-    return f"<{tag}>{found[1]}</{tag}><mo>{found[2]}</mo>"
+def _printed(expression: sp.Expr, **settings: bool) -> str:
+    printed = str(_Presentation({"fold_frac_powers": True, **settings}).doprint(expression))
+    for pattern, shown in _SET:
+        printed = pattern.sub(shown, printed)
+    return printed
 
 
 class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
-    """SymPy's printer, with 1/4 in an exponent on one line where roots are not asked for, with
-    products and Kronecker's delta, and with parentheses around a differentiated sum.
+    """SymPy's printer, with a fraction in an exponent on one line, with products and Kronecker's
+    delta, and with parentheses around a differentiated sum.
     """
 
     def _print_Pow(self, expression: sp.Pow) -> Element:
@@ -88,10 +96,16 @@ class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
         if self._settings["root_notation"] or not exponent.is_Rational or exponent.is_Integer:
             found: Element = super()._print_Pow(expression)
             return found
-        sign = [self._element("mo", "−")] if exponent.is_negative else []
-        above, below = self._print(abs(exponent.p)), self._print(exponent.q)
-        row = self._element("mrow", *sign, above, self._element("mo", "/"), below)
-        return self._element("msup", self.parenthesize(expression.base, PRECEDENCE["Pow"]), row)
+        base = self.parenthesize(expression.base, PRECEDENCE["Pow"])
+        return self._element("msup", base, self._get_printed_Rational(exponent, folded=True))
+
+    def _get_printed_Rational(self, value: sp.Rational, folded: bool = False) -> Element:
+        if not folded:
+            found: Element = super()._get_printed_Rational(value)
+            return found
+        sign = [self._element("mo", "−")] if value.is_negative else []
+        above, below = self._print(abs(value.p)), self._print(value.q)
+        return self._element("mrow", *sign, above, self._element("mo", "/"), below)
 
     def _print_Product(self, expression: sp.Product) -> Element:
         ((index, first, last),) = expression.limits

@@ -8,7 +8,8 @@ import sympy as sp
 from sympy.printing.latex import latex
 
 from deepnet_theory.report.document import Formula, Knob, Step
-from deepnet_theory.spec.expression import DEPTH, fold
+from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
+from deepnet_theory.spec.placement import PLACEMENT
 
 # the sign between the sides, and the function around the right one
 _RELATION = {
@@ -19,6 +20,12 @@ _RELATION = {
     "BOUND": ("=", "O"),
 }
 _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
+# all that a selection or a rule writes as a formula
+_WRITTEN = Grammar(
+    "a formula",
+    (*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols),
+    UPDATE.functions | PLACEMENT.functions,
+)
 
 
 class _AsWritten:
@@ -43,23 +50,27 @@ class _AsWritten:
 
     def divide(self, left: sp.Expr, right: sp.Expr) -> sp.Expr:
         inverse = sp.Pow(right, -1, evaluate=False)
-        return inverse if left == 1 else sp.Mul(left, inverse, evaluate=False)
+        return inverse if left == 1 else self.multiply(left, inverse)
 
     def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
         return sp.Pow(base, self.number(exponent), evaluate=False)
 
     def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        return _FUNCTIONS[function](*arguments)
+        known = _FUNCTIONS.get(function, sp.Function(function))
+        return known(*arguments, evaluate=function != "abs")  # |g| of a positive g too
 
 
 def as_written(formula: str) -> sp.Expr:
-    """A formula in N and M as an unevaluated SymPy expression, for printing only."""
-    return fold(DEPTH.parse(formula).root, _AsWritten())
+    """A typed formula as an unevaluated SymPy expression, for printing only."""
+    return fold(_WRITTEN.parse(formula).root, _AsWritten())
 
 
 def formula_latex(formula: str) -> str:
-    """A formula in N and M as LaTeX."""
-    return str(latex(as_written(formula), root_notation=False, fold_frac_powers=True))
+    """A typed formula as LaTeX."""
+    shown, sign = as_written(formula), ""
+    if shown.is_Mul and shown.args[0] == -1:  # which SymPy would put into a numerator
+        shown, sign = sp.Mul(*shown.args[1:], evaluate=False), "- "
+    return sign + str(latex(shown, root_notation=False, fold_frac_powers=True))
 
 
 def inline_latex(formula: Formula) -> str:

@@ -38,6 +38,8 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
             return list(_step(block))
         case doc.Listing():
             return [f"  {line}" for line in block.text.splitlines()]
+        case doc.Files():
+            return _folded(block.named, 0)
         case doc.Figure():
             return characters(block) if plots else []
         case doc.Panels():

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from deepnet_theory.report.of_training import document
+from deepnet_theory.report.composing.of_training import document
 from deepnet_theory.report.printing.text import text
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.result import Run, Training

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.composing.of_verification import points
 from deepnet_theory.report.numbers import depth_words, number, signed, signed_interval, true_signs
-from deepnet_theory.report.of_verification import points
 from deepnet_theory.report.update import Y_LABEL, marks
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
+MOST_ROWS = 12  # of a folded table that paper shows
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "ASYMPTOTIC": "the ratio tends to 1",
@@ -102,27 +103,40 @@ def title(selection: Selection) -> str:
 
 def answer(derivation: made.Derivation) -> tuple[doc.Block, ...]:
     """The rule, what it means, what β multiplies, and how much has been shown."""
-    number = _numbers(derivation)
-    concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
-    meaning = derivation.rule.meaning.rstrip(".")
-    first = doc.Paragraph(f"From {concluded}: {meaning}." if meaning else f"From {concluded}.")
     return (
         rule(derivation),
-        first,
+        meaning(derivation),
         *_what_it_means(derivation),
         doc.Paragraph(conclusion(derivation)),
     )
 
 
+def meaning(derivation: made.Derivation) -> doc.Paragraph:
+    """Which steps conclude the rule, and what its constants mean."""
+    number = _numbers(derivation)
+    concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
+    told = derivation.rule.meaning.rstrip(".")
+    return doc.Paragraph(f"From {concluded}: {told}." if told else f"From {concluded}.")
+
+
 def _what_it_means(derivation: made.Derivation) -> Iterator[doc.Paragraph]:
     """What β multiplies, which closures are the same rule, and which rule to train with."""
-    reach = _reach(derivation)
-    if derivation.equivalent:
-        names = (n if exact else f"{n} (but for constants)" for n, exact in derivation.equivalent)
-        reach += f" The same rule in other scales, S*r and eta*rho alike: {', '.join(names)}."
-    yield doc.Paragraph(reach)
+    same = same_rule(derivation)
+    yield doc.Paragraph((*reach(derivation), f" {same}" if same else ""))
     if derivation.orders:
-        yield doc.Paragraph(derivation.in_depth + _to_train_with(derivation))
+        yield stability(derivation)
+
+
+def same_rule(derivation: made.Derivation) -> str:
+    """The closures that give the same rule in other scales, in a sentence; "" of none."""
+    names = (n if exact else f"{n} (but for constants)" for n, exact in derivation.equivalent)
+    told = ", ".join(names)
+    return f"The same rule in other scales, S*r and eta*rho alike: {told}." if told else ""
+
+
+def stability(derivation: made.Derivation) -> doc.Paragraph:
+    """Whether the rule stays stable in depth, and which one to train with."""
+    return doc.Paragraph(derivation.in_depth + _to_train_with(derivation))
 
 
 def _to_train_with(derivation: made.Derivation) -> str:
@@ -171,16 +185,17 @@ def owner(part: str, sublayer: str) -> str:
     return part if sublayer == "*" else f"{part}, {sublayer}"
 
 
-def _reach(derivation: made.Derivation) -> str:
+def reach(derivation: made.Derivation) -> tuple[doc.Inline, ...]:
     """Which matrices start with the gain β, and step at the rate κ."""
     kinds = {s.name: s for part in derivation.selection.the_stack.parts for s in part.layer}
     reached = (f"{', '.join(m.name for m in s.scaled)} of {name}" for name, s in kinds.items())
     rates = any(entry.rate != "1" for entry in derivation.rule.entries)
     learned = ", kappa their learning rate" if rates else ""
-    equation = derivation.selection.the_placement.equation
     return (
-        f"In {equation} beta multiplies the initialisation of {'; '.join(reached)}{learned}; "
-        "all other matrices keep theirs."
+        "In ",
+        doc.Formula(derivation.selection.the_placement.equation),
+        f" beta multiplies the initialisation of {'; '.join(reached)}{learned}; "
+        "all other matrices keep theirs.",
     )
 
 
@@ -215,7 +230,7 @@ def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
     folds = (("Consequences", own), ("Parameters that beta does not reach", rest))
     note = "as powers of the depth"
     return tuple(
-        doc.Section(name, (_orders(found),), folded=True, note=note)
+        doc.Section(name, (_orders(found),), folded=True, note=note, long=len(found) > MOST_ROWS)
         for name, found in folds
         if found
     )
@@ -295,9 +310,9 @@ def setting(selection: Selection) -> doc.Terms:
         f"{part.depth} layers of {', '.join(s.name for s in part.layer)}"
         for part in selection.the_stack.parts
     )
-    rows = {
-        "update": selection.the_optimizer.update,
-        "sublayer": selection.the_placement.equation,
+    rows: dict[str, doc.Words] = {
+        "update": doc.Formula(selection.the_optimizer.update),
+        "sublayer": doc.Formula(selection.the_placement.equation),
         "stack": layers,
         "norm": selection.norm,
         "method": selection.method or "-",
@@ -324,17 +339,21 @@ def _symbols(derivation: made.Derivation) -> doc.Table:
 
 def steps(derivation: made.Derivation) -> tuple[doc.Section, ...]:
     """The steps by section, in order of first appearance; their numbers run through."""
-    number = _numbers(derivation)
     found: dict[str, list[doc.Step]] = {}
     for step in derivation.steps:
-        because = f"{step.because} [{_rests(step, number)}]"
-        reason = (because, *_doubt(step, derivation.verdicts[step.name]))
-        told = doc.Step(number[step.name], step.lhs, step.relation.name, step.rhs, reason)
-        found.setdefault(step.section or "Derivation", []).append(told)
+        found.setdefault(step.section or "Derivation", []).append(step_of(derivation, step.name))
     return tuple(
-        doc.Section(name, tuple(own), folded=True, note=f"{len(own)} step{'s' * (len(own) != 1)}")
+        doc.Section(name, tuple(own), True, f"{len(own)} step{'s' * (len(own) != 1)}", long=True)
         for name, own in found.items()
     )
+
+
+def step_of(derivation: made.Derivation, name: str) -> doc.Step:
+    """One step, with the number that it has in the whole."""
+    number, step = _numbers(derivation), derivation.step(name)
+    because = f"{step.because} [{_rests(step, number)}]"
+    reason = (because, *_doubt(step, derivation.verdicts[name]))
+    return doc.Step(number[name], step.lhs, step.relation.name, step.rhs, reason)
 
 
 def _numbers(derivation: made.Derivation) -> dict[str, int]:

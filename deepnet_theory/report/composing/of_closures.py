@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.composing.of_derivation import owner, title
 from deepnet_theory.report.numbers import depth_words
-from deepnet_theory.report.of_derivation import owner, title
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import RuleEntry

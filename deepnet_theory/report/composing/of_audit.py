@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import number
+from deepnet_theory.spec.stack import stacks
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def document(audit: Audit) -> doc.Document:
             doc.Section("Gains", (_gains(audit),)),
             doc.Section("Not understood", tuple(_not_understood(audit))),
             doc.Section("Beside it", tuple(doc.Paragraph(f"{r}.") for r in audit.remarks)),
+            doc.Section("To derive for it", tuple(_to_derive(audit))),
         ),
     )
 
@@ -124,6 +126,17 @@ def _not_understood(audit: Audit) -> Iterator[doc.Block]:
         more = f" and {len(strange) - FIRST} more" if len(strange) > FIRST else ""
         named = ", ".join(strange[:FIRST])
         yield doc.Paragraph(f"The role of {named}{more}; in Python, roles={{…}} names it.")
+
+
+def _to_derive(audit: Audit) -> Iterator[doc.Block]:
+    """The command that derives the rule of this model's stacks, where it has words for them."""
+    words = audit.reading.select
+    if not audit.reading.understood or "placement" not in words or words["stack"] not in stacks():
+        return
+    depth = ",".join(map(str, audit.reading.layers.values()))
+    options = {"optimizer": audit.optimizer or "NAME", **words, "depth": depth}
+    told = (f"--{name} {word}" for name, word in options.items())
+    yield doc.Listing(f"deepnet-theory derive {' '.join(told)}")
 
 
 def _gains(audit: Audit) -> doc.Table:

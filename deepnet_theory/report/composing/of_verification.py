@@ -82,7 +82,7 @@ def measurement(
     judged = (*figures, _exponents(exponents), folded if many else reasons)
     return (
         doc.Section("Exponents", judged if exponents else ()),
-        doc.Section("Other optimizers' rules", _rivals(rivals)),
+        doc.Section("Other rules", _rivals(rivals)),
         doc.Section("Points", (points(verification.points),), folded=True),
         *_by_kind(verification),
         doc.Section("Warnings", tuple(doc.Paragraph(warning) for warning in verification.warnings)),
@@ -90,10 +90,10 @@ def measurement(
 
 
 def _legend(rivals: Sequence[Verification]) -> str:
-    measured = " (squares and diamonds, measured too)" if rivals else ""
+    measured = " (other marks, measured on the first of the same seeds)" if rivals else ""
     return (
         "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
-        f"dashed for other optimizers’ rules on the same network{measured}; the broad band is the "
+        f"dashed for other rules on the same network{measured}; the broad band is the "
         "absolute size that single sublayers predict, without a free constant."
     )
 
@@ -141,14 +141,14 @@ def _where(exponent: Exponent) -> str:
 
 
 def _exponents(exponents: Sequence[Exponent]) -> doc.Table:
-    rows = tuple(_exponent(_where(e), e) for e in exponents)
+    rows = tuple(_exponent(_where(e), e.verdict, e) for e in exponents)
     head = ("exponent", "verdict", "measured", "95% interval", "predicted")
     return doc.Table(head, rows, numbers=(2, 3, 4))
 
 
-def _exponent(name: str, e: Exponent) -> tuple[doc.Words, ...]:
+def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
     measured = (signed(e.estimate), signed_interval(e.low, e.high), predicted(e.predicted, "none"))
-    return name, e.verdict, *measured
+    return name, verdict, *measured
 
 
 def _because(exponent: Exponent) -> str:
@@ -165,24 +165,29 @@ def _rivals(rivals: Sequence[Verification]) -> tuple[doc.Block, ...]:
         return ()
     seeds, draws = (rivals[0].measure.get(key) for key in ("seeds", "draws"))
     rows = tuple(
-        _exponent(f"{rule_words(r)}, in {e.variable}", e)
+        _exponent(f"{rule_words(r)}, in {e.variable}", "-" if e.predicted is None else e.verdict, e)
         for r in rivals
         for e in r.exponents
         if e.share == "all"
     )
     told = (
-        "The rules of other optimizers, stepped by this one, are no part of the verdict on this "
-        f"rule; they were measured with {seeds} seeds of {draws} draws."
+        "The rules of other optimizers and the plain network, stepped by this optimizer, are no "
+        f"part of the verdict; they were measured on {seeds} of the same seeds, {draws} draws each."
     )
-    head = ("rival", "its prediction", "measured", "95% interval", "predicted")
+    head = ("rule", "its prediction", "measured", "95% interval", "predicted")
     table = doc.Table(head, rows, numbers=(2, 3, 4))
+    why_not = tuple(
+        doc.Paragraph(f"No slope is predicted of {rule_words(r)}: {r.warnings[0]}.", aside=True)
+        for r in rivals
+        if r.warnings and any(e.predicted is None for e in r.exponents)
+    )
     if len(rivals[0].points[0].depth) == 1:
-        return doc.Paragraph(told), table
+        return doc.Paragraph(told), table, *why_not
     mixed = (
         "The output sums the shares of two parts: the larger power, which is predicted, shows "
         "only at depths at which its part dominates."
     )
-    return doc.Paragraph(told), table, doc.Paragraph(mixed, aside=True)
+    return doc.Paragraph(told), table, *why_not, doc.Paragraph(mixed, aside=True)
 
 
 def assumptions(
@@ -194,20 +199,12 @@ def assumptions(
     rows: list[tuple[doc.Words, ...]] = []
     for name in dict.fromkeys((*statements, *found)):
         a = found.get(name)
-        verdict, told = (a.verdict, _told(a)) if a else (Verdict.ASSUMED, "not measured")
+        verdict, told = Verdict.ASSUMED, "not measured"
+        if a is not None:  # the reason tells the interval
+            verdict, told = a.verdict, true_signs(a.because)
         rows.append((name, verdict, statements.get(name, ""), told))
     head = ("assumption", "verdict", "statement", "measured")
     return doc.Table(head, tuple(rows), sentences=(2, 3))
-
-
-def _told(a: AssumptionResult) -> str:
-    """The estimate with its interval, and what follows from it."""
-    if a.estimate is None:
-        return true_signs(a.because)
-    interval = ""
-    if a.low is not None and a.high is not None:
-        interval = f" ({number(a.low)} to {number(a.high)})"
-    return f"{number(a.estimate)}{interval}: {true_signs(a.because)}"
 
 
 def _measured_on(v: Verification) -> str:

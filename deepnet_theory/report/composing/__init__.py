@@ -1,0 +1,1 @@
+"""A result as a document: one composer for each kind of result."""
