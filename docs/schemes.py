@@ -11,7 +11,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-from deepnet_theory.report.of_scheme import derived, power
+from deepnet_theory.report.composing.of_scheme import derived, power
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.scheme import schemes
 from deepnet_theory.symbolic.schemes.judgement import Judgement, Row, judge
@@ -27,10 +27,11 @@ of the matrices (and of a learnt scalar) goes with depth, under SGD (and momentu
 updates that do not feel the gradient's size), and LAMB (and all that go with the weight's size).
 *ρ*: the relative update of the scaled matrices under the scheme's own optimizer: where it grows,
 one learning rate does not serve all depths; where it falls, deep stacks learn little in each
-matrix. *Leaves*: what grows under the own optimizer. Where the stream grows the sums take its
-branches as independent of one another; on text the measured exponents lie above them
-([measured](../benchmarks/results/schemes.md)). A scheme of two parts is judged part by part, each
-at its own output.
+matrix. *Leaves*: what grows under the own optimizer. Exponents are those of great depth. Where the
+stream grows, sums over its layers are logarithms and tokens become alike on the way, so that the
+slope over 16 to 128 layers is another one, which single sublayers predict
+([measured](../benchmarks/results/schemes.md), and [why](decisions/one-sublayer.md)). A scheme of
+two parts is judged part by part, each at its own output.
 
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from html import unescape
 from itertools import product
@@ -20,6 +21,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parent))  # mkdocs calls this file from elsewhere
+import gallery
 
 import deepnet_theory as dt
 from deepnet_theory.spec.placement import placements
@@ -63,6 +67,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             else:
                 page = File.generated(config, to, abs_src_path=str(ROOT / source))
             files.append(page)
+    for to, written in gallery.pages().items():
+        files.append(File.generated(config, to, content=written))
     # a script and not JSON, since a page that is read from a disk fetches nothing
     data = f"window.deepnetRules = {json.dumps(rules())};\n"
     files.append(File.generated(config, "rules.js", content=data))
@@ -101,10 +107,11 @@ def _rules() -> Iterator[dict[str, Any]]:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links within the tree become links within the site; what has no page there loses its link."""
     pages = sources()
-    by_source = {source: to for to, source in pages.items()}
     here = pages.get(page.file.src_uri)
     if here is None:
         return markdown
+    if here == gallery.TABLE:
+        markdown = gallery.linked(markdown)
 
     def linked(match: re.Match[str]) -> str:
         words, target, anchor = match["words"], match["target"], match["anchor"] or ""
@@ -116,9 +123,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         ):
             return match[0]  # written for the site
         source = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
-        to = by_source.get(source) or by_source.get(posixpath.join(source, "README.md"))
-        if source.startswith("docs/") and source.endswith(".svg"):  # a figure
-            to = source.removeprefix("docs/")
+        to = _place(source, pages)
         if to is None:  # a link to nowhere stays, for mkdocs to complain of
             return words if (ROOT / source).exists() else match[0]
         return f"[{words}]({posixpath.relpath(to, posixpath.dirname(page.file.src_uri))}{anchor})"
@@ -130,8 +135,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     )
 
 
+def _place(source: str, pages: dict[str, str]) -> str | None:
+    """Where a file of the tree stands on the site; None where it is no page of it."""
+    if source.startswith("docs/") and source.endswith(".svg"):  # a figure
+        return source.removeprefix("docs/")
+    by_source = {source: to for to, source in pages.items()}
+    return by_source.get(source) or by_source.get(posixpath.join(source, "README.md"))
+
+
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Formulas as MathML, which a browser draws without a script."""
+    """Formulas as MathML, which a browser draws without a script; a notebook's links."""
+    if page.file.src_uri.endswith(".ipynb"):  # the plugin that writes it knows no other page
+        html = _linked_notebook(html, page, files)
 
     def drawn(match: re.Match[str]) -> str:
         formula, display = unescape(match["formula"]), match["open"] == r"\["
@@ -141,3 +156,20 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         r'<(?P<tag>span|div) class="arithmatex">(?P<open>\\[(\[])(?P<formula>.*?)\\[)\]]</(?P=tag)>'
     )
     return re.sub(pattern, drawn, html, flags=re.S)
+
+
+def _linked_notebook(html: str, page: Page, files: Files) -> str:
+    """Links to pages of the site as links to what they have become; others lose their link."""
+    pages = sources()
+
+    def linked(match: re.Match[str]) -> str:
+        folder = posixpath.dirname(page.file.src_uri)
+        to = _place(posixpath.normpath(posixpath.join(folder, match["target"])), pages)
+        file = files.get_file_from_path(to) if to else None
+        if file is None:
+            return match["words"]
+        url = file.url_relative_to(page.file) + (match["anchor"] or "")
+        return f'<a href="{url}">{match["words"]}</a>'
+
+    pattern = r'<a href="(?P<target>[^"#:]+)(?P<anchor>#[^"]*)?">(?P<words>.*?)</a>'
+    return re.sub(pattern, linked, html, flags=re.S)

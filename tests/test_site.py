@@ -10,11 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 import deepnet_theory as dt
+from deepnet_theory.spec.scheme import schemes
 
 pytest.importorskip("mkdocs")
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 import site_hooks as site  # noqa: E402
+from mkdocs.structure.files import File, Files  # noqa: E402
+from mkdocs_jupyter.plugin import NotebookFile  # noqa: E402
 
 
 def test_the_form_offers_what_the_engine_derives(monkeypatch):
@@ -61,13 +64,65 @@ def test_figures_are_found_from_every_page():
     assert drawn == "![Loss.](../transfer.svg)"
 
 
-def test_formulas_are_mathml():
-    drawn = site.on_page_content(
-        r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>', None, None, None
+def content(source: str, html: str) -> str:
+    made = [File(to, None, "site", False) for to in site.sources()]
+    files = Files(
+        [NotebookFile(f, False, "site") if f.src_uri.endswith(".ipynb") else f for f in made]
     )
+    page = SimpleNamespace(file=files.get_file_from_path(source))
+    return site.on_page_content(html, page, None, files)
+
+
+def test_links_of_a_notebook_lead_to_pages():
+    drawn = content(
+        "notebooks/2_the_probe.ipynb",
+        '<a href="3_the_lemma_route.ipynb">next</a>, <a href="../docs/faq.md#x">asked</a>, '
+        '<a href="../benchmarks/results/transfer.md">seen</a>, <a href="nano_gpt.py">code</a>, '
+        '<a href="https://arxiv.org/abs/2203.00555">paper</a>, <a href="#here">here</a>',
+    )
+    assert drawn == (
+        '<a href="3_the_lemma_route.html">next</a>, <a href="../faq.html#x">asked</a>, '
+        '<a href="../measured/transfer.html">seen</a>, code, '
+        '<a href="https://arxiv.org/abs/2203.00555">paper</a>, <a href="#here">here</a>'
+    )
+
+
+def test_formulas_are_mathml():
+    drawn = content("faq.md", r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>')
     assert (
         "<math" in drawn
         and "&#x0003C;" in drawn
         and "arithmatex" not in drawn
         and "and more" in drawn
     )
+
+
+def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
+    few = {name: schemes()[name] for name in ("deepnorm", "deepnorm-glm", "b2t", "t-fixup")}
+    monkeypatch.setattr(site.gallery, "schemes", lambda: few)
+    pages = site.gallery.pages()
+    assert set(pages) == {f"schemes/{name}.md" for name in few}
+    table = shown("schemes.md", (DOCS / "schemes.md").read_text(encoding="utf-8"))
+    for name, scheme in few.items():
+        page = pages[f"schemes/{name}.md"]
+        assert f"](schemes/{name}.md)" in table
+        assert f"`{scheme.equation}`" in page and scheme.source in page
+    assert "| first order | N^(1/2) | N^(1/4) | constant |" in pages["schemes/deepnorm.md"]
+    assert "exactly by post-ln sgd parameter-norm" in pages["schemes/deepnorm.md"]
+    assert "deepnorm-glm" not in pages["schemes/deepnorm.md"]  # not the rows of its namesakes
+    assert "2 residual streams" in pages["schemes/b2t.md"]
+    assert "| decoder | adam | lamb | sgd |" in pages["schemes/t-fixup.md"]
+
+
+def test_what_was_measured_is_read_as_it_stands_or_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(site.gallery, "schemes", lambda: {"gpt-2": schemes()["gpt-2"]})
+    monkeypatch.setattr(site.gallery, "ROOT", tmp_path)
+    for path in (site.gallery.TABLE, site.gallery.MEASURED):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("# another form\n", encoding="utf-8")
+    (page,) = site.gallery.pages().values()
+    assert "## Measured" not in page and "## Derived here" not in page
+    told = "# M\n\n| name | adam |\n|:--|--|\n| gpt-2 | 1.2 |\n| gpt-20 | 7 |\n"
+    (tmp_path / site.gallery.MEASURED).write_text(told, encoding="utf-8")
+    (page,) = site.gallery.pages().values()
+    assert "## Measured\n\n| name | adam |\n|:--|--|\n| gpt-2 | 1.2 |\n\n" in page

@@ -1,0 +1,86 @@
+"""One page of the site for every published scheme: what it sets, what follows, what was measured.
+
+Exponents come from the engine; what is dear to find, as the rules that lead to a scheme and the
+measured exponents, is read off the committed pages, and left out where they do not have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from deepnet_theory.report.composing.of_scheme import document
+from deepnet_theory.report.printing.markdown import markdown
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.scheme import Scheme, schemes
+from deepnet_theory.symbolic.schemes.classes import optimizer_classes
+from deepnet_theory.symbolic.schemes.judgement import Judgement, Row
+from deepnet_theory.symbolic.schemes.trial import trials
+
+ROOT = Path(__file__).parents[1]
+TABLE = "docs/schemes.md"
+MEASURED = "benchmarks/results/schemes.md"
+FOLDER = "schemes"
+
+
+def pages() -> dict[str, str]:
+    """The pages, by their place on the site."""
+    told = {path: (ROOT / path).read_text(encoding="utf-8") for path in (TABLE, MEASURED)}
+    return {
+        f"{FOLDER}/{name}.md": "\n".join(_page(scheme, told)) + "\n"
+        for name, scheme in schemes().items()
+    }
+
+
+def linked(page: str) -> str:
+    """The page of all schemes, whose names lead to their own pages."""
+    names = "|".join(sorted(map(re.escape, schemes()), key=len, reverse=True))
+    page = re.sub(rf"^\| ({names})(?=[ ,])", rf"| [\1]({FOLDER}/\1.md)", page, flags=re.M)
+    return re.sub(rf"^- \*\*({names})\*\*", rf"- [**\1**]({FOLDER}/\1.md)", page, flags=re.M)
+
+
+def _page(scheme: Scheme, told: dict[str, str]) -> Iterator[str]:
+    try:
+        yield markdown(document(_judged(scheme))).rstrip()
+    except Refusal as refusal:
+        yield f"# {scheme.name}\n\n{scheme.summary}: `{scheme.equation}`.\n"
+        yield f"Refused: {refusal}.\n\n## Source\n\n{scheme.source}"
+    derived = [row.split("|")[-2].strip() for row in _rows(told[TABLE], scheme.name)]
+    if any(derived):
+        yield f"\n## Derived here\n\n{'; '.join(filter(None, derived))}."
+    alike = re.findall(rf"^- under .*\b{re.escape(scheme.name)}[ ,].*$", told[TABLE], re.M)
+    if alike:
+        yield "\n## One class\n\nSchemes and derived rules that go alike in depth:\n"
+        yield "\n".join(alike)
+    measured = [*_rows(told[MEASURED], scheme.name), *_items(told[MEASURED], scheme.name)]
+    if measured:
+        yield "\n## Measured\n\n" + "\n".join([*_head(told[MEASURED], measured[0]), *measured])
+    yield f"\n[All schemes](../schemes.md), [all measurements](../measured/{Path(MEASURED).name})."
+
+
+def _judged(scheme: Scheme) -> Judgement:
+    """What the scheme does under every class of optimizers; a Refusal where a law is missing."""
+    rows = [
+        Row(names, trials(scheme, optimizer(names[0]))) for names in optimizer_classes().values()
+    ]
+    own = next(row for row in rows if scheme.optimizer in row.optimizers)
+    return Judgement(scheme, scheme.optimizer, own, tuple(rows), ())
+
+
+def _rows(page: str, name: str) -> list[str]:
+    """The rows of a scheme in a table, one a part."""
+    return re.findall(rf"^\| {re.escape(name)}(?=[ ,]).*\|$", page, re.M)
+
+
+def _items(page: str, name: str) -> list[str]:
+    """What a list says of a scheme."""
+    return re.findall(rf"^- {re.escape(name)}: .*$", page, re.M)
+
+
+def _head(page: str, row: str) -> list[str]:
+    """The head of the table that a row is of, and its rule; nothing for an item of a list."""
+    lines = page[: page.index(row)].splitlines()
+    rules = [i for i, line in enumerate(lines) if re.fullmatch(r"\|[-:| ]+\|", line)]
+    return lines[rules[-1] - 1 : rules[-1] + 1] if row.startswith("|") and rules else []

@@ -1,0 +1,57 @@
+"""A decoder of one's own, 100 layers under AdamW: measure it, put the rule in, check.
+
+    python docs/paths/own_model.py
+
+The model is in my_decoder.py. ``deepnet-theory audit docs/paths/my_decoder.py:make --optimizer
+adamw`` shows what it is and ends in the words that the rule is derived with.
+"""
+
+import torch
+from my_decoder import Decoder, make
+from torch import Tensor
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_, parameter_groups
+
+# As it is, one step of AdamW moves it the further the deeper it is.
+plain = dt.measure(make, [6, 12, 24], optimizer="adamw", seeds=2)
+print(plain)
+assert plain.verdict is dt.Verdict.REFUTED and plain.exponents[0].low > 0.5
+
+# The rule to train with, for this layer; its constants in the model, its rates in the optimizer.
+layers = {"placement": "pre-ln", "norm": "rms", "stack": "decoder", "layer": "attention,ffn:swiglu"}
+rule = dt.derive("adamw", **layers, closure="complete")
+constants = dt.export(rule, depth=100)
+model, ids = make(100)
+print(apply_(model, constants, inputs=ids))  # what it did, and what stays as it was
+optimizer = torch.optim.AdamW(parameter_groups(model, lr=1e-3))
+assert len(optimizer.param_groups) > 1
+
+# Are they on it? Every gain and every group's rate, epsilon and decay are read back.
+audit = dt.audit(model, ids, optimizer=optimizer, constants=constants)
+print(audit)
+assert audit.verdict is dt.Verdict.SUPPORTED and not audit.findings
+gains = {gain.matrix.role: gain for gain in audit.sublayers[0].gains}
+beta = rule.rule.entries[0].at(M=100)[1]
+assert (
+    gains["value"].low < beta < gains["value"].high and gains["query"].low < 1 < gains["query"].high
+)
+
+
+# Does one step now move it alike at every depth?
+def ruled(depth: int) -> tuple[Decoder, Tensor]:
+    """The model with the rule of its depth."""
+    model, ids = make(depth)
+    apply_(model, dt.export(rule, depth), inputs=ids)
+    return model, ids
+
+
+def adamw(model: Decoder) -> torch.optim.AdamW:
+    """AdamW at the rule's rates."""
+    return torch.optim.AdamW(parameter_groups(model, lr=1e-3))
+
+
+# It did as N^1.3 or more; now it is constant to within N^(1/8), and more seeds narrow that.
+found = dt.measure(ruled, [6, 12, 24], optimizer=adamw, seeds=3)
+print(found)
+assert found.exponents[0].low > -1 / 8 and found.exponents[0].high < 1 / 8
