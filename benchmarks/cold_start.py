@@ -47,7 +47,7 @@ derivation = derive(selection)
 lap("derive")
 derivation.verdict
 lap("check every step")
-from deepnet_theory.report.of_derivation import document
+from deepnet_theory.report.composing.of_derivation import document
 from deepnet_theory.report.printing.text import text
 text(document(derivation))
 lap("render")

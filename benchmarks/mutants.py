@@ -51,6 +51,7 @@ OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
 IMPORTED = ("sympy", "torch", "scipy.stats", "hypothesis", "jsonschema", "loky")
 MEMORY = 8 * 2**30  # bytes: a power for a product may ask for all there is
 NOT_RUN = ("annotation", "returns", "decorator_list")
+DRAWN = ("Random", "randint", "uniform", "choice")  # whose arguments any other example serves
 OF_TEXT = {"plant", "test_planted_source"}  # a fixture and a file of tests of the source's text
 LATE = "killed by the time limit"
 CACHE = type(functools.cache(len))
@@ -111,10 +112,12 @@ def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 def nodes(tree: ast.AST, called: bool = False, at: int = 0) -> Iterator[tuple[ast.AST, int]]:
     """The nodes that run, and the statement of a function in which they do, by its line.
 
-    No annotation or decorator, and no text, whose parts have no places.
+    No annotation or decorator, no text, whose parts have no places, and no seed or range of random
+    numbers, of which another is as good.
     """
+    called_name = getattr(getattr(tree, "func", None), "attr", None)
     for field, value in ast.iter_fields(tree):
-        if field in NOT_RUN or isinstance(tree, ast.JoinedStr):
+        if field in NOT_RUN or isinstance(tree, ast.JoinedStr) or called_name in DRAWN:
             continue
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.AST):
