@@ -30,8 +30,9 @@ one learning rate does not serve all depths; where it falls, deep stacks learn l
 matrix. *Leaves*: what grows under the own optimizer. Exponents are those of great depth. Where the
 stream grows, sums over its layers are logarithms and tokens become alike on the way, so that the
 slope over 16 to 128 layers is another one, which single sublayers predict
-([measured](../benchmarks/results/schemes.md), and [why](decisions/one-sublayer.md)). A scheme of
-two parts is judged part by part, each at its own output.
+([measured](../benchmarks/results/schemes.md), and
+[why](decisions/blocks-of-a-growing-stream.md)). A scheme of two parts is judged part by part, each
+at its own output.
 
 """
 

@@ -530,12 +530,9 @@ def test_a_published_scheme_is_measured(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("scheme", "lacks"),
     [
-        ("fixup", "learnt scalar"),
-        ("keel", "first layers"),
-        ("admin", "index"),
-        ("modula", "residual equation"),
-        ("sub-ln", "sublayers of its own"),
-        ("t-fixup", "input of another size"),
+        ("b2t", "2 residual streams"),
+        ("branchnorm", "changes in time"),
+        ("residual", "2 residual streams"),
     ],
 )
 def test_a_scheme_that_cannot_be_built_says_what_is_lacking(

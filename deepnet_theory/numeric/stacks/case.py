@@ -83,11 +83,12 @@ class Case:
 
     @property
     def select(self) -> dict[str, object]:
-        """What was selected, as plain data; a scheme's placement is its equation."""
+        """What was selected, as plain data; a scheme's placement has a name, or is its equation."""
         found = self.selection.to_dict()
         if self.scheme is None:
             return found
-        return {**found, "placement": self.scheme.equation, "scheme": self.scheme.name}
+        placement = self.scheme.named_placement or self.scheme.equation
+        return {**found, "placement": placement, "scheme": self.scheme.name}
 
     @property
     def alike(self) -> bool:

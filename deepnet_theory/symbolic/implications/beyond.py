@@ -325,26 +325,30 @@ class _OfKind:
 
     def _bounds(self, step: Step) -> bool:
         """The left by logarithms; the bound holds, no larger than a constant asks as r vanishes."""
-        with mpmath.workdps(200):
-            for layers in (1, 3, 1000, 10**48):
-                numbers = self._depths((layers, layers))
-                rho = _value(self.balanced.relative_update(self.kind), numbers)
-                weight = _value(self.balanced.at_solution(self.kind.weight), numbers)
-                count = _value(self.balanced.sublayers, numbers)
-                moved = min(mpmath.mpf(1), 1 / rho)
-                m = self.kind.matrices
-                for size in (moved / 10, moved):
-                    at = {**numbers, tau: sp.Integer(1), eta: sp.Float(str(size), 200)}
-                    bound = _value(step.rhs, at)
-                    grown = mpmath.log1p(weight * (1 + size * rho) ** m)
-                    was = mpmath.exp(count * mpmath.log1p(weight))
-                    exact = was * mpmath.expm1(count * (grown - mpmath.log1p(weight)))
-                    if abs(_value(step.lhs, at) / exact - 1) > mpmath.mpf(10) ** -50:
-                        return False
-                    if bound < exact * (1 - mpmath.mpf(10) ** -50):
-                        return False
-                    if layers > 1000 and count * weight**2 <= 1 and bound > exact * 100:
-                        return False
+        return all(self._bounds_at(layers, step) for layers in (1, 3, 1000, 10**48))
+
+    def _bounds_at(self, layers: int, step: Step) -> bool:
+        numbers = self._depths((layers, layers))
+        weight = _value(self.balanced.at_solution(self.kind.weight), numbers)
+        lost = max(0, -int(mpmath.log10(weight)))  # digits of the left, which is of 1 + weight
+        with mpmath.workdps(200 + lost):
+            rho = _value(self.balanced.relative_update(self.kind), numbers)
+            weight = _value(self.balanced.at_solution(self.kind.weight), numbers)
+            count = _value(self.balanced.sublayers, numbers)
+            moved = min(mpmath.mpf(1), 1 / rho)
+            m = self.kind.matrices
+            for size in (moved / 10, moved):
+                at = {**numbers, tau: sp.Integer(1), eta: sp.Float(str(size), mpmath.mp.dps)}
+                bound = _value(step.rhs, at)
+                grown = mpmath.log1p(weight * (1 + size * rho) ** m)
+                was = mpmath.exp(count * mpmath.log1p(weight))
+                exact = was * mpmath.expm1(count * (grown - mpmath.log1p(weight)))
+                if abs(_value(step.lhs, at) / exact - 1) > mpmath.mpf(10) ** -50:
+                    return False
+                if bound < exact * (1 - mpmath.mpf(10) ** -50):
+                    return False
+                if layers > 1000 and count * weight**2 <= 1 and bound > exact * 100:
+                    return False
         return True
 
     def _explicit_products(self, step: Step) -> bool:
