@@ -103,25 +103,34 @@ def fit_exponent(
 
     Finite depth bends the line. The least depth is left out as long as the local slope that
     leads away from it differs from the slope of what lies deeper, by more than half the tolerance
-    and by more than the seeds' noise; three depths always remain. Seeds are paired: each
-    contributes its own slope, and the interval is over those. Seeds whose values are not all
-    positive and finite are left out.
+    and by more than the seeds' noise; three depths always remain. A depth that is alone in its
+    group says nothing of a slope. Seeds are paired: each contributes its own slope, and the
+    interval is over those. Seeds whose values are not all positive and finite are left out.
     """
     d = np.asarray(depths)
     labels: list[object] = [None] * len(d) if groups is None else list(groups)
     good = (np.isfinite(values) & (values > 0)).all(axis=1)
     x, y = np.log(d.astype(float)), np.log(values[good])
-    starts = sorted(set(d.tolist()))
+    points = sorted(set(zip(d.tolist(), labels, strict=True)), key=str)
+    starts = sorted({n for n, label in points if sum(label == own for _, own in points) > 1})
     while len(starts) > 3:
         first, second = starts[:2]
-        near = _slopes_where((d >= first) & (d <= second), x, y, labels)
-        deep = _slopes_where(d >= second, x, y, labels)
+        sides = ((d >= first) & (d <= second), d >= second)
+        if not all(_varies(side, d, labels) for side in sides):
+            break
+        near, deep = (_slopes_where(side, x, y, labels) for side in sides)
         bend = t_interval(np.subtract(near, deep))
         if abs(bend.estimate) <= SETTLED or 0.0 in bend:
             break
         starts.pop(0)
     per_seed = _slopes_where(d >= starts[0], x, y, labels)
     return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
+
+
+def _varies(mask: NDArray[np.bool_], depths: Array, labels: list[object]) -> bool:
+    """Whether some group has two different depths there."""
+    there = {(n, label) for n, label, m in zip(depths, labels, mask, strict=True) if m}
+    return len(there) > len({label for _, label in there})
 
 
 def _slopes_where(mask: NDArray[np.bool_], x: Array, y: Array, labels: list[object]) -> Array:

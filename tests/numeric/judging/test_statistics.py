@@ -66,6 +66,21 @@ def test_the_other_depth_is_held_fixed_by_groups():
     assert fit.interval.estimate == pytest.approx(-0.25)
 
 
+@pytest.mark.parametrize(
+    "depths",
+    [
+        [(16, 8), (32, 8), (64, 8), (128, 8), (8, 16), (8, 32), (8, 64)],  # N = 8 stands alone
+        [(8, 1), (32, 1), (16, 2), (64, 2)],  # no group has the two least depths
+        [(8, 1), (16, 1), (8, 2), (32, 2), (8, 3), (64, 3)],  # nor, without the least one, any two
+    ],
+)
+def test_a_slope_is_looked_for_where_a_group_has_two_depths(depths: list[tuple[int, int]]) -> None:
+    values = np.array([[n**0.5 * m**-0.25 for n, m in depths]] * 3)
+    fit = fit_exponent([n for n, _ in depths], values, groups=[m for _, m in depths])
+    assert fit.interval.estimate == pytest.approx(0.5)
+    assert fit.fitted_from == min(n for n, m in depths if [m for _, m in depths].count(m) > 1)
+
+
 def test_the_fit_begins_where_the_local_slope_has_settled():
     depths = np.array([2, 4, 8, 16, 32, 64, 128, 256])
     bent = (depths**0.5 * (1 + 8 / depths**1.5))[None, :] * powers(0.0, depths, noise=0.003)
