@@ -1,6 +1,6 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, no_grad, np, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, judge, np, once, torch
 from paper_checks.shared.changes import bound_ratios, directions, moved, scaled
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
@@ -50,29 +50,29 @@ def linear_input(lab: Lab) -> Finding:
 
 @CLAIM.stated("real attention, Δθ in random directions: the mean token within the bound", SUPPORTED)
 def random(lab: Lab) -> Finding:
-    means = {
-        f"{data}, one sublayer": lab.mean(alone(lab, "random", data)[0][:, 0])
-        for data in lab.texts("gaussian:0")
-    }
+    means = {}
     for data in lab.texts("gaussian:0"):
+        means[f"{data}, one sublayer"] = lab.mean(alone(lab, "random", data)[0][:, 0])
         means[f"{data}, stack"] = lab.mean(stacks(lab)["random", data][0][:, -1])
     what = "the mean token's change over the bound"
     return lab.at_most(means, 1.0, what, 0.0, largest_of_any_token=largest(lab, "random"))
 
 
-@CLAIM.stated(
+@judge
+def in_heads(lab: Lab, kind: str) -> Finding:
+    slopes = {
+        data: lab.power(HEADS, stacks(lab)[kind, data][0]) for data in lab.texts("gaussian:0")
+    }
+    return lab.exponent(slopes, 0.0, what=f"exponent in the number of heads, {kind} directions")
+
+
+CLAIM.stated(
     "real attention: the change does not depend on the number of heads, random directions",
     SUPPORTED,
-)
-def heads(lab: Lab) -> Finding:
-    return in_heads(lab, "random")
-
-
-@CLAIM.stated(
+)(in_heads("random"))
+CLAIM.stated(
     "real attention: the change does not depend on the number of heads, SGD step", SUPPORTED
-)
-def heads_of_a_step(lab: Lab) -> Finding:
-    return in_heads(lab, "gradient")
+)(in_heads("gradient"))
 
 
 @CLAIM.stated("real attention, Δθ an SGD step: within the bound", REFUTED)
@@ -112,10 +112,9 @@ def law(lab: Lab) -> Finding:
 )
 def operator_norms(lab: Lab) -> Finding:
     ratios = [over_operator_norms(lab, data) for data in lab.texts()]
-    worst = float(max(r.max() for r in ratios))
-    typical = float(max(r.mean() for r in ratios))
+    worst, typical = max(r.max() for r in ratios), max(r.mean() for r in ratios)
     because = f"largest over that bound, any token of any draw: {worst:.2f}, mean {typical:.2f}"
-    return lab.seen(worst <= 1, because)
+    return lab.seen(bool(worst <= 1), because)
 
 
 @once
@@ -139,18 +138,9 @@ def alone(lab: Lab, kind: str, data: str) -> tuple[Array, Array]:
 
 def largest(lab: Lab, kind: str) -> float:
     """Of any token, draw and data, in stacks and one sublayer."""
-    both = [
-        (stacks(lab)[kind, data][1], alone(lab, kind, data)[1]) for data in lab.texts("gaussian:0")
-    ]
-    return float(max(worst.max() for pair in both for worst in pair))
-
-
-def in_heads(lab: Lab, kind: str) -> Finding:
-    """The exponent of the change in the number of heads."""
-    slopes = {
-        data: lab.power(HEADS, stacks(lab)[kind, data][0]) for data in lab.texts("gaussian:0")
-    }
-    return lab.exponent(slopes, 0.0, what=f"exponent in the number of heads, {kind} directions")
+    data = lab.texts("gaussian:0")
+    ratios = [r for d in data for r in (stacks(lab)[kind, d], alone(lab, kind, d))]
+    return float(max(worst.max() for _, worst in ratios))
 
 
 def in_width(lab: Lab, tokens: int, data: str) -> Interval:
@@ -161,7 +151,6 @@ def in_width(lab: Lab, tokens: int, data: str) -> Interval:
     return lab.power(widths, bound_ratios(SINGLE, points, "gradient")[0])
 
 
-@no_grad
 def share_of_scores(lab: Lab, data: str, way: str) -> Array:
     """‖ΔAttn − (fixed softmax) Δ(xW_V)W_O‖/‖ΔAttn‖ for a random change of the tokens."""
     trial = Net(layer="attention").trial(1, lab.small(dtype="float64", seeds=16, data=data))
@@ -182,12 +171,11 @@ def over_operator_norms(lab: Lab, data: str) -> Array:
     by_name = {d.name: (p, changes[id(p)]) for p, d in group}
     residual, x = next(trial.model.residuals()), trial.inputs[0]
     branch: Any = residual.branch
-    with torch.no_grad():
-        weights = head_weights(branch, x)
-        heads = averaged(branch, weights, branch.value(x))
-        moved_heads = averaged(branch, weights, x @ by_name["value"][1].mT.unsqueeze(1))
-        z = residual.alpha * x + branch(x)
-        slope = x.shape[-1] ** 0.5 / (z - z.mean(-1, keepdim=True)).norm(dim=-1)
-        output, change = (torch.linalg.matrix_norm(y, 2).view(-1, 1, 1) for y in by_name["output"])
-        bound = slope * (heads.norm(dim=-1) * change + output * moved_heads.norm(dim=-1))
+    weights = head_weights(branch, x)
+    heads = averaged(branch, weights, branch.value(x))
+    moved_heads = averaged(branch, weights, x @ by_name["value"][1].mT.unsqueeze(1))
+    z = residual.alpha * x + branch(x)
+    slope = x.shape[-1] ** 0.5 / (z - z.mean(-1, keepdim=True)).norm(dim=-1)
+    output, change = (torch.linalg.matrix_norm(y, 2).view(-1, 1, 1) for y in by_name["output"])
+    bound = slope * (heads.norm(dim=-1) * change + output * moved_heads.norm(dim=-1))
     return np.asarray((delta / bound).flatten(1))

@@ -27,21 +27,17 @@ SHARPER = Net("N**(1/4)", "(4*N)**(-1/4)")
 def bound(lab: Lab) -> Finding:
     (d, m), slack = sp.symbols("d m", positive=True), sp.Symbol("s", nonnegative=True)
     gap = sp.expand(m * (squared() - term("ffn-parameter-term")).subs(d, 2 * m - slack))
-    return lab.proved(
-        all(c >= 0 for c in sp.Poly(gap, slack).coeffs())
-        and holds("moments", "ffn-parameter-term", "ffn-parameter-sharper-bound"),
-        f"at d = 2m − s, times m: β²E‖Δθ‖² − term = {gap}",
-    )
+    below = all(c >= 0 for c in sp.Poly(gap, slack).coeffs())
+    engine = holds("moments", "ffn-parameter-term", "ffn-parameter-sharper-bound")
+    return lab.proved(below and engine, f"at d = 2m − s, times m: β²E‖Δθ‖² − term = {gap}")
 
 
 @CLAIM.ours("attention's linear branch attains it: no smaller factor bounds both kinds", PROVED)
 def attained(lab: Lab) -> Finding:
     d, m = sp.symbols("d m", positive=True)
-    linear = term("attention-parameter-term").subs(m, d)
-    return lab.proved(
-        sp.expand(linear - squared()) == 0 and holds("moments", "attention-parameter-term"),
-        "the engine's E‖xΔW_V W_O + xW_V ΔW_O‖² at m = d is β²E‖Δθ‖²",
-    )
+    same = sp.expand(term("attention-parameter-term").subs(m, d) - squared()) == 0
+    because = "the engine's E‖xΔW_V W_O + xW_V ΔW_O‖² at m = d is β²E‖Δθ‖²"
+    return lab.proved(same and holds("moments", "attention-parameter-term"), because)
 
 
 @CLAIM.ours(
@@ -49,26 +45,21 @@ def attained(lab: Lab) -> Finding:
 )
 def xavier(lab: Lab) -> Finding:
     d, m = sp.symbols("d m", positive=True)
-    gap = term("ffn-xavier-parameter-term") - d / (d + m) * squared()
-    return lab.proved(
-        sp.simplify(gap) == 0 and holds("moments", "ffn-xavier-parameter-term"),
-        "the engine's term with both variances 2β²/(d + m)",
-    )
+    same = sp.simplify(term("ffn-xavier-parameter-term") - d / (d + m) * squared()) == 0
+    because = "the engine's term with both variances 2β²/(d + m)"
+    return lab.proved(same and holds("moments", "ffn-xavier-parameter-term"), because)
 
 
 @CLAIM.stated("α and β change", PROVED)
 def change(lab: Lab) -> Finding:
-    factors = changes()
+    published, other = changes().values()
     solved = all(
         equal(factor * formula(getattr(DEEPNORM, name)), formula(getattr(SHARPER, name)))
         and equal(value("moments", f"sharper-rule-{name}"), formula(getattr(SHARPER, name)))
-        for name, factor in zip(("alpha", "beta"), factors["√2 β = 1/α"], strict=True)
+        for name, factor in zip(("alpha", "beta"), published, strict=True)
     )
-    return lab.proved(
-        solved and sp.Integer(1) not in factors["√2 β = 1/α"],
-        f"by the factors {factors['√2 β = 1/α']} under the closure √2 β = 1/α, by "
-        f"{factors['β = 1/α']} under β = 1/α",
-    )
+    because = f"by the factors {published} under the closure √2 β = 1/α, by {other} under β = 1/α"
+    return lab.proved(solved and sp.Integer(1) not in published, because)
 
 
 @CLAIM.ours("their exponents in N do not", PROVED)
@@ -90,11 +81,9 @@ def constant(lab: Lab) -> Finding:
 @CLAIM.ours("the sharper constants move the output twice as far", SUPPORTED)
 def twice(lab: Lab) -> Finding:
     found = updates(lab)
-    ratios = {
-        data: lab.mean((found[f"sharper, {data}"] / found[f"published, {data}"]).mean(1))
-        for data in lab.texts()
-    }
-    return lab.within(ratios, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
+    ratios = {d: found[f"sharper, {d}"] / found[f"published, {d}"] for d in lab.texts()}
+    means = {data: lab.mean(ratio.mean(1)) for data, ratio in ratios.items()}
+    return lab.within(means, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
 
 
 def term(name: str) -> Expr:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, judge, np, numeric, once
 from paper_checks.shared.record import CAKE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates, updates_at
 
@@ -38,19 +38,18 @@ def in_depth(lab: Lab) -> Finding:
     return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in N")
 
 
-@CLAIM.stated("the size of the update does not depend on heads", SUPPORTED)
-def in_heads(lab: Lab) -> Finding:
-    return level(lab, "heads")
+@judge
+def level(lab: Lab, knob: str) -> Finding:
+    """Whether the update's size, the mean over depths, does not depend on a knob."""
+    table = tables(lab)[knob]
+    sizes = lab.columns(size.mean(1) for size in table.values())
+    found, values = lab.power(list(table), sizes), sizes.mean(0).tolist()
+    return lab.exponent(found, 0.0, what=f"exponent of ‖ΔF‖/η in {knob}", values=values)
 
 
-@CLAIM.ours("the size of the update does not depend on m", REFUTED)
-def in_hidden_width(lab: Lab) -> Finding:
-    return level(lab, "ffn_ratio")
-
-
-@CLAIM.ours("the size of the update does not depend on d", REFUTED)
-def in_width(lab: Lab) -> Finding:
-    return level(lab, "width")
+CLAIM.stated("the size of the update does not depend on heads", SUPPORTED)(level("heads"))
+CLAIM.ours("the size of the update does not depend on m", REFUTED)(level("ffn_ratio"))
+CLAIM.ours("the size of the update does not depend on d", REFUTED)(level("width"))
 
 
 @CLAIM.correction("feed-forward sublayers: it grows with the hidden width as m/(d + m)", SUPPORTED)
@@ -88,16 +87,6 @@ def tables(lab: Lab) -> dict[str, dict[float, Array]]:
         knob: {v: base if v == common[knob] else measured(**{knob: v}) for v in values}
         for knob, values in knobs.items()
     }
-
-
-def level(lab: Lab, knob: str) -> Finding:
-    """Whether the update's size, the mean over depths, does not depend on a knob."""
-    table = tables(lab)[knob]
-    sizes = np.array([size.mean(1) for size in table.values()]).T
-    what = f"exponent of ‖ΔF‖/η in {knob}"
-    return lab.exponent(
-        lab.power(list(table), sizes), 0.0, what=what, values=sizes.mean(0).tolist()
-    )
 
 
 def at_eight_layers(lab: Lab, net: Net, knob: str, values: tuple[float, ...], seeds: int) -> Array:

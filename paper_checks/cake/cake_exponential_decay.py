@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, Trial, np, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Trial, judge, np, once
 from paper_checks.shared.record import CAKE, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, backward, norms
 
@@ -38,6 +36,14 @@ LAYERS = 64
 ALIKE = math.log(2) / 2
 
 
+@dataclass(frozen=True)
+class Signals:
+    """‖∂L/∂x_l‖ at every sublayer's output, bottom first: (sublayers, seeds) each."""
+
+    whole: Array
+    differing: Array  # of the part that differs between the tokens
+
+
 @CLAIM.stated("at DeepNorm's constants what is left is the formula's, to 5 %", SUPPORTED)
 def at_the_constants(lab: Lab) -> Finding:
     at = np.array(lab.shallow())
@@ -66,16 +72,24 @@ def at_a_fixed_weight(lab: Lab) -> Finding:
     return lab.ratio(ratios, what)
 
 
-@CLAIM.ours("plain Post-LN: ‖∂L/∂x_l‖ falls exponentially all the way down", REFUTED)
-def all_the_way_down(lab: Lab) -> Finding:
-    return halves(lab, "whole", "whole gradient")
+@judge
+def halves(lab: Lab, part: str, what: str) -> Finding:
+    """An exponential falls as much in the lower half as in the upper one."""
+    ratios = {}
+    for data in lab.texts("gaussian:0"):
+        logs = np.log(getattr(in_plain_post_ln(lab)[f"{data}, 16 tokens"], part))
+        half = len(logs) // 2
+        upper = (logs[-1] - logs[half]) / (len(logs) - 1 - half)
+        ratios[data] = lab.mean((logs[half] - logs[0]) / half / upper.mean())
+    return lab.ratio(ratios, f"fall in the lower half over the upper half's, {what}")
 
 
-@CLAIM.ours(
-    "plain Post-LN: the part that differs between tokens does so from top to bottom", REFUTED
+CLAIM.ours("plain Post-LN: ‖∂L/∂x_l‖ falls exponentially all the way down", REFUTED)(
+    halves("whole", "whole gradient")
 )
-def differing(lab: Lab) -> Finding:
-    return halves(lab, "differing", "differing part")
+CLAIM.ours(
+    "plain Post-LN: the part that differs between tokens does so from top to bottom", REFUTED
+)(halves("differing", "differing part"))
 
 
 @CLAIM.correction("DeepNorm: log of top over bottom does not grow with depth", SUPPORTED)
@@ -116,17 +130,6 @@ def falls_by(r: Any, layers: Any) -> Any:
     return (2 * layers - 1) / 2 * np.log((1 + r**2) / (1 - r**2))
 
 
-def halves(lab: Lab, part: str, what: str) -> Finding:
-    """An exponential falls as much in the lower half as in the upper one."""
-    ratios = {}
-    for data in lab.texts("gaussian:0"):
-        logs = np.log(getattr(in_plain_post_ln(lab)[f"{data}, 16 tokens"], part))
-        half = len(logs) // 2
-        upper = (logs[-1] - logs[half]) / (len(logs) - 1 - half)
-        ratios[data] = lab.mean((logs[half] - logs[0]) / half / upper.mean())
-    return lab.ratio(ratios, f"fall in the lower half over the upper half's, {what}")
-
-
 @once
 def under_deepnorm(lab: Lab) -> dict[str, Array]:
     """‖∂L/∂x_1‖ over ‖∂L/∂x_{2N}‖: (seeds, depths)."""
@@ -152,17 +155,8 @@ def in_plain_post_ln(lab: Lab) -> dict[str, Signals]:
     return found
 
 
-@dataclass(frozen=True)
-class Signals:
-    """‖∂L/∂x_l‖ at every sublayer's output, bottom first: (sublayers, seeds) each."""
-
-    whole: Array
-    differing: Array  # of the part that differs between the tokens
-
-
 def signals(trial: Trial) -> Signals:
     """Of one backward pass."""
     given = [g.double() for g in backward(trial).signals]
     apart = [g - g.mean(-2, keepdim=True) for g in given]
-    whole, differing = (torch.stack([norms(g) for g in part]).numpy() for part in (given, apart))
-    return Signals(whole, differing)
+    return Signals(*(Lab.columns(norms(g) for g in part).T for part in (given, apart)))

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, judge, np, once, sp
 from paper_checks.shared.changes import directions
 from paper_checks.shared.engine import gaussian_moment, holds, value
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
@@ -39,21 +37,39 @@ CLAIM = Claim(
 @CLAIM.stated("Δx independent of the sublayer's W and V, the true ReLU mask", PROVED)
 def independent(lab: Lab) -> Finding:
     # E[(ΔxW_k)² 1{xW_k > 0}]: split Δx along x and across; both parts by Gaussian integrals
-    along, across = gaussian_moment(2), gaussian_moment(0)
+    halved = gaussian_moment(2) == gaussian_moment(0) == sp.Rational(1, 2)
     a, v, w, dx = sp.symbols("alpha v w norm_dx", positive=True)
     printed = (a**2 + v**2 * w**2) * dx**2
     engine = sp.expand(value("moments", "ffn-mask-input-term") - printed) == 0
-    return lab.proved(
-        along == across == sp.Rational(1, 2)
-        and engine
-        and holds("moments", "ffn-input-term", "ffn-mask-input-term"),
-        "the mask halves every direction's square exactly, along x and across",
-    )
+    proved = holds("moments", "ffn-input-term", "ffn-mask-input-term")
+    because = "the mask halves every direction's square exactly, along x and across"
+    return lab.proved(halved and engine and proved, because)
 
 
-@CLAIM.stated("Δx made by an SGD step of the layers below, DeepNorm's last feed-forward", SUPPORTED)
-def under_deepnorm(lab: Lab) -> Finding:
-    return stepped(lab, DEEPNORM)
+@judge
+def stepped(lab: Lab, net: Net) -> Finding:
+    """‖Δz‖² at the last feed-forward after an SGD step of all below, over its prediction."""
+    ratios = {}
+    for data in lab.texts():
+        s = lab.small(seeds=lab.pick(16, 32), dtype="float64", width=64, data=data)
+        trial = net.trial(lab.pick(3, 6), s)
+        changes, group = directions(trial, "gradient", 1e-4)
+        site, x, out = residual_sums(trial)[-1]
+        for p, d in group:
+            if (d.layer, d.sublayer) != (site.layer, site.sublayer):
+                p.add_(changes[id(p)])
+        _, x_moved, out_moved = residual_sums(trial)[-1]
+        alpha = list(trial.model.residuals())[-1].alpha
+        dx = x_moved - x
+        dz = alpha * dx + out_moved - out
+        weight = (out.square().sum(-1) / x.square().sum(-1)).flatten(1).mean(1)
+        ratios[data] = lab.mean(norms(dz) ** 2 / norms(dx) ** 2 / (alpha**2 + weight))
+    return lab.ratio(ratios, "‖Δz‖² over (α² + E‖FFN‖²/d)‖Δx‖²")
+
+
+CLAIM.stated("Δx made by an SGD step of the layers below, DeepNorm's last feed-forward", SUPPORTED)(
+    stepped(DEEPNORM)
+)
 
 
 @CLAIM.ours("drawn sublayers agree with it", SUPPORTED)
@@ -67,11 +83,9 @@ def above(lab: Lab) -> Finding:
     return lab.within(lab.mean(free(lab) > 1), MARGIN, 1 - MARGIN, what)
 
 
-@CLAIM.ours(
+CLAIM.ours(
     "Δx made by an SGD step of the layers below, plain Post-LN's last feed-forward", REFUTED
-)
-def in_plain_post_ln(lab: Lab) -> Finding:
-    return stepped(lab, PLAIN)
+)(stepped(PLAIN))
 
 
 @CLAIM.correction(
@@ -79,15 +93,14 @@ def in_plain_post_ln(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def sent_back(lab: Lab) -> Finding:
-    d, m, b = 64, 256, 0.7
-    W, V, g = masked(lab, lab.pick(200, 800), d, m, b, 1.0)
-    signal = torch.randn(len(W), 64, d, generator=g, dtype=torch.float64)
+    g, d, m, b = lab.generator(3), 64, 256, 0.7
+    W, V = masked(g, lab.pick(200, 800), d, m, b, 1.0)
+    signal = lab.normal(g, len(W), 64, d)
     dx = signal + (signal @ V.mT) @ W.mT
     image = dx + (dx @ W) @ V
     law = 1 + 4 * b**2 + 2 * (1 + d / m) * b**4
     ratio = image.square().sum((-1, -2)) / signal.square().sum((-1, -2)) / law
-    what = "drawn over the law at d = 64, m = 256, α = 1"
-    return lab.ratio(lab.mean(ratio), what)
+    return lab.ratio(lab.mean(ratio), "drawn over the law at d = 64, m = 256, α = 1")
 
 
 @CLAIM.ours("attention sublayers with fixed scores, tokens moved independently", REFUTED)
@@ -110,56 +123,29 @@ def shares(lab: Lab) -> Finding:
 
 @CLAIM.ours("attention as it is: the moving scores may be left out", REFUTED)
 def moving_scores(lab: Lab) -> Finding:
-    found = {
-        f"{n} tokens": lab.mean(a["real"] / a["independently"]) for n, a in attentions(lab).items()
-    }
-    what = "‖ΔG‖² as it is over the same with fixed scores, independent moves"
-    return lab.ratio(found, what)
+    every = attentions(lab).items()
+    found = {f"{n} tokens": lab.mean(a["real"] / a["independently"]) for n, a in every}
+    return lab.ratio(found, "‖ΔG‖² as it is over the same with fixed scores, independent moves")
 
 
-def masked(
-    lab: Lab, draws: int, d: int, m: int, v: float, w: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
-    """W with the mask of a drawn input put in, V, and the generator that they came from."""
-    g = lab.generator(3)
+def masked(g: Any, draws: int, d: int, m: int, v: float, w: float) -> tuple[Tensor, Tensor]:
+    """W with the mask of a drawn input put in, and V."""
     W, V = feed_forward(g, draws, d, m, v, w)
-    return W * ((normalised(g, draws, 1, d) @ W) > 0), V, g
+    return W * ((normalised(g, draws, 1, d) @ W) > 0), V
 
 
 @once
 def free(lab: Lab) -> Array:
     """‖ΔxJ‖² over (α² + v²w²)‖Δx‖² for a free Δx, of every draw."""
-    a, v, w = 1.3, 0.9, 0.6
-    W, V, g = masked(lab, lab.pick(3000, 12000), 24, 48, v, w)
+    g, a, v, w = lab.generator(3), 1.3, 0.9, 0.6
+    W, V = masked(g, lab.pick(3000, 12000), 24, 48, v, w)
     dx = normalised(g, 1, 1, 24)
     image = a * dx + (dx @ W) @ V
     square = image.square().sum((-1, -2))
     return np.asarray(square / float(dx.square().sum() * (a * a + v * v * w * w)))
 
 
-def stepped(lab: Lab, net: Net) -> Finding:
-    """‖Δz‖² at the last feed-forward after an SGD step of all below, over its prediction."""
-    ratios = {}
-    for data in lab.texts():
-        s = lab.small(seeds=lab.pick(16, 32), dtype="float64", width=64, data=data)
-        trial = net.trial(lab.pick(3, 6), s)
-        changes, group = directions(trial, "gradient", 1e-4)
-        site, x, out = residual_sums(trial)[-1]
-        with torch.no_grad():
-            for p, d in group:
-                if (d.layer, d.sublayer) != (site.layer, site.sublayer):
-                    p.add_(changes[id(p)])
-        _, x_moved, out_moved = residual_sums(trial)[-1]
-        alpha = list(trial.model.residuals())[-1].alpha
-        dx = x_moved - x
-        dz = alpha * dx + out_moved - out
-        weight = (out.square().sum(-1) / x.square().sum(-1)).flatten(1).mean(1)
-        ratios[data] = lab.mean(norms(dz) ** 2 / norms(dx) ** 2 / (alpha**2 + weight))
-    return lab.ratio(ratios, "‖Δz‖² over (α² + E‖FFN‖²/d)‖Δx‖²")
-
-
 @once
-@no_grad
 def attentions(lab: Lab) -> dict[int, dict[str, Array]]:
     """‖ΔG‖² of one attention on independent tokens over v²w²‖Δx‖², v = w = 1, by their number.
 
@@ -172,7 +158,7 @@ def attentions(lab: Lab) -> dict[int, dict[str, Array]]:
         s = lab.small(seeds=seeds, dtype="float64", width=32, data="gaussian:0", tokens=tokens)
         trial = PLAIN.trial(1, s)
         branch: Any = next(trial.model.residuals()).branch
-        x, g = trial.inputs[0], torch.Generator().manual_seed(lab.seed)
+        x, g = trial.inputs[0], lab.generator()
         weights = head_weights(branch, x)
         squares = {"squares": weights.square().sum(-1).reshape(seeds, -1).mean(1)}
         for way in ("independently", "together"):

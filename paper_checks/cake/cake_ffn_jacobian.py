@@ -1,6 +1,6 @@
 from itertools import product
 
-from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, judge, once, torch
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, PROVED
 
@@ -17,26 +17,7 @@ CLAIM = Claim(
 PRINTED = ("input", "second-matrix", "first-matrix", "across")
 
 
-@CLAIM.stated("∂z_i/∂x_j = δ_ij α + Σ_k w_jk v_ki R_k", PROVED)
-def of_the_input(lab: Lab) -> Finding:
-    return agreement(lab, "input")
-
-
-@CLAIM.stated("∂z_i/∂v_ki = Σ_j x_j w_jk R_k", PROVED)
-def of_the_outer_matrix(lab: Lab) -> Finding:
-    return agreement(lab, "second-matrix")
-
-
-@CLAIM.stated("∂z_i/∂w_jk = x_j v_ki R_k", PROVED)
-def of_the_inner_matrix(lab: Lab) -> Finding:
-    return agreement(lab, "first-matrix")
-
-
-@CLAIM.stated("∂z_i/∂v_kj = 0 for j ≠ i", PROVED)
-def across(lab: Lab) -> Finding:
-    return agreement(lab, "second-matrix", "across")
-
-
+@judge
 def agreement(lab: Lab, step: str, printed: str = "") -> Finding:
     """The engine's step, and the printed formula against torch's own derivative."""
     gap = gaps(lab)[printed or step]
@@ -44,6 +25,12 @@ def agreement(lab: Lab, step: str, printed: str = "") -> Finding:
         holds("moments", f"ffn-derivative-{step}") and gap < 1e-12,
         f"derived with R_k a constant; with the true ReLU torch's derivative differs by {gap:.1e}",
     )
+
+
+CLAIM.stated("∂z_i/∂x_j = δ_ij α + Σ_k w_jk v_ki R_k", PROVED)(agreement("input"))
+CLAIM.stated("∂z_i/∂v_ki = Σ_j x_j w_jk R_k", PROVED)(agreement("second-matrix"))
+CLAIM.stated("∂z_i/∂w_jk = x_j v_ki R_k", PROVED)(agreement("first-matrix"))
+CLAIM.stated("∂z_i/∂v_kj = 0 for j ≠ i", PROVED)(agreement("second-matrix", "across"))
 
 
 @once
@@ -55,9 +42,7 @@ def gaps(lab: Lab) -> dict[str, float]:
         return alpha * x + torch.relu(x @ W) @ V
 
     for d, m in lab.pick(((2, 3), (3, 2)), ((1, 1), (2, 3), (3, 2), (5, 7))):
-        x, W, V = (
-            torch.randn(shape, generator=g, dtype=torch.float64) for shape in ((d,), (d, m), (m, d))
-        )
+        x, W, V = (lab.normal(g, *shape) for shape in ((d,), (d, m), (m, d)))
         jacobian = torch.autograd.functional.jacobian(z, (x, W, V))  # type: ignore[no-untyped-call]
         of_x, of_W, of_V = jacobian
         R = (x @ W > 0).double()

@@ -62,17 +62,11 @@ def concentrated(lab: Lab) -> Finding:
 def xavier(lab: Lab) -> Finding:
     shares = {}
     for ratio in (1.0, 4.0):
-        trial = PLAIN.trial(3, lab.small(width=32, seeds=768, ffn_ratio=ratio))
-        out = [
-            o.square().mean(-1).flatten(1).mean(1)
-            for site, _, o in residual_sums(trial)
-            if site.kind == "ffn"
-        ]
-        predicted = 2 * ratio / (1 + ratio) ** 2
-        share = torch.stack(out).mean(0).double().numpy()
-        shares[f"m = {ratio:g}d, {predicted:g}"] = lab.mean(share / predicted)
-    what = "E‖FFN(x)‖²/d in built stacks over 2dm/(d + m)²"
-    return lab.ratio(shares, what)
+        sums = residual_sums(PLAIN.trial(3, lab.small(width=32, seeds=768, ffn_ratio=ratio)))
+        out = torch.stack([branch for site, _, branch in sums if site.kind == "ffn"])
+        share, predicted = out.square().mean((0, 2, 3, 4)), 2 * ratio / (1 + ratio) ** 2
+        shares[f"m = {ratio:g}d, {predicted:g}"] = lab.mean(share.double() / predicted)
+    return lab.ratio(shares, "E‖FFN(x)‖²/d in built stacks over 2dm/(d + m)²")
 
 
 @once

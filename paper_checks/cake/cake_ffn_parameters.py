@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, sp, symbolic, torch
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, Tensor, sp, symbolic, torch
 from paper_checks.shared.engine import gaussian_moment, holds, value
 from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.sublayer import feed_forward, normalised
@@ -34,11 +32,9 @@ CLAIM = Claim(
 @CLAIM.stated("Δθ with independent centred entries: the equality", PROVED)
 def equality(lab: Lab) -> Finding:
     gap = value("moments", "ffn-parameter-term") - printed()
-    return lab.proved(
-        sp.simplify(gap) == 0
-        and holds("moments", "ffn-parameter-fixed-input", "ffn-parameter-term"),
-        "the engine's contraction is the printed right-hand side",
-    )
+    engine = holds("moments", "ffn-parameter-fixed-input", "ffn-parameter-term")
+    because = "the engine's contraction is the printed right-hand side"
+    return lab.proved(sp.simplify(gap) == 0 and engine, because)
 
 
 @CLAIM.stated("the same: the bound, for d ≤ 2m", PROVED)
@@ -53,11 +49,10 @@ def bound(lab: Lab) -> Finding:
 
 @CLAIM.stated("Δθ an SGD step: the bound", REFUTED)
 def stepped(lab: Lab) -> Finding:
-    widths = lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     ratios = {
         f"d = {d}, {tokens} tokens": lab.mean(gradient_step(lab, d, tokens))
         for tokens in lab.pick((1, 16), (1, 16, 64))
-        for d in widths
+        for d in lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     }
     return lab.at_most(ratios, 1.0, "square over (v² + w²)‖Δθ‖², m = 4d", tolerance=0.0)
 
@@ -68,7 +63,7 @@ def drawn(lab: Lab) -> Finding:
     g, other = lab.generator(5), lab.generator(6)
     W, V = feed_forward(g, lab.pick(4000, 16000), d, m, v, w)
     x = normalised(g, len(W), 1, d)
-    dV, dW = (torch.randn(y.shape, generator=other, dtype=torch.float64) for y in (V, W))
+    dV, dW = (lab.normal(other, *y.shape) for y in (V, W))
     ones, zeros = torch.ones_like(V), torch.zeros_like(W)
     squares = {
         "free ΔV and ΔW": change(x, W, V, dV, dW).square() / (d * m * (w**2 + d * v**2 / (2 * m))),
@@ -84,9 +79,8 @@ def roughly(lab: Lab) -> Finding:
     v, w = sp.symbols("v w", positive=True)
     half = sp.expand(below(sp.Rational(1, 2)).as_expr().subs(w, v))
     never = all(term.as_coeff_Mul()[0] >= 0 for term in sp.Add.make_args(half))
-    return lab.proved(
-        not never, f"at d = 2m − s, v = w, times 2m: half the bound − square = {half}, never < 0"
-    )
+    because = f"at d = 2m − s, v = w, times 2m: half the bound − square = {half}, never < 0"
+    return lab.proved(not never, because)
 
 
 @CLAIM.ours("any fixed Δθ: the equality", REFUTED)
@@ -144,35 +138,31 @@ def drawn_steps(lab: Lab) -> Finding:
     shapes = [(1, 2, 1.0, 1.0), (8, 32, 1.0, 1.0), (16, 16, 0.7, 1.2)]
     if lab.full:
         shapes += [(32, 8, 1.5, 0.5), (8, 128, 0.3, 1.0), (32, 128, 1.0, 1.0)]
-    law, laws = square / size, {}
+    near, told = [], []
     for shape in shapes:
-        laws[shape] = float(law.subs(dict(zip(names, shape, strict=True))))
-    found = {shape: lab.mean(one_token_step(lab, *shape)) for shape in shapes}
-    return lab.seen(
-        # within twice its interval's half-width
-        all(
-            abs(i.estimate - laws[shape]) <= 2 * (i.high - i.estimate) for shape, i in found.items()
-        ),
-        "drawn and exact E‖Δz‖²/E‖Δθ‖² at (d, m, v, w): "
-        + "; ".join(f"{s}: {lab.text(found[s])} and {exact:.3g}" for s, exact in laws.items()),
-    )
+        exact = float((square / size).subs(dict(zip(names, shape, strict=True))))
+        i = lab.mean(one_token_step(lab, *shape))
+        near.append(abs(i.estimate - exact) <= 2 * (i.high - i.estimate))  # twice its half-width
+        told.append(f"{shape}: {lab.text(i)} and {exact:.3g}")
+    because = f"drawn and exact E‖Δz‖²/E‖Δθ‖² at (d, m, v, w): {'; '.join(told)}"
+    return lab.seen(all(near), because)
 
 
-def printed() -> sp.Expr:
+def printed() -> Expr:
     """w²‖ΔV‖² + (dv²/2m)‖ΔW‖²."""
     v, w, V, W, d, m = sp.symbols("v w norm_dV norm_dW d m", positive=True)
     return w**2 * V**2 + d * v**2 / (2 * m) * W**2
 
 
-def below(share: sp.Expr | int) -> sp.Poly:
-    """How far the square is below a share of the bound at d = 2m − s, times 2m."""
+def below(share: Expr) -> Expr:
+    """How far the square is below a share of the bound at d = 2m − s, times 2m: a polynomial."""
     v, w, V, W, d, m = sp.symbols("v w norm_dV norm_dW d m", positive=True)
     s = sp.Symbol("s", nonnegative=True)
     gap = 2 * m * (share * (v**2 + w**2) * (V**2 + W**2) - printed())
     return sp.Poly(sp.expand(gap.subs(d, 2 * m - s)), v, w, V, W, m, s)
 
 
-def equal_entries(m: sp.Expr | int) -> sp.Expr:
+def equal_entries(m: Expr) -> Expr:
     """The engine's E‖ReLU(xW)ΔV‖² for ΔV of equal entries over w²‖ΔV‖²."""
     w, s, V, column, d = sp.symbols("w s norm_dV norm_1dV d", positive=True)
     square = value("moments", "ffn-mask-second-matrix")
@@ -180,7 +170,7 @@ def equal_entries(m: sp.Expr | int) -> sp.Expr:
     return sp.simplify(square.subs(at) / (w**2 * m * d))
 
 
-def of_one_token() -> tuple[sp.Expr, sp.Expr]:
+def of_one_token() -> tuple[Expr, Expr]:
     """E‖Δz‖² and E‖Δθ‖² of the gradient of ⟨c, z⟩ for one token, over ‖c‖².
 
     ‖x‖² = d, so ∂z/∂W ΔW = d·cV_RᵀV_R; ∂z/∂V ΔV = ‖h‖²c with h_k = R_k g_k, where the Gaussian
@@ -199,17 +189,13 @@ def of_one_token() -> tuple[sp.Expr, sp.Expr]:
     return sp.expand(square), sp.expand(symbolic.expect(squares.sum(k)) + d * inner)
 
 
-def change(
-    x: torch.Tensor, W: torch.Tensor, V: torch.Tensor, dV: torch.Tensor, dW: torch.Tensor
-) -> torch.Tensor:
+def change(x: Tensor, W: Tensor, V: Tensor, dV: Tensor, dW: Tensor) -> Tensor:
     """∂z/∂V ΔV + ∂z/∂W ΔW with the true mask."""
     hidden = x @ W
     return torch.relu(hidden) @ dV + ((x @ dW) * (hidden > 0)) @ V
 
 
-def gradients(
-    x: torch.Tensor, W: torch.Tensor, V: torch.Tensor, signal: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def gradients(x: Tensor, W: Tensor, V: Tensor, signal: Tensor) -> tuple[Tensor, Tensor]:
     """Those of ⟨signal, z⟩ in V and W, by automatic differentiation."""
     W, V = W.clone().requires_grad_(), V.clone().requires_grad_()
     dV, dW = torch.autograd.grad((torch.relu(x @ W) @ V * signal).sum(), (V, W))
@@ -221,22 +207,21 @@ def one_token_step(lab: Lab, d: int, m: int, v: float, w: float) -> Array:
     g = lab.generator(17 * d + m)
     draws = lab.pick(4000, 16000) if d * m <= 512 else 2000
     W, V = feed_forward(g, draws, d, m, v, w)
-    x, c = (torch.randn(draws, 1, d, generator=g, dtype=torch.float64) for _ in range(2))
+    x, c = (lab.normal(g, draws, 1, d) for _ in range(2))
     x = d**0.5 * x / x.norm(dim=-1, keepdim=True)
     dV, dW = gradients(x, W, V, c)
     size = dV.square().sum((1, 2)) + dW.square().sum((1, 2))
-    return np.asarray(change(x, W, V, dV, dW).square().sum((1, 2)) / size.mean())
+    return (change(x, W, V, dV, dW).square().sum((1, 2)) / size.mean()).numpy()
 
 
-def gradient_step(lab: Lab, d: int, tokens: int) -> Array:
+def gradient_step(lab: Lab, d: int, tokens: int) -> list[float]:
     """The mean token's ‖Δz‖² over (v² + w²)‖Δθ‖² for the gradient of ⟨c, z⟩, in ten groups."""
     g, found = lab.generator(100 * d + tokens), []
     for _ in range(10):
         W, V = feed_forward(g, lab.pick(40, 80), d, 4 * d, 1.0, 1.0)
         x = normalised(g, len(W), tokens, d)
-        signal = torch.randn(len(W), tokens, d, generator=g, dtype=torch.float64)
-        dV, dW = gradients(x, W, V, signal)
+        dV, dW = gradients(x, W, V, lab.normal(g, len(W), tokens, d))
         square = change(x, W, V, dV, dW).square().sum(-1).mean()
         size = (dV.square().sum((1, 2)) + dW.square().sum((1, 2))).mean()
         found.append(float(square / (2 * size)))
-    return np.array(found)
+    return found

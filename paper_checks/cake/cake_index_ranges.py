@@ -18,11 +18,11 @@ SIZES = (((1, 2), (2, 3), (3, 2)), ((1, 2), (2, 1), (2, 3), (3, 2), (3, 4)))  # 
 @CLAIM.stated("the sum over W's entries is the derivative", PROVED)
 def over_the_entries(lab: Lab) -> Finding:
     chosen = (*lab.pick(*SIZES), (2, 2))
-    return lab.proved(
-        all(agrees(d, m, rows=d, columns=m) for d, m in chosen)
-        and holds("moments", "ffn-index-ranges"),
-        f"Σ_{{j=1}}^{{d}} Σ_{{k=1}}^{{m}} at (d, m) = {chosen}; its second moment by the engine",
+    same = all(agrees(d, m, rows=d, columns=m) for d, m in chosen)
+    because = (
+        f"Σ_{{j=1}}^{{d}} Σ_{{k=1}}^{{m}} at (d, m) = {chosen}; its second moment by the engine"
     )
+    return lab.proved(same and holds("moments", "ffn-index-ranges"), because)
 
 
 @CLAIM.ours("the printed ranges, exchanged, mean the same only where m = d", PROVED)

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, sp, torch
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, Tensor, Trial, np, sp
 from paper_checks.shared.engine import formula, holds
 from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, Net, norms
@@ -37,21 +35,17 @@ DEPTHS = ((4, 8, 16, 32), (8, 16, 32, 64, 128))
 @CLAIM.stated("one factor, as r → 0", PROVED)
 def one(lab: Lab) -> Finding:
     r = sp.Symbol("r", positive=True)
-    return lab.proved(
-        sp.limit(factor(r), r, 0) == 1 and holds("lemma", "derivative-x-leading"),
-        "limit of (1 + r)/√(1 + r²)",
-    )
+    one = sp.limit(factor(r), r, 0) == 1 and holds("lemma", "derivative-x-leading")
+    return lab.proved(one, "limit of (1 + r)/√(1 + r²)")
 
 
 @CLAIM.stated(
     "2N factors of the scalar sublayer as printed (all signs positive), at the constants", REFUTED
 )
 def every(lab: Lab) -> Finding:
-    logs = [log_product(n) for n in (10, 100, 1000)]
-    told = ", ".join(f"{math.exp(log):.2g}" for log in logs)
-    return lab.proved(
-        abs(leading()[1]) != sp.oo, f"{told} at N = 10, 100, 1000, and grows without bound"
-    )
+    told = ", ".join(f"{math.exp(log_product(n)):.2g}" for n in (10, 100, 1000))
+    because = f"{told} at N = 10, 100, 1000, and grows without bound"
+    return lab.proved(abs(leading()[1]) != sp.oo, because)
 
 
 @CLAIM.correction("their product is exp((2N)^{1/4}/2) to leading order", PROVED)
@@ -88,12 +82,12 @@ def in_plain_post_ln(lab: Lab) -> Finding:
     )
 
 
-def factor(r: sp.Expr) -> sp.Expr:
+def factor(r: Expr) -> Expr:
     """∂f/∂x of one printed sublayer."""
     return (1 + r) / sp.sqrt(1 + r**2)
 
 
-def weight() -> sp.Expr:
+def weight() -> Expr:
     """r = β²/α at the constants, in N."""
     return formula(DEEPNORM.beta) ** 2 / formula(DEEPNORM.alpha)
 
@@ -104,12 +98,11 @@ def log_product(layers: int) -> float:
     return 2 * layers * (math.log1p(r) - math.log1p(r * r) / 2)
 
 
-def leading() -> tuple[sp.Expr, sp.Expr]:
+def leading() -> tuple[Expr, Expr]:
     """The limits of the logarithm of all 2N factors over (2N)^{1/4}/2, and of itself."""
-    N, u = formula("N"), sp.Symbol("u", positive=True)
-    # in u = (2N)^{-1/4}, in which r is a power
-    at = u**-4 / 2
-    logarithm = sp.log(factor(sp.simplify(weight().subs(N, at)))) * 2 * at
+    u = sp.Symbol("u", positive=True)
+    at = u**-4 / 2  # in u = (2N)^{-1/4}, in which r is a power
+    logarithm = sp.log(factor(sp.simplify(weight().subs(formula("N"), at)))) * 2 * at
     return sp.limit(logarithm * u * 2, u, 0), sp.limit(logarithm, u, 0)
 
 
@@ -119,19 +112,17 @@ def images(
     """‖ΔF‖/‖Δx‖ by data and way in which the tokens move: (seeds, depths)."""
     found = {}
     for data in lab.texts():
+        s = lab.small(data=data, dtype="float64", seeds=32)
         for way in lab.pick(ways[:1], ways):
-            s = lab.small(data=data, dtype="float64", seeds=32)
-            found[f"{data}, tokens moved {way}"] = lab.columns(
-                through(net.trial(n, s), way) for n in at
-            )
+            images = [through(lab, net.trial(n, s), way) for n in at]
+            found[f"{data}, tokens moved {way}"] = lab.columns(images)
     return found
 
 
-@no_grad
-def through(trial: numeric.Trial, way: str) -> torch.Tensor:
+def through(lab: Lab, trial: Trial, way: str) -> Tensor:
     """‖ΔF‖/‖Δx‖ of a small random change of the input, of each seed, in float64."""
     x = trial.inputs[-1]
-    v = moves(torch.Generator().manual_seed(trial.settings.seed + 77), x, way)
+    v = moves(lab.generator(77), x, way)
     v = v - v.mean(-1, keepdim=True)
     # a change along a normalised token leaves with the first norm: take the tangent part
     v = 1e-5 * (v - (v * x).sum(-1, keepdim=True) / (x * x).sum(-1, keepdim=True) * x)

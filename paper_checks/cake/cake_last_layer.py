@@ -1,17 +1,6 @@
 import math
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    Tensor,
-    Trial,
-    np,
-    numeric,
-    once,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Trial, np, numeric, once, torch
 from paper_checks.shared.changes import scaled
 from paper_checks.shared.record import CAKE, DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, PLAIN, norms
@@ -56,12 +45,9 @@ def strict(lab: Lab) -> Finding:
     s = lab.small(width=8, heads=2, tokens=2, seeds=64, dtype="float64")
     sizes = jacobians(DEEPNORM.trial(2, s), entries=True)
     ratios = np.concatenate(list(lower_over_last(sizes).values()))
-    share = float((ratios > 1).mean())
-    return lab.seen(
-        share == 0,
-        f"{share:.0%} of the lower sublayers exceed the last of their kind, by up to "
-        f"{float(ratios.max()):.2f}: exact norms at N = 2, d = 8, two tokens",
-    )
+    share, most = float((ratios > 1).mean()), float(ratios.max())
+    above = f"{share:.0%} of the lower sublayers exceed the last of their kind, by up to {most:.2f}"
+    return lab.seen(share == 0, f"{above}: exact norms at N = 2, d = 8, two tokens")
 
 
 @CLAIM.ours(
@@ -89,7 +75,7 @@ def in_plain_post_ln(lab: Lab) -> Finding:
 )
 def level(lab: Lab) -> Finding:
     slopes = {
-        label: lab.power(list(by_depth), np.array([below[0] for below in by_depth.values()]).T)
+        label: lab.power(list(by_depth), lab.columns(below[0] for below in by_depth.values()))
         for label, by_depth in under_deepnorm(lab).items()
     }
     return lab.exponent(slopes, 0.0, what="exponent in N of lowest over last")
@@ -143,17 +129,17 @@ def jacobians(trial: Trial, entries: bool = False) -> dict[str, Array]:
     """
     group = [(p, d) for p, d in trial.parameters() if scaled(d)]
     parameters = [p for p, _ in group]
-    squares: dict[str, dict[int, Tensor]] = {}
+    squares: dict[str, dict[int, torch.Tensor]] = {}
     g = torch.Generator().manual_seed(trial.settings.seed + 5)
     with numeric.only(trial.model, parameters):
         output = trial.output()
-        count = output[0].numel() if entries else 2
-        every = torch.eye(count, dtype=output.dtype) if entries else None
-        for n in range(count):
-            if every is None:
-                u = torch.randn(output.shape, generator=g, dtype=output.dtype) / count**0.5
-            else:
-                u = every[n].view(1, *output.shape[1:]).expand_as(output)
+        if entries:
+            ones = torch.eye(output[0].numel(), dtype=output.dtype)
+            along = [u.view(1, *output.shape[1:]).expand_as(output) for u in ones]
+        else:
+            drawn = torch.randn(2, *output.shape, generator=g, dtype=output.dtype)
+            along = list(drawn / 2**0.5)
+        for u in along:
             found = torch.autograd.grad(output, parameters, u, retain_graph=True)
             for (_, d), gradient in zip(group, found, strict=True):
                 layers, layer = squares.setdefault(str(d.kind), {}), int(d.layer or 0)

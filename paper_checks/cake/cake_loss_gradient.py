@@ -27,25 +27,21 @@ CLAIM = Claim(
 @CLAIM.stated("in depth, DeepNorm and plain Post-LN", SUPPORTED)
 def in_depth(lab: Lab) -> Finding:
     at = lab.pick((4, 8, 16, 32), (8, 16, 32, 64, 128))
-    slopes = {
-        f"{name}, {data}": lab.power(
-            at, lab.columns(gradient(net, n, lab.small(data=data)) for n in at)
-        )
-        for name, net in (("DeepNorm", DEEPNORM), ("plain", PLAIN))
-        for data in lab.texts()
-    }
+    slopes = {}
+    for data in lab.texts():
+        for name, net in (("DeepNorm", DEEPNORM), ("plain", PLAIN)):
+            sizes = (gradient(net, n, lab.small(data=data)) for n in at)
+            slopes[f"{name}, {data}"] = lab.power(at, lab.columns(sizes))
     return lab.exponent(slopes, 0.0, (("one per layer", 0.5),), what="exponent in N")
 
 
 @CLAIM.stated("whatever the gain of the stack's own matrices", SUPPORTED)
 def in_the_gain(lab: Lab) -> Finding:
     gains = (0.1, 1.0, 10.0)
-    slopes = {
-        data: lab.power(
-            gains, lab.columns(gradient(Net(beta=str(b)), 4, lab.small(data=data)) for b in gains)
-        )
-        for data in lab.texts()
-    }
+    slopes = {}
+    for data in lab.texts():
+        sizes = (gradient(Net(beta=str(gain)), 4, lab.small(data=data)) for gain in gains)
+        slopes[data] = lab.power(gains, lab.columns(sizes))
     return lab.exponent(slopes, 0.0, what="exponent in the gain, α = 1, gains 0.1 to 10")
 
 
@@ -62,8 +58,7 @@ def bounded(lab: Lab) -> Finding:
 def drawn(lab: Lab) -> Finding:
     g, shares = lab.generator(), []
     for gain in (0.1, 1.0, 10.0, 100.0):
-        W = gain * torch.randn(200, 5, 8, generator=g, dtype=torch.float64)
-        F = torch.randn(200, 8, generator=g, dtype=torch.float64).requires_grad_()
+        W, F = gain * lab.normal(g, 200, 5, 8), lab.normal(g, 200, 8).requires_grad_()
         y = torch.randint(5, (200,), generator=g)
         logits = (W @ F[..., None])[..., 0]
         loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
@@ -76,8 +71,8 @@ def drawn(lab: Lab) -> Finding:
 @CLAIM.ours("whatever the parameters: also those of the head", REFUTED)
 def in_the_head(lab: Lab) -> Finding:
     small, large = (gradient(DEEPNORM, 4, lab.small(), head) for head in (1.0, 16.0))
-    what = "a head of 16 times the size: gradient over that of a Xavier head"
-    return lab.ratio(lab.mean(large / small), what)
+    times = lab.mean(large / small)
+    return lab.ratio(times, "a head of 16 times the size: gradient over that of a Xavier head")
 
 
 @CLAIM.correction(
@@ -101,16 +96,14 @@ def in_width(lab: Lab) -> Finding:
 def in_the_heads_gain(lab: Lab) -> Finding:
     gains = (0.25, 0.5, 1.0)
     sizes = lab.columns(gradient(DEEPNORM, 4, lab.small(), head) for head in gains)
-    what = "exponent in the head's gain, up to Xavier's"
-    return lab.exponent(lab.power(gains, sizes), 1.0, (("none", 0.0),), what=what)
+    found, rivals = lab.power(gains, sizes), (("none", 0.0),)
+    return lab.exponent(found, 1.0, rivals, what="exponent in the head's gain, up to Xavier's")
 
 
 def gradient(net: Net, layers: int, s: Settings, head: float = 1.0) -> Array:
     """‖∂L_p/∂F_p‖, the root of its mean square over tokens, with the head scaled: (seeds,)."""
     trial = net.trial(layers, s)
-    with torch.no_grad():
-        trial.model.head.weight.mul_(head)
-        output = trial.output()
-    output.requires_grad_()
+    trial.model.head.weight.mul_(head)
+    output = trial.output().requires_grad_()
     (found,) = torch.autograd.grad(trial.loss(output).sum(), output)
     return np.asarray(norms(found).double() * math.sqrt(output[0, ..., 0].numel()))

@@ -41,7 +41,7 @@ def built(lab: Lab) -> Finding:
     g, eps, gaps = lab.generator(), 1e-5, []
     for d in lab.pick((4, 64), (2, 4, 16, 64, 1024)):
         for scale in (1.0, 1e-2):
-            z = scale * torch.randn(64, d, dtype=torch.float64, generator=g)
+            z = scale * lab.normal(g, 64, d)
             variance = z.var(-1, unbiased=False)
             length = torch.nn.functional.layer_norm(z, (d,), eps=eps).norm(dim=-1)
             sample = ((z - z.mean(-1, keepdim=True)) / z.std(-1, keepdim=True)).norm(dim=-1)

@@ -42,11 +42,10 @@ def without_index(lab: Lab) -> Finding:
 
 @CLAIM.ours("its index is needed for attention and feed-forward as they are", PROVED)
 def with_index(lab: Lab) -> Finding:
-    one, branches = sp.Integer(1), (attention, feed_forward)
-    apart = [branch(-one, one, one) for branch in branches]
+    one = sp.Integer(1)
+    a, f = (branch(-one, one, one) for branch in (attention, feed_forward))
     return lab.proved(
-        apart[0] != apart[1],
-        f"x = −1, v = w = 1: attention's branch is {apart[0]}, the feed-forward one {apart[1]}",
+        a != f, f"x = −1, v = w = 1: attention's branch is {a}, the feed-forward one {f}"
     )
 
 
@@ -58,9 +57,8 @@ def brackets(lab: Lab) -> Finding:
 
 @CLAIM.ours("odd K has the same geometric mean as even K", PROVED)
 def odd(lab: Lab) -> Finding:
-    r = sp.Symbol("r", positive=True)
+    r, same = sp.Symbol("r", positive=True), []
     mean = (1 - r**2) / (1 + r**2)
-    same = []
     for K in (1, 3):
         patterns = product((1, -1), repeat=K)
         # of squares, so that both sides are rational in r

@@ -1,6 +1,7 @@
 from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, np, sp, torch
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
+from paper_checks.shared.sublayer import feed_forward
 
 CLAIM = Claim(
     name="cake-parameter-norm",
@@ -22,12 +23,10 @@ CLAIM = Claim(
 
 @CLAIM.stated("scalar sublayer, leading order in r", PROVED)
 def leading(lab: Lab) -> Finding:
-    r = sp.Symbol("r", positive=True)
-    return lab.proved(
-        all(sp.limit(ratio, r, 0) == 1 for ratio in over_printed().values())
-        and holds("lemma", "parameter-norm", "parameter-norm-signed-leading"),
-        f"exact over printed is {over_printed()}",
-    )
+    r, ratios = sp.Symbol("r", positive=True), over_printed()
+    limits = {sp.limit(ratio, r, 0) for ratio in ratios.values()}
+    engine = holds("lemma", "parameter-norm", "parameter-norm-signed-leading")
+    return lab.proved(limits == {1} and engine, f"exact over printed is {ratios}")
 
 
 @CLAIM.ours("scalar sublayer, with and without the random sign, an upper bound at any r", PROVED)
@@ -38,11 +37,10 @@ def at_most(lab: Lab) -> Finding:
         name: sp.Poly(sp.simplify((1 - ratio) * (1 + r**2) ** 3), r).coeffs()
         for name, ratio in over_printed().items()
     }
-    return lab.proved(
-        all(c > 0 for coefficients in below.values() for c in coefficients)
-        and holds("lemma", "parameter-norm-signed", "parameter-norm-at-most"),
-        f"(1 − ratio)(1 + r²)³ is a polynomial in r of positive coefficients: {below}",
-    )
+    positive = all(c > 0 for coefficients in below.values() for c in coefficients)
+    engine = holds("lemma", "parameter-norm-signed", "parameter-norm-at-most")
+    because = f"(1 − ratio)(1 + r²)³ is a polynomial in r of positive coefficients: {below}"
+    return lab.proved(positive and engine, because)
 
 
 @CLAIM.correction(
@@ -52,13 +50,11 @@ def matrices(lab: Lab) -> Finding:
     widths = lab.widths()
     # d·m·w² through V and d²v²/2 through W at v = w = 1/2, m = 4d; the norm takes α² + v²w² out
     # and removes two of the d directions
-    flat = [
-        lab.mean(column / ((d * d + d * d / 8) / (4 + 1 / 16) * (1 - 2 / d)))
-        for d, column in zip(widths, jacobians(lab, widths).T, strict=True)
-    ]
-    found = flat[-1]
-    all_widths = dict(zip(widths, (f.estimate for f in flat), strict=True))
-    return lab.ratio(found, f"measured over predicted at d = {widths[-1]}", all_widths=all_widths)
+    d = np.array(widths)
+    ratios = jacobians(lab, widths) / ((d * d + d * d / 8) / (4 + 1 / 16) * (1 - 2 / d))
+    shown = dict(zip(widths, ratios.mean(0).tolist(), strict=True))
+    what = f"measured over predicted at d = {widths[-1]}"
+    return lab.ratio(lab.mean(ratios[:, -1]), what, all_widths=shown)
 
 
 def over_printed() -> dict[str, Expr]:
@@ -81,13 +77,11 @@ def jacobians(lab: Lab, widths: tuple[int, ...]) -> Array:
         for d in widths:
             g = torch.Generator().manual_seed(1000 * lab.seed + seed)
             m = 4 * d
-            x = norm(torch.randn(d, generator=g, dtype=torch.float64), (d,))
-            W = 0.5 * (2 / d) ** 0.5 * torch.randn(d, m, generator=g, dtype=torch.float64)
-            V = 0.5 * (1 / m) ** 0.5 * torch.randn(m, d, generator=g, dtype=torch.float64)
-            weights = (W.requires_grad_(), V.requires_grad_())
+            x = norm(lab.normal(g, d), (d,))
+            W, V = (w[0].requires_grad_() for w in feed_forward(g, 1, d, m, 0.5, 0.5))
             out = norm(2 * x + torch.relu(x @ W) @ V, (d,))
             every = torch.eye(d, dtype=torch.float64)
-            found = torch.autograd.grad(out, weights, every, is_grads_batched=True)
+            found = torch.autograd.grad(out, (W, V), every, is_grads_batched=True)
             row.append(sum(float(g.square().sum()) for g in found))
         table.append(row)
     return np.array(table)

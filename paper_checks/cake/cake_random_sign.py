@@ -27,7 +27,7 @@ CLAIM = Claim(
         r²)²), to first order in 1/d.""",
     seconds=2.5,
 )
-BRANCH = 0.3  # r
+BRANCH, COUNT = 0.3, (20, 40)  # r and K
 WIDTHS = ((8, 16, 32, 64), (8, 16, 32, 64, 128))
 
 
@@ -36,10 +36,8 @@ def geometric(lab: Lab) -> Finding:
     r = sp.Symbol("r", positive=True)
     one = (1 - r**2) / (1 + r**2)
     # squared, so that both sides are rational in r; both are positive for r < 1
-    same = all(
-        sp.factor(sp.Mul(*(p**2 for p in products(K))) / one ** (K * 2**K)) == 1
-        for K in (1, 2, 3, 4)
-    )
+    squares = {K: sp.Mul(*(p**2 for p in products(K))) for K in (1, 2, 3, 4)}
+    same = all(sp.factor(square / one ** (K * 2**K)) == 1 for K, square in squares.items())
     because = "all 2^K patterns at K = 1 … 4 as polynomials in r; the source's even K is not needed"
     return lab.proved(same and holds("lemma", "jacobian-geometric-mean"), because)
 
@@ -75,10 +73,8 @@ def moments(lab: Lab) -> Finding:
         every = products(K)
         right.append(sp.simplify(sum(every) / 2**K - (1 + r**2) ** sp.Rational(-K, 2)))
         right.append(sp.simplify(sum(p**2 for p in every) / 2**K - 1))
-    return lab.proved(
-        not any(right) and holds("lemma", "jacobian-mean", "jacobian-root-mean-square"),
-        "over all patterns, K = 1 … 4",
-    )
+    engine = holds("lemma", "jacobian-mean", "jacobian-root-mean-square")
+    return lab.proved(not any(right) and engine, "over all patterns, K = 1 … 4")
 
 
 @CLAIM.ours("squared products of random matrices have mean 1", SUPPORTED)
@@ -109,10 +105,9 @@ def at_the_rule(lab: Lab) -> Finding:
     total, limit = 2 * N * weight**2, sp.limit(2 * N * weight**2, N, sp.oo)
     squares = {n: float(weight.subs(N, n)) ** 2 for n in (10, 100, 1000)}
     means = {n: round(((1 - q) / (1 + q)) ** n, 3) for n, q in squares.items()}
-    return lab.proved(
-        limit == 0 and sp.simplify(total - (32 * N) ** sp.Rational(-1, 2)) == 0,
-        f"K r² = 2N·r² = (32N)^(−1/2) → {limit}; the mean at N layers is {means}",
-    )
+    power = sp.simplify(total - (32 * N) ** sp.Rational(-1, 2)) == 0
+    because = f"K r² = 2N·r² = (32N)^(−1/2) → {limit}; the mean at N layers is {means}"
+    return lab.proved(limit == 0 and power, because)
 
 
 def products(K: int) -> list[Expr]:
@@ -122,21 +117,16 @@ def products(K: int) -> list[Expr]:
     return [sp.Mul(*((1 + s * r) / sp.sqrt(1 + r**2) for s in signs)) for signs in patterns]
 
 
-def count(lab: Lab) -> int:
-    """K."""
-    return int(lab.pick(20, 40))
-
-
 @once
 def decays(lab: Lab) -> Array:
     """−log‖J_K … J_1 u‖/K in the mean of ten blocks of draws: (blocks, widths)."""
     logs = torch.stack([log_product(lab, d) for d in lab.pick(*WIDTHS)])
-    blocks: Array = -logs.reshape(len(logs), 10, -1).mean(2).numpy().T / count(lab)
+    blocks: Array = -logs.reshape(len(logs), 10, -1).mean(2).numpy().T / lab.pick(*COUNT)
     return blocks
 
 
 def log_product(lab: Lab, d: int) -> Tensor:
-    """log‖J_K … J_1 u‖ in the mean, for J = (1 + rG/√d)/√(1 + r²), G Gaussian: (draws,).
+    """log‖J_K … J_1 u‖ in the mean: (draws,).
 
     With y a step's squared growth, of mean 1, log y − (y − 1) has the mean of log y and a
     hundredth of its variance.
@@ -145,14 +135,13 @@ def log_product(lab: Lab, d: int) -> Tensor:
 
 
 def growths(lab: Lab, d: int) -> Iterator[Tensor]:
-    """‖J u‖²/‖u‖² of each of K Jacobians of width d in turn: (draws,) each."""
+    """‖J u‖²/‖u‖² of each of K Jacobians (1 + rG/√d)/√(1 + r²) in turn: (draws,) each."""
     g, draws = lab.generator(d), lab.pick(16000, 40000)
     u = torch.zeros(draws, d, dtype=torch.float64)
     u[:, 0] = 1.0
-    for _ in range(count(lab)):
+    for _ in range(lab.pick(*COUNT)):
         # G u for a fresh Gaussian G is a Gaussian vector of length ‖u‖/√d per entry
-        noise = torch.randn(draws, d, generator=g, dtype=torch.float64) / d**0.5
-        u = (u + BRANCH * noise) / (1 + BRANCH**2) ** 0.5
+        u = (u + BRANCH * lab.normal(g, draws, d) / d**0.5) / (1 + BRANCH**2) ** 0.5
         length = u.norm(dim=1)
         yield length**2
         u = u / length[:, None]

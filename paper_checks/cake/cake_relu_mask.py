@@ -45,18 +45,15 @@ def odd(lab: Lab) -> Finding:
 
 @CLAIM.ours("and two hidden units with a fixed ΔV", PROVED)
 def pairs(lab: Lab) -> Finding:
-    return lab.proved(
-        masked(1) ** 2 != (unmasked(1) / 2) ** 2, "E h_k h_k' is the squared mean, w²/π, not 0"
-    )
+    apart = masked(1) ** 2 != (unmasked(1) / 2) ** 2
+    return lab.proved(apart, "E h_k h_k' is the squared mean, w²/π, not 0")
 
 
 @CLAIM.ours("and two tokens", PROVED)
 def tokens(lab: Lab) -> Finding:
     true, coin = kernel(sp.pi), -(sp.Symbol("w", positive=True) ** 2) / 2
-    return lab.proved(
-        true == 0 and true != coin,
-        f"x and −x have complementary masks: E h(x)·h(−x) is {true}, with an own mask each {coin}",
-    )
+    what = "x and −x have complementary masks: E h(x)·h(−x) is"
+    return lab.proved(true == 0 and true != coin, f"{what} {true}, with an own mask each {coin}")
 
 
 @CLAIM.correction(
@@ -77,13 +74,12 @@ def laws(lab: Lab) -> Finding:
 @CLAIM.ours("drawn hidden units agree with all of them", SUPPORTED)
 def drawn(lab: Lab) -> Finding:
     g, d, w, draws = lab.generator(8), 6, 0.7, lab.pick(400_000, 4_000_000)
-    x, y = torch.linalg.qr(torch.randn(d, 2, generator=g, dtype=torch.float64)).Q.mT * d**0.5
+    x, y = torch.linalg.qr(lab.normal(g, d, 2)).Q.mT * d**0.5
     cosine = 0.5
     y = cosine * x + (1 - cosine**2) ** 0.5 * y
-    W = (2 * w**2 / d) ** 0.5 * torch.randn(draws, d, generator=g, dtype=torch.float64)
+    W = (2 * w**2 / d) ** 0.5 * lab.normal(g, draws, d)
     at_x, at_y = (W @ torch.stack([x, y], dim=1)).unbind(1)
-    other = 2**0.5 * w * torch.randn(draws, generator=g, dtype=torch.float64)
-    hidden = torch.relu(at_x)
+    hidden, other = torch.relu(at_x), 2**0.5 * w * lab.normal(g, draws)
     both = float(kernel(sp.acos(cosine)).subs(sp.Symbol("w", positive=True), w))
     ratios = {
         "second moment": hidden.square() / w**2,
@@ -92,8 +88,7 @@ def drawn(lab: Lab) -> Finding:
         "unit pairs": hidden * torch.relu(other) / (w**2 / math.pi),
         "token pairs": hidden * torch.relu(at_y) / both,
     }
-    means = {name: lab.mean(ratio) for name, ratio in ratios.items()}
-    return lab.ratio(means, "drawn over predicted")
+    return lab.ratio({n: lab.mean(ratio) for n, ratio in ratios.items()}, "drawn over predicted")
 
 
 def masked(p: int) -> Expr:

@@ -1,4 +1,4 @@
-from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, judge, sp
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED
 
@@ -22,14 +22,18 @@ CLAIM = Claim(
 NAMES = ("x", "v", "w")
 
 
-@CLAIM.stated("exact derivatives, I = 1", PROVED)
-def one_sign(lab: Lab) -> Finding:
-    return quotients(lab, 1, "derivative-x", "derivative-v", "derivative-w")
+@judge
+def quotients(lab: Lab, sign: int, ending: str = "") -> Finding:
+    """The engine's steps, and difference quotients at points of their own."""
+    symbols = {name: sp.Symbol(name, positive=True) for name in NAMES}
+    gap = max(distance(sublayer(sign), printed(n, sign), s) for n, s in symbols.items())
+    engine = holds("lemma", *(f"derivative-{name}{ending}" for name in NAMES))
+    because = f"differentiated; difference quotients with I = {sign} agree within {gap:.1e}"
+    return lab.proved(engine and gap < 1e-20, because)
 
 
-@CLAIM.stated("exact derivatives with the random sign", PROVED)
-def either_sign(lab: Lab) -> Finding:
-    return quotients(lab, -1, *(f"derivative-{name}-signed" for name in NAMES))
+CLAIM.stated("exact derivatives, I = 1", PROVED)(quotients(1))
+CLAIM.stated("exact derivatives with the random sign", PROVED)(quotients(-1, "-signed"))
 
 
 @CLAIM.stated("leading orders as r = vw/α → 0", PROVED)
@@ -44,12 +48,9 @@ def leading(lab: Lab) -> Finding:
 @CLAIM.ours("the leading orders at any r with v, w < 1 < α", REFUTED)
 def at_any_r(lab: Lab) -> Finding:
     r, ratio = sp.Symbol("r", positive=True), over_leading("v", 1)
-    inside = ratio.subs(r, sp.Rational(9, 10) ** 2 / sp.Rational(11, 10))
-    return lab.proved(
-        sp.limit(ratio, r, 1, "-") != 0,
-        "as r → 1 the exact ∂f/∂v over its leading order tends to "
-        f"{sp.limit(ratio, r, 1, '-')}; at v = w = 0.9, α = 1.1 it is {float(inside):.3f}",
-    )
+    limit, inside = sp.limit(ratio, r, 1, "-"), float(ratio.subs(r, sp.Rational(81, 110)))
+    what = f"as r → 1 the exact ∂f/∂v over its leading order tends to {limit}"
+    return lab.proved(limit != 0, f"{what}; at v = w = 0.9, α = 1.1 it is {inside:.3f}")
 
 
 @CLAIM.correction("leading order times (I − r)/(1 + r²)^{3/2}", PROVED)
@@ -83,16 +84,6 @@ def over_leading(name: str, sign: int) -> Expr:
     x, v, w, a, r = sp.symbols("x v w alpha r", positive=True)
     order = {"x": sp.Integer(1), "v": x * w / a, "w": x * v / a}[name]
     return sp.simplify((printed(name, sign) / order).subs(v, r * a / w))
-
-
-def quotients(lab: Lab, sign: int, *steps: str) -> Finding:
-    """The engine's steps, and difference quotients at points of their own."""
-    gap = max(
-        distance(sublayer(sign), printed(name, sign), sp.Symbol(name, positive=True))
-        for name in NAMES
-    )
-    because = f"differentiated; difference quotients with I = {sign} agree within {gap:.1e}"
-    return lab.proved(holds("lemma", *steps) and gap < 1e-20, because)
 
 
 def distance(f: Expr, claimed: Expr, variable: Expr) -> float:

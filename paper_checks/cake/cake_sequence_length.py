@@ -1,9 +1,6 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, np, once, sp, torch
 from paper_checks.shared.changes import sgd_move
 from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
@@ -39,11 +36,9 @@ DATA = ("gaussian:0", "gaussian:0.5", "text")
 def inequality(lab: Lab) -> Finding:
     s = sp.symbols("s_1:4", nonnegative=True)
     gap = sp.expand(sum(s) ** 2 - sum(e**2 for e in s))
-    return lab.proved(
-        all(c > 0 for c in sp.Poly(gap, *s).coeffs())
-        and holds("moments", "output-at-most-sum-of-tokens"),
-        f"(Σs)² − Σs² = {gap} ≥ 0",
-    )
+    positive = all(c > 0 for c in sp.Poly(gap, *s).coeffs())
+    engine = holds("moments", "output-at-most-sum-of-tokens")
+    return lab.proved(positive and engine, f"(Σs)² − Σs² = {gap} ≥ 0")
 
 
 @CLAIM.stated("its right-hand side depends on n: in real steps it grows", SUPPORTED)
@@ -101,32 +96,26 @@ def averaging_out(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def alike(lab: Lab) -> Finding:
-    def one_target(trial: numeric.Trial) -> None:
-        trial.batch = replace(trial.batch, targets=torch.zeros_like(trial.batch.targets))
-
-    found = [token_changes(lab, n, "gaussian:0.5", 32, one_target) for n in LENGTHS]
+    changes = [token_changes(lab, n, "gaussian:0.5", 32, one_target=True) for n in LENGTHS]
+    found, rivals = lab.power(LENGTHS, token(changes)), (("random targets", -0.5),)
     what = "exponent of ‖Δx_p‖ in n, tokens of correlation 0.5, one target"
-    return lab.exponent(
-        lab.power(LENGTHS, token(found)), 0.0, (("random targets", -0.5),), what=what
-    )
+    return lab.exponent(found, 0.0, rivals, what=what)
 
 
 def token(found: list[Array]) -> Array:
     """The mean token's change: (seeds, lengths)."""
-    return np.array([sizes.mean(1) for sizes in found]).T
+    return Lab.columns(sizes.mean(1) for sizes in found)
 
 
 def whole(found: list[Array]) -> Array:
     """‖ΔF‖_F: (seeds, lengths)."""
-    return np.array([np.sqrt((sizes**2).sum(1)) for sizes in found]).T
+    return Lab.columns(np.linalg.norm(sizes, axis=1) for sizes in found)
 
 
-def looseness(lab: Lab) -> dict[str, numeric.Interval]:
+def looseness(lab: Lab) -> dict[str, Interval]:
     """The exponent in n of Σ_p ‖Δx_p‖ over ‖ΔF‖_F."""
-    return {
-        data: lab.power(LENGTHS, token(found) * LENGTHS / whole(found))
-        for data, found in changes(lab).items()
-    }
+    every = changes(lab).items()
+    return {data: lab.power(LENGTHS, token(s) * LENGTHS / whole(s)) for data, s in every}
 
 
 @once
@@ -138,13 +127,7 @@ def changes(lab: Lab) -> dict[str, list[Array]]:
     }
 
 
-def token_changes(
-    lab: Lab,
-    tokens: int,
-    data: str,
-    seeds: int,
-    prepare: Callable[[numeric.Trial], None] = lambda _: None,
-) -> Array:
+def token_changes(lab: Lab, tokens: int, data: str, seeds: int, one_target: bool = False) -> Array:
     """‖Δx_p‖/η of every token to first order of one SGD step, (seeds, batch·tokens)."""
     found = []
     # sixteen seeds at a time: attention's scores of all of them need not be held at once
@@ -152,6 +135,7 @@ def token_changes(
         seed = 100 * lab.seed + lot
         s = lab.small(tokens=tokens, data=data, dtype="float64", seeds=16, seed=seed)
         trial = DEEPNORM.trial(lab.pick(2, 16), s)
-        prepare(trial)
+        if one_target:
+            trial.batch = replace(trial.batch, targets=torch.zeros_like(trial.batch.targets))
         found.append(sgd_move(trial, 1e-6).norm(dim=-1).flatten(1).numpy())
     return np.concatenate(found)

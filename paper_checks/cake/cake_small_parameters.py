@@ -42,9 +42,8 @@ def tenth(lab: Lab) -> Finding:
 @CLAIM.ours("matrices: ‖θ_i‖_F < 1", REFUTED)
 def as_matrices(lab: Lab) -> Finding:
     lengths = [float(drawn.mean()) for drawn, _ in matrices(lab).values()]
-    return lab.seen(
-        max(lengths) < 1, f"both matrices of a sublayer: {min(lengths):.1f} to {max(lengths):.1f}"
-    )
+    least, most = min(lengths), max(lengths)
+    return lab.seen(most < 1, f"both matrices of a sublayer: {least:.1f} to {most:.1f}")
 
 
 @CLAIM.correction(

@@ -2,7 +2,7 @@ from fractions import Fraction
 from math import e
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN
 from paper_checks.shared.sublayer import normalised
@@ -37,17 +37,14 @@ def bound(lab: Lab) -> Finding:
 
 @CLAIM.ours("tokens of different lengths: the bound is the longest one's, not every one's", PROVED)
 def unequal(lab: Lab) -> Finding:
-    square = average_of((2, 0), (1, 0))
-    return lab.proved(
-        convex() and square > 1,
-        f"the same identity; x_1 = 2e, x_2 = e, equal scores: squared length {square}, that of "
-        "x_2 is 1, of x_1 4",
-    )
+    square = Fraction(2 + 1, 2) ** 2
+    seen = f"x_1 = 2e, x_2 = e, equal scores: squared length {square}, that of x_2 is 1, of x_1 4"
+    return lab.proved(convex() and square > 1, f"the same identity; {seen}")
 
 
 @CLAIM.stated("equal magnitude, for any tokens and scores", REFUTED)
 def equal_magnitude(lab: Lab) -> Finding:
-    square = average_of((1, 0), (-1, 0))
+    square = Fraction(1 - 1, 2) ** 2
     return lab.proved(square > 0, f"x_2 = −x_1 with equal scores: squared length {square}")
 
 
@@ -97,7 +94,7 @@ def drawn(lab: Lab) -> Finding:
     for rho in (0.0, 0.3, 0.9):
         common = normalised(g, 4000, 1, 32)
         tokens = rho**0.5 * common + (1 - rho) ** 0.5 * normalised(g, 4000, 12, 32)
-        weights = torch.randn(4000, 1, 12, generator=g, dtype=torch.float64).softmax(-1)
+        weights = lab.normal(g, 4000, 1, 12).softmax(-1)
         size = (weights @ tokens).square().sum((1, 2)) / 32
         law = rho + (1 - rho) * weights.square().sum((1, 2))
         ratios[f"ρ = {rho}"] = lab.mean(size / law)
@@ -119,11 +116,9 @@ def correlated(lab: Lab) -> Finding:
 )
 def deeper(lab: Lab) -> Finding:
     trace = numeric.take_trace(PLAIN.trial(16, lab.small()))
-    cosines = trace.over_sublayers("token_correlation")
-    what = (
-        f"mean cosine of two tokens, {lab.mean(cosines[0]).estimate:.2f} at first, after 16 layers"
-    )
-    return lab.ratio(lab.mean(cosines[-1]), what)
+    first, *_, last = (lab.mean(c) for c in trace.over_sublayers("token_correlation"))
+    what = f"mean cosine of two tokens, {first.estimate:.2f} at first, after 16 layers"
+    return lab.ratio(last, what)
 
 
 def convex() -> bool:
@@ -135,12 +130,6 @@ def convex() -> bool:
     return bool(sp.expand(sum(s) * squares - mixed**2 - spread) == 0)
 
 
-def average_of(*tokens: tuple[int, int]) -> Fraction:
-    """The squared length of the average of plane tokens under equal scores, exactly."""
-    means = [Fraction(sum(x[c] for x in tokens), len(tokens)) for c in (0, 1)]
-    return sum((c * c for c in means), Fraction(0))
-
-
 @once
 def by_data(lab: Lab) -> dict[str, Array]:
     """‖softmax·X‖/‖X‖ on text and on Gaussian tokens."""
@@ -150,11 +139,9 @@ def by_data(lab: Lab) -> dict[str, Array]:
 
 def averages(lab: Lab, lengths: tuple[int, ...], scores: float = 1.0, **given: Any) -> Array:
     """‖softmax·X‖/‖X‖ of built attention with scaled scores: (seeds, lengths)."""
-    columns = []
+    found: list[Any] = []
     for n in lengths:
         sizes = lab.small(**{"seeds": 64, **given, "tokens": n})
         trial = PLAIN.trial(1, sizes, lambda d: scores if d.name == "query" else 1.0)
-        average = numeric.take_trace(trial).sublayers[0].attention_average
-        assert average is not None
-        columns.append(average.double().numpy())
-    return np.array(columns).T
+        found.append(numeric.take_trace(trial).sublayers[0].attention_average)
+    return lab.columns(found)

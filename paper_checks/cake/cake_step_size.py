@@ -31,10 +31,8 @@ RULES = {**BALANCED, "Adam's rule": Net("(2*N)**(1/2)", "(2*N)**(-1/2)")}
 
 @CLAIM.stated("‖ΔW‖/η of the scaled matrices goes as β/α, under each of four rules", SUPPORTED)
 def order(lab: Lab) -> Finding:
-    ratios = {
-        label: lab.power(lab.shallow(), s.update / (s.beta / s.alpha))
-        for label, s in steps(lab).items()
-    }
+    at, every = lab.shallow(), steps(lab).items()
+    ratios = {label: lab.power(at, s.update / (s.beta / s.alpha)) for label, s in every}
     return lab.exponent(ratios, 0.0, what="exponent in N of ‖ΔW‖/η over β/α")
 
 
@@ -53,8 +51,7 @@ def unique(lab: Lab) -> Finding:
 def squared(lab: Lab) -> Finding:
     found = {k: i for k, i in updates(lab).items() if k.startswith("parameter-norm")}
     rivals = (("β", -0.25), ("constant", 0.0))
-    what = "exponent of ‖ΔW‖/η, that of β² = (8N)^{−1/2}"
-    return lab.exponent(found, -0.5, rivals, what=what)
+    return lab.exponent(found, -0.5, rivals, what="exponent of ‖ΔW‖/η, that of β² = (8N)^{−1/2}")
 
 
 @CLAIM.ours("no closure of the same balance lets ‖Δθ‖/η grow", SUPPORTED)
@@ -72,30 +69,26 @@ def every_closure(lab: Lab) -> Finding:
 
 @CLAIM.ours("there the relative update ‖ΔW‖/(η‖W‖) goes as 1/α", SUPPORTED)
 def relative(lab: Lab) -> Finding:
-    found = {
-        label: lab.power(lab.shallow(), s.update / s.weight * s.alpha)
-        for label, s in steps(lab).items()
-        if s.balanced
-    }
+    at, every = lab.shallow(), steps(lab).items()
+    found = {n: lab.power(at, s.update / s.weight * s.alpha) for n, s in every if s.balanced}
     return lab.exponent(found, 0.0, what="exponent in N of ‖ΔW‖/(η‖W‖) over 1/α")
 
 
 def updates(lab: Lab) -> dict[str, Interval]:
     """The exponent of ‖ΔW‖/η in N under each balanced rule."""
-    return {
-        label: lab.power(lab.shallow(), s.update) for label, s in steps(lab).items() if s.balanced
-    }
+    at, every = lab.shallow(), steps(lab).items()
+    return {label: lab.power(at, s.update) for label, s in every if s.balanced}
 
 
 @dataclass(frozen=True)
 class Steps:
     """Root mean squares over the scaled matrices under one rule, (seeds, depths) each."""
 
-    update: Array  # ‖ΔW‖_F/η, the gradient's
-    weight: Array  # ‖W‖_F
+    balanced: bool
     alpha: Array  # (depths,)
     beta: Array
-    balanced: bool
+    update: Array  # ‖ΔW‖_F/η, the gradient's
+    weight: Array  # ‖W‖_F
 
 
 @once
@@ -107,7 +100,5 @@ def steps(lab: Lab) -> dict[str, Steps]:
             points = [(net, n, lab.small(data=data)) for n in at]
             sizes = at_points(points, {"update": Pass.size, "weight": Pass.weight})
             alpha, beta = np.array([net.rule.entry("encoder", "*").at(N=n) for n in at]).T
-            found[f"{name}, {data}"] = Steps(
-                **sizes, alpha=alpha, beta=beta, balanced=name in BALANCED
-            )
+            found[f"{name}, {data}"] = Steps(name in BALANCED, alpha, beta, **sizes)
     return found

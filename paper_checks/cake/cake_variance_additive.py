@@ -34,10 +34,9 @@ def order(lab: Lab) -> Finding:
     r = sp.Symbol("r", positive=True)
     ratio = (1 + r) ** 2 / (1 + r**2)
     above, below = ratio - 1 - 2 * r / (1 + r**2), 2 - ratio - (1 - r) ** 2 / (1 + r**2)
-    return lab.proved(
-        sp.simplify(above) == 0 == sp.simplify(below) and holds("lemma", "variance-with-one-sign"),
-        "(1 + r)²/(1 + r²) = 1 + 2r/(1 + r²) = 2 − (1 − r)²/(1 + r²) lies in [1, 2]",
-    )
+    same = sp.simplify(above) == 0 == sp.simplify(below)
+    because = "(1 + r)²/(1 + r²) = 1 + 2r/(1 + r²) = 2 − (1 − r)²/(1 + r²) lies in [1, 2]"
+    return lab.proved(same and holds("lemma", "variance-with-one-sign"), because)
 
 
 @CLAIM.ours("as an order at every r, for the random sign's G = −vwx", REFUTED)
@@ -78,13 +77,11 @@ def real(lab: Lab) -> Finding:
 
 @CLAIM.correction("real branches: the deviation shrinks as d^(−1/2)", SUPPORTED)
 def narrower(lab: Lab) -> Finding:
-    spreads = {
-        label: np.array([np.sqrt((gap**2).mean(1)) for gap in by_width.values()]).T
-        for label, by_width in gaps(lab).items()
-    }
-    found = {label: lab.power(lab.widths(), spread) for label, spread in spreads.items()}
+    found, rms = {}, {}
+    for label, by_width in gaps(lab).items():
+        spread = lab.columns(np.sqrt((gap**2).mean(1)) for gap in by_width.values())
+        found[label], rms[label] = lab.power(lab.widths(), spread), spread.mean(0).tolist()
     what = "root mean square deviation against d, exponent"
-    rms = {label: spread.mean(0).tolist() for label, spread in spreads.items()}
     return lab.exponent(found, -0.5, (("no law", 0.0), ("1/d", -1.0)), what=what, rms=rms)
 
 
@@ -98,10 +95,8 @@ def gaps(lab: Lab) -> dict[str, dict[int, Array]]:
         "GELU": {"activation": "gelu"},
     }
     conditions = {"text": {}, **lab.pick({}, varied)}
-    return {
-        label: {d: gap(lab, width=d, **changed) for d in lab.widths()}
-        for label, changed in conditions.items()
-    }
+    every = conditions.items()
+    return {label: {d: gap(lab, width=d, **given) for d in lab.widths()} for label, given in every}
 
 
 def gap(lab: Lab, **given: Any) -> Array:

@@ -1,17 +1,6 @@
-from __future__ import annotations
+from math import exp
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Lab,
-    np,
-    numeric,
-    once,
-    sp,
-    symbolic,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, once, sp, symbolic, torch
 from paper_checks.shared.engine import gaussian_moment, holds
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, SUPPORTED
 
@@ -54,23 +43,21 @@ def gain(lab: Lab) -> Finding:
 
 @CLAIM.stated("variance 2β²/n does so through ReLU, exactly", PROVED)
 def relu(lab: Lab) -> Finding:
-    half, whole = gaussian_moment(2), gaussian_moment(2, -sp.oo)
-    return lab.proved(
-        half / whole == sp.Rational(1, 2) and holds("moments", "layer-forward-relu"),
-        f"of E y² the positive half is {half / whole}, and y is Gaussian given x",
-    )
+    half = gaussian_moment(2) / gaussian_moment(2, -sp.oo)
+    engine = holds("moments", "layer-forward-relu")
+    because = f"of E y² the positive half is {half}, and y is Gaussian given x"
+    return lab.proved(half == sp.Rational(1, 2) and engine, because)
 
 
 @CLAIM.ours("the input's mean need not be zero", PROVED)
 def any_mean(lab: Lab) -> Finding:
     # two inputs of one length: (3, 4) of mean 3.5 and (5, 0) of mean 2.5, weights (u, w)
     u, w = sp.symbols("u w", real=True)
-    images = [sp.expand((3 * u + 4 * w) ** 2), sp.expand((5 * u) ** 2)]
+    images = (sp.expand((3 * u + 4 * w) ** 2), sp.expand((5 * u) ** 2))
     # E u² = E w² = 1/2, E uw = 0
-    means = [e.coeff(u, 2) / 2 + e.coeff(w, 2) / 2 for e in images]
-    return lab.proved(
-        means[0] == means[1], "E‖xW‖² knows of x its length alone, since only E w = 0 is used"
-    )
+    one, other = (e.coeff(u, 2) / 2 + e.coeff(w, 2) / 2 for e in images)
+    because = "E‖xW‖² knows of x its length alone, since only E w = 0 is used"
+    return lab.proved(one == other, because)
 
 
 @CLAIM.stated(
@@ -91,18 +78,18 @@ def compromise(lab: Lab) -> Finding:
 @CLAIM.ours("drawn layers agree: a linear one with an input of mean 1, and ReLU", SUPPORTED)
 def drawn(lab: Lab) -> Finding:
     g = lab.generator(5)
-    x = 1 + torch.randn(20, dtype=torch.float64, generator=g)
-    W = torch.randn(lab.pick(4000, 20000), 20, 30, dtype=torch.float64, generator=g) / 20**0.5
+    x = 1 + lab.normal(g, 20)
+    W = lab.normal(g, lab.pick(4000, 20000), 20, 30) / 20**0.5
     linear = lab.mean((x @ W).square().sum(-1) / (x.square().sum() * 30 / 20))
-    found = {"linear": linear, "ReLU": squares(lab)["relu"]}
-    return lab.ratio(found, "drawn over predicted")
+    relu = lab.mean(squares(lab)["relu"])
+    return lab.ratio({"linear": linear, "ReLU": relu}, "drawn over predicted")
 
 
 @CLAIM.ours(
     "the factor 2 is ReLU's alone: GELU and SiLU do not keep the second moment with it", SUPPORTED
 )
 def others(lab: Lab) -> Finding:
-    found = {name: squares(lab)[name] for name in ("gelu", "silu")}
+    found = {name: lab.mean(squares(lab)[name]) for name in ("gelu", "silu")}
     because = ", ".join(f"E φ(y)²/E x² is {lab.text(i)} for {name}" for name, i in found.items())
     return lab.seen(all(i.outside(1 - MARGIN, 1 + MARGIN) for i in found.values()), because)
 
@@ -111,13 +98,10 @@ def others(lab: Lab) -> Finding:
     "over L layers the typical length falls as exp(−c L/n), the mean square does not", SUPPORTED
 )
 def typical(lab: Lab) -> Finding:
-    widths = lab.pick(*WIDTHS)
-    found = lab.power(widths, falls(lab))
+    widths, rivals = lab.pick(*WIDTHS), (("none", 0.0),)
+    found, factors = lab.power(widths, falls(lab)), [exp(fall) for fall in falls(lab).mean(0)]
     what = "exponent in width of the fall of the log length"
-    falls_by_a_factor = np.exp(falls(lab).mean(0)).tolist()
-    return lab.exponent(
-        found, -1.0, (("none", 0.0),), what=what, falls_by_a_factor=falls_by_a_factor, widths=widths
-    )
+    return lab.exponent(found, -1.0, rivals, what=what, falls_by_a_factor=factors, widths=widths)
 
 
 @CLAIM.ours("there c = 5/4 for ReLU", SUPPORTED)
@@ -128,13 +112,13 @@ def coefficient(lab: Lab) -> Finding:
     return lab.within(c, 1.25 * (1 - MARGIN), 1.25 * (1 + MARGIN), what)
 
 
-def sizes() -> tuple[sp.Symbol, sp.Symbol]:
+def sizes() -> tuple[Expr, Expr]:
     """n_l and n_{l+1}."""
     n, k = sp.symbols("n k", integer=True, positive=True)
     return n, k
 
 
-def entry_square(variance: sp.Expr) -> sp.Expr:
+def entry_square(variance: Expr) -> Expr:
     """E of an entry's square of xW over that of x, by contraction; x is any fixed vector."""
     (n, k), X = sizes(), sp.Symbol("X", positive=True)
     i, j = symbolic.Index("i", n), symbolic.Index("j", k)
@@ -146,12 +130,11 @@ def entry_square(variance: sp.Expr) -> sp.Expr:
 
 
 @once
-def squares(lab: Lab) -> dict[str, numeric.Interval]:
-    """E φ(y)² where y has variance 2."""
-    count = lab.pick(40_000, 400_000)
-    y = torch.randn(count, generator=lab.generator(4), dtype=torch.float64) * 2**0.5
-    names = ("relu", "gelu", "silu")
-    return {name: lab.mean(getattr(torch.nn.functional, name)(y).square()) for name in names}
+def squares(lab: Lab) -> dict[str, Array]:
+    """Draws of φ(y)² where y has variance 2."""
+    y = lab.normal(lab.generator(4), lab.pick(40_000, 400_000)) * 2**0.5
+    functions = torch.nn.functional
+    return {n: getattr(functions, n)(y).square().numpy() for n in ("relu", "gelu", "silu")}
 
 
 @once
@@ -163,11 +146,10 @@ def falls(lab: Lab) -> Array:
         total = torch.zeros(len(z), dtype=torch.float64)
         for _ in range(LAYERS):
             # zW for a fresh Gaussian W is Gaussian given z: no matrix has to be drawn
-            image = torch.randn(z.shape, generator=g, dtype=torch.float64)
-            z = torch.relu(image * (2 * z.square().mean(1, keepdim=True)).sqrt())
+            z = torch.relu(lab.normal(g, *z.shape) * (2 * z.square().mean(1, keepdim=True)).sqrt())
             square = z.square().mean(1)
             # of mean 1: log y − (y − 1) has the mean of log y and far less of its variance
             total += (square.log() - (square - 1)) / 2
             z = z / square.sqrt()[:, None]
         columns.append([-float(block.mean()) for block in total.chunk(10)])
-    return np.array(columns).T
+    return lab.columns(columns)

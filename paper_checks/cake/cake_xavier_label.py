@@ -1,6 +1,6 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, Settings, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, judge, once, torch
 from paper_checks.shared.changes import sgd_move
 from paper_checks.shared.record import CAKE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, per_token
@@ -31,9 +31,16 @@ CLAIM = Claim(
 D, M = 64, 256
 
 
-@CLAIM.stated("forward 1/n is better: the branch has squared weight v²w² whatever m/d", SUPPORTED)
-def forward(lab: Lab) -> Finding:
-    return branches(lab, "forward", "fan-in")
+@judge
+def branches(lab: Lab, which: str, convention: str = "") -> Finding:
+    """A branch's squared size over its prediction at v = w = 1, where the convention is so."""
+    chosen = {k: i for k, i in sizes(lab)[which].items() if k.startswith(convention)}
+    return lab.ratio(chosen, f"squared size of the branch over its prediction, {which}")
+
+
+CLAIM.stated("forward 1/n is better: the branch has squared weight v²w² whatever m/d", SUPPORTED)(
+    branches("forward", "fan-in")
+)
 
 
 @CLAIM.stated("2w²/d is He's (fan-in, gain √2), and v²/m is fan-in's", SUPPORTED)
@@ -43,8 +50,7 @@ def he(lab: Lab) -> Finding:
         "ReLU, 2/d": over(lab, 2 / D, M, draw, nonlinearity="relu"),
         "linear, 1/d": over(lab, 1 / D, M, draw, nonlinearity="linear"),
     }
-    what = "variance of torch's kaiming_normal_ over the fan-in's"
-    return lab.ratio(found, what)
+    return lab.ratio(found, "variance of torch's kaiming_normal_ over the fan-in's")
 
 
 @CLAIM.ours("variances 2w²/d and v²/m are what xavier_normal_(gain=β) draws", REFUTED)
@@ -54,8 +60,7 @@ def xavier_normal(lab: Lab) -> Finding:
         "2w²/d": over(lab, 2 * beta**2 / D, M, draw, gain=beta),
         "v²/m": over(lab, beta**2 / M, M, draw, gain=beta),
     }
-    what = f"variance of torch's xavier_normal_, d = {D}, m = {M}, over"
-    return lab.ratio(found, what)
+    return lab.ratio(found, f"variance of torch's xavier_normal_, d = {D}, m = {M}, over")
 
 
 @CLAIM.ours("they coincide with it up to constants where m = d", SUPPORTED)
@@ -65,43 +70,34 @@ def square(lab: Lab) -> Finding:
     return lab.ratio(found, what)
 
 
-@CLAIM.correction("the branch's squared weight v²w²: Xavier's leaves 2dm/(d + m)² of it", SUPPORTED)
-def xaviers_share(lab: Lab) -> Finding:
-    return branches(lab, "forward", "Xavier")
+CLAIM.correction("the branch's squared weight v²w²: Xavier's leaves 2dm/(d + m)² of it", SUPPORTED)(
+    branches("forward", "Xavier")
+)
 
 
 @CLAIM.ours(
     "for the update it makes no difference: ‖ΔF‖/η has the same exponent in depth", SUPPORTED
 )
 def same_exponent(lab: Lab) -> Finding:
-    at = lab.shallow()
     slopes = {}
     for data in lab.texts():
-        s = lab.small(seeds=16, data=data)
-        slopes[data] = lab.power(at, updates(at, s, fan_in=True) / updates(at, s, fan_in=False))
+        one, other = (updates(lab, data, fan_in=which) for which in (True, False))
+        slopes[data] = lab.power(lab.shallow(), one / other)
     what = "exponent in N of ‖ΔF‖/η with fan-in over that with Xavier"
     return lab.exponent(slopes, 0.0, what=what)
 
 
-@CLAIM.ours("both conventions make the branch equally large forward and backward", SUPPORTED)
-def backward(lab: Lab) -> Finding:
-    return branches(lab, "backward over forward", "")
+CLAIM.ours("both conventions make the branch equally large forward and backward", SUPPORTED)(
+    branches("backward over forward")
+)
 
 
 def over(lab: Lab, claimed: float, rows: int, draw: Any, **given: Any) -> Interval:
     """The variance that ``draw`` gives a (rows, d) matrix, over the claimed one."""
     g = lab.generator(9)
-    matrices = [torch.empty(rows, D, dtype=torch.float64) for _ in range(16)]
-    return lab.mean(
-        [draw(w, generator=g, **given).square().mean().item() / claimed for w in matrices]
-    )
-
-
-def branches(lab: Lab, which: str, convention: str) -> Finding:
-    """A branch's squared size over its prediction at v = w = 1, where the convention is so."""
-    chosen = {k: i for k, i in sizes(lab)[which].items() if k.startswith(convention)}
-    what = f"squared size of the branch over its prediction, {which}"
-    return lab.ratio(chosen, what)
+    matrices = torch.empty(16, rows, D, dtype=torch.float64)
+    drawn = [draw(w, generator=g, **given).square().mean().item() for w in matrices]
+    return lab.mean([square / claimed for square in drawn])
 
 
 @once
@@ -127,9 +123,11 @@ def sizes(lab: Lab) -> dict[str, dict[str, Interval]]:
     return found
 
 
-def updates(at: tuple[int, ...], s: Settings, *, fan_in: bool) -> Array:
+def updates(lab: Lab, data: str, *, fan_in: bool) -> Array:
     """‖ΔF‖/η, the feed-forward matrices rescaled to the convention: (seeds, depths)."""
+    s = lab.small(seeds=16, data=data)
     d, m = s.width, round(s.ffn_ratio * s.width)
     rescaled = {"fc1": (2 / d * (d + m) / 2) ** 0.5, "fc2": (1 / m * (d + m) / 2) ** 0.5}
     scale = (lambda one: rescaled.get(one.name, 1.0)) if fan_in else None
-    return Lab.columns(per_token(sgd_move(DEEPNORM.trial(n, s, scale), 1e-3)) for n in at)
+    trials = (DEEPNORM.trial(n, s, scale) for n in lab.shallow())
+    return lab.columns(per_token(sgd_move(trial, 1e-3)) for trial in trials)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from deepnet_theory.spec.claim import Claim, Context, Finding
 from paper_checks.shared import fitting, judging, stacks
@@ -75,8 +75,26 @@ class Lab(Context):
         """A generator of this run's seed, one for each purpose."""
         return torch.Generator().manual_seed(1000 * self.seed + purpose)
 
+    @staticmethod
+    def normal(source: Generator, *shape: int) -> Tensor:
+        """Normal draws in float64."""
+        return torch.randn(shape, generator=source, dtype=torch.float64)
 
+
+Given = ParamSpec("Given")
 Measured = TypeVar("Measured")
+
+
+def judge(
+    judged: Callable[Concatenate[Lab, Given], Finding],
+) -> Callable[Given, Callable[[Lab], Finding]]:
+    """What several parts are judged by: called with what they differ in it is a part's function."""
+
+    @wraps(judged)
+    def part(*given: Given.args, **named: Given.kwargs) -> Callable[[Lab], Finding]:
+        return wraps(judged)(lambda lab: judged(lab, *given, **named))
+
+    return part
 
 
 def once(measure: Callable[[Lab], Measured]) -> Callable[[Lab], Measured]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paper_checks.shared.fitting import columns
-from paper_checks.shared.later import Array, no_grad, torch
+from paper_checks.shared.later import Array, torch
 from paper_checks.shared.stacks import Net, loss_gradients, norms
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def scaled(description: Description) -> bool:
     return description.role.value == "scaled"
 
 
-@no_grad
 def moved(trial: Trial, changes: dict[int, Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
     """ΔF to first order, (k, batch, tokens, d): the central difference of two opposite steps."""
     kept = [p.clone() for p in parameters]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paper_checks.shared.engine import derive_selection
-from paper_checks.shared.later import Array, np, numeric
+from paper_checks.shared.later import Array, np
 from paper_checks.shared.stacks import Gradient, Net, own_updates
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) 
 
         def step(one: Gradient) -> None:
             rate = eta * rates.get(one.description.role.value, 1.0)
-            one.theta.add_(numeric.update(expression, rate, one.g, one.theta))
+            one.theta.add_(one.update(expression, rate))
 
         return own_updates(net, (depth,), s, eta, step)
 

@@ -11,13 +11,14 @@ from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
 from paper_checks.shared.fitting import Fit, columns, settled
-from paper_checks.shared.later import Array, no_grad, np, numeric, torch
+from paper_checks.shared.later import Array, np, numeric, torch
 from paper_checks.shared.rules import SCALED
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from deepnet_theory.runtime import Description
+    from deepnet_theory.spec.expression import Expression
     from paper_checks.shared.numeric import Settings, Trial
 
     Arrays = dict[str, Array]
@@ -57,9 +58,8 @@ class Net:
         """The stacks of all seeds; ``scale`` multiplies each matrix after it was drawn."""
         trial = numeric.Trial(numeric.Case(self.selection, self.rule, self.depth(layers), settings))
         if scale is not None:
-            with torch.no_grad():
-                for parameter, description in trial.parameters():
-                    parameter.mul_(scale(description))
+            for parameter, description in trial.parameters():
+                parameter.mul_(scale(description))
         return trial
 
 
@@ -155,6 +155,11 @@ def norms(x: Tensor) -> Tensor:
     return found
 
 
+def rms(sizes: Sequence[Tensor]) -> Tensor:
+    """The root mean square of sizes (k,) each: (k,)."""
+    return torch.stack(list(sizes)).double().square().mean(0).sqrt()
+
+
 def per_token(change: Tensor) -> Tensor:
     """The mean over tokens of ‖Δx_p‖ of each seed: (k,)."""
     found: Tensor = change.norm(dim=-1).flatten(1).mean(1)
@@ -180,6 +185,14 @@ class Gradient:
         """‖∂L/∂W‖ of every seed."""
         return norms(self.g)
 
+    def absolute(self) -> Tensor:
+        """‖∂L/∂W‖₁ of every seed."""
+        return self.g.double().abs().flatten(1).sum(1)
+
+    def update(self, expression: Expression, eta: float = 1.0) -> Tensor:
+        """Δθ of every seed in a step."""
+        return numeric.update(expression, eta, self.g, self.theta)
+
     def probe(self) -> Tensor:
         """⟨∂L/∂W, W⟩ of every seed: λ times the scalar probe."""
         return (self.g * self.theta).flatten(1).sum(1)
@@ -201,23 +214,30 @@ class Pass:
         """The gradients of the matrices called so, from the bottom up."""
         return tuple(g for g in self.gradients if g.description.name in names)
 
-    def size(self) -> Tensor:
-        """The root mean square of ‖∂L/∂W‖ over the matrices that λ scales."""
-        return torch.stack([g.norm().double() for g in self.of(*SCALED)]).square().mean(0).sqrt()
+    def size(self, *names: str) -> Tensor:
+        """The root mean square of ‖∂L/∂W‖ over these matrices, or those that λ scales."""
+        return rms([g.norm() for g in self.of(*names or SCALED)])
 
     def weight(self) -> Tensor:
-        """The root mean square of their ‖W‖."""
-        weights = [norms(g.theta).double() for g in self.of(*SCALED)]
-        return torch.stack(weights).square().mean(0).sqrt()
+        """The root mean square of ‖W‖ over the matrices that λ scales."""
+        return rms([norms(g.theta) for g in self.of(*SCALED)])
 
-    def squared(self) -> Tensor:
-        """‖∇L‖² over all the matrices."""
-        return sum((g.norm().double() ** 2 for g in self.gradients), torch.zeros(len(self.loss)))
+    def squared(self, *names: str) -> Tensor:
+        """‖∇L‖² over the matrices called so, or all of them."""
+        chosen = self.of(*names) if names else self.gradients
+        return sum((g.norm().double() ** 2 for g in chosen), torch.zeros(len(self.loss)))
 
-    def absolute(self) -> Tensor:
-        """‖∇L‖₁ over all the matrices."""
-        sums = (g.g.double().abs().flatten(1).sum(1) for g in self.gradients)
-        return sum(sums, torch.zeros(len(self.loss)))
+    def absolute(self, *names: str) -> Tensor:
+        """‖∇L‖₁ over the matrices called so, or all of them."""
+        chosen = self.of(*names) if names else self.gradients
+        return sum((g.absolute() for g in chosen), torch.zeros(len(self.loss)))
+
+    def normed(self) -> Tensor:
+        """Σ‖θ‖‖g‖₁/√n over the matrices of n entries."""
+        terms = (
+            norms(g.theta).double() * g.absolute() / g.g[0].numel() ** 0.5 for g in self.gradients
+        )
+        return sum(terms, torch.zeros(len(self.loss)))
 
 
 @contextmanager
@@ -262,7 +282,6 @@ def backward(trial: Trial) -> Pass:
     )
 
 
-@no_grad
 def residual_sums(trial: Trial) -> list[tuple[Any, Tensor, Tensor]]:
     """The site, the input x and the branch's output G(x) of every residual sublayer."""
     with watched(trial) as sublayers:
@@ -281,7 +300,8 @@ def cosines(states: Sequence[Tensor]) -> Array:
     return columns(similar(x.double(), first, dim=-1).flatten(1).mean(1) for x in states).T
 
 
-Quantities: TypeAlias = "Mapping[str, Callable[[Pass], Tensor]]"
+Quantity: TypeAlias = "Callable[[Pass], Tensor]"
+Quantities: TypeAlias = Mapping[str, Quantity]
 Points: TypeAlias = "Iterable[tuple[Net, int, Settings]]"  # a network, its layers and its sizes
 
 
@@ -302,7 +322,7 @@ def many_per_depth(
     s: Settings,
     quantities: Quantities,
     scale: Scale | None = None,
-    at_once: int | None = None,
+    at_once: int = 0,
 ) -> Arrays:
     """The same of one network at several depths, (seeds, depths) each.
 
@@ -316,11 +336,7 @@ def many_per_depth(
 
 
 def per_depth(
-    net: Net,
-    at: Sequence[int],
-    s: Settings,
-    quantity: Callable[[Pass], Tensor],
-    at_once: int | None = None,
+    net: Net, at: Sequence[int], s: Settings, quantity: Quantity, at_once: int = 0
 ) -> Array:
     """One quantity of every seed and depth: (seeds, depths)."""
     return many_per_depth(net, at, s, {"": quantity}, at_once=at_once)[""]
@@ -331,7 +347,7 @@ def exponents(
     at: Sequence[int],
     conditions: Mapping[str, Settings],
     quantities: Quantities,
-    at_once: int | None = None,
+    at_once: int = 0,
 ) -> dict[str, dict[str, Fit]]:
     """The exponents in depth of quantities of a backward pass: by quantity and condition."""
     found: dict[str, dict[str, Fit]] = {name: {} for name in quantities}
@@ -374,7 +390,6 @@ def update_exponents(
     return {n: fit(at, model_updates(net, at, s, chosen)) for n, s in conditions.items()}
 
 
-@no_grad
 def own_updates(
     net: Net, at: Sequence[int], s: Settings, eta: float, step: Callable[[Gradient], None]
 ) -> Array:
@@ -382,8 +397,7 @@ def own_updates(
     found = []
     for depth in at:
         trial = net.trial(depth, s)
-        with torch.enable_grad():
-            p = backward(trial)
+        p = backward(trial)
         for g in p.gradients:
             step(g)  # θ is a view: the stack is stepped
         found.append(per_token(trial.output().double() - p.output.double()) / eta)

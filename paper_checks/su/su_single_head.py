@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Settings, Tensor, once
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
-from paper_checks.shared.rules import PUBLISHED, SCALED
+from paper_checks.shared.rules import PUBLISHED
 from paper_checks.shared.stacks import Net, Pass, many_per_depth
 
 CLAIM = Claim(
@@ -30,7 +28,6 @@ CLAIM = Claim(
 
 LINEAR = (("linear growth", 1.0),)
 DEEP = (256, 512, 1024)
-SCORES = ("query", "key")
 
 
 @CLAIM.stated("the increments' exponents in depth are 0 with 1 head as with 8", SUPPORTED)
@@ -45,12 +42,10 @@ def heads(lab: Lab) -> Finding:
 
 @CLAIM.stated("the number of heads does not change the increments", SUPPORTED)
 def size(lab: Lab) -> Finding:
-    found = {
-        label: lab.settled(
-            list(by_count), np.stack([of["all"][:, -1] for of in by_count.values()], 1)
-        )
-        for label, by_count in scaled(lab).items()
-    }
+    found = {}
+    for label, by_count in scaled(lab).items():
+        deepest = lab.columns(of["all"][:, -1] for of in by_count.values())
+        found[label] = lab.settled(list(by_count), deepest)
     return lab.exponent(found, 0.0, (("√h", 0.5),))
 
 
@@ -79,26 +74,22 @@ def falls(lab: Lab) -> Finding:
     "without the scale their gradients are larger by a factor that is constant in depth", SUPPORTED
 )
 def kept(lab: Lab) -> Finding:
-    found = {
-        label: lab.settled(lab.depths(), of["keys"] / scaled(lab)[label][1]["keys"])
-        for label, of in unscaled(lab).items()
-    }
+    at, base = lab.depths(), scaled(lab)
+    ratios = {label: of["keys"] / base[label][1]["keys"] for label, of in unscaled(lab).items()}
+    found = {label: lab.settled(at, ratio) for label, ratio in ratios.items()}
     return lab.exponent(found, 0.0, (("growing", 0.5),))
 
 
 Parts = dict[str, Array]  # the increment, query's and key's share of it, ‖∂L/∂W_k‖
 
 
-def conditions(lab: Lab) -> dict[str, tuple[Net, numeric.Settings]]:
-    """Two rules and the data."""
-    return {
-        f"{name}, {data}": (
-            Net(*PUBLISHED[name], name),
-            lab.settings(width=32, tokens=16, data=data, seeds=24),
-        )
-        for name in ("sgd", "adam")
-        for data in lab.pick(("gaussian:0",), ("text", "gaussian:0"))
-    }
+def conditions(lab: Lab) -> dict[str, tuple[Net, Settings]]:
+    """Two rules and the data, one head."""
+    found: dict[str, tuple[Net, Settings]] = {}
+    for data in lab.pick(("gaussian:0",), ("text", "gaussian:0")):
+        s = lab.settings(width=32, tokens=16, data=data, seeds=24, heads=1)
+        found |= {f"{name}, {data}": (Net(*PUBLISHED[name], name), s) for name in ("sgd", "adam")}
+    return found
 
 
 @once
@@ -114,10 +105,8 @@ def scaled(lab: Lab) -> dict[str, dict[int, Parts]]:
 @once
 def unscaled(lab: Lab) -> dict[str, Parts]:
     """One head without the scale, by condition."""
-    return {
-        label: parts(net, lab.depths(), replace(s, heads=1), without_scale=True)
-        for label, (net, s) in conditions(lab).items()
-    }
+    every, at = conditions(lab).items(), lab.depths()
+    return {label: parts(net, at, s, without_scale=True) for label, (net, s) in every}
 
 
 @once
@@ -127,40 +116,23 @@ def deep(lab: Lab) -> dict[str, dict[str, Fit]]:
     for label, (net, s) in conditions(lab).items():
         if net.optimizer == "adam" and not lab.full:
             continue  # its query and key are small from 12 layers on
-        of = parts(net, DEEP, replace(s, heads=1, seeds=8), without_scale=True, at_once=4)
+        of = parts(net, DEEP, replace(s, seeds=8), without_scale=True, at_once=4)
         for what, fits in found.items():
             fits[label] = lab.settled(DEEP, of[what])
     return found
 
 
 def parts(
-    net: Net,
-    at: Sequence[int],
-    s: numeric.Settings,
-    without_scale: bool = False,
-    at_once: int | None = None,
+    net: Net, at: Sequence[int], s: Settings, without_scale: bool = False, at_once: int = 0
 ) -> Parts:
     """(seeds, depths) each; without the scale, the query is larger by √h, h a head's width."""
+    increment: Callable[..., Tensor] = Pass.squared if net.optimizer == "sgd" else Pass.absolute
+    quantities = {
+        "all": increment,
+        "scores": lambda p: increment(p, "query", "key"),
+        "keys": lambda p: p.size("key"),
+    }
     root = (s.width / s.heads) ** 0.5 if without_scale else 1.0
-
-    def increment(*names: str) -> Callable[[Pass], torch.Tensor]:
-        power = 2 if net.optimizer == "sgd" else 1
-        return lambda p: (
-            sum((g.g.double().abs() ** power).flatten(1).sum(1) for g in p.of(*names))
-            + torch.zeros(len(p.loss))
-        )
-
-    found = many_per_depth(
-        net,
-        at,
-        s,
-        {
-            "scores": increment(*SCORES),
-            "scaled": increment(*SCALED),
-            "keys": lambda p: torch.stack([g.norm().double() for g in p.of("key")]).norm(dim=0),
-        },
-        lambda d: root if d.name == "query" else 1.0,
-        at_once=at_once,
-    )
-    whole = found["scores"] + found["scaled"]
-    return {"all": whole, "share": found["scores"] / whole, "keys": found["keys"]}
+    larger = lambda d: root if d.name == "query" else 1.0  # noqa: E731
+    found = many_per_depth(net, at, s, quantities, larger, at_once)
+    return {**found, "share": found["scores"] / found["all"]}

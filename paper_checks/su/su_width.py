@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, judge, np, numeric, once
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, at_points, norms
 
@@ -36,21 +34,22 @@ NETS = {
 }
 DEPTH, WIDTHS = 8, (32, 64, 128, 256)
 ABSORBED = ("absorbed", 0.0)
+QUANTITIES = {  # the increments, and the squared signal at the top
+    "sgd": Pass.squared,
+    "adam": Pass.absolute,
+    "lamb": Pass.normed,
+    "signal": lambda p: norms(p.signals[-1]).double() ** 2,
+}
 
 
-@CLAIM.stated("the increment of SGD does not grow with the width", REFUTED)
-def sgd(lab: Lab) -> Finding:
-    return lab.at_most(measured(lab)["sgd"], 0.0, "exponent in d")
+@judge
+def absorbed(lab: Lab, optimizer: str) -> Finding:
+    return lab.at_most(measured(lab)[optimizer], 0.0, "exponent in d")
 
 
-@CLAIM.stated("the increment of Adam does not grow with the width", REFUTED)
-def adam(lab: Lab) -> Finding:
-    return lab.at_most(measured(lab)["adam"], 0.0, "exponent in d")
-
-
-@CLAIM.stated("the increment of LAMB does not grow with the width", REFUTED)
-def lamb(lab: Lab) -> Finding:
-    return lab.at_most(measured(lab)["lamb"], 0.0, "exponent in d")
+CLAIM.stated("the increment of SGD does not grow with the width", REFUTED)(absorbed("sgd"))
+CLAIM.stated("the increment of Adam does not grow with the width", REFUTED)(absorbed("adam"))
+CLAIM.stated("the increment of LAMB does not grow with the width", REFUTED)(absorbed("lamb"))
 
 
 @CLAIM.correction(
@@ -95,7 +94,7 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
         seeds = 16 if tokens > 16 else lab.pick(16, 40)
         s = lab.settings(tokens=tokens, batch=2, seeds=seeds, data=data)
         for name, net in NETS.items():
-            of = over_widths(net, at, s)
+            of = at_points([(net, DEPTH, replace(s, width=w)) for w in at], QUANTITIES)
             signal = of.pop("signal")
             if data != "text":  # byte embeddings grow less alike with d: the laws are of one ρ
                 d, root = np.array(at), np.sqrt(signal)
@@ -116,23 +115,3 @@ def widths(lab: Lab, data: str, tokens: int) -> tuple[int, ...]:
     if lab.full:
         return WIDTHS[:3] if tokens > 16 else WIDTHS
     return WIDTHS[:3] if data == "text" else WIDTHS[1:]
-
-
-def over_widths(net: Net, at: tuple[int, ...], s: numeric.Settings) -> dict[str, Array]:
-    """Increments and the squared signal at the top of every seed and width: (seeds, widths)."""
-    quantities = {
-        "sgd": Pass.squared,
-        "adam": Pass.absolute,
-        "lamb": of_lamb,
-        "signal": lambda p: norms(p.signals[-1]).double() ** 2,
-    }
-    return at_points([(net, DEPTH, replace(s, width=w)) for w in at], quantities)
-
-
-def of_lamb(p: Pass) -> torch.Tensor:
-    """Σ‖θ‖‖g‖₁/√n over the matrices."""
-    terms = [
-        norms(g.theta).double() * g.g.double().abs().flatten(1).sum(1) / g.g[0].numel() ** 0.5
-        for g in p.gradients
-    ]
-    return torch.stack(terms).sum(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from inspect import unwrap
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +29,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judge]:
 
     def planted(name: str, **values: Any) -> Judge:
         claim = load(location(), name)
-        own: dict[str, Any] = claim.parts[0].check.__globals__  # type: ignore[attr-defined]
+        own: dict[str, Any] = unwrap(claim.parts[0].check).__globals__  # type: ignore[attr-defined]
         for key, value in values.items():
             assert key in own
             monkeypatch.setitem(own, key, value)
@@ -51,7 +52,7 @@ def own() -> Callable[[str], dict[str, Any]]:
     """The module-level names of a claim's own file."""
 
     def names(claim: str) -> dict[str, Any]:
-        check = load(location(), claim).parts[0].check
+        check = unwrap(load(location(), claim).parts[0].check)
         found: dict[str, Any] = check.__globals__  # type: ignore[attr-defined]
         return found
 
