@@ -16,6 +16,7 @@ pytest.importorskip("mkdocs")
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 import site_hooks as site  # noqa: E402
+from mkdocs.config import load_config  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 from mkdocs_jupyter.plugin import NotebookFile  # noqa: E402
 
@@ -126,3 +127,15 @@ def test_what_was_measured_is_read_as_it_stands_or_left_out(monkeypatch, tmp_pat
     (tmp_path / site.gallery.MEASURED).write_text(told, encoding="utf-8")
     (page,) = site.gallery.pages().values()
     assert "## Measured\n\n| name | adam |\n|:--|--|\n| gpt-2 | 1.2 |\n\n" in page
+
+
+def test_pages_fetch_nothing_from_elsewhere():
+    config = load_config(str(DOCS.parent / "mkdocs.yml"))
+
+    def scripts() -> list[str]:
+        config.plugins["material/offline"].on_config(config)
+        return [*config.extra["polyfills"], *config.extra_css, *map(str, config.extra_javascript)]
+
+    assert not [script for script in scripts() if not (DOCS / script).exists()]
+    config.extra["polyfills"].clear()
+    assert any("://" in script for script in scripts()), "which the plugin asks for unless told"
