@@ -17,9 +17,10 @@
     return Function("N", "sqrt", `"use strict"; return ${formula}`)(N, Math.sqrt);
   };
   const shown = (number) => Number.isFinite(number) ? String(Number(number.toPrecision(4))) : "";
-  const row = (...cells) => {
+  const row = (what, formula, N) => {  // the formula as its own page draws it, and its value
     const line = document.createElement("tr");
-    for (const cell of cells) line.append(Object.assign(document.createElement("td"), {textContent: cell}));
+    const cells = [{textContent: what}, {innerHTML: window.deepnetDrawn[formula]}, {textContent: shown(at(formula, N))}];
+    for (const cell of cells) line.append(Object.assign(document.createElement("td"), cell));
     return line;
   };
   const told = (words) => Object.assign(document.createElement("p"), {textContent: words});
@@ -34,15 +35,16 @@
     const table = document.createElement("table");
     for (const entry of rule.rule) {
       const whose = entry.sublayer === "*" ? "" : ` (${entry.sublayer})`;
-      table.append(row(`α${whose}`, entry.alpha, shown(at(entry.alpha, N))));
-      table.append(row(`β${whose}, Xavier gain of value, output, fc1, fc2`, entry.beta, shown(at(entry.beta, N))));
-      if (entry.rate !== "1") table.append(row(`κ${whose}, their learning rate times`, entry.rate, shown(at(entry.rate, N))));
+      table.append(row(`α${whose}`, entry.alpha, N));
+      table.append(row(`β${whose}, Xavier gain of value, output, fc1, fc2`, entry.beta, N));
+      if (entry.rate !== "1") table.append(row(`κ${whose}, their learning rate times`, entry.rate, N));
     }
-    if (rule.eta !== "1") table.append(row("all learning rates times", rule.eta, shown(at(rule.eta, N))));
+    if (rule.eta !== "1") table.append(row("all learning rates times", rule.eta, N));
     for (const [formula, names] of Object.entries(rule.beside)) {
-      table.append(row(`learning rate times, for ${names.join(", ")}`, formula, shown(at(formula, N))));
+      table.append(row(`learning rate of ${names.join(", ")}, times`, formula, N));
     }
-    answer.append(told(`Each sublayer: ${rule.equation}`), table, told(rule.in_depth));
+    const equation = Object.assign(document.createElement("p"), {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`});
+    answer.append(equation, table, told(rule.in_depth));
   };
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -23,9 +23,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs calls this file from elsewhere
+import faults
 import gallery
+import symbols
 
 import deepnet_theory as dt
+from deepnet_theory.report.printing.notation import formula_latex
 from deepnet_theory.spec.placement import placements
 
 ROOT = Path(__file__).parents[1]
@@ -67,10 +70,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             else:
                 page = File.generated(config, to, abs_src_path=str(ROOT / source))
             files.append(page)
-    for to, written in gallery.pages().items():
+    made = {**gallery.pages(), **faults.pages(), symbols.PLACE: symbols.page()}
+    for to, written in made.items():
         files.append(File.generated(config, to, content=written))
     # a script and not JSON, since a page that is read from a disk fetches nothing
-    data = f"window.deepnetRules = {json.dumps(rules())};\n"
+    entries = rules()
+    drawn = {formula: convert(formula_latex(formula)) for formula in formulas(entries)}
+    data = f"window.deepnetRules = {json.dumps(entries)};\n"
+    data += f"window.deepnetDrawn = {json.dumps(drawn)};\n"
     files.append(File.generated(config, "rules.js", content=data))
     return files
 
@@ -104,6 +111,15 @@ def _rules() -> Iterator[dict[str, Any]]:
         }
 
 
+def formulas(entries: list[dict[str, Any]]) -> set[str]:
+    """Every formula that the form shows."""
+    derived = [entry for entry in entries if "refused" not in entry]
+    found = {text for entry in derived for text in (entry["eta"], entry["equation"])}
+    found.update(formula for entry in derived for formula in entry["beside"])
+    rows = [row for entry in derived for row in entry["rule"]]
+    return found.union(*((row["alpha"], row["beta"], row["rate"]) for row in rows))
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links within the tree become links within the site; what has no page there loses its link."""
     pages = sources()
@@ -112,6 +128,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     if here == gallery.TABLE:
         markdown = gallery.linked(markdown)
+        page.meta["hide"] = ["toc"]  # the room is the table's
+    elif here == faults.TABLE:
+        markdown = faults.linked(markdown)
 
     def linked(match: re.Match[str]) -> str:
         words, target, anchor = match["words"], match["target"], match["anchor"] or ""
@@ -155,7 +174,30 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     pattern = (
         r'<(?P<tag>span|div) class="arithmatex">(?P<open>\\[(\[])(?P<formula>.*?)\\[)\]]</(?P=tag)>'
     )
-    return re.sub(pattern, drawn, html, flags=re.S)
+    return _scripts(re.sub(pattern, drawn, html, flags=re.S))
+
+
+# tags inside which a text stands as it is written, and the powers and indices of all other texts
+AS_WRITTEN = "code|pre|math|script|style|svg|textarea"
+POWER = re.compile(r"(?<=[\w)\]}²‖])\^(?:\{([^{}]+)\}|\(([^()]+)\)|([-−+]?\d+(?:\.\d+)?|\w\b))")
+INDEX = re.compile(
+    r"(?:(?<=[Α-ω])|(?<![a-z_][A-Za-z])(?<=[A-Za-z]))_(?:\{([^{}]+)\}|(\w)(?![a-z_]))"
+)
+
+
+def _scripts(html: str) -> str:
+    """N^(1/2) and x_{l+1}, as a text for terminals writes them, with raised and lowered letters."""
+
+    def script(tag: str, match: re.Match[str]) -> str:
+        letters = next(filter(None, match.groups()))
+        return f"<{tag}>{letters.replace('-', '−')}</{tag}>"
+
+    parts = re.split(rf"(<(?:{AS_WRITTEN})\b.*?</(?:{AS_WRITTEN})>|<[^>]*>)", html, flags=re.S)
+    for i, part in enumerate(parts):
+        if not part.startswith("<"):
+            part = INDEX.sub(lambda match: script("sub", match), part)
+            parts[i] = POWER.sub(lambda match: script("sup", match), part)
+    return "".join(parts)
 
 
 def _linked_notebook(html: str, page: Page, files: Files) -> str:

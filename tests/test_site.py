@@ -11,10 +11,12 @@ import pytest
 
 import deepnet_theory as dt
 from deepnet_theory.spec.scheme import schemes
+from deepnet_theory.spec.selection import METHODS
 
 pytest.importorskip("mkdocs")
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
+import api_docstrings as docstrings  # noqa: E402
 import site_hooks as site  # noqa: E402
 from mkdocs.config import load_config  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
@@ -44,7 +46,7 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
 
 
 def shown(source: str, markdown: str) -> str:
-    page = SimpleNamespace(file=SimpleNamespace(src_uri=source))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=source), meta={})
     return site.on_page_markdown(markdown, page, None, None)
 
 
@@ -139,3 +141,68 @@ def test_pages_fetch_nothing_from_elsewhere():
     assert not [script for script in scripts() if not (DOCS / script).exists()]
     config.extra["polyfills"].clear()
     assert any("://" in script for script in scripts()), "which the plugin asks for unless told"
+
+
+def test_every_fault_has_a_page_that_its_row_leads_to(monkeypatch):
+    told = (DOCS / "faults.md").read_text(encoding="utf-8")
+    page = shown("faults.md", told)
+    rows = re.findall(r"^\| \[(.+?)\]\((.+?)\) \|", page, re.M)
+    assert len(rows) == len(re.findall(r"^\| ", told, re.M)) - 1  # its head
+    assert rows == [(f.title, f"faults/{f.name}.md") for f in site.faults.FAULTS]
+    texts = {site.faults.source(fault) for fault in site.faults.FAULTS}
+    assert len(texts) == len(site.faults.FAULTS), "every fault is another text"
+    named = {fault.name: fault for fault in site.faults.FAULTS}
+    monkeypatch.setattr("deepnet_theory.models.auditing.predicted.MOST", 0)
+    few = (named["packed-scaled-whole"], named["constants-of-sgd"])
+    monkeypatch.setattr(site.faults, "FAULTS", few)
+    monkeypatch.setattr(site.faults, "LAYERS", 2)
+    scaled, sgd = site.faults.pages().values()
+    assert "zip(layer.qkv.weight.data.chunk(3), (beta, beta, beta)" in scaled
+    assert "REFUTED" in scaled and scaled.count("takes gain 1") == 2 and "×" in scaled
+    assert "SUPPORTED" in sgd and "grows as N^(1/2)" in sgd and "```diff" not in sgd
+
+
+def test_a_fault_that_no_audit_sees_stops_the_site():
+    harmless = site.faults.Fault("harmless", "", (("TOKENS = 64, 4, 16", "TOKENS = 64, 4, 8"),))
+    with pytest.raises(AssertionError, match="harmless is not seen"):
+        site.faults._said(harmless)
+
+
+def test_the_page_of_symbols_says_those_of_all_derivations(monkeypatch):
+    assert set(site.symbols.ROUTES) == set(METHODS)
+    monkeypatch.setattr(site.symbols, "ROUTES", {"lemma": "The lemma route"})
+    (table,) = site.symbols.page().split("\n## ")[1:]
+    derivation = dt.derive("sgd", method="lemma")
+    first = {step.name: n for n, step in enumerate(derivation.steps, start=1)}
+    for meaning in derivation.symbols.values():
+        assert f" {meaning.words} | ({first[meaning.step]}) |".replace("_", r"\_") in table
+    assert "--method lemma " in table and "| $w$ | magnitude of the first" in table
+
+
+def test_powers_and_indices_are_raised_and_lowered_in_words_alone():
+    drawn = content("faq.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
+    assert drawn == (
+        "<p>N<sup>−1/2</sup> of x<sub>l+1</sub>, λ<sub>v</sub>λ<sub>o</sub> in norm_gain "
+        "<code>N^2</code></p>"
+    )
+
+
+def test_every_page_is_in_the_navigation_or_in_a_gallery():
+    def pages(entry) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        inside = entry.values() if isinstance(entry, dict) else entry
+        return [page for one in inside for page in pages(one)]
+
+    listed = set(pages(load_config(str(DOCS.parent / "mkdocs.yml")).nav))
+    made = {*site.sources(), site.symbols.PLACE}
+    own = {page for page in made if page.startswith("decisions/")}  # which have their own list
+    assert made - own <= listed | {"decisions/README.md"} and listed <= made
+
+
+def test_docstrings_are_told_in_the_words_of_the_site():
+    text = "Is :math:`N`.\n\n.. math:: a_l\n    + b\n\nRaises :class:`~dt.spec.Refusal`.\n"
+    told = "Is $N$.\n\n$$\na_l\n    + b\n$$\n\nRaises `Refusal`.\n"
+    block = text.replace(".. math:: a_l", ".. math::\n\n    a_l")
+    assert docstrings.written(block) == told
+    assert docstrings.written(text) == told
