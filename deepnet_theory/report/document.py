@@ -186,13 +186,14 @@ class Figure:
 class Curve:
     """A line through points ``(x, y)``, ``y`` NaN where there is none; ``best`` is its least one.
 
-    ``shade``, from 0 to 1, orders the curves of a panel.
+    ``shade``, from 0 to 1, orders the curves of a panel; ``colour`` 1, 2 or 3 tells rivals apart.
     """
 
     label: str
     points: tuple[tuple[float, float], ...]
     shade: float = 1.0
     best: Mark | None = None  # x and its interval, ``mean`` the y
+    colour: int = 0  # of the own
 
 
 @dataclass(frozen=True)

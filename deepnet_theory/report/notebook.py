@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.implications.cross_table import CrossTable
-    from deepnet_theory.training.result import Run
+    from deepnet_theory.training.result import Training
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +99,22 @@ def rules(derivations: Mapping[str, Derivation]) -> Shown:
     return Shown(doc.Document("", (doc.Table(("", "of", "α", "β", "factor on η"), rows),)))
 
 
+def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:
+    """What the rules of several derivations imply, one a row: consequences by their names."""
+    rows, meaning = [], {}
+    for label, d in derivations.items():
+        found = {(c.part, c.sublayer, c.name): c for c in d.consequences}
+        meaning |= {c.name: c.meaning for c in d.consequences if c.name in names}
+        for e in d.rule.entries:
+            own = [found[e.part, e.sublayer, name] for name in names]
+            told = ", ".join(c.remark for c in own if c.remark)
+            values = (doc.Formula(c.value) for c in own)
+            rows.append(doc.cells(label, owner(e.part, e.sublayer), *values, told))
+    head = ("", "of", *names, "in depth")
+    terms = doc.Terms(tuple((name, meaning[name]) for name in names))
+    return Shown(doc.Document("", (doc.Table(head, tuple(rows)), terms)))
+
+
 def cross(found: CrossTable) -> Shown:
     """A cross table: the rule of each row, stepped by the optimizer of each column."""
     names = tuple(found.rules)
@@ -131,17 +149,24 @@ def plot(
     return drawn(doc.Figure(tuple(series), tuple(lines), x, y, title))
 
 
-def losses(runs: Sequence[Run]) -> Plot:
-    """Loss against step of several training runs, the first one as the own."""
-    series = []
-    for index, run in enumerate(runs):
-        steps = [s for s in (2**k for k in range(20)) if s <= len(run.losses)]
-        marks = tuple(doc.Mark(s, *(run.losses[s - 1],) * 3) for s in steps)
+def losses(training: Training) -> Plot:
+    """Loss against step of every run, the mean over seeds, beside the unigram entropy.
+
+    A point is the mean over the steps since the point before.
+    """
+    curves = []
+    for index, run in enumerate(training.runs):
+        ends = sorted({round(2 ** (k / 2)) for k in range(40)} | {len(run.losses)})
+        windows = [(a, b) for a, b in pairwise([0, *ends]) if b <= len(run.losses)]
+        points = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows)
         # the last word of a long name tells it: "the constants' rule", "plain pre-LN"
-        name = run.rule.split(", ")[-1]
-        series.append(doc.Series(name, marks, own=index == 0, colour=2 if index == 2 else 1))
-    label, title = "cross-entropy, nats per byte", "Training loss by rule"
-    return drawn(doc.Figure(tuple(series), (), "step", label, title))
+        curves.append(doc.Curve(run.rule.split(", ")[-1], points, colour=index))
+    return panels(
+        doc.Panels(
+            (("Training loss, the mean over seeds", tuple(curves)),),
+            "step", "cross-entropy, nats a byte", training.baseline, "unigram entropy",
+        )
+    )  # fmt: skip
 
 
 def transfer_plot(transfer: Transfer) -> Plot:

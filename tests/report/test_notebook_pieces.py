@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.report.notebook import plot, section, steps
+from deepnet_theory.report.notebook import implied, losses, plot, section, steps
+from deepnet_theory.training import Run, Training
 
 AT = {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}
 
@@ -51,3 +53,45 @@ def test_single_steps_have_the_numbers_of_the_whole():
     alone = repr(steps(derivation, "balance-encoder"))
     assert f"({number})" in alone and alone.count("imposed") == 1
     assert alone.strip() in repr(section(derivation, "The balance"))
+
+
+def test_what_rules_imply_stands_beside_them_with_what_it_means():
+    names = ("relative-update", "failing-rate")
+    found = {c: dt.derive("adam", closure=c) for c in ("complete", "symmetric")}
+    told = repr(implied(found, *names))
+    rows = {line.split()[0]: line.split()[2:] for line in told.splitlines() if " encoder " in line}
+    assert rows == {
+        "complete": ["1", "1", "stable"],
+        "symmetric": ["sqrt(2*N)", "(2*N)**(-1/4)", "unstable"],
+    }
+    assert "update over weight" in told
+    gated = dt.derive("adam", layer="attention,ffn:swiglu")
+    assert "ffn-swiglu" in repr(implied({"gated": gated}, *names))
+    with pytest.raises(KeyError, match="relative-weight"):
+        implied(found, "relative-weight")
+
+
+def drawn_losses(values: list[list[float]]) -> list[list[tuple[float, float]]]:
+    names = ("post-ln, the constants' rule", "plain post-LN", "plain pre-LN", "GPT-2's pre-LN")
+    runs = tuple(Run(n, "post-ln", tuple(v)) for n, v in zip(names, values, strict=False))
+    svg = losses(Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0)).svg
+    svg = html.unescape(svg)
+    assert all(f">{name.split(', ')[-1]}<" in svg for name, _ in zip(names, values, strict=False))
+    paths = re.findall(r'class="(curve[^"]*)" opacity="1.00" d="M([^"h]*)"', svg)
+    assert [kind for kind, _ in paths] == ["curve", "curve curve-1"][: len(values)]
+    return [[tuple(map(float, p.split())) for p in path.split("L")] for _, path in paths]
+
+
+def test_a_point_of_a_loss_curve_is_the_mean_since_the_one_before():
+    # ends of windows: 1, 2, 3, 4, 6, 8; of 5 and 6 the mean is 2.5, of 7 and 8 it is 2
+    own, rival = drawn_losses([[4.0, 3.0, 3.0, 3.0, 2.0, 3.0, 1.0, 3.0], [3.0] * 8])
+    assert len(own) == len(rival) == 6
+    y = dict(zip((1, 2, 3, 4, 6, 8), (place for _, place in own), strict=True))
+    assert y[2] == y[3] == y[4] == rival[0][1]
+    assert (y[8] - y[4]) == pytest.approx(2 * (y[6] - y[4]), abs=0.2)
+    assert all(place == rival[0][1] for _, place in rival)
+
+
+def test_a_run_that_broke_off_ends_where_it_did():
+    own, rival = drawn_losses([[4.0] * 8, [4.0] * 5])
+    assert rival[-1][0] == pytest.approx(own[3][0] + (own[4][0] - own[3][0]) * 0.55, abs=1)

@@ -52,6 +52,16 @@ def test_labels_of_the_lower_axis_stand_apart():
     assert len(places) > 4 and all(b - a >= 38 for a, b in pairwise(places))
 
 
+def test_rivals_have_a_colour_and_long_names_have_room():
+    name = "a name of thirty-two characters."
+    lines = tuple(Curve(n, ((1.0, 3.0), (2.0, 2.0)), colour=i) for i, n in enumerate(("own", name)))
+    svg = panels(Panels((("one", lines),), "step", "loss", 3.2, "unigram entropy")).svg
+    assert svg.count('class="curve curve-1"') == 2  # its line, and the legend's
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
+    left = float(re.search(rf'<text x="([\d.]+)"[^>]*>{name}<', svg)[1])
+    assert width - left > 5.5 * len(name)  # pixels of a letter, on average
+
+
 def test_nothing_finite_is_said():
     nothing = Panels((("one", (Curve("N = 8", ((1e-3, math.nan),)),)),), "x", "y", 3.2, "entropy")
     assert "no finite loss" in panels(nothing).svg

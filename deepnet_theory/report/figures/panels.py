@@ -23,7 +23,9 @@ def panels(figure: doc.Panels) -> Plot:
     xs = [x for x, _ in points]
     top, least = ceiling(figure), min(y for _, y in points)
     room = (top - least) / 16
-    width = LEFT + len(figure.panels) * (PANEL + BETWEEN) + LEGEND
+    longest = max((curves for _, curves in figure.panels), key=len)
+    legend = max(LEGEND, *(27 + 6 * len(c.label) for c in longest))
+    width = LEFT + len(figure.panels) * (PANEL + BETWEEN) + legend
     body: list[str] = []
     for index, (title, curves) in enumerate(figure.panels):
         start = LEFT + index * (PANEL + BETWEEN)
@@ -39,8 +41,7 @@ def panels(figure: doc.Panels) -> Plot:
         for curve in curves:
             body += _curve(curve, x, y)
         body.append("</g>")
-    longest = max((curves for _, curves in figure.panels), key=len)
-    body += _legend(longest, figure, width - LEGEND)
+    body += _legend(longest, figure, width - legend)
     return Plot(document(body, label, width, HEIGHT))
 
 
@@ -53,7 +54,7 @@ def _curve(curve: doc.Curve, x: Scale, y: Scale) -> Iterator[str]:
         path += f"{pen}{x(at):.1f} {y(value):.1f}"
         pen = "L"
     opacity = f'opacity="{_opacity(curve):.2f}"'
-    yield f'<path class="curve" {opacity} d="{path}"/>'
+    yield f'<path class="{_kind(curve)}" {opacity} d="{path}"/>'
     best = curve.best
     if best is None or not drawable(best):
         return
@@ -65,6 +66,10 @@ def _curve(curve: doc.Curve, x: Scale, y: Scale) -> Iterator[str]:
         f'<circle class="point" {opacity} cx="{x(best.x):.1f}" cy="{height:.1f}" r="3.2">'
         f"<title>{escape(told)}</title></circle>"
     )
+
+
+def _kind(curve: doc.Curve) -> str:
+    return f"curve curve-{curve.colour}" if curve.colour else "curve"
 
 
 def _opacity(curve: doc.Curve) -> float:
@@ -104,7 +109,8 @@ def _levels(low: float, high: float) -> list[float]:
 def _legend(curves: tuple[doc.Curve, ...], figure: doc.Panels, left: float) -> Iterator[str]:
     for index, curve in enumerate(curves):
         at = TOP + 16 * index + 6
-        yield (f'<path class="curve" opacity="{_opacity(curve):.2f}" d="M{left:.1f} {at:.1f}h16"/>')
+        line = f'opacity="{_opacity(curve):.2f}" d="M{left:.1f} {at:.1f}h16"'
+        yield f'<path class="{_kind(curve)}" {line}/>'
         yield text(curve.label, left + 21, at + 4, "start")
     at = TOP + 16 * len(curves) + 10
     yield f'<path class="level" d="M{left:.1f} {at:.1f}h16"/>'
