@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.composing import of_derivation, of_model, of_transfer, of_verification
 from deepnet_theory.report.composing.of_derivation import owner
+from deepnet_theory.report.figures.differences import differences
 from deepnet_theory.report.figures.panels import panels
 from deepnet_theory.report.figures.svg import Plot, drawn
 from deepnet_theory.report.numbers import power
@@ -152,13 +153,14 @@ def plot(
 def losses(training: Training) -> Plot:
     """Loss against step of every run, the mean over seeds, beside the unigram entropy.
 
-    A point is the mean over the steps since the point before.
+    A point is the mean over the steps since the point before; they begin a tenth of the way on.
     """
     curves = []
     for index, run in enumerate(training.runs):
         ends = sorted({round(2 ** (k / 2)) for k in range(40)} | {len(run.losses)})
         windows = [(a, b) for a, b in pairwise([0, *ends]) if b <= len(run.losses)]
-        points = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows)
+        first = max(len(r.losses) for r in training.runs) / 10
+        points = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows if b >= first)
         # the last word of a long name tells it: "the constants' rule", "plain pre-LN"
         curves.append(doc.Curve(run.rule.split(", ")[-1], points, colour=index))
     return panels(
@@ -167,6 +169,20 @@ def losses(training: Training) -> Plot:
             "step", "cross-entropy, nats a byte", training.baseline, "unigram entropy",
         )
     )  # fmt: skip
+
+
+def compared(training: Training) -> Plot:
+    """The rule's held-out loss minus every rival's, seed by seed, with the interval over seeds."""
+    own, *rivals = training.runs
+    rows = []
+    for c, rival in zip(training.comparisons, rivals, strict=True):
+        if c.difference is None or c.low is None or c.high is None:
+            continue
+        pairs = zip(own.held_out_by_seed, rival.held_out_by_seed, strict=True)
+        mark = doc.Mark(0.0, c.difference, c.low, c.high)
+        rows.append((c.rival, mark, [a - b for a, b in pairs]))
+    label = "held-out loss of the rule minus the rival's, nats a byte"
+    return differences(rows, label, ("the rule is better", "the rival is better"))
 
 
 def transfer_plot(transfer: Transfer) -> Plot:

@@ -9,8 +9,9 @@ import re
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.report.notebook import implied, losses, plot, section, steps
+from deepnet_theory.report.notebook import compared, implied, losses, plot, section, steps
 from deepnet_theory.training import Run, Training
+from deepnet_theory.training.result import compare
 
 AT = {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}
 
@@ -92,6 +93,36 @@ def test_a_point_of_a_loss_curve_is_the_mean_since_the_one_before():
     assert all(place == rival[0][1] for _, place in rival)
 
 
+def test_a_loss_curve_begins_a_tenth_of_the_way_on():
+    (own,) = drawn_losses([[3.0] * 64])
+    assert len(own) == 7  # 8, 11, 16, 23, 32, 45, 64
+
+
 def test_a_run_that_broke_off_ends_where_it_did():
     own, rival = drawn_losses([[4.0] * 8, [4.0] * 5])
     assert rival[-1][0] == pytest.approx(own[3][0] + (own[4][0] - own[3][0]) * 0.55, abs=1)
+
+
+def test_differences_stand_where_their_numbers_are():
+    held_out = {"own": (2.5, 2.6, 2.4), "worse": (2.9, 3.0, 2.8), "better": (2.3, 2.5, 2.4)}
+    runs = tuple(
+        Run(name, "post-ln", (3.0,), held_out=sum(v) / 3, held_out_by_seed=v)
+        for name, v in held_out.items()
+    )
+    paired = tuple(compare(runs[0], rival) for rival in runs[1:])
+    svg = compared(Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, paired)).svg
+    zero = float(re.search(r'class="level" d="M([\d.]+)', svg)[1])
+    tick = float(re.search(r'<text x="([\d.]+)"[^>]*>−0.4<', svg)[1])
+    place = [float(x) for x in re.findall(r'opacity="0.45" cx="([\d.]+)"', svg)]
+    nats = [(x - zero) / (zero - tick) * 0.4 for x in place]
+    assert nats == pytest.approx([-0.4, -0.4, -0.4, 0.2, 0.1, 0.0], abs=2e-3)
+    ends = re.findall(r'class="interval" d="M([\d.]+) [\d.]+H([\d.]+)"', svg)
+    for (low, high), c in zip(ends, paired, strict=True):
+        drawn = [(float(x) - zero) / (zero - tick) * 0.4 for x in (low, high)]
+        assert drawn == pytest.approx([c.low, c.high], abs=2e-3)
+
+
+def test_a_rival_without_an_interval_has_no_row():
+    runs = tuple(Run(n, "post-ln", (3.0,), held_out=2.0, held_out_by_seed=(2.0,)) for n in "ab")
+    alone = Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, (compare(*runs),))
+    assert 'class="interval"' not in compared(alone).svg

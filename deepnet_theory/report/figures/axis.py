@@ -1,4 +1,4 @@
-"""Logarithmic axes: what can stand on them, how far they reach, and their round numbers."""
+"""Axes: what can stand on a logarithmic one, how far it reaches, and round numbers."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def ticks(low: float, high: float) -> list[float]:
     inside = [v for v in values if low <= v <= high]
     every = -(-len(inside) // 9)
     return inside[::every]
+
+
+def levels(low: float, high: float) -> list[float]:
+    """Round numbers, at most eight, between the ends of a linear axis."""
+    step = next(
+        s for power in range(-6, 12) for s in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)
+        if (high - low) / s <= 8
+    )  # fmt: skip
+    first = int(low // step) + 1
+    return [round(i * step, 9) for i in range(first, first + 9) if i * step <= high]
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

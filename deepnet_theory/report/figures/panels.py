@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.figures.axis import ceiling, drawable, tick_label, ticks
+from deepnet_theory.report.figures.axis import ceiling, drawable, levels, tick_label, ticks
 from deepnet_theory.report.figures.svg import Plot, Scale, document, text
 
 PANEL, HEIGHT = 230, 300
@@ -84,7 +84,7 @@ def _axes(figure: doc.Panels, x: Scale, y: Scale, first: bool) -> Iterator[str]:
         if x(value) - HALF >= free:  # labels do not run into each other
             yield text(tick_label(value), x(value), y.start + 15)
             free = x(value) + HALF
-    for value in _levels(y.low, y.high):
+    for value in levels(y.low, y.high):
         yield f'<path class="grid" d="M{x.start:.1f} {y(value):.1f}H{x.end:.1f}"/>'
         if first:
             yield text(f"{value:g}", x.start - 6, y(value) + 4, "end")
@@ -94,16 +94,6 @@ def _axes(figure: doc.Panels, x: Scale, y: Scale, first: bool) -> Iterator[str]:
         across = text(figure.y_label, 0, 0)
         middle = (TOP + y.start) / 2
         yield f'<g transform="translate(13 {middle:.1f}) rotate(-90)">{across}</g>'
-
-
-def _levels(low: float, high: float) -> list[float]:
-    """Round numbers, at most eight, between the ends of a linear axis."""
-    step = next(
-        s for power in range(-6, 12) for s in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)
-        if (high - low) / s <= 8
-    )  # fmt: skip
-    first = int(low // step) + 1
-    return [round(i * step, 9) for i in range(first, first + 9) if i * step <= high]
 
 
 def _legend(curves: tuple[doc.Curve, ...], figure: doc.Panels, left: float) -> Iterator[str]:
