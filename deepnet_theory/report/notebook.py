@@ -102,7 +102,8 @@ def rules(derivations: Mapping[str, Derivation]) -> Shown:
 
 def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:
     """What the rules of several derivations imply, one a row: consequences by their names."""
-    rows, meaning = [], {}
+    rows: list[tuple[doc.Words, ...]] = []
+    meaning: dict[str, str] = {}
     for label, d in derivations.items():
         found = {(c.part, c.sublayer, c.name): c for c in d.consequences}
         meaning |= {c.name: c.meaning for c in d.consequences if c.name in names}

@@ -99,8 +99,8 @@ def _axes(figure: doc.Panels, x: Scale, y: Scale, first: bool) -> Iterator[str]:
 def _legend(curves: tuple[doc.Curve, ...], figure: doc.Panels, left: float) -> Iterator[str]:
     for index, curve in enumerate(curves):
         at = TOP + 16 * index + 6
-        line = f'opacity="{_opacity(curve):.2f}" d="M{left:.1f} {at:.1f}h16"'
-        yield f'<path class="{_kind(curve)}" {line}/>'
+        path = f'opacity="{_opacity(curve):.2f}" d="M{left:.1f} {at:.1f}h16"'
+        yield f'<path class="{_kind(curve)}" {path}/>'
         yield text(curve.label, left + 21, at + 4, "start")
     at = TOP + 16 * len(curves) + 10
     yield f'<path class="level" d="M{left:.1f} {at:.1f}h16"/>'
