@@ -11,6 +11,8 @@ from typing import TypeVar
 from deepnet_theory.spec.errors import unknown
 
 T = TypeVar("T")
+# folders whose values a user chooses by name
+KINDS = ("optimizers", "placements", "norms", "sublayers", "closures", "schemes")
 
 
 def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict[str, T]:
@@ -68,8 +70,17 @@ def builtin(folder: str, kind: type[T]) -> dict[str, T]:
 
 
 def choose(what: str, name: str, values: dict[str, T]) -> T:
-    """The value called ``name``, in any case; raises :class:`InputError` with the valid names."""
+    """The value called ``name``, in any case; raises :class:`InputError` with the valid names.
+
+    The sentence says where a name belongs that is one of another kind.
+    """
     try:
         return values[name.lower()]
     except (KeyError, AttributeError):
-        raise unknown(what, name, sorted(values)) from None
+        raise unknown(what, name, sorted(values), _kinds(name)) from None
+
+
+def _kinds(name: object) -> str:
+    """What else goes by the name, to end a sentence with; empty if nothing does."""
+    found = [kind for kind in KINDS if isinstance(name, str) and name.lower() in names(kind)]
+    return f"; {name!r} is one of the {' and of the '.join(found)}" if found else ""

@@ -78,12 +78,14 @@ def shown(value: object) -> str:
         return f"of type {type(value).__name__}, too large to show"
 
 
-def unknown(what: str, name: object, valid: Iterable[str]) -> InputError:
-    """The error for a name that is none of the ``valid`` ones, with the nearest of them."""
+def unknown(what: str, name: object, valid: Iterable[str], besides: str = "") -> InputError:
+    """The error for a name that is none of the ``valid`` ones, with the nearest of them.
+
+    ``besides`` is said in place of the nearest.
+    """
     names = list(valid)
-    return InputError(
-        f"unknown {what} {shown(name)}; valid are: {', '.join(names)}{guess(name, names)}"
-    )
+    hint = besides or guess(name, names)
+    return InputError(f"unknown {what} {shown(name)}; valid are: {', '.join(names)}{hint}")
 
 
 def guess(name: object, valid: Iterable[str]) -> str:

@@ -100,16 +100,27 @@ class Rule:
         """The texts alone, without the expressions that a solved rule has beside them."""
         return Rule(self.name, self.entries, self.eta, self.meaning)
 
-    def alpha_at(self, **depth: int) -> float | dict[str, float]:
-        """α as a number at a depth: ``rule.alpha_at(N=100)``, or ``N=18, M=6``.
+    def depth_of(self, layers: int | None, depth: dict[str, int]) -> dict[str, int]:
+        """A depth by its names: ``layers`` alone are the N of a single stack, a decoder's M."""
+        if layers is None:
+            return depth
+        parts = {entry.part for entry in self.entries}
+        if depth or len(parts) > 1:
+            raise InputError("name the depth of every stack: N=100, or N=18, M=6 for two")
+        return {"M" if parts == {"decoder"} else "N": layers}
+
+    def alpha_at(self, layers: int | None = None, **depth: int) -> float | dict[str, float]:
+        """α as a number at a depth: ``rule.alpha_at(100)``, ``N=100``, or ``N=18, M=6``.
 
         Where parts or kinds of sublayers differ, a dictionary with the keys of :meth:`keyed`.
         Raises :class:`InputError` where a depth is missing, or α is not positive there.
         """
+        depth = self.depth_of(layers, depth)
         return self.keyed([entry.at(**depth)[0] for entry in self.entries])
 
-    def beta_at(self, **depth: int) -> float | dict[str, float]:
+    def beta_at(self, layers: int | None = None, **depth: int) -> float | dict[str, float]:
         """β as a number at a depth, as :meth:`alpha_at` gives α."""
+        depth = self.depth_of(layers, depth)
         return self.keyed([entry.at(**depth)[1] for entry in self.entries])
 
     def keyed(self, values: Sequence[T]) -> T | dict[str, T]:
@@ -126,9 +137,9 @@ class Rule:
         ]
         return dict(zip(map("/".join, names), values, strict=True))
 
-    def eta_at(self, **depth: int) -> float:
+    def eta_at(self, layers: int | None = None, **depth: int) -> float:
         """The factor on the learning rate at a depth."""
-        return evaluate(DEPTH.parse(self.eta), **depth)
+        return evaluate(DEPTH.parse(self.eta), **self.depth_of(layers, depth))
 
 
 def own_rule(

@@ -144,9 +144,9 @@ class Derivation(Result):
         """The other closures whose rule is this one in other scales, and whether exactly."""
         return equivalent_closures(Problem(self.selection))
 
-    def at(self, **depth: int) -> Derivation:
+    def at(self, layers: int | None = None, **depth: int) -> Derivation:
         """The same derivation with a depth at which the rule's values are printed too."""
-        return replace(self, values=tuple(depth.items()))
+        return replace(self, values=tuple(self.rule.depth_of(layers, depth).items()))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""

@@ -136,6 +136,12 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli, stack: st
     )
 
 
+def test_values_have_a_column_where_a_depth_gives_them(cli: Cli) -> None:
+    words = ("derive", "--optimizer", "adam")
+    assert "order  " in (told := cli(*words).out) and "value" not in told.split("In depth")[1][:200]
+    assert "value  of" in cli(*words, "--depth", "100").out
+
+
 def test_a_section_is_named_by_its_beginning(cli: Cli) -> None:
     select = ("derive", "--optimizer", "adam", "--section")
     assert "unit-branch" in cli(*select, "Assum").out

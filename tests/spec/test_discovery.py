@@ -3,7 +3,7 @@
 import pytest
 
 from deepnet_theory.spec.closure import closures
-from deepnet_theory.spec.discovery import choose, discover
+from deepnet_theory.spec.discovery import KINDS, choose, discover, names
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import Optimizer, optimizers
 from deepnet_theory.spec.placement import placements
@@ -47,3 +47,10 @@ def test_the_folders_hold_what_their_files_say():
 def test_an_unknown_name_lists_the_valid_ones():
     with pytest.raises(InputError, match=r"unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
         choose("optimizer", "adamm", optimizers())
+
+
+def test_a_name_of_another_kind_is_said_to_be_one():
+    for name, kind in (("Post-LN", "placements"), ("rms", "norms"), ("deepnorm", "schemes")):
+        with pytest.raises(InputError, match=f"'{name}' is one of the {kind}$"):
+            choose("optimizer", name, optimizers())
+    assert all(names(kind) for kind in KINDS)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.derive import derive
 
@@ -50,6 +51,15 @@ def test_values_stand_only_with_a_depth():
 def test_a_decoder_only_rule_speaks_of_m():
     (row,) = derive(Selection(optimizer="sgd", stack="decoder")).to_dict()["rule"]
     assert row["stack"] == "decoder" and "M" in row["alpha"] and "N" not in row["alpha"]
+
+
+def test_a_depth_may_stand_without_its_name_where_there_is_one_stack():
+    for stack, name in (("encoder", "N"), ("decoder", "M")):
+        d = derive(Selection(optimizer="lamb", stack=stack))
+        assert d.at(8).to_dict() == d.at(**{name: 8}).to_dict()
+        assert d.rule.beta_at(8) == 0.25
+    with pytest.raises(InputError, match="N=18, M=6"):
+        derive(Selection(optimizer="lamb", stack="encoder-decoder")).at(8)
 
 
 def test_the_closures_weigh_against_each_other_as_su_argues():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
@@ -135,8 +136,9 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
         return
     depth = ",".join(map(str, audit.reading.layers.values()))
     options = {"optimizer": audit.optimizer or "NAME", **words, "depth": depth}
-    told = (f"--{name} {word}" for name, word in options.items())
-    yield doc.Listing(f"deepnet-theory derive {' '.join(told)}")
+    told = [f"--{name}\0{word}" for name, word in options.items()]
+    lines = wrap(" ".join(("deepnet-theory derive", *told)), 54, break_on_hyphens=False)
+    yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
 
 
 def _gains(audit: Audit) -> doc.Table:

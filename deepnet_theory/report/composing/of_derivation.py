@@ -247,7 +247,16 @@ def _in_depth(derivation: made.Derivation) -> doc.Table:
         for c in derivation.consequences
         if c.name in TOLD_FIRST
     )
-    return doc.Table(("order", "value", "of"), rows, numbers=(1,), sentences=(2,))
+    return _valued(derivation, ("order", "value", "of"), rows)
+
+
+def _valued(
+    derivation: made.Derivation, head: tuple[str, ...], rows: tuple[tuple[doc.Words, ...], ...]
+) -> doc.Table:
+    """A formula, its value and words a row; without a depth there are no values."""
+    if derivation.values:
+        return doc.Table(head, rows, numbers=(1,), sentences=(2,))
+    return doc.Table((head[0], head[2]), tuple((f, w) for f, _, w in rows), sentences=(1,))
 
 
 def _told(c: Consequence) -> str:
@@ -272,7 +281,7 @@ def beside(derivation: made.Derivation) -> tuple[doc.Section, ...]:
         (doc.Formula(by), _at(derivation, by), f"{part}: {', '.join(names)}")
         for (part, by), names in found.items()
     )
-    table = doc.Table(("learning rate times", "value", "for"), rows, numbers=(1,), sentences=(2,))
+    table = _valued(derivation, ("learning rate times", "value", "for"), rows)
     return (doc.Section("Beside the matrices", (table,)),) if rows else ()
 
 

@@ -367,6 +367,9 @@ def test_a_regime_that_the_rule_keeps_is_accepted():
 def test_a_rule_gives_its_numbers_at_a_depth():
     rule = solve_rule(Selection(optimizer="adam"))
     assert rule.alpha_at(N=50) == pytest.approx(10) and rule.beta_at(N=50) == pytest.approx(0.1)
+    assert (rule.alpha_at(50), rule.beta_at(50)) == (rule.alpha_at(N=50), rule.beta_at(N=50))
+    with pytest.raises(InputError, match="name the depth of every stack"):
+        rule.alpha_at(50, M=6)
     both = solve_rule(
         Selection(optimizer="adam", stack="encoder-decoder", layer="cross,ffn:swiglu")
     )
