@@ -8,6 +8,7 @@ Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core.
 from __future__ import annotations
 
 import argparse
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -59,9 +60,12 @@ def judged(found: Verification) -> list[Exponent]:
 
 def cell(exponent: Exponent) -> str:
     """Predicted deep down, measured, verdict; and what is predicted of these depths."""
+    predicted = Fraction(exponent.predicted or 0).limit_denominator(60)
+    if math.isnan(exponent.estimate):
+        return f"{predicted}: no exponent, {exponent.verdict.value}"
     interval = f"{exponent.estimate:+.2f} [{exponent.low:+.2f}, {exponent.high:+.2f}]"
     here = "" if exponent.here is None else f" (here {exponent.here:+.2f})"
-    return f"{Fraction(str(exponent.predicted))}{here}: {interval} {exponent.verdict.value}"
+    return f"{predicted}{here}: {interval} {exponent.verdict.value}"
 
 
 def why(name: str, found: dict[str, Verification]) -> list[str]:
