@@ -2,8 +2,8 @@ from dataclasses import replace
 from typing import Any
 
 from paper_checks.shared.bench import Claim, Finding, Interval, Lab, once
+from paper_checks.shared.changes import scaled_updates
 from paper_checks.shared.engine import derive
-from paper_checks.shared.multipliers import scaled_updates
 from paper_checks.shared.record import DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, update_exponents
 
@@ -107,6 +107,5 @@ def everything(lab: Lab) -> dict[str, Interval]:
 @once
 def alone(lab: Lab) -> dict[str, dict[str, Interval]]:
     """SGD on one kind of vectors at a time."""
-    return {
-        kind: slopes(lab, DEEPNORM, roles, step="all", seeds=16) for kind, roles in KINDS.items()
-    }
+    every = KINDS.items()
+    return {kind: slopes(lab, DEEPNORM, roles, step="all", seeds=16) for kind, roles in every}

@@ -1,4 +1,4 @@
-"""How far a stack's output moves when its matrices change in chosen directions."""
+"""How far a stack's output moves when its parameters change in chosen directions or steps."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from paper_checks.shared.engine import derive_selection
 from paper_checks.shared.fitting import columns
-from paper_checks.shared.later import Array, torch
-from paper_checks.shared.stacks import Net, loss_gradients, norms
+from paper_checks.shared.later import Array, np, torch
+from paper_checks.shared.stacks import Gradient, Net, loss_gradients, norms, own_updates
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from deepnet_theory.runtime import Description
+    from paper_checks.shared.bench import Lab
     from paper_checks.shared.numeric import Settings, Trial
 
     Group = Sequence[tuple[nn.Parameter, Description]]
@@ -98,3 +100,35 @@ def bound_ratios(
         found.append((sizes.mean(1) / bound, sizes.amax(1) / bound))
     means, worst = zip(*found, strict=True)
     return columns(means), columns(worst)
+
+
+# ---- a step of all parameters with the derived learning-rate multiplier of each kind ------------
+
+
+def everything(lab: Lab, **other: Any) -> Settings:
+    """All parameters stepped, in float64: a step of η/(2N) of a gain of 1 is lost in rounding."""
+    return lab.settings(step="all", dtype="float64", **other)
+
+
+def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) -> Array:
+    """One step in which a role's learning rate is η times its multiplier: (seeds, depths).
+
+    Raises ``ValueError`` for single precision, in which so small a step of a gain of 1 is lost.
+    """
+    if s.dtype != "float64":
+        raise ValueError(f"a multiplied step of a gain is lost in {s.dtype}; valid is: float64")
+    derivation, expression = derive_selection(net.selection), net.selection.the_optimizer.expression
+
+    def updates(depth: int) -> Array:
+        rates: dict[str, float] = {}  # of each role, the least of its kinds of parameter
+        for kind in derivation.parameters:
+            rate = kind.at(**net.depth(depth)).rate
+            rates[kind.role.value] = min(rate, rates.get(kind.role.value, rate))
+
+        def step(one: Gradient) -> None:
+            rate = eta * rates.get(one.description.role.value, 1.0)
+            one.theta.add_(one.update(expression, rate))
+
+        return own_updates(net, (depth,), s, eta, step)
+
+    return np.concatenate([updates(depth) for depth in at], axis=1)

@@ -1,16 +1,7 @@
 from paper_checks.shared.bench import Claim, Finding, Lab, torch
-from paper_checks.shared.multipliers import everything, scaled_updates
+from paper_checks.shared.changes import everything, scaled_updates
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
-from paper_checks.shared.stacks import (
-    Gradient,
-    Net,
-    Pass,
-    model_updates,
-    own_updates,
-    per_depth,
-    torch_step,
-    update_exponents,
-)
+from paper_checks.shared.stacks import Net, Pass, model_updates, own_updates, per_depth, torch_step
 
 CLAIM = Claim(
     name="su-adam",
@@ -38,20 +29,19 @@ GROWING = (("SGD's rule", 0.5), ("linear growth", 1.0))
 
 @CLAIM.stated("λ/α = 1/(2N) keeps Adam's update constant in depth", SUPPORTED)
 def constant(lab: Lab) -> Finding:
-    def step(one: Gradient) -> None:
-        torch_step(torch.optim.Adam, one.theta, one.g, lr=1e-6)
-
+    step = lambda one: torch_step(torch.optim.Adam, one.theta, one.g, lr=1e-6)  # noqa: E731
     at = lab.depths()
-    found = update_exponents(RULE, at, lab.variations())
+    every = {label: model_updates(RULE, at, s) for label, s in lab.variations().items()}
     own = own_updates(RULE, at, lab.settings(dtype="float64"), 1e-6, step)
-    return lab.exponent({**found, "torch's Adam, ε = 10⁻⁸": lab.settled(at, own)}, 0.0, GROWING)
+    every["torch's Adam, ε = 10⁻⁸"] = own
+    found = {label: lab.settled(at, values) for label, values in every.items()}
+    return lab.exponent(found, 0.0, GROWING)
 
 
 @CLAIM.stated("and its increment of the loss, η‖∇L‖₁", SUPPORTED)
 def increment(lab: Lab) -> Finding:
-    at = lab.depths()
-    found = per_depth(RULE, at, lab.settings(), Pass.absolute)
-    return lab.exponent(lab.settled(at, found), 0.0, GROWING)
+    found = per_depth(RULE, lab.depths(), lab.settings(), Pass.absolute)
+    return lab.exponent(lab.settled(lab.depths(), found), 0.0, GROWING)
 
 
 @CLAIM.ours("under SGD's rule Adam's update grows as N^{1/2}", SUPPORTED)
@@ -78,7 +68,5 @@ def all_parameters(lab: Lab) -> Finding:
 
 @CLAIM.correction("all parameters with the derived learning-rate multipliers", SUPPORTED)
 def all_with_multipliers(lab: Lab) -> Finding:
-    at = lab.depths()
-    return lab.exponent(
-        lab.settled(at, scaled_updates(RULE, at, everything(lab), 1e-6)), 0.0, GROWING
-    )
+    found = scaled_updates(RULE, lab.depths(), everything(lab), 1e-6)
+    return lab.exponent(lab.settled(lab.depths(), found), 0.0, GROWING)

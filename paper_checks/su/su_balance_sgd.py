@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from paper_checks.shared.bench import Claim, Finding, Lab
-from paper_checks.shared.multipliers import everything, scaled_updates
+from paper_checks.shared.changes import everything, scaled_updates
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, model_updates, per_depth
 

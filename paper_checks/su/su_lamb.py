@@ -1,6 +1,6 @@
 from deepnet_theory.spec.expression import UPDATE
-from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
-from paper_checks.shared.multipliers import everything, scaled_updates
+from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
+from paper_checks.shared.changes import everything, scaled_updates
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, backward, lamb, model_updates, norms, update_exponents
 
@@ -68,9 +68,8 @@ def mended(lab: Lab) -> Finding:
 
 @CLAIM.ours("all parameters stepped", REFUTED)
 def all_parameters(lab: Lab) -> Finding:
-    return lab.exponent(
-        lab.settled(lab.depths(), model_updates(RULE, lab.depths(), everything(lab))), 0.0
-    )
+    at = lab.depths()
+    return lab.exponent(lab.settled(at, model_updates(RULE, at, everything(lab))), 0.0)
 
 
 @CLAIM.correction("all parameters with the derived learning-rate multipliers", SUPPORTED)
@@ -86,21 +85,15 @@ Extremes = tuple[float, float]
 def sizes(lab: Lab) -> list[tuple[Extremes, Extremes]]:
     """The least and the largest ‖Δθ‖/(η‖θ‖) under three rules: LAMB's algorithm, and as printed."""
     nets = (Net(), RULE, Net("(2*N)**(1/2)", "(2*N)**(-1/2)"))
-    return [
-        (extremes(lab, net, depth), extremes(lab, net, depth, WRITTEN))
-        for net in nets
-        for depth in lab.pick((8,), (8, 64))
-    ]
+    every = [(lab, net, depth) for net in nets for depth in lab.pick((8,), (8, 64))]
+    return [(extremes(*one), extremes(*one, WRITTEN)) for one in every]
 
 
 def extremes(lab: Lab, net: Net, depth: int, printed: str | None = None) -> Extremes:
     """The least and the largest of all matrices and seeds."""
     found = []
     for g in backward(net.trial(depth, lab.settings())).gradients:
-        if printed is None:
-            change = lamb(g.theta, g.g)
-        else:
-            change = numeric.update(UPDATE.parse(printed), 1.0, g.g, g.theta)
+        change = g.update(UPDATE.parse(printed)) if printed else lamb(g.theta, g.g)
         found.append(norms(change) / norms(g.theta))
     every = torch.stack(found)
     return float(every.min()), float(every.max())

@@ -124,7 +124,7 @@ def test_both_steps_of_one_backward_pass_are_the_laboratorys(shared, lab, own):
 
 def test_a_multiplied_step_that_rounding_would_lose_is_refused(shared, lab):
     with pytest.raises(ValueError, match="float64"):
-        shared("multipliers").scaled_updates(shared("stacks").Net(), (4,), lab.settings(step="all"))
+        shared("changes").scaled_updates(shared("stacks").Net(), (4,), lab.settings(step="all"))
 
 
 def test_the_exponent_of_a_wrong_rule_is_refuted(shared, lab):
