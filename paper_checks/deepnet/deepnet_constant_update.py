@@ -1,12 +1,11 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Trial, judge, np, numeric, once
 from paper_checks.shared.engine import derive
 from paper_checks.shared.record import DEEPNET, MARGIN, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, per_token, update_exponents
@@ -40,16 +39,19 @@ DOUBLED = math.log(2) / math.log(100 / 6)  # the exponent of what doubles from 6
 FIGURE = "the figure's encoder–decoder"
 
 
-@CLAIM.stated(
+@judge
+def growth(lab: Lab, name: str, low: float, high: float) -> Finding:
+    """The exponent of a network's updates along a training, held against an interval."""
+    found = {k: lab.power(TRAINED, v) for k, v in trained(lab)[name].items()}
+    levels = {k: v.mean(0).tolist() for k, v in trained(lab)[name].items()}
+    what = "exponent in N of ‖F_{t+1} − F_t‖, mean of the steps"
+    return lab.within(found, low, high, what, levels=levels)
+
+
+CLAIM.stated(
     "DeepNorm under Adam, a short training: updates less than doubled from 6 to 100 layers", REFUTED
-)
-def nearly_constant(lab: Lab) -> Finding:
-    return growth(lab, "DeepNorm", -DOUBLED, DOUBLED)
-
-
-@CLAIM.stated("plain Post-LN's grow along it", SUPPORTED)
-def explodes(lab: Lab) -> Finding:
-    return growth(lab, "plain", MARGIN, math.inf)
+)(growth("DeepNorm", -DOUBLED, DOUBLED))
+CLAIM.stated("plain Post-LN's grow along it", SUPPORTED)(growth("plain", MARGIN, math.inf))
 
 
 @CLAIM.ours(
@@ -64,31 +66,21 @@ def much_smaller(lab: Lab) -> Finding:
     return lab.at_least(ratios, math.log(10), what)
 
 
-@CLAIM.correction("DeepNorm under Adam grows as N^{1/2}, first step", SUPPORTED)
-def half(lab: Lab) -> Finding:
-    rivals = (("constant", 0.0), ("plain", 1.0))
-    return lab.exponent(first_steps(lab, ADAM), 0.5, rivals, what="exponent of ‖ΔF‖/η in N")
-
-
-@CLAIM.ours("DeepNorm under SGD is constant, first step", SUPPORTED)
-def under_sgd(lab: Lab) -> Finding:
-    rivals = (("half", 0.5),)
-    return lab.exponent(first_steps(lab, DEEPNORM), 0.0, rivals, what="exponent of ‖ΔF‖/η in N")
-
-
-def growth(lab: Lab, name: str, low: float, high: float) -> Finding:
-    """The exponent of a network's updates along a training, held against an interval."""
-    found = {k: lab.power(TRAINED, v) for k, v in trained(lab)[name].items()}
-    levels = {k: v.mean(0).tolist() for k, v in trained(lab)[name].items()}
-    what = "exponent in N of ‖F_{t+1} − F_t‖, mean of the steps"
-    return lab.within(found, low, high, what, levels=levels)
-
-
-def first_steps(lab: Lab, net: Net) -> dict[str, numeric.Interval]:
+@judge
+def first_step(lab: Lab, net: Net, exponent: float, *rivals: tuple[str, float]) -> Finding:
     """The exponent of the first step, by data."""
     at = lab.pick((6, 18, 50, 100), (6, 12, 18, 25, 50, 100))
-    data = lab.pick(("text",), ("text", "gaussian:0"))
-    return update_exponents(net, at, {d: lab.small(data=d) for d in data}, lab.power)
+    conditions = {d: lab.small(data=d) for d in lab.pick(("text",), ("text", "gaussian:0"))}
+    found = update_exponents(net, at, conditions, lab.power)
+    return lab.exponent(found, exponent, rivals, what="exponent of ‖ΔF‖/η in N")
+
+
+CLAIM.correction("DeepNorm under Adam grows as N^{1/2}, first step", SUPPORTED)(
+    first_step(ADAM, 0.5, ("constant", 0.0), ("plain", 1.0))
+)
+CLAIM.ours("DeepNorm under SGD is constant, first step", SUPPORTED)(
+    first_step(DEEPNORM, 0.0, ("half", 0.5))
+)
 
 
 @once
@@ -98,40 +90,39 @@ def trained(lab: Lab) -> dict[str, dict[str, Array]]:
     for name, of_network in found.items():
         for stack in lab.pick(("encoder",), ("encoder", FIGURE)):
             for rate in (1e-5, 1e-4):
-                means = [along(case(lab, name, stack, n), rate, lab.pick(8, 20)) for n in TRAINED]
-                of_network[f"{stack}, rate {rate:g}"] = np.array(means).T
+                of_network[f"{stack}, rate {rate:g}"] = lab.columns(
+                    along(drawn(lab, name, stack, n), rate, lab.pick(8, 20)) for n in TRAINED
+                )
     return found
 
 
-def case(lab: Lab, name: str, stack: str, layers: int) -> numeric.Case:
+def drawn(lab: Lab, name: str, stack: str, layers: int) -> Trial:
     """An encoder, or the figure's "64-128-2" encoder–decoder with N = M; published or plain."""
     if stack == "encoder":
         net = ADAM if name == "DeepNorm" else Net(optimizer="adam")
-        sizes = lab.small(seeds=lab.pick(4, 8))
-        return numeric.Case(net.selection, net.rule, net.depth(layers), sizes)
+        return net.trial(layers, lab.small(seeds=lab.pick(4, 8)))
     selection = Selection(optimizer="adam", stack="encoder-decoder")
     published = derive(optimizer="sgd", stack="encoder-decoder", method="lemma").rule
     rule = published if name == "DeepNorm" else own_rule(("encoder", "decoder"), "1", "1")
     sizes = lab.small(width=64, heads=2, ffn_ratio=2.0, seeds=4)
-    return numeric.Case(selection, rule, {"N": layers, "M": layers}, sizes)
+    return numeric.Trial(numeric.Case(selection, rule, {"N": layers, "M": layers}, sizes))
 
 
-def along(case: numeric.Case, rate: float, steps: int) -> Array:
+def along(trial: Trial, rate: float, steps: int) -> Array:
     """The mean over the steps of ‖F(x; θ_{t+1}) − F(x; θ_t)‖ per token of a fixed x: (seeds,)."""
-    trial, s, outputs = numeric.Trial(case), case.settings, list[torch.Tensor]()
+    s, outputs = trial.settings, list[Any]()
     *memory, x = trial.inputs
     parameters = [p for p, _ in trial.parameters()]
     for p in parameters:
         p.requires_grad_(True)
 
-    def batches() -> Iterator[torch.Tensor]:
+    def batches() -> Iterator[Any]:
         for step in range(steps + 1):
             trial.see(numeric.draw_batch(s, trial.seeds, len(trial.inputs), 1000 + step))
             yield trial.batch.targets
 
-    @no_grad
     def watch(_: int) -> None:
-        outputs.append(trial.model.body(x, *memory).double())
+        outputs.append(trial.model.body(x, *memory).detach().double())
 
     descend("adam", parameters, rate, batches(), lambda _: trial.loss(trial.output()), watch)
     return np.asarray(Lab.columns(per_token(b - a) for a, b in pairwise(outputs)).mean(1))

@@ -28,9 +28,8 @@ BY_THE_ENGINE = "substituted in both conditions; the engine derives the same"
 
 @CLAIM.stated("decoder: (3M)^{1/4}, (12M)^{−1/4}", PROVED)
 def decoder(lab: Lab) -> Finding:
-    return lab.proved(
-        solves(DECODER, SHARES["decoder"]) and derived("decoder", DECODER), BY_THE_ENGINE
-    )
+    holds = solves(DECODER, SHARES["decoder"]) and derived("decoder", DECODER)
+    return lab.proved(holds, BY_THE_ENGINE)
 
 
 @CLAIM.stated("encoder: 3^{−3/16}(N⁴M)^{1/16} and 3^{3/16}2^{−1/2}(N⁴M)^{−1/16}", PROVED)
@@ -49,9 +48,8 @@ def decimals(lab: Lab) -> Finding:
 
 @CLAIM.ours("counted for the forward and the backward pass: (N²M)^{1/8} up to a constant", PROVED)
 def both_ways(lab: Lab) -> Finding:
-    return lab.proved(
-        solves(BOTH_WAYS, SHARES["encoder"], times_amplified=2), f"α_e = {BOTH_WAYS[0]}"
-    )
+    holds = solves(BOTH_WAYS, SHARES["encoder"], times_amplified=2)
+    return lab.proved(holds, f"α_e = {BOTH_WAYS[0]}")
 
 
 def solves(pair: tuple[str, str], sublayers: str, times_amplified: int = 0) -> bool:

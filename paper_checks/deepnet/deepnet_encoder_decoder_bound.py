@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import math
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Settings, numeric, once, torch
 from paper_checks.shared.changes import directions, moved, scaled, sublayer_norms
 from paper_checks.shared.engine import derive_selection
 from paper_checks.shared.record import DEEPNET, REFUTED, SUPPORTED
@@ -68,15 +66,13 @@ def bound(lab: Lab) -> Finding:
 )
 def independent(lab: Lab) -> Finding:
     sizes, depth = lab.small(seeds=32), {"N": 16, "M": 6}
-    encoder, decoder = (
-        float(np.mean(updates(sizes, depth, part))) for part in ("encoder", "decoder")
-    )
+    encoder, decoder = (sum(updates(sizes, depth, part)) for part in ("encoder", "decoder"))
     return lab.at_most(of_the_encoder(lab), -0.75, ALONE, over_decoder=encoder / decoder)
 
 
 def slopes(
     lab: Lab, depths: list[dict[str, int]], part: str = "", seeds: int = 0, draws: int = 1
-) -> dict[str, numeric.Interval]:
+) -> dict[str, Interval]:
     """The exponent of ‖ΔF‖/η in the depth that is varied, by data."""
     found = {}
     for data in lab.pick(("text",), ("text", "gaussian:0.3")):
@@ -87,7 +83,7 @@ def slopes(
 
 
 @once
-def of_the_encoder(lab: Lab) -> dict[str, numeric.Interval]:
+def of_the_encoder(lab: Lab) -> dict[str, Interval]:
     """The exponent of the encoder's share in M.
 
     It varies more between seeds than the whole. A deep encoder, whose own branch weight,
@@ -96,9 +92,7 @@ def of_the_encoder(lab: Lab) -> dict[str, numeric.Interval]:
     return slopes(lab, [{"N": 24, "M": m} for m in lab.pick(*DEPTHS)], "encoder", seeds=48, draws=2)
 
 
-def updates(
-    s: numeric.Settings, depth: dict[str, int], part: str, draws: int = 1
-) -> tuple[float, ...]:
+def updates(s: Settings, depth: dict[str, int], part: str, draws: int = 1) -> tuple[float, ...]:
     """‖ΔF‖/η of every seed, all parts stepped or one alone."""
     chosen = (lambda d: d.part == part) if part else None
     case = numeric.Case(SELECTION, derive_selection(SELECTION).rule, depth, s)

@@ -31,9 +31,8 @@ def decoder_only(lab: Lab) -> Finding:
 @CLAIM.ours("N encoder and M decoder layers are 2N + 3M sublayers", PROVED)
 def any_split(lab: Lab) -> Finding:
     splits = ((500, 500), (9, 1), (1, 9), (3, 7))
-    return lab.proved(
-        all(sublayers(n, m) == 2 * n + 3 * m for n, m in splits), f"counted for {splits}"
-    )
+    as_said = all(sublayers(n, m) == 2 * n + 3 * m for n, m in splits)
+    return lab.proved(as_said, f"counted for {splits}")
 
 
 def sublayers(encoder: int, decoder: int) -> int:

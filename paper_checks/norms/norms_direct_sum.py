@@ -29,10 +29,8 @@ def side_by_side(lab: Lab) -> Finding:
 @CLAIM.ours("for feed-forward branches, with G ≠ F: twice the hidden width", SUPPORTED)
 def feed_forward(lab: Lab) -> Finding:
     g = lab.generator()
-    x, W1, W2, V1, V2 = (
-        torch.randn(*shape, generator=g, dtype=torch.float64)
-        for shape in ((5, 8), (8, 16), (8, 16), (16, 8), (16, 8))
-    )
+    shapes = ((5, 8), (8, 16), (8, 16), (16, 8), (16, 8))
+    x, W1, W2, V1, V2 = (lab.normal(g, *shape) for shape in shapes)
     two = torch.relu(x @ W1) @ V1 + torch.relu(x @ W2) @ V2
     one = torch.relu(x @ torch.cat([W1, W2], 1)) @ torch.cat([V1, V2], 0)
     return same(lab, one, two)
@@ -41,9 +39,9 @@ def feed_forward(lab: Lab) -> Finding:
 @CLAIM.ours("for attention branches, with G ≠ F: twice the heads", SUPPORTED)
 def attention(lab: Lab) -> Finding:
     g = lab.generator(1)
-    x = torch.randn(5, 8, generator=g, dtype=torch.float64)
+    x = lab.normal(g, 5, 8)
     # Q, K, V (8, 8) and O (8, 8) of two attentions of two heads each; heads lie side by side
-    one, other = torch.randn(2, 4, 8, 8, generator=g, dtype=torch.float64)
+    one, other = lab.normal(g, 2, 4, 8, 8)
     both = [torch.cat([a, b], 1) for a, b in zip(one[:3], other[:3], strict=True)]
     wider = attend(x, (*both, torch.cat([one[3], other[3]], 0)), heads=4)
     return same(lab, wider, attend(x, one, heads=2) + attend(x, other, heads=2))
@@ -52,9 +50,8 @@ def attention(lab: Lab) -> Finding:
 @CLAIM.ours("as printed, (F ⊕ F)(F(u)), the branch acts twice and the sides differ", PROVED)
 def as_printed(lab: Lab) -> Finding:
     left, right = 2 * 2, 2 * (2 * 2)
-    return lab.proved(
-        left != right, f"F(u) = 2u at u = 1: {left} on the left, {right} on the right"
-    )
+    because = f"F(u) = 2u at u = 1: {left} on the left, {right} on the right"
+    return lab.proved(left != right, because)
 
 
 def same(lab: Lab, one: Tensor, two: Tensor) -> Finding:

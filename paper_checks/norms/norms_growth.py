@@ -32,18 +32,15 @@ CLAIM = Claim(
 
 @CLAIM.stated("every feed-forward term F_k(Norm(x_k)) has the same magnitude", SUPPORTED)
 def terms(lab: Lab) -> Finding:
-    sizes = {
-        label: lab.power(np.arange(8, len(s.ffn) + 1), s.ffn[7:].T)
-        for label, s in streams(lab).items()
-    }
+    ffn = {label: s.ffn[7:].T for label, s in streams(lab).items()}
+    sizes = {label: lab.power(np.arange(size.shape[1]) + 8, size) for label, size in ffn.items()}
     return lab.exponent(sizes, 0.0, what="exponent of ‖F_k‖ in k, feed-forward")
 
 
 @CLAIM.stated("every attention term has, whatever the tokens", REFUTED)
 def attention(lab: Lab) -> Finding:
     grown = {label: lab.mean(s.attention[-1] / s.attention[0]) for label, s in streams(lab).items()}
-    what = "‖F_k‖ of the last attention sublayer over that of the first"
-    return lab.ratio(grown, what)
+    return lab.ratio(grown, "‖F_k‖ of the last attention sublayer over that of the first")
 
 
 @CLAIM.stated("‖x_t‖ grows as t, so the relative step is 1/t", REFUTED)
@@ -60,33 +57,28 @@ def root(lab: Lab) -> Finding:
 
 @CLAIM.correction("the relative step ‖x_{t+1} − x_t‖/‖x_t‖ goes as t^{−1/2}", SUPPORTED)
 def relative_step(lab: Lab) -> Finding:
-    found = streams(lab)
-    return lab.exponent(
-        {label: lab.power(s.at, s.steps.T) for label, s in found.items()},
-        -0.5,
-        (("1/t", -1.0),),
-        what="exponent of the relative step in t",
-        # a sublayer's, at t = 18
-        at_18={label: float(s.steps.mean(1)[1] / 2**0.5) for label, s in found.items()},
-    )
+    found = {label: lab.power(s.at, s.steps.T) for label, s in streams(lab).items()}
+    # a sublayer's, at t = 18
+    at_18 = {label: float(s.steps.mean(1)[1] / 2**0.5) for label, s in streams(lab).items()}
+    what = "exponent of the relative step in t"
+    return lab.exponent(found, -0.5, (("1/t", -1.0),), what=what, at_18=at_18)
 
 
 @CLAIM.ours("1/t holds if all terms point one way", PROVED)
 def aligned(lab: Lab) -> Finding:
     t = sp.Symbol("t", positive=True)
-    return lab.proved(
-        sp.limit(((t + 1) / t - 1) * t, t, sp.oo) == 1
-        and sp.limit((sp.sqrt((t + 1) / t) - 1) * t, t, sp.oo) == sp.Rational(1, 2),
-        "(t + 1)/t − 1 = 1/t; lengths √(t + 1) and √t differ by 1/(2t), but the step between "
-        "them is at a right angle",
+    one = sp.limit(((t + 1) / t - 1) * t, t, sp.oo)
+    half = sp.limit((sp.sqrt((t + 1) / t) - 1) * t, t, sp.oo)
+    lengths = (
+        "lengths √(t + 1) and √t differ by 1/(2t), but the step between them is at a right angle"
     )
+    return lab.proved(one == 1 and half == sp.Rational(1, 2), f"(t + 1)/t − 1 = 1/t; {lengths}")
 
 
 @CLAIM.ours("the terms are uncorrelated at initialisation", SUPPORTED)
 def uncorrelated(lab: Lab) -> Finding:
     cosine = lab.mean(np.mean([s.cosine for s in streams(lab).values()], axis=0))
-    what = "mean cosine of consecutive feed-forward terms"
-    return lab.within(cosine, -MARGIN, MARGIN, what)
+    return lab.within(cosine, -MARGIN, MARGIN, "mean cosine of consecutive feed-forward terms")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, Trial, np, numeric, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, Trial, np, numeric
 from paper_checks.shared.record import NOTE, SUPPORTED
 from paper_checks.shared.stacks import Net, cosines, residual_sums
 
@@ -57,11 +57,10 @@ def decay(lab: Lab) -> Finding:
         trial = stack(lab, kind, "post-ln", 5, data="gaussian:0", seeds=256, batch=2)
         cosine = cosines([x for _, x, _ in residual_sums(trial)][1:])
         # a mean cosine of each of eight groups of seeds first, its logarithm then
-        groups = cosine.reshape(9, 8, -1).mean(2)
-        logs = np.log(groups)
+        logs = np.log(cosine.reshape(9, 8, -1).mean(2))
         # a power of t would weaken the identity more than twice as fast below as above
         bends[kind] = lab.mean((logs[4] - logs[0]) / (logs[8] - logs[4]))
-        rates[kind] = lab.numbers(lab.rate(np.arange(9), groups.T))
+        rates[kind] = lab.numbers(lab.rate(np.arange(9), np.exp(logs).T))
     what = "rate of log cos(x_t, x_1) from t = 1 to 5 over that from 5 to 9"
     return lab.at_most(bends, 1.0, what, rates=rates)
 
@@ -78,7 +77,7 @@ def tokens(lab: Lab) -> Finding:
         lengths = top.double().norm(dim=-1).flatten(1)
         spread[kind] = float((lengths.std(1) / lengths.mean(1)).mean())
         alike[kind] = float(numeric.correlation(top.double()).mean())
-        x = torch.randn(1, 2, 8, 16, generator=lab.generator(), dtype=torch.float64)
+        x = lab.normal(lab.generator(), 1, 2, 8, 16)
         others = x.clone()
         others[:, :, 1:] += 1.0
         changed = normalise(kind, x)[:, :, 0] - normalise(kind, others)[:, :, 0]

@@ -60,10 +60,8 @@ def product(lab: Lab) -> Finding:
 def pre_norm(lab: Lab) -> Finding:
     pre = grouped(shares(lab, Net(placement="pre-ln"), lab.pick(48, 128)))
     at = np.arange(16, len(pre), 4)
-    values = pre.mean(1)[::16].tolist()
-    return lab.at_most(
-        lab.power(at, pre[at].T), -0.5, "exponent in t of cos(x_t, x_0)", values=values
-    )
+    found, values = lab.power(at, pre[at].T), pre.mean(1)[::16].tolist()
+    return lab.at_most(found, -0.5, "exponent in t of cos(x_t, x_0)", values=values)
 
 
 @CLAIM.ours("DeepNorm at its constants leaves it above 0.95", SUPPORTED)

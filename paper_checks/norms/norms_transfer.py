@@ -2,7 +2,7 @@ import argparse
 import inspect
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, judge, once, torch
 from paper_checks.shared.record import MARGIN, NOTE, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import ends, model_constants, train_model
 
@@ -32,23 +32,23 @@ def transfer(lab: Lab) -> Finding:
     return lab.undecided("no language model was pre-trained and fine-tuned on tasks here")
 
 
-@CLAIM.ours("2 and 4 layers of width 32: pre-training ends with perplexities within 5 %", SUPPORTED)
-def before(lab: Lab) -> Finding:
-    what = "Post-LN minus Pre-LN after pre-training, nats"
-    return lab.within(gaps(lab)["before"], -MARGIN, MARGIN, what)
-
-
-@CLAIM.ours("and after fine-tuning the perplexities are within 5 %", SUPPORTED)
-def after(lab: Lab) -> Finding:
+@judge
+def even(lab: Lab, training: str) -> Finding:
     # a difference of MARGIN nats is a factor of 1.05 in perplexity
-    what = "Post-LN minus Pre-LN after fine-tuning, nats"
-    return lab.within(gaps(lab)["after"], -MARGIN, MARGIN, what)
+    what = f"Post-LN minus Pre-LN after {training}, nats"
+    return lab.within(gaps(lab)[training], -MARGIN, MARGIN, what)
+
+
+CLAIM.ours("2 and 4 layers of width 32: pre-training ends with perplexities within 5 %", SUPPORTED)(
+    even("pre-training")
+)
+CLAIM.ours("and after fine-tuning the perplexities are within 5 %", SUPPORTED)(even("fine-tuning"))
 
 
 @once
 def gaps(lab: Lab) -> dict[str, dict[str, Interval]]:
     """Post-LN minus Pre-LN, before and after fine-tuning."""
-    found: dict[str, dict[str, Interval]] = {"before": {}, "after": {}}
+    found: dict[str, dict[str, Interval]] = {"pre-training": {}, "fine-tuning": {}}
     chosen = {"seed": lab.seed, "seeds": lab.pick(8, 12)}
     for layers, rate in lab.pick(((2, 3e-3),), ((2, 3e-3), (2, 1e-3), (4, 1e-3))):
         pre, post = (tuned(lab, p, layers, rate, **chosen) for p in ("pre-ln", "post-ln"))
@@ -65,4 +65,4 @@ def tuned(lab: Lab, placement: str, layers: int, rate: float, **chosen: Any) -> 
     first, model = train_model(constants, steps, rate, **chosen)
     code = source.to(torch.int64)
     second, _ = train_model(constants, more, rate / 3, text=code, start=model, **chosen)
-    return {"before": ends(first, steps // 4), "after": ends(second, more // 2)}
+    return {"pre-training": ends(first, steps // 4), "fine-tuning": ends(second, more // 2)}

@@ -1,6 +1,6 @@
 from itertools import product
 
-from paper_checks.shared.bench import Claim, Finding, Lab, once, sp, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, judge, once, sp, torch
 from paper_checks.shared.record import NOTE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import Net, residual_sums
 
@@ -32,10 +32,13 @@ def identity(lab: Lab) -> Finding:
     return lab.proved(exact, "1 to 4 sublayers with undefined F_k and Norm")
 
 
-@CLAIM.ours("built Pre-LN stacks in float64", SUPPORTED)
-def stream(lab: Lab) -> Finding:
-    gap = gaps(lab)["stream"]
+@judge
+def built(lab: Lab, which: str) -> Finding:
+    gap = gaps(lab)[which]
     return lab.seen(gap < 1e-12, f"largest relative difference {gap:.1e}")
+
+
+CLAIM.ours("built Pre-LN stacks in float64", SUPPORTED)(built("stream"))
 
 
 @CLAIM.ours("Post-Norm unrolls to a sum with weights of its own", PROVED)
@@ -52,10 +55,7 @@ def post_norm(lab: Lab) -> Finding:
     return lab.proved(exact, "the weight of x_0 is the product of the norms' factors")
 
 
-@CLAIM.ours("F = Norm(x_0 + Σ F_k(Norm(x_k)))", SUPPORTED)
-def output(lab: Lab) -> Finding:
-    gap = gaps(lab)["output"]
-    return lab.seen(gap < 1e-12, f"largest relative difference {gap:.1e}")
+CLAIM.ours("F = Norm(x_0 + Σ F_k(Norm(x_k)))", SUPPORTED)(built("output"))
 
 
 @once

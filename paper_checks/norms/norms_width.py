@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, Tensor, np, once
 from paper_checks.shared.record import NOTE, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import Net, residual_sums
 
@@ -69,7 +67,7 @@ def both_replaced(lab: Lab) -> Finding:
 
 def errors(
     lab: Lab, placement: str, which: str
-) -> tuple[dict[str, numeric.Interval], dict[str, dict[str, float]]]:
+) -> tuple[dict[str, Interval], dict[str, dict[str, float]]]:
     """By data, an error's exponent in t + t_0 and its mean at some heights."""
     found, levels = {}, {}
     for data, (of, start) in neighbours(lab)[placement].items():
@@ -91,7 +89,6 @@ def neighbours(lab: Lab) -> dict[str, dict[str, tuple[dict[str, Array], float]]]
     return {p: {data: measured(lab, p, data) for data in kinds} for p in ("pre-ln", "post-ln")}
 
 
-@no_grad
 def measured(lab: Lab, placement: str, data: str) -> tuple[dict[str, Array], float]:
     """How far consecutive sublayers of a stack may stand for each other, (sublayers, seeds).
 
@@ -118,6 +115,6 @@ def measured(lab: Lab, placement: str, data: str) -> tuple[dict[str, Array], flo
     return dict(by_name), start
 
 
-def size(change: torch.Tensor, of: torch.Tensor) -> Array:
+def size(change: Tensor, of: Tensor) -> Array:
     """‖change‖/‖of‖, the mean over tokens: (seeds,)."""
     return np.asarray((change.norm(dim=-1) / of.norm(dim=-1)).flatten(1).mean(1))

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Tensor, np, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Tensor, np, once
 from paper_checks.shared.record import REFUTED, RETOLD, SUPPORTED
-from paper_checks.shared.stacks import Net, Pass, at_points
+from paper_checks.shared.stacks import Net, Pass, at_points, rms
 
 CLAIM = Claim(
     name="retold-k-parameters",
@@ -33,9 +33,7 @@ def parameters(lab: Lab) -> Finding:
 
 @CLAIM.stated("each parameter's gradient is O(1) in the hidden width", REFUTED)
 def entries(lab: Lab) -> Finding:
-    found = {
-        data: lab.settled(lab.pick(*RATIOS), v["entry"] ** 0.5) for data, v in wider(lab).items()
-    }
+    found = {data: lab.settled(lab.pick(*RATIOS), v["entry"]) for data, v in wider(lab).items()}
     return lab.exponent(found, 0.0, what="exponent of an entry's gradient in the hidden width")
 
 
@@ -52,11 +50,9 @@ def sublayers(lab: Lab) -> Finding:
 
 @CLAIM.correction("with the hidden width it goes as m/(d + m): constant for m ≫ d", SUPPORTED)
 def hidden_width(lab: Lab) -> Finding:
-    law = 1 + 1 / np.array(lab.pick(*RATIOS))
-    found = {
-        data: lab.settled(lab.pick(*RATIOS), v["whole"] * law) for data, v in wider(lab).items()
-    }
-    rivals = (("parameters", 0.8),)
+    at, rivals = lab.pick(*RATIOS), (("parameters", 0.8),)
+    law = 1 + 1 / np.array(at)
+    found = {data: lab.settled(at, v["whole"] * law) for data, v in wider(lab).items()}
     return lab.exponent(found, 0.0, rivals, what="exponent of ‖∇L‖² over m/(d + m)")
 
 
@@ -77,13 +73,11 @@ def wider(lab: Lab) -> dict[str, dict[str, Array]]:
 
 
 def measured(lab: Lab, given: list[tuple[Net, Settings]]) -> dict[str, Array]:
-    """‖∇L‖² and an entry's mean square gradient: (seeds, points) each."""
+    """‖∇L‖² and an entry's root mean square gradient: (seeds, points) each."""
     points = [(net, lab.pick(6, 16), s) for net, s in given]
     return at_points(points, {"whole": Pass.squared, "entry": entry})
 
 
 def entry(p: Pass) -> Tensor:
-    """The mean square of the gradient's entries."""
-    chosen = p.of("fc1", "fc2")
-    squares = [g.norm().double() ** 2 / g.g[0].numel() for g in chosen]
-    return torch.stack(squares).mean(0)
+    """The root mean square of the gradient's entries."""
+    return rms([g.norm() / g.g[0].numel() ** 0.5 for g in p.of("fc1", "fc2")])

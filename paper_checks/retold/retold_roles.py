@@ -1,9 +1,7 @@
-from collections.abc import Callable
-
-from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Settings, Tensor, once, torch
+from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Settings, once
 from paper_checks.shared.record import REFUTED, RETOLD, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Gradient, Net, Pass, at_points, norms, updates_at
+from paper_checks.shared.stacks import Net, Pass, at_points, updates_at
 
 CLAIM = Claim(
     name="retold-roles",
@@ -87,14 +85,12 @@ def net(point: tuple[float, float], optimizer: str = "sgd") -> Net:
 def sizes(lab: Lab) -> dict[str, dict[str, tuple[Interval, ...]]]:
     """The exponents of ‖W‖ and ‖∂L/∂W‖ in λ and α, by quantity and condition."""
 
-    def size(of: Callable[[Gradient], Tensor]) -> Callable[[Pass], Tensor]:
-        return lambda p: torch.stack([of(g).double() for g in p.of(*SCALED)]).norm(dim=0)
-
-    quantities = {"weight": size(lambda g: norms(g.theta)), "gradient": size(Gradient.norm)}
-    found: dict[str, dict[str, tuple[Interval, ...]]] = {name: {} for name in quantities}
+    found: dict[str, dict[str, tuple[Interval, ...]]] = {"weight": {}, "gradient": {}}
     for label, s in conditions(lab).items():
         points = [(net(point), lab.pick(*LAYERS), s) for point in POINTS]
-        for name, values in at_points(points, quantities).items():
+        for name, values in at_points(
+            points, {"weight": Pass.weight, "gradient": Pass.size}
+        ).items():
             found[name][label] = lab.powers(POINTS, values)
     return found
 

@@ -22,7 +22,6 @@ from paper_checks.shared.later import (
     Settings,
     Tensor,
     Trial,
-    no_grad,
     np,
     numeric,
     sp,

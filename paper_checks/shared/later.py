@@ -6,10 +6,8 @@ of them are types for the checker alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,17 +36,3 @@ else:
     np, sp, torch = Later("numpy"), Later("sympy"), Later("torch")
     numeric = Later("paper_checks.shared.numeric")
     symbolic = Later("paper_checks.shared.symbolic")
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def no_grad(measure: Callable[P, R]) -> Callable[P, R]:
-    """``torch.no_grad`` around a function, without torch before it is called."""
-
-    @wraps(measure)
-    def without(*given: P.args, **named: P.kwargs) -> R:
-        with torch.no_grad():
-            return measure(*given, **named)
-
-    return without

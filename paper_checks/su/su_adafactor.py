@@ -33,13 +33,10 @@ def degrees(lab: Lab) -> Finding:
     entries = [derive(optimizer=name).rule.entries[0] for name in ("adafactor", "lamb")]
     ours, lambs = ((entry.alpha, entry.beta) for entry in entries)
     by_hand = balanced(*written_degrees(), CONDITIONS["lamb"][2])
-    return lab.proved(
-        all(equal(formula(text), own) for text, own in zip(lambs, by_hand, strict=True))
-        and ours == lambs,
-        f"the published first step has the degrees {written_degrees()}, and LAMB's rule solves "
-        "its balance",
-        rule=list(ours),
-    )
+    same = all(equal(formula(text), own) for text, own in zip(lambs, by_hand, strict=True))
+    what = f"the published first step has the degrees {written_degrees()}"
+    because = f"{what}, and LAMB's rule solves its balance"
+    return lab.proved(same and ours == lambs, because, rule=list(ours))
 
 
 @CLAIM.ours("torch's Adafactor: the first update is η·rms(θ) an entry for rms(θ) ≥ 10⁻³", SUPPORTED)
@@ -70,10 +67,9 @@ def below(lab: Lab) -> Finding:
 )
 def adams_class(lab: Lab) -> Finding:
     grows, constant = updates(lab, LAMBS, 1.0), updates(lab, ADAMS, 1.0)
-    return lab.worst(
-        lab.exponent(grows, 0.5, (("LAMB's class", 0.0),)),
-        lab.exponent(constant, 0.0, (("LAMB's class", -0.5),), under_lambs_rule=grows.to_dict()),
-    )
+    half = lab.exponent(grows, 0.5, (("LAMB's class", 0.0),))
+    rivals, lambs = (("LAMB's class", -0.5),), grows.to_dict()
+    return lab.worst(half, lab.exponent(constant, 0.0, rivals, under_lambs_rule=lambs))
 
 
 @CLAIM.correction(
@@ -93,13 +89,12 @@ def depth_of_crossing(lab: Lab) -> Finding:
         g = torch.randn(theta.shape, generator=generator, dtype=torch.float64)
         relative[times] = float((step(theta.clone(), g) - theta).norm() / theta.norm()) / ETA
     missed = max(abs(r / max(1.0, t**0.5) - 1) for t, r in relative.items())
-    return lab.seen(
-        missed < MARGIN,
-        f"relative update of a Xavier matrix of width {width} at 1/4, 1, 4 and 16 times that "
-        f"depth: {', '.join(f'{r:.2f} η' for r in relative.values())}",
-        relative_updates=relative,
-        layers_at_which_the_floor_is_crossed=layers,
+    what = (
+        f"relative update of a Xavier matrix of width {width} at 1/4, 1, 4 and 16 times that depth"
     )
+    because = f"{what}: {', '.join(f'{r:.2f} η' for r in relative.values())}"
+    shown = {"relative_updates": relative, "layers_at_which_the_floor_is_crossed": layers}
+    return lab.seen(missed < MARGIN, because, **shown)
 
 
 def written_degrees() -> tuple[int, int]:
@@ -120,8 +115,7 @@ def written_degrees() -> tuple[int, int]:
 
     def degree(scaled: sp.Matrix) -> int:
         ratios = [sp.simplify(a / b) for a, b in zip(scaled, update(g, theta), strict=True)]
-        powers = {sp.simplify(c * sp.diff(ratio, c) / ratio) for ratio in ratios}
-        (power,) = powers
+        (power,) = {sp.simplify(c * sp.diff(ratio, c) / ratio) for ratio in ratios}
         return int(power)
 
     return degree(update(c * g, theta)), degree(update(g, c * theta))
@@ -134,10 +128,7 @@ def steps(lab: Lab) -> list[dict[str, float]]:
     d, m = lab.pick((32, 64), (128, 256))
     for size in torch.logspace(-5, 0, lab.pick(11, 26)).tolist():
         for rank in (1, d):
-            theta, g, other = (
-                torch.randn(shape, generator=generator, dtype=torch.float64)
-                for shape in ((d, m), (d, m), (d, 1))
-            )
+            theta, g, other = (lab.normal(generator, d, n) for n in (m, m, 1))
             theta *= size
             moved = step(theta.clone(), g if rank > 1 else other * g[:1]) - theta
             rms, update = (float(x.square().mean().sqrt()) for x in (theta, moved / ETA))

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import Selection
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, once, sp, symbolic
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, judge, once, sp, symbolic
 from paper_checks.shared.engine import equal, formula
 from paper_checks.shared.record import PROVED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
@@ -39,40 +39,34 @@ def derived(lab: Lab) -> Finding:
         engine = next(c.value for c in table[closure] if c.name == "relative-update")
         same &= sp.simplify(N * sp.diff(sp.log(formula(str(engine)) / own), N)) == 0
         same &= equal(formula(net.alpha), alpha) and equal(formula(net.beta), lam)
-    return lab.proved(
-        same and powers == {"unit-residual": "0", "unit-init": "-1/2", "symmetric": "-1/4"},
-        "the balance solved under each choice, gradient over weight; the engine's powers agree",
-        **powers,
-    )
+    same &= powers == {"unit-residual": "0", "unit-init": "-1/2", "symmetric": "-1/4"}
+    what = "the balance solved under each choice, gradient over weight; the engine's powers agree"
+    return lab.proved(same, what, **powers)
 
 
 @CLAIM.stated(
     "all three shrink the gradients, and with them SGD's update, to (2N)^{−1/2}", SUPPORTED
 )
 def gradient(lab: Lab) -> Finding:
-    found = {
-        f"{name}, {label}": fit
-        for name, of in measured(lab).items()
-        for label, fit in of["gradient"].items()
-    }
+    every = ((name, *pair) for name, of in measured(lab).items() for pair in of["gradient"].items())
+    found = {f"{name}, {label}": fit for name, label, fit in every}
     return lab.exponent(found, -0.5, (("constant", 0.0), ("Adam's", -1.0)))
 
 
-@CLAIM.stated("α = 1: the relative update does not shrink with depth", SUPPORTED)
-def unit_residual(lab: Lab) -> Finding:
-    found = measured(lab)["unit-residual"]["relative"]
-    return lab.exponent(found, 0.0, (("symmetric", -0.25),))
+@judge
+def relative(lab: Lab, choice: str, exponent: float, *rivals: tuple[str, float]) -> Finding:
+    return lab.exponent(measured(lab)[choice]["relative"], exponent, rivals)
 
 
-@CLAIM.stated("λ = 1: it shrinks as (2N)^{−1/2}", SUPPORTED)
-def unit_init(lab: Lab) -> Finding:
-    return lab.exponent(measured(lab)["unit-init"]["relative"], -0.5, (("symmetric", -0.25),))
-
-
-@CLAIM.stated("symmetric: in between, as (2N)^{−1/4}", SUPPORTED)
-def symmetric(lab: Lab) -> Finding:
-    rivals = (("alpha = 1", 0.0), ("lambda = 1", -0.5))
-    return lab.exponent(measured(lab)["symmetric"]["relative"], -0.25, rivals)
+CLAIM.stated("α = 1: the relative update does not shrink with depth", SUPPORTED)(
+    relative("unit-residual", 0.0, ("symmetric", -0.25))
+)
+CLAIM.stated("λ = 1: it shrinks as (2N)^{−1/2}", SUPPORTED)(
+    relative("unit-init", -0.5, ("symmetric", -0.25))
+)
+CLAIM.stated("symmetric: in between, as (2N)^{−1/4}", SUPPORTED)(
+    relative("symmetric", -0.25, ("alpha = 1", 0.0), ("lambda = 1", -0.5))
+)
 
 
 @CLAIM.ours("all three move the output by the same order", SUPPORTED)

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, no_grad, numeric, once, sp, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Tensor, once, sp, torch
 from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, lots
 
@@ -46,9 +44,8 @@ def bound(lab: Lab) -> Finding:
 @CLAIM.ours("in order, for independent tokens", REFUTED)
 def independent(lab: Lab) -> Finding:
     # from where the length is large against the number of tokens attended to
-    return lab.exponent(
-        lab.settled(lab.pick(*LENGTHS)[1:], averages(lab)["gaussian:0"][:, 1:]), 0.0
-    )
+    found = lab.settled(lab.pick(*LENGTHS)[1:], averages(lab)["gaussian:0"][:, 1:])
+    return lab.exponent(found, 0.0)
 
 
 @CLAIM.correction(
@@ -94,8 +91,7 @@ def averages(lab: Lab) -> dict[str, Array]:
     return {**found, "largest": torch.stack(tops)[None].numpy()}
 
 
-@no_grad
-def ratios(s: numeric.Settings) -> tuple[torch.Tensor, torch.Tensor]:
+def ratios(s: Settings) -> tuple[Tensor, Tensor]:
     """‖σx‖/‖x_i‖ of every head, seed and token, and the largest ‖σx‖/max‖x_i‖ of every seed."""
     trial = PLAIN.trial(1, s)
     block: Any = next(trial.model.residuals()).branch

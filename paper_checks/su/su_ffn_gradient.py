@@ -99,11 +99,11 @@ def gelu_of(t: Expr) -> Expr:
 def of_gelu(lab: Lab) -> Fits:
     """The exponents of ‖∂L/∂W₁‖ and ‖∂L/∂W₂‖ in both gains and α, for GELU."""
     sizes = FFN.gradients(SMALL, lab.pick(4, 16), lab.settings(activation="gelu"))
-    return {
-        f"‖∂L/∂{name}‖ in {knob}": interval
-        for name in FFN.names
-        for knob, interval in zip(KNOBS, lab.powers(SMALL, sizes[f"gradient {name}"]), strict=True)
-    }
+    found: Fits = {}
+    for name in FFN.names:
+        keys = [f"‖∂L/∂{name}‖ in {knob}" for knob in KNOBS]
+        found |= zip(keys, lab.powers(SMALL, sizes[f"gradient {name}"]), strict=True)
+    return found
 
 
 def kernel_exponents(lab: Lab) -> dict[str, float]:

@@ -1,5 +1,5 @@
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, np, once, sp, torch
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
@@ -31,11 +31,9 @@ def relu(lab: Lab) -> Finding:
 @CLAIM.stated("Swish and GELU: within 5 % of the rms of φ(z), for λ between 1/4 and 2", REFUTED)
 def smooth(lab: Lab) -> Finding:
     off = {name: one.off for name, one in scaled(lab).items()}
-    return lab.seen(
-        max(off.values()) <= MARGIN,
-        f"φ(λx)/λ differs from φ(x) by up to {max(off.values()):.0%} of its rms for λ in 1/4 … 2",
-        off=off,
-    )
+    most = max(off.values())
+    because = f"φ(λx)/λ differs from φ(x) by up to {most:.0%} of its rms for λ in 1/4 … 2"
+    return lab.seen(most <= MARGIN, because, off=off)
 
 
 @CLAIM.correction(
@@ -72,12 +70,9 @@ def scaled(lab: Lab) -> dict[str, Scaled]:
     def size(values: Tensor) -> float:
         return float(torch.trapezoid(density * values**2, z).sqrt())
 
-    found = {}
-    functions: dict[str, Callable[[Tensor], Tensor]] = {
-        "GELU": torch.nn.functional.gelu,
-        "Swish": torch.nn.functional.silu,
-    }
-    for name, phi in functions.items():
+    found, functions = {}, torch.nn.functional
+    smooth: dict[str, Any] = {"GELU": functions.gelu, "Swish": functions.silu}
+    for name, phi in smooth.items():
         rms = np.array([size(phi(a * z)) / a for a in lams.tolist()])
         off = max(size(phi(a * z) / a - phi(z)) / size(phi(z)) for a in (0.25, 0.5, 2.0))
         found[name] = Scaled(rms, 1 + np.diff(np.log(rms)) / np.diff(np.log(lams)), off)

@@ -1,22 +1,9 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Fit,
-    Lab,
-    no_grad,
-    np,
-    numeric,
-    once,
-    torch,
-)
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Settings, Tensor, np, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.stacks import Net, Pass, exponents, lots, norms
+from paper_checks.shared.stacks import Net, Pass, cosines, exponents, lots, norms
 
 CLAIM = Claim(
     name="su-identity",
@@ -54,21 +41,17 @@ def weight(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def near(lab: Lab) -> Finding:
-    return lab.worst(
-        *(
-            lab.exponent(lost(lab, Net(*PUBLISHED[name])), power, (("S·r", power / 2 + 0.5),))
-            for name, power in (("sgd", -0.5), ("lamb", -1.0), ("adam", -2.0))
-        )
-    )
+    judged = [
+        lab.exponent(lost(lab, Net(*PUBLISHED[name])), power, (("S·r", power / 2 + 0.5),))
+        for name, power in (("sgd", -0.5), ("lamb", -1.0), ("adam", -2.0))
+    ]
+    return lab.worst(*judged)
 
 
 @CLAIM.stated("∂L/∂x is O(1) in depth under the three rules", SUPPORTED)
 def signal(lab: Lab) -> Finding:
-    at = {
-        f"{where}: {n}": f
-        for where in ("bottom", "largest")
-        for n, f in measured(lab)[where].items()
-    }
+    ends = ("bottom", "largest")
+    at = {f"{where}: {n}": f for where in ends for n, f in measured(lab)[where].items()}
     return lab.exponent(at, 0.0, EXPONENTIAL)
 
 
@@ -79,9 +62,8 @@ def jacobian(lab: Lab) -> Finding:
 
 @CLAIM.ours("a small branch weight, r = (2N)^{−1/4}, is enough for it", REFUTED)
 def small(lab: Lab) -> Finding:
-    found = cosines(lab, Net("(2*N)**(1/4)", "1"), independent(lab))
-    what = "exponent of the cosine of output and input"
-    return lab.exponent(lab.settled(lab.depths(), found), 0.0, what=what)
+    fit = kept(lab, Net("(2*N)**(1/4)", "1"), independent(lab), loss=False)
+    return lab.exponent(fit, 0.0, what="exponent of the cosine of output and input")
 
 
 @CLAIM.correction("−log of the cosine goes as S·r²: constant at r = (2N)^{−1/2}", SUPPORTED)
@@ -109,13 +91,13 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
     return found
 
 
-def weights(p: Pass) -> torch.Tensor:
+def weights(p: Pass) -> Tensor:
     """‖G(x)‖/(α‖x‖), the mean over sublayers."""
     residuals = zip(p.trial.model.residuals(), p.branches, p.states, strict=False)
     return torch.stack([norms(b) / norms(x) / r.alpha for r, b, x in residuals]).mean(0)
 
 
-def jacobians(p: Pass) -> torch.Tensor:
+def jacobians(p: Pass) -> Tensor:
     """‖uᵀ ∂x/∂z‖/‖u‖ for a random u at the stack's own z, the mean over sublayers."""
     generator = torch.Generator().manual_seed(p.trial.settings.seed)
     sizes = []
@@ -127,7 +109,7 @@ def jacobians(p: Pass) -> torch.Tensor:
     return torch.stack(sizes).mean(0)
 
 
-def independent(lab: Lab) -> numeric.Settings:
+def independent(lab: Lab) -> Settings:
     """Stacks of independent tokens, in double precision for small losses."""
     return lab.settings(seeds=32, width=32, tokens=16, dtype="float64", data="gaussian:0")
 
@@ -137,19 +119,18 @@ def lost(lab: Lab, net: Net) -> dict[str, Fit]:
     inputs = {"independent tokens": independent(lab)}
     if lab.full:
         inputs["text"] = replace(inputs["independent tokens"], data="text", seeds=96)
-    return {n: lab.settled(lab.depths(), -np.log(cosines(lab, net, s))) for n, s in inputs.items()}
+    return {label: kept(lab, net, s, loss=True) for label, s in inputs.items()}
 
 
-@no_grad
-def cosines(lab: Lab, net: Net, s: numeric.Settings) -> Array:
-    """The mean cosine of output and centred input over tokens: (seeds, depths)."""
-
-    def similar(depth: int, lot: numeric.Settings) -> torch.Tensor:
-        trial = net.trial(depth, lot)
-        first, last = trial.inputs[-1], trial.output()
-        first = first - first.mean(-1, keepdim=True)
-        found = torch.nn.functional.cosine_similarity(first, last, dim=-1)
-        return found.flatten(1).mean(1).abs()
-
-    some = lots(s, s.seeds // 16)  # for memory
-    return lab.columns(torch.cat([similar(n, lot) for lot in some]) for n in lab.depths())
+def kept(lab: Lab, net: Net, s: Settings, *, loss: bool) -> Fit:
+    """The exponent of the mean cosine of output and centred input over tokens, or −log of it."""
+    columns = []
+    for depth in lab.depths():
+        lines = []
+        for lot in lots(s, s.seeds // 16):  # for memory
+            trial = net.trial(depth, lot)
+            first = trial.inputs[-1] - trial.inputs[-1].mean(-1, keepdim=True)
+            lines.append(cosines([first, trial.output()])[1])
+        columns.append(np.abs(np.concatenate(lines)))
+    found = lab.columns(columns)
+    return lab.settled(lab.depths(), -np.log(found) if loss else found)

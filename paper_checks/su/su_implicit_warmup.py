@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, torch
+from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, Trial, np, numeric, once
 from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net
 from paper_checks.shared.training import train
@@ -78,7 +76,7 @@ def even(lab: Lab) -> Finding:
     return lab.within(symmetric(lab, 5.0, math.inf), -MARGIN, MARGIN, PART)
 
 
-def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, numeric.Interval]:
+def symmetric(lab: Lab, above: float, up_to: float) -> dict[str, Interval]:
     """The symmetric choice beside α = 1, where the rates of the steps add up to so much.
 
     The first step is one step at any rate.
@@ -112,13 +110,12 @@ def logs_of_drops(lab: Lab, net: Net, layers: int, rate: float, steps: tuple[int
     drawn = numeric.text_windows(s.seeds * s.batch, s.tokens + 1, generator)
     windows, losses = drawn.reshape(s.seeds, s.batch, -1), {}
 
-    def watch(step: int, trial: numeric.Trial) -> None:
+    def watch(step: int, trial: Trial) -> None:
         if step not in (0, *steps):
             return
         own = trial.batch
         trial.see(replace(own, inputs=(windows[..., :-1],), targets=windows[..., 1:]))
-        with torch.no_grad():
-            losses[step] = trial.loss(trial.output()).double().numpy()
+        losses[step] = trial.loss(trial.output()).detach().double().numpy()
         trial.see(own)
 
     train(net, layers, s, rate, max(steps) + 1, watch)

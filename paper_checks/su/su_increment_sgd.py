@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paper_checks.shared.bench import Claim, Finding, Lab, Trial, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, Trial, judge, once, torch
 from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Gradient, Net, backward, torch_step
 from paper_checks.shared.stacks import lamb as lamb_step
@@ -23,21 +23,19 @@ CLAIM = Claim(
     corrected="ΔL ≈ −η Σ_i ‖θ_i‖‖g_i‖₁/√n_i over the matrices i.",
 )
 
-NETS = {
-    "SGD's rule": Net("(2*N)**(1/4)", "(2*N)**(-1/4)"),
-    "plain": Net(),
-    "plain pre-LN": Net(placement="pre-ln"),
-}
+NETS = (Net("(2*N)**(1/4)", "(2*N)**(-1/4)"), Net(), Net(placement="pre-ln"))
 
 
-@CLAIM.stated("−η‖∇L‖² for SGD", SUPPORTED)
-def sgd(lab: Lab) -> Finding:
-    return judged(lab, "sgd", "")
+@judge
+def exact(lab: Lab, optimizer: str, whose: str = "") -> Finding:
+    """Whether all steps are as the formula says."""
+    ratios = [s.ratio for s in measured(lab)[optimizer]]
+    off = max(abs(ratio - 1) for ratio in ratios)
+    return lab.seen(off < MARGIN, f"ratio 1 within {off:.1e}{whose}", ratios=ratios)
 
 
-@CLAIM.stated("−η‖∇L‖₁ for Adam", SUPPORTED)
-def adam(lab: Lab) -> Finding:
-    return judged(lab, "adam", " with torch's Adam, whose ε is 10⁻⁸")
+CLAIM.stated("−η‖∇L‖² for SGD", SUPPORTED)(exact("sgd"))
+CLAIM.stated("−η‖∇L‖₁ for Adam", SUPPORTED)(exact("adam", " with torch's Adam, whose ε is 10⁻⁸"))
 
 
 @CLAIM.stated("−η‖θ‖‖∇L‖₁ for LAMB, of all matrices together or matrix by matrix", REFUTED)
@@ -52,11 +50,9 @@ def written(lab: Lab) -> Finding:
     )
 
 
-@CLAIM.correction(
+CLAIM.correction(
     "−η Σ ‖θ_i‖‖g_i‖₁/√n_i over the matrices for LAMB, n_i entries with a gradient", SUPPORTED
-)
-def lamb(lab: Lab) -> Finding:
-    return judged(lab, "lamb", "")
+)(exact("lamb"))
 
 
 @dataclass(frozen=True)
@@ -69,30 +65,20 @@ class Step:
     by_matrix: float
 
 
-def judged(lab: Lab, optimizer: str, whose: str) -> Finding:
-    """Whether all steps are as the formula says."""
-    ratios = [s.ratio for s in measured(lab)[optimizer]]
-    off = max(abs(ratio - 1) for ratio in ratios)
-    return lab.seen(off < MARGIN, f"ratio 1 within {off:.1e}{whose}", ratios=ratios)
-
-
 @once
 def measured(lab: Lab) -> dict[str, list[Step]]:
     """A step of each optimizer in three networks."""
     s, found = lab.settings(dtype="float64", seeds=2), {}
+    points = [(net, depth) for net in NETS for depth in lab.pick((8,), (8, 64))]
     for optimizer in ("sgd", "adam", "lamb"):
-        found[optimizer] = [
-            one(net.trial(depth, s), optimizer)
-            for net in NETS.values()
-            for depth in lab.pick((8,), (8, 64))
-        ]
+        found[optimizer] = [one(net.trial(depth, s), optimizer) for net, depth in points]
     return found
 
 
 def one(trial: Trial, optimizer: str) -> Step:
     """A small step of the first seed."""
     p = backward(trial)
-    absolutes = [float(g.g[0].abs().sum()) for g in p.gradients]
+    absolutes = [float(g.absolute()[0]) for g in p.gradients]
     sizes = [float(g.theta[0].norm()) for g in p.gradients]
     counts = [int(g.g[0].count_nonzero()) for g in p.gradients]
     products = [size * a for size, a in zip(sizes, absolutes, strict=True)]
@@ -103,8 +89,7 @@ def one(trial: Trial, optimizer: str) -> Step:
     }[optimizer]
     eta = 1e-6 / formula
     step(optimizer, p.gradients, eta)
-    with torch.no_grad():
-        change = float((trial.loss(trial.output()) - p.loss)[0])
+    change = float((trial.loss(trial.output()) - p.loss)[0])
     whole = sum(size**2 for size in sizes) ** 0.5
     return Step(-change / eta / formula, formula, whole * sum(absolutes), sum(products))
 

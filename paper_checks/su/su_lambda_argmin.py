@@ -37,9 +37,8 @@ def closed(lab: Lab) -> Finding:
 @CLAIM.ours("against a numerical search", SUPPORTED)
 def searched(lab: Lab) -> Finding:
     random, found = np.random.default_rng(lab.seed), {}
-    for d, m in lab.pick(
-        ((1, 1), (8, 8), (8, 32), (32, 8)), ((1, 1), (8, 8), (8, 64), (64, 8), (128, 128))
-    ):
+    shapes = ((1, 1), (8, 8), (8, 32), (32, 8)), ((1, 1), (8, 8), (8, 64), (64, 8), (128, 128))
+    for d, m in lab.pick(*shapes):
         for scale in (0.05, 1.0, 7.0):
             w = scale * random.standard_normal((d, m)) / np.sqrt(m)
             form = np.linalg.norm(w @ w.T) / np.linalg.norm(w)

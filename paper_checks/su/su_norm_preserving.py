@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_checks.shared.bench import Claim, Finding, Lab, numeric, once, torch
+from paper_checks.shared.bench import Claim, Finding, Lab, judge, numeric, once, torch
 from paper_checks.shared.record import MARGIN, REFUTED, RETOLD, SUPPORTED
 from paper_checks.shared.stacks import Net, norms
 
@@ -25,17 +25,24 @@ CLAIM = Claim(
 )
 
 SQUARE = ("query", "key", "value", "output")
-WHAT = "‖xW‖/‖x‖ over {}, mean over layers and seeds"
 
 
-@CLAIM.stated("with λ the argmin", REFUTED)
-def argmin(lab: Lab) -> Finding:
-    return lab.ratio(over(lab, 0, SQUARE), WHAT.format("λ(W)"))
+@judge
+def over(lab: Lab, which: int, what: str, names: tuple[str, ...], wanted: float = 1.0) -> Finding:
+    """The factor over the argmin's λ (0) or over the law (1), of the matrices called so."""
+    found = {
+        f"{name}, {label}": lab.mean(factors[name][:, which].numpy())
+        for label, (_, factors) in measured(lab).items()
+        for name in names
+    }
+    what = f"‖xW‖/‖x‖ over {what}, mean over layers and seeds"
+    return lab.within(found, wanted * (1 - MARGIN), wanted * (1 + MARGIN), what)
 
 
-@CLAIM.stated("with λ the gain, square matrices and the x that a stack presents", SUPPORTED)
-def gain(lab: Lab) -> Finding:
-    return lab.ratio(over(lab, 1, SQUARE), WHAT.format("the gain"))
+CLAIM.stated("with λ the argmin", REFUTED)(over(0, "λ(W)", SQUARE))
+CLAIM.stated("with λ the gain, square matrices and the x that a stack presents", SUPPORTED)(
+    over(1, "the gain", SQUARE)
+)
 
 
 @CLAIM.ours("for every x", REFUTED)
@@ -48,28 +55,13 @@ def every(lab: Lab) -> Finding:
     )
 
 
-@CLAIM.correction(
+CLAIM.correction(
     "with gain·√(2m/(d+m)) in place of λ, for the x that a stack presents at initialisation",
     SUPPORTED,
+)(over(1, "the law", (*SQUARE, "fc1", "fc2")))
+CLAIM.correction("the factor of a square matrix is the argmin's λ(W) over √2", SUPPORTED)(
+    over(0, "λ(W)", SQUARE, 0.5**0.5)
 )
-def law(lab: Lab) -> Finding:
-    found = over(lab, 1, (*SQUARE, "fc1", "fc2"))
-    return lab.ratio(found, WHAT.format("the law"))
-
-
-@CLAIM.correction("the factor of a square matrix is the argmin's λ(W) over √2", SUPPORTED)
-def less(lab: Lab) -> Finding:
-    half, found = 0.5**0.5, over(lab, 0, SQUARE)
-    return lab.within(found, half * (1 - MARGIN), half * (1 + MARGIN), WHAT.format("λ(W)"))
-
-
-def over(lab: Lab, which: int, names: tuple[str, ...]) -> dict[str, numeric.Interval]:
-    """The factor over the argmin's λ (0) or over the law (1), of the matrices called so."""
-    return {
-        f"{name}, {label}": lab.mean(factors[name][:, which].numpy())
-        for label, (_, factors) in measured(lab).items()
-        for name in names
-    }
 
 
 @once
@@ -103,8 +95,7 @@ def factors_of(trial: numeric.Trial) -> dict[str, torch.Tensor]:
 
     linear = [m for m in trial.model.parts.modules() if isinstance(m, numeric.Linear)]
     handles = [m.register_forward_hook(see) for m in linear]
-    with torch.no_grad():
-        trial.output()
+    trial.output()
     for handle in handles:
         handle.remove()
     return {name: torch.cat(rows) for name, rows in found.items()}

@@ -1,4 +1,4 @@
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab
+from paper_checks.shared.bench import Claim, Finding, Lab, judge
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import PROVED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
@@ -33,34 +33,25 @@ def rules(lab: Lab) -> Finding:
         _, lam = balanced(*CONDITIONS[name][:2], "unit-residual")
         holds &= all(equal(formula(t), lam) for t in (written, entry.beta))
         holds &= entry.alpha == "1" and derivation.verdict is PROVED
-    return lab.proved(
-        holds,
-        "Su's balance solved with α = 1; the derivation from pre-LN's equation agrees",
-        **derived,
-    )
+    because = "Su's balance solved with α = 1; the derivation from pre-LN's equation agrees"
+    return lab.proved(holds, because, **derived)
 
 
-@CLAIM.stated("constant update under SGD", SUPPORTED)
-def sgd(lab: Lab) -> Finding:
-    return lab.exponent(updates(lab, "sgd", RULES["sgd"]), 0.0, RIVALS)
-
-
-@CLAIM.stated("constant update under Adam", SUPPORTED)
-def adam(lab: Lab) -> Finding:
-    return lab.exponent(updates(lab, "adam", RULES["adam"]), 0.0, (("SGD's rule", 0.5),))
-
-
-@CLAIM.stated("constant update under LAMB", SUPPORTED)
-def lamb(lab: Lab) -> Finding:
-    return lab.exponent(updates(lab, "lamb", RULES["lamb"]), 0.0, RIVALS)
-
-
-@CLAIM.ours("re-solving matters: with post-LN's λ Adam's update grows as N^{1/2}", SUPPORTED)
-def same(lab: Lab) -> Finding:
-    return lab.exponent(updates(lab, "adam", "(2*N)**(-1/2)"), 0.5, (("constant", 0.0),))
-
-
-def updates(lab: Lab, optimizer: str, beta: str) -> dict[str, Fit]:
-    """The exponents of ‖ΔF‖/η of pre-LN stacks with α = 1."""
+@judge
+def updates(
+    lab: Lab, optimizer: str, beta: str, exponent: float, *rivals: tuple[str, float]
+) -> Finding:
+    """The exponent of ‖ΔF‖/η of pre-LN stacks with α = 1."""
     conditions = lab.variations(("width 128", "independent tokens", "correlated tokens"))
-    return update_exponents(Net("1", beta, optimizer, "pre-ln"), lab.depths(), conditions)
+    found = update_exponents(Net("1", beta, optimizer, "pre-ln"), lab.depths(), conditions)
+    return lab.exponent(found, exponent, rivals)
+
+
+CLAIM.stated("constant update under SGD", SUPPORTED)(updates("sgd", RULES["sgd"], 0.0, *RIVALS))
+CLAIM.stated("constant update under Adam", SUPPORTED)(
+    updates("adam", RULES["adam"], 0.0, ("SGD's rule", 0.5))
+)
+CLAIM.stated("constant update under LAMB", SUPPORTED)(updates("lamb", RULES["lamb"], 0.0, *RIVALS))
+CLAIM.ours("re-solving matters: with post-LN's λ Adam's update grows as N^{1/2}", SUPPORTED)(
+    updates("adam", "(2*N)**(-1/2)", 0.5, ("constant", 0.0))
+)

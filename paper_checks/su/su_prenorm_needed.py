@@ -1,17 +1,4 @@
-from __future__ import annotations
-
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Fit,
-    Lab,
-    no_grad,
-    np,
-    numeric,
-    once,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Settings, np, once, torch
 from paper_checks.shared.record import MARGIN, REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, exponents, lots, residual_sums, sizes
 
@@ -86,7 +73,7 @@ AT = (8, 32, 128)
 FAR = (64, 256, 1024)  # sublayers
 
 
-def conditions(lab: Lab) -> dict[str, numeric.Settings]:
+def conditions(lab: Lab) -> dict[str, Settings]:
     """Width and data varied."""
     return lab.varied(("width 64", "independent tokens", "correlated tokens"), seeds=96)
 
@@ -104,7 +91,6 @@ def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
 
 
 @once
-@no_grad
 def passes(lab: Lab) -> dict[int, dict[str, Array]]:
     """Σ_l 1/x_l and Σ_l 1/x_l² over the first ``FAR`` sublayers, by condition: (seeds, FAR) each.
 

@@ -1,24 +1,8 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Fit,
-    Lab,
-    no_grad,
-    np,
-    once,
-    sp,
-    symbolic,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, np, once, sp, symbolic
 from paper_checks.shared.engine import unproved
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Net, Pass, at_points, backward, norms, per_depth
+from paper_checks.shared.stacks import Net, Quantity, at_points, backward, per_depth, rms
 
 CLAIM = Claim(
     name="su-probe",
@@ -53,25 +37,21 @@ def identity(lab: Lab) -> Finding:
     monomials = sp.polys.monomials.itermonomials(w, 3)
     loss = sum(sp.Symbol(f"c{i}") * one for i, one in enumerate(monomials))
 
-    def along(size: sp.Expr) -> sp.Expr:
-        return loss.subs({a: size * b for a, b in zip(w, u, strict=True)}, simultaneous=True)
-
-    quotient = sp.expand((along(lam + h) - along(lam)) / h).subs(h, 0)
-    inner = sum(sp.diff(loss, a) * b for a, b in zip(w, u, strict=True))
-    inner = inner.subs({a: lam * b for a, b in zip(w, u, strict=True)}, simultaneous=True)
+    pairs = list(zip(w, u, strict=True))
+    at, beyond = ({a: size * b for a, b in pairs} for size in (lam, lam + h))
+    change = loss.subs(beyond, simultaneous=True) - loss.subs(at, simultaneous=True)
+    inner = sum(sp.diff(loss, a) * b for a, b in pairs).subs(at, simultaneous=True)
+    same = sp.expand(sp.expand(change / h).subs(h, 0) - inner) == 0
     failed = unproved(symbolic.probe_steps())
     because = "the difference quotient of a general cubic loss of four entries, as h → 0"
-    return lab.proved(not failed and sp.expand(quotient - inner) == 0, because, failed=failed)
+    return lab.proved(not failed and same, because, failed=failed)
 
 
 @CLAIM.ours("a central difference in λ on built stacks agrees", SUPPORTED)
-@no_grad
 def difference(lab: Lab) -> Finding:
     trial = NET.trial(2, lab.settings(dtype="float64", seeds=2))
-    with torch.enable_grad():
-        gradients = backward(trial).gradients
     found = []
-    for g in gradients:
+    for g in backward(trial).gradients:
         if g.description.layer == 0:
             kept, values = g.theta.clone(), []
             for step in (1e-5, -1e-5):
@@ -106,44 +86,30 @@ def law(lab: Lab) -> Finding:
 
 @CLAIM.correction("for value, output and fc2 it is ‖∂L/∂W‖·√(2/(d+m)), the constant too", SUPPORTED)
 def constant(lab: Lab) -> Finding:
-    squares = {}
+    found, shares = {}, {}
     for data, by_name in over_widths(lab).items():
         for name, values in by_name.items():
             fans = 5 if name.startswith("fc") else 2  # d + m in units of the width
-            squares[f"{name}, {data}"] = values**2 * fans * np.array(WIDTHS) / 2  # 1 by the law
-    return lab.within(
-        # without fc1, whose mask depends on the matrix itself
-        {n: lab.mean(square.mean(1)) for n, square in squares.items() if not n.startswith("fc1")},
-        (1 - MARGIN) ** 2,
-        (1 + MARGIN) ** 2,
-        "square over the law's",
-        shares={label: np.sqrt(square.mean(0)) for label, square in squares.items()},
-    )
+            square = values**2 * fans * np.array(WIDTHS) / 2  # 1 by the law
+            shares[f"{name}, {data}"] = np.sqrt(square.mean(0))
+            if name != "fc1":  # its mask depends on the matrix itself
+                found[f"{name}, {data}"] = lab.mean(square.mean(1))
+    low, high = (1 - MARGIN) ** 2, (1 + MARGIN) ** 2
+    return lab.within(found, low, high, "square over the law's", shares=shares)
 
 
 @CLAIM.ours("same order as ‖∂L/∂W‖ in a branch that ends in a norm", REFUTED)
 def blind(lab: Lab) -> Finding:
-    nets = (Net(placement="res-post-ln"), Net())
-    inside, plain = (
-        float(per_depth(net, (8,), lab.settings(), ratio("fc1", "fc2")).mean()) for net in nets
-    )
-    return lab.seen(
-        # "the same order" would leave a factor of a few, not two powers of ten
-        inside > 0.01 * plain,
-        f"the ratio is {inside:.1e} where the norm is inside the branch, {plain:.2g} in plain "
-        "post-LN",
-    )
+    points = [(net, 8, lab.settings()) for net in (Net(placement="res-post-ln"), Net())]
+    inside, plain = at_points(points, {"": ratio("fc1", "fc2")})[""].mean(0)
+    what = f"the ratio is {inside:.1e} where the norm is inside the branch"
+    # "the same order" would leave a factor of a few, not two powers of ten
+    return lab.seen(bool(inside > 0.01 * plain), f"{what}, {plain:.2g} in plain post-LN")
 
 
-def ratio(*names: str) -> Callable[[Pass], torch.Tensor]:
+def ratio(*names: str) -> Quantity:
     """rms⟨G, U⟩ / rms‖G‖ over the matrices called so; U has gain 1."""
-
-    def of(p: Pass) -> torch.Tensor:
-        chosen = p.of(*names)
-        probes = torch.stack([g.probe() for g in chosen], dim=1) / chosen[0].description.gain
-        return norms(probes) / norms(torch.stack([g.norm() for g in chosen], dim=1))
-
-    return of
+    return lambda p: rms([g.probe() / g.description.gain for g in p.of(*names)]) / p.size(*names)
 
 
 @once

@@ -1,22 +1,10 @@
-from __future__ import annotations
-
 from collections.abc import Sequence
+from math import log2
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Fit,
-    Lab,
-    no_grad,
-    np,
-    numeric,
-    once,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Settings, Tensor, judge, once
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import PUBLISHED
-from paper_checks.shared.stacks import Net, Pass, at_points, backward, norms, per_depth, per_token
+from paper_checks.shared.stacks import Net, Pass, at_points, backward, per_depth, per_token
 
 CLAIM = Claim(
     name="su-query-key",
@@ -45,7 +33,7 @@ VARIED = ("64 tokens", "independent tokens", "correlated tokens", "one head", "G
 DEPTHS = (64, 128, 256)  # from where the share of ‖ΔF‖ has settled
 DEEP = (128, 256, 512)  # for SGD's rule, whose S·r² falls only as (2N)^{−1/2}
 DEEPEST = (256, 512, 1024)  # for one head, whose share has settled from there
-CONSTANT = (("constant", 0.0),)
+CONSTANT = ("constant", 0.0)
 
 
 @CLAIM.stated(
@@ -68,7 +56,7 @@ def reason(lab: Lab) -> Finding:
         for label, s in lab.varied(VARIED, seeds=16).items()
     }
     what = "λ = 1, α = 2N: exponent of the ratio to value and output"
-    return lab.exponent(fixed, -0.5, (("constant", 0.0),), what=what)
+    return lab.exponent(fixed, -0.5, (CONSTANT,), what=what)
 
 
 @CLAIM.correction(
@@ -83,24 +71,21 @@ def likeness(lab: Lab) -> Finding:
     return lab.exponent(fit, 1.0, (("no effect", 0.0),))
 
 
-@CLAIM.stated("negligible for SGD: their share of ‖ΔF‖ falls as λ² = (2N)^{−1/2}", SUPPORTED)
-def sgd(lab: Lab) -> Finding:
-    return lab.exponent(steps(lab)["sgd"]["share"], -0.5, CONSTANT)
+@judge
+def share(lab: Lab, optimizer: str, exponent: float, *rivals: tuple[str, float]) -> Finding:
+    return lab.exponent(steps(lab)[optimizer]["share"], exponent, rivals)
 
 
-@CLAIM.stated("negligible for Adam: their share of ‖ΔF‖ falls as λ = (2N)^{−1/2}", SUPPORTED)
-def adam(lab: Lab) -> Finding:
-    return lab.exponent(steps(lab)["adam"]["share"], -0.5, CONSTANT)
-
-
-@CLAIM.ours("negligible for LAMB: their share falls with depth", REFUTED)
-def lamb(lab: Lab) -> Finding:
-    return lab.exponent(steps(lab)["lamb"]["share"], -0.5)
-
-
-@CLAIM.correction("of equal order for LAMB: their share is constant in depth", SUPPORTED)
-def plain(lab: Lab) -> Finding:
-    return lab.exponent(steps(lab)["lamb"]["share"], 0.0, (("vanishing", -0.5),))
+CLAIM.stated("negligible for SGD: their share of ‖ΔF‖ falls as λ² = (2N)^{−1/2}", SUPPORTED)(
+    share("sgd", -0.5, CONSTANT)
+)
+CLAIM.stated("negligible for Adam: their share of ‖ΔF‖ falls as λ = (2N)^{−1/2}", SUPPORTED)(
+    share("adam", -0.5, CONSTANT)
+)
+CLAIM.ours("negligible for LAMB: their share falls with depth", REFUTED)(share("lamb", -0.5))
+CLAIM.correction("of equal order for LAMB: their share is constant in depth", SUPPORTED)(
+    share("lamb", 0.0, ("vanishing", -0.5))
+)
 
 
 @once
@@ -111,17 +96,14 @@ def steps(lab: Lab) -> dict[str, dict[str, dict[str, Fit]]]:
         fits: dict[str, dict[str, Fit]] = {"share": {}, "ratio": {}}
         for label, s in lab.varied(VARIED, seeds=24 if name == "sgd" else 8).items():
             at = DEEP if name == "sgd" else DEEPEST if label == "one head" else DEPTHS
-            share, size = both(Net(*texts, name), at, s)
-            fits["share"][label], fits["ratio"][label] = (
-                lab.settled(at, share),
-                lab.settled(at, size),
-            )
+            for of, values in zip(fits.values(), both(Net(*texts, name), at, s), strict=True):
+                of[label] = lab.settled(at, values)
         found[name] = fits
     return found
 
 
-def both(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
-    """The share of ‖ΔF‖ and the ratio of the gradients: (2, seeds, depths)."""
+def both(net: Net, at: Sequence[int], s: Settings) -> tuple[Array, Array]:
+    """The share of ‖ΔF‖ and the ratio of the gradients: (seeds, depths) each."""
     shares, ratios, eta = [], [], {True: 2.0**-14, False: 2.0**-14}
     for depth in at:
         p, moved = backward(net.trial(depth, s)), {}
@@ -130,35 +112,31 @@ def both(net: Net, at: Sequence[int], s: numeric.Settings) -> Array:
         shares.append(moved[True] / moved[False])
         ratios.append(ratio(p))
         del p  # its memory is free for the next depth
-    return np.stack([Lab.columns(shares), Lab.columns(ratios)])
+    return Lab.columns(shares), Lab.columns(ratios)
 
 
-@no_grad
-def changes(p: Pass, of_scores: bool, eta: float) -> tuple[torch.Tensor, float]:
+def changes(p: Pass, of_scores: bool, eta: float) -> tuple[Tensor, float]:
     """‖ΔF‖/η per token of each seed after a step of query and key alone, or of the others.
 
     η is a power of two, so that it rounds no weight, at which the output moves by about 10⁻³ of
     itself: far above rounding, and near enough to a linear step.
     """
     expression = p.trial.selection.the_optimizer.expression
-    names = ("query", "key")
-    chosen = [g for g in p.gradients if (g.description.name in names) == of_scores]
+    chosen = [g for g in p.gradients if (g.description.name in ("query", "key")) == of_scores]
     kept = [g.theta.clone() for g in chosen]
     for _ in range(6):
         for g, old in zip(chosen, kept, strict=True):
-            g.theta.copy_(old + numeric.update(expression, eta, g.g, old))
+            g.theta.copy_(old + g.update(expression, eta))
         change = (p.trial.output() - p.output).double()
         for g, old in zip(chosen, kept, strict=True):
             g.theta.copy_(old)
         relative = float(change.norm() / p.output.norm())
         if 2.0**-13 < relative < 2.0**-8:
             return per_token(change) / eta, eta
-        eta *= 2.0 ** round(np.log2(2.0**-10 / relative))
+        eta *= 2.0 ** round(log2(2.0**-10 / relative))
     raise ArithmeticError(f"no step moves the output by 10⁻³ of itself; the last: {relative:g}")
 
 
-def ratio(p: Pass) -> torch.Tensor:
+def ratio(p: Pass) -> Tensor:
     """The root mean square of the gradients of query and key over that of value and output."""
-    pairs = (("query", "key"), ("value", "output"))
-    small, large = (norms(torch.stack([g.norm() for g in p.of(*n)], dim=1)) for n in pairs)
-    return small / large
+    return p.size("query", "key") / p.size("value", "output")

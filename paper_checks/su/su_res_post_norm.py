@@ -1,6 +1,6 @@
 from itertools import pairwise
 
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, no_grad, once, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
 from paper_checks.shared.stacks import Net, residual_sums, update_exponents, updates_at
@@ -60,11 +60,8 @@ def update(lab: Lab) -> Finding:
     "‖∂L/∂W‖ ~ 1/(αλ): the update goes as λ^{−2} under SGD and λ^{−1} under Adam", SUPPORTED
 )
 def law(lab: Lab) -> Finding:
-    rivals = (("no effect", 0.0),)
-    return lab.worst(
-        lab.exponent(slopes(lab)["sgd"], -2.0, rivals),
-        lab.exponent(slopes(lab)["adam"], -1.0, rivals),
-    )
+    rivals, powers = (("no effect", 0.0),), {"sgd": -2.0, "adam": -1.0}
+    return lab.worst(*(lab.exponent(slopes(lab)[n], p, rivals) for n, p in powers.items()))
 
 
 @CLAIM.stated("λ = 1 and α = 2N keep Adam's update constant in depth", SUPPORTED)
@@ -79,16 +76,14 @@ def lamb(lab: Lab) -> Finding:
 
 
 @once
-@no_grad
 def branches(lab: Lab) -> dict[str, tuple[dict[float, Tensor], dict[float, Tensor]]]:
     """By activation and λ: the rms of x_{l+1} − x_l of every seed, and the output."""
     found: dict[str, tuple[dict[float, Tensor], dict[float, Tensor]]] = {}
     for activation in ("relu", "gelu"):
         sizes, outputs = found.setdefault(activation, ({}, {}))
         for lam in LAMS:
-            trial = Net("16", repr(lam), placement=PLACE).trial(
-                8, lab.settings(activation=activation)
-            )
+            net = Net("16", repr(lam), placement=PLACE)
+            trial = net.trial(8, lab.settings(activation=activation))
             steps = torch.stack([b - a for (_, a, _), (_, b, _) in pairwise(residual_sums(trial))])
             sizes[lam] = steps.double().square().transpose(0, 1).flatten(1).mean(1).sqrt()
             outputs[lam] = trial.output()

@@ -1,4 +1,4 @@
-from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, once, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, once, sp, torch
 from paper_checks.shared.engine import equal
 from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
 
@@ -18,25 +18,22 @@ CLAIM = Claim(
 )
 
 
-@CLAIM.stated("a = λ/α gives the same branch weight", REFUTED)
-def forward(lab: Lab) -> Finding:
-    weight, _, (a, lam, alpha) = quotients()
-    found = sp.solve(weight - 1, a)
-    return lab.proved(same(found, lam / alpha), f"the branch weights agree for a = {found}")
+@judge
+def agree(lab: Lab, which: int, power: int, what: str = "") -> Finding:
+    """Whether a = λ^power/α alone makes one of the quotients 1."""
+    *both, (a, lam, alpha) = quotients()
+    found = sp.solve(both[which] - 1, a)
+    holds = len(found) == 1 and equal(found[0], lam**power / alpha)
+    return lab.proved(holds, f"{what}a = {found}")
 
 
-@CLAIM.stated("a = λ/α gives the same gradient of the matrices", PROVED)
-def gradient(lab: Lab) -> Finding:
-    _, slope, (a, lam, alpha) = quotients()
-    found = sp.solve(slope - 1, a)
-    return lab.proved(same(found, lam / alpha), f"the gradients agree for a = {found}")
-
-
-@CLAIM.correction("a = λ²/α gives the same branch weight", PROVED)
-def forward_mended(lab: Lab) -> Finding:
-    weight, _, (a, lam, alpha) = quotients()
-    found = sp.solve(weight - 1, a)
-    return lab.proved(same(found, lam**2 / alpha), f"a = {found}")
+CLAIM.stated("a = λ/α gives the same branch weight", REFUTED)(
+    agree(0, 1, "the branch weights agree for ")
+)
+CLAIM.stated("a = λ/α gives the same gradient of the matrices", PROVED)(
+    agree(1, 1, "the gradients agree for ")
+)
+CLAIM.correction("a = λ²/α gives the same branch weight", PROVED)(agree(0, 2))
 
 
 @CLAIM.correction("both agree only for λ = 1, a = 1/α", PROVED)
@@ -61,11 +58,6 @@ def zero(lab: Lab) -> Finding:
     return lab.seen(size == 0.0, f"the gradient's norm at a = 0 is {size:g}")
 
 
-def same(found: list[Expr], wanted: Expr) -> bool:
-    """Whether the one solution is the one that is said."""
-    return len(found) == 1 and equal(found[0], wanted)
-
-
 def quotients() -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """DeepNet's branch over ReZero's, its gradient over ReZero's, and the symbols a, λ, α.
 
@@ -84,9 +76,8 @@ def quotients() -> tuple[Expr, Expr, tuple[Expr, ...]]:
 @once
 def matrices(lab: Lab) -> tuple[Tensor, ...]:
     """x, U₁, U₂ and the signal that comes back."""
-    generator = lab.generator()
-    shapes = ((16, 32), (32, 64), (64, 32), (16, 32))
-    return tuple(torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
+    generator, shapes = lab.generator(), ((16, 32), (32, 64), (64, 32), (16, 32))
+    return tuple(lab.normal(generator, *shape) for shape in shapes)
 
 
 def sizes(lab: Lab, gain: float, factor: float) -> tuple[float, float]:

@@ -56,9 +56,8 @@ def trained(lab: Lab) -> dict[str, Array]:
     """Mean |a| after training, by rate and steps: (seeds, depths) each."""
     found = {}
     for rate, steps in lab.pick(((0.02, 100),), ((0.02, 300), (0.01, 300))):
-        found[f"rate {rate}, {steps} steps"] = lab.columns(
-            train(lab, depth, rate, steps).abs().mean(0) for depth in AT
-        )
+        sizes = (train(lab, depth, rate, steps).abs().mean(0) for depth in AT)
+        found[f"rate {rate}, {steps} steps"] = lab.columns(sizes)
     return found
 
 

@@ -1,18 +1,6 @@
 from collections.abc import Sequence
 
-from paper_checks.shared.bench import (
-    Array,
-    Claim,
-    Finding,
-    Fit,
-    Lab,
-    Settings,
-    Tensor,
-    no_grad,
-    np,
-    once,
-    torch,
-)
+from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Settings, Tensor, once, torch
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.stacks import Net, Pass, backward, per_depth
 
@@ -55,8 +43,8 @@ def gradient(lab: Lab) -> Finding:
 def layers(lab: Lab) -> Finding:
     found, deepest = {}, lab.depths()[-1]
     for data, s in stacks(lab, 96):
-        sizes = [g.norm().numpy() for g in backward(UNIT.trial(deepest, s)).of("fc1")]
-        found[f"fc1, {data}"] = lab.settled(range(1, deepest + 1), np.stack(sizes, axis=1))
+        sizes = lab.columns(g.norm() for g in backward(UNIT.trial(deepest, s)).of("fc1"))
+        found[f"fc1, {data}"] = lab.settled(range(1, deepest + 1), sizes)
     return lab.exponent(found, 0.0, (("a power of the layer", -0.5),))
 
 
@@ -95,14 +83,12 @@ def ruled(lab: Lab) -> dict[str, Fit]:
     return {data: lab.settled(at, 1 / largest_rates(ADAM, at, s)) for data, s in stacks(lab, 16)}
 
 
-@no_grad
 def largest_rates(net: Net, at: Sequence[int], s: Settings) -> Array:
     """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
 
     def rate(depth: int) -> Tensor:
         trial = net.trial(depth, s)
-        with torch.enable_grad():
-            p = backward(trial)
+        p = backward(trial)
         promised, kept = p.absolute(), [g.theta.clone() for g in p.gradients]
         low = torch.full((trial.seeds,), -20.0, dtype=torch.float64)  # powers of two
         high = torch.zeros_like(low)

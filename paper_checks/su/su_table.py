@@ -31,13 +31,10 @@ def constants(lab: Lab) -> Finding:
             all(equal(formula(text), one) for text in texts)
             for one, *texts in zip(own, printed, derived, strict=True)
         ]
-    return lab.proved(
-        all(map(all, agree.values())) and set(verdicts.values()) == {PROVED},
-        "Su's balance and closure solved for both exponents; the derivation agrees, and so does "
-        "what is printed",
-        agree=agree,
-        derivations=verdicts,
-    )
+    holds = all(map(all, agree.values())) and set(verdicts.values()) == {PROVED}
+    solved = "Su's balance and closure solved for both exponents"
+    because = f"{solved}; the derivation agrees, and so does what is printed"
+    return lab.proved(holds, because, agree=agree, derivations=verdicts)
 
 
 @CLAIM.stated("each optimizer's update is constant in depth under its own rule", SUPPORTED)

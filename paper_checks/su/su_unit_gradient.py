@@ -1,9 +1,9 @@
 from collections.abc import Callable
 
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, torch
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, judge, once
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import SCALED
-from paper_checks.shared.stacks import Net, Pass, exponents, sizes
+from paper_checks.shared.stacks import Net, Pass, exponents, rms, sizes
 
 CLAIM = Claim(
     name="su-unit-gradient",
@@ -30,75 +30,67 @@ CLAIM = Claim(
 )
 
 
-@CLAIM.stated("plain post-LN: the top layer's scaled matrices", SUPPORTED)
-def top(lab: Lab) -> Finding:
-    return lab.exponent(post(lab)["top"], 0.0, (("pre-LN", -0.5),))
+DATA = ("width 64", "independent tokens", "correlated tokens", "one head", "GELU")
 
 
-@CLAIM.stated("plain post-LN: the bottom layer's scaled matrices, as a bound", SUPPORTED)
-def bound(lab: Lab) -> Finding:
-    return lab.at_most(post(lab)["bottom"], 0.0, "exponent")
+@judge
+def order(lab: Lab, which: str, *rivals: tuple[str, float]) -> Finding:
+    """Whether gradients have the exponent 0 in depth."""
+    return lab.exponent(measured(lab)[which], 0.0, rivals)
 
 
-@CLAIM.ours("plain post-LN: the bottom layer's scaled matrices, as an order", REFUTED)
-def bottom(lab: Lab) -> Finding:
-    return lab.exponent(post(lab)["bottom"], 0.0)
+@judge
+def bound(lab: Lab, which: str) -> Finding:
+    """Whether it is at most 0."""
+    return lab.at_most(measured(lab)[which], 0.0, "exponent")
 
 
-@CLAIM.ours("plain post-LN: query and key of the top layer, as an order", REFUTED)
-def query(lab: Lab) -> Finding:
-    return lab.exponent(post(lab)["query"], 0.0)
-
-
-@CLAIM.ours("plain pre-LN: the top layer's scaled matrices, as an order", REFUTED)
-def pre_top(lab: Lab) -> Finding:
-    return lab.exponent(pre(lab)["top"], 0.0)
-
-
-@CLAIM.stated("plain pre-LN: the bottom layer's scaled matrices, as a bound", SUPPORTED)
-def pre_bottom(lab: Lab) -> Finding:
-    return lab.at_most(pre(lab)["bottom"], 0.0, "exponent")
-
-
-@CLAIM.stated("plain pre-LN: the top layer's scaled matrices, as a bound", SUPPORTED)
-def pre_top_bound(lab: Lab) -> Finding:
-    return lab.at_most(pre(lab)["top"], 0.0, "exponent")
-
-
-@CLAIM.correction(
+CLAIM.stated("plain post-LN: the top layer's scaled matrices", SUPPORTED)(
+    order("post-LN top", ("pre-LN", -0.5))
+)
+CLAIM.stated("plain post-LN: the bottom layer's scaled matrices, as a bound", SUPPORTED)(
+    bound("post-LN bottom")
+)
+CLAIM.ours("plain post-LN: the bottom layer's scaled matrices, as an order", REFUTED)(
+    order("post-LN bottom")
+)
+CLAIM.ours("plain post-LN: query and key of the top layer, as an order", REFUTED)(
+    order("post-LN query")
+)
+CLAIM.ours("plain pre-LN: the top layer's scaled matrices, as an order", REFUTED)(
+    order("pre-LN top")
+)
+CLAIM.stated("plain pre-LN: the bottom layer's scaled matrices, as a bound", SUPPORTED)(
+    bound("pre-LN bottom")
+)
+CLAIM.stated("plain pre-LN: the top layer's scaled matrices, as a bound", SUPPORTED)(
+    bound("pre-LN top")
+)
+CLAIM.correction(
     "plain pre-LN: the top layer's gradient goes as 1/x, x the size of the stream that it leaves",
     SUPPORTED,
-)
-def law(lab: Lab) -> Finding:
-    return lab.exponent(pre(lab)["top times stream"], 0.0, (("O(1)", 0.5),))
-
-
-DATA = ("width 64", "independent tokens", "correlated tokens", "one head", "GELU")
-Fits = dict[str, dict[str, Fit]]
+)(order("pre-LN top times stream", ("O(1)", 0.5)))
 
 
 @once
-def post(lab: Lab) -> Fits:
-    """The exponents in plain post-LN, by matrices and condition."""
-    quantities = {
-        "top": size_in(-1, *SCALED),
-        "bottom": size_in(0, *SCALED),
-        "query": size_in(-1, "query", "key"),
+def measured(lab: Lab) -> dict[str, dict[str, Fit]]:
+    """The exponents in plain post-LN and pre-LN, by matrices and condition."""
+    top, bottom = size_in(-1, *SCALED), size_in(0, *SCALED)
+    post = {
+        "post-LN top": top,
+        "post-LN bottom": bottom,
+        "post-LN query": size_in(-1, "query", "key"),
     }
-    return exponents(Net(), (8, 32, 128), lab.varied(DATA, seeds=96), quantities, at_once=16)
-
-
-@once
-def pre(lab: Lab) -> Fits:
-    """The exponents in plain pre-LN, by matrices and condition."""
-    top = size_in(-1, *SCALED)
-    quantities = {
-        "top": top,
-        "bottom": size_in(0, *SCALED),
-        "top times stream": lambda p: top(p) * sizes(p.states[-1:])[:, 0],
+    pre = {
+        "pre-LN top": top,
+        "pre-LN bottom": bottom,
+        "pre-LN top times stream": lambda p: top(p) * sizes(p.states[-1:])[:, 0],
     }
-    net, conditions = Net(placement="pre-ln"), lab.varied(DATA[:3], seeds=192)
-    return exponents(net, (16, 48, 144), conditions, quantities, at_once=32)
+    some, net = lab.varied(DATA[:3], seeds=192), Net(placement="pre-ln")
+    return {
+        **exponents(Net(), (8, 32, 128), lab.varied(DATA, seeds=96), post, at_once=16),
+        **exponents(net, (16, 48, 144), some, pre, at_once=32),
+    }
 
 
 def size_in(layer: int, *names: str) -> Callable[[Pass], Tensor]:
@@ -107,6 +99,6 @@ def size_in(layer: int, *names: str) -> Callable[[Pass], Tensor]:
     def of(p: Pass) -> Tensor:
         layers = sorted({g.description.layer or 0 for g in p.gradients})
         chosen = [g for g in p.of(*names) if g.description.layer == layers[layer]]
-        return torch.stack([g.norm().double() for g in chosen]).square().mean(0).sqrt()
+        return rms([g.norm() for g in chosen])
 
     return of

@@ -24,19 +24,15 @@ CLAIM = Claim(
         distance² left is d/(d+m+1) a row (1/2 for square matrices, small only for m ≫ d).""",
 )
 
-GAINS = (1.0, 0.25)
 WIDTHS = (32, 64, 128, 256)
 
 
 @CLAIM.stated("λ(W) is proportional to the gain", SUPPORTED)
 def proportional(lab: Lab) -> Finding:
     found = matrices(lab)
-    ratios = {
-        f"{d} × {m}": lab.mean(found[d, m, 1.0].magnitude / of.magnitude)
-        for (d, m, gain), of in found.items()
-        if gain != 1.0
-    }
-    return lab.ratio(ratios, "gain 1 over gain 1/4")
+    others = {(d, m): of.magnitude for (d, m, gain), of in found.items() if gain != 1.0}
+    ratios = {f"{d} × {m}": found[d, m, 1.0].magnitude / of for (d, m), of in others.items()}
+    return lab.ratio({n: lab.mean(r) for n, r in ratios.items()}, "gain 1 over gain 1/4")
 
 
 @CLAIM.stated("λ(W) equals the gain", REFUTED)
@@ -63,12 +59,9 @@ def rows(lab: Lab) -> Finding:
         w = torch.nn.functional.normalize(xavier(lab, d, d, 1.0, generator), dim=-1)
         off = w @ w.mT - torch.eye(d, dtype=torch.float64)
         cosines.append((off.square().sum((1, 2)) / (d * (d - 1))).sqrt())
-    found = torch.stack(cosines, dim=1)  # (draws, widths)
-    rivals = (("no orthogonality", 0.0),)
-    what = "exponent in m of the rms cosine"
-    return lab.exponent(
-        lab.power(WIDTHS, found.numpy()), -0.5, rivals, what=what, cosines=found.mean(0)
-    )
+    found, rivals = lab.columns(cosines), (("no orthogonality", 0.0),)  # (draws, widths)
+    shown = {"what": "exponent in m of the rms cosine", "cosines": found.mean(0)}
+    return lab.exponent(lab.power(WIDTHS, found), -0.5, rivals, **shown)
 
 
 @CLAIM.correction("E‖WWᵀ‖²/E‖W‖² = σ²(d + m + 1) for Gaussian W", PROVED)
@@ -115,7 +108,7 @@ def matrices(lab: Lab) -> dict[tuple[int, int, float], Drawn]:
     )
     found, generator = {}, lab.generator()
     for d, m in shapes:
-        for gain in GAINS:
+        for gain in (1.0, 0.25):
             s2 = torch.linalg.svdvals(xavier(lab, d, m, gain, generator)) ** 2
             fourth, square = s2.square().sum(1), s2.sum(1)
             found[d, m, gain] = Drawn(
