@@ -25,7 +25,7 @@ BAD = [
     "power --experiments 0", "power --processes 0", "power no-such",
     "prediction --depths 8,0", "prediction --seeds 1", "prediction -o none/page.md",
     "runtime --threads 0", "runtime --repeats 0", "runtime --batch 0", "runtime --tokens -3",
-    "runtime -o none/page.md", "symbolic -o none/page.md",
+    "runtime -o none/page.md", "symbolic -o none/page.md", "width --widths 32,0",
 ]  # fmt: skip
 
 
