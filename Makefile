@@ -55,8 +55,8 @@ types: $(STAMP)  ## mypy, strict as pyproject.toml says
 contracts: $(STAMP)  ## which room may import which
 	$(BIN)/lint-imports
 
-notebooks: $(STAMP)  ## execute the notebooks
-	$(BIN)/python -m pytest -n 2 -m notebooks tests/test_notebooks.py
+notebooks: $(STAMP)  ## execute the notebooks and the readers' paths
+	$(BIN)/python -m pytest -n 2 -m notebooks tests/test_notebooks.py tests/test_paths.py
 
 bench: $(STAMP)  ## measured comparisons
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

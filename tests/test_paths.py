@@ -23,6 +23,7 @@ def run(script: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.notebooks  # they take as long as one does
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_path_runs_to_its_end(name: str) -> None:
     done = run(PATHS / f"{name}.py")

