@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import power
+from deepnet_theory.report.numbers import depth_words, power
 from deepnet_theory.spec.rule import PLAIN
 
 if TYPE_CHECKING:
+    from deepnet_theory.spec.model_measurement import ModelMeasurement
     from deepnet_theory.spec.verification import Point, Verification
 
 Y_LABEL = "‖ΔF‖/η per token"
@@ -49,6 +50,16 @@ def update_figure(
     )
     network = measured_network(verification, "the update given")
     return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)
+
+
+def measured_range(
+    of: str, answer: Sequence[doc.Inline], measured: Verification | ModelMeasurement
+) -> str:
+    """Three lines, as an interpreter shows a measurement: of what, its answer, its range."""
+    m = measured
+    depths = " to ".join(depth_words(p.depth) for p in (*m.points[:1], *m.points[1:][-1:]))
+    ran = f" {len(m.points)} depths, {depths or 'none'}; {m.device}, {m.seconds:.1f} s>"
+    return "\n".join((of, " " + "".join(map(str, answer)), ran))
 
 
 def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:

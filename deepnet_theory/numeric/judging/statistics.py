@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -111,12 +112,13 @@ def fit_exponent(
     labels: list[object] = [None] * len(d) if groups is None else list(groups)
     good = (np.isfinite(values) & (values > 0)).all(axis=1)
     x, y = np.log(d.astype(float)), np.log(values[good])
-    points = sorted(set(zip(d.tolist(), labels, strict=True)), key=str)
-    starts = sorted({n for n, label in points if sum(label == own for _, own in points) > 1})
+    everywhere = np.ones(len(d), dtype=bool)
+    varying = _varying(everywhere, d, labels)
+    starts = sorted({n for n, label in zip(d.tolist(), labels, strict=True) if label in varying})
     while len(starts) > 3:
         first, second = starts[:2]
         sides = ((d >= first) & (d <= second), d >= second)
-        if not all(_varies(side, d, labels) for side in sides):
+        if not all(_varying(side, d, labels) for side in sides):
             break
         near, deep = (_slopes_where(side, x, y, labels) for side in sides)
         bend = t_interval(np.subtract(near, deep))
@@ -127,10 +129,10 @@ def fit_exponent(
     return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
 
 
-def _varies(mask: NDArray[np.bool_], depths: Array, labels: list[object]) -> bool:
-    """Whether some group has two different depths there."""
+def _varying(mask: NDArray[np.bool_], depths: Array, labels: list[object]) -> set[object]:
+    """The groups that have two different depths there."""
     there = {(n, label) for n, label, m in zip(depths, labels, mask, strict=True) if m}
-    return len(there) > len({label for _, label in there})
+    return {label for label, count in Counter(label for _, label in there).items() if count > 1}
 
 
 def _slopes_where(mask: NDArray[np.bool_], x: Array, y: Array, labels: list[object]) -> Array:

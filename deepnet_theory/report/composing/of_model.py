@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.composing.of_verification import points
 from deepnet_theory.report.numbers import depth_words, number, signed, signed_interval, true_signs
-from deepnet_theory.report.update import Y_LABEL, marks
+from deepnet_theory.report.update import Y_LABEL, marks, measured_range
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.model_measurement import ModelMeasurement, Share
@@ -34,14 +34,8 @@ def document(measured: ModelMeasurement) -> doc.Document:
 
 def three_lines(measured: ModelMeasurement) -> str:
     """The measurement as an interpreter shows it."""
-    m = measured
-    depths = " to ".join(depth_words(p.depth) for p in (*m.points[:1], *m.points[1:][-1:]))
-    lines = (
-        f"<ModelMeasurement of {m.model}, stepped by {m.optimizer}",
-        " " + "".join(str(part) for part in answer(m)),
-        f" {len(m.points)} depths, {depths or 'none'}; {m.device}, {m.seconds:.1f} s>",
-    )
-    return "\n".join(lines)
+    of = f"<ModelMeasurement of {measured.model}, stepped by {measured.optimizer}"
+    return measured_range(of, answer(measured), measured)
 
 
 def answer(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:

@@ -16,7 +16,13 @@ from deepnet_theory.report.numbers import (
     signed_interval,
     true_signs,
 )
-from deepnet_theory.report.update import measured_network, rule_words, shares_figure, update_figure
+from deepnet_theory.report.update import (
+    measured_network,
+    measured_range,
+    rule_words,
+    shares_figure,
+    update_figure,
+)
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -42,14 +48,8 @@ def document(verification: Verification, rivals: Sequence[Verification] = ()) ->
 
 def three_lines(verification: Verification) -> str:
     """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
-    v = verification
-    depths = " to ".join(depth_words(p.depth) for p in (*v.points[:1], *v.points[1:][-1:]))
-    lines = (
-        f"<Verification of {measured_network(v)}, {rule_words(v)}",
-        " " + "".join(str(part) for part in answer(v)),
-        f" {len(v.points)} depths, {depths or 'none'}; {v.device}, {v.seconds:.1f} s>",
-    )
-    return "\n".join(lines)
+    of = f"<Verification of {measured_network(verification)}, {rule_words(verification)}"
+    return measured_range(of, answer(verification), verification)
 
 
 def answer(verification: Verification) -> tuple[doc.Inline, ...]:
