@@ -40,7 +40,7 @@ from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only, stepping
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.prediction import Predictions
+from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 
@@ -208,10 +208,10 @@ def medians(works: dict[str, Callable[[int], None]], layers: int, times: int) ->
 
 def memory(layers: int) -> tuple[float, float]:
     """Peak memory of one measurement over parameters + activations, in a fresh process."""
-    code = f"import benchmarks.laboratory as b; b.report_memory({layers})"
+    code = f"import laboratory; laboratory.report_memory({layers})"
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parent.parent, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=Path(__file__).parent, env={**os.environ, "OMP_NUM_THREADS": "1"},
     ).stdout  # fmt: skip
     peak, needed = map(float, out.split()[-2:])
     return peak, needed

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import deepnet_theory.workflow as workflow
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.results.verification import Exponent, Verification
 from deepnet_theory.spec.scheme import scheme, schemes
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent, Verification
 
 DEPTHS = (16, 32, 64, 128)
 TWO_PARTS = ("16x8", "32x8", "64x8", "128x8", "8x16", "8x32", "8x64")
