@@ -56,13 +56,13 @@ if TYPE_CHECKING:
         MissingExtraError,
         Refusal,
     )
-    from deepnet_theory.spec.model_measurement import ModelMeasurement
-    from deepnet_theory.spec.prediction import UpdatePrediction
+    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
+    from deepnet_theory.spec.results.prediction import UpdatePrediction
+    from deepnet_theory.spec.results.transfer import Transfer
+    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.spec.transfer import Transfer
     from deepnet_theory.spec.verdict import Verdict
-    from deepnet_theory.spec.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.training import train
     from deepnet_theory.workflow import (
@@ -95,11 +95,11 @@ _HOMES = {
     "apply_": "runtime",
     "build": "runtime",
     "train": "training",
-    "ModelMeasurement": "spec.model_measurement",
+    "ModelMeasurement": "spec.results.model_measurement",
     "Derivation": "symbolic.derivation",
-    "Transfer": "spec.transfer",
-    "UpdatePrediction": "spec.prediction",
-    "Verification": "spec.verification",
+    "Transfer": "spec.results.transfer",
+    "UpdatePrediction": "spec.results.prediction",
+    "Verification": "spec.results.verification",
     "Constants": "spec.constants",
     "Selection": "spec.selection",
     "Rule": "spec.rule",

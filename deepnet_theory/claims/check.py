@@ -35,7 +35,7 @@ from deepnet_theory.spec.claim import (
 )
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
 

@@ -119,7 +119,7 @@ def _author(found: list[Claim]) -> str:
 def _counts(found: list[Claim]) -> str:
     """How many there are of each standing."""
     counts = ", ".join(f"{len(group)} {s}" for s, group in _groups(found).items() if group)
-    return f"{len(found)} claims: {counts}"
+    return f"{len(found)} claim{'s' * (len(found) > 1)}: {counts}"
 
 
 def _groups(found: Iterable[Claim]) -> dict[str, list[Claim]]:

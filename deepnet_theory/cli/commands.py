@@ -45,10 +45,10 @@ from deepnet_theory.spec.files import write_text
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
-    from deepnet_theory.spec.prediction import UpdatePrediction
-    from deepnet_theory.spec.result import Result
+    from deepnet_theory.spec.results.prediction import UpdatePrediction
+    from deepnet_theory.spec.results.result import Result
+    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.spec.verification import Verification
 
 DERIVATION_FORMATS = ("text", "markdown", "latex", "json")
 TextOrJson = Annotated[str, one_of("text", "json")]

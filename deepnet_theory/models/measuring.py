@@ -30,12 +30,12 @@ from deepnet_theory.processes import (
 )
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.model_measurement import ModelMeasurement, Share
-from deepnet_theory.spec.prediction import Prediction
+from deepnet_theory.spec.results.model_measurement import ModelMeasurement, Share
+from deepnet_theory.spec.results.prediction import Prediction
+from deepnet_theory.spec.results.verification import Exponent, Point
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent, Point
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024

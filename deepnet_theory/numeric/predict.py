@@ -26,7 +26,7 @@ from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_thr
 from deepnet_theory.processes import Job, Work, run_where
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.prediction import PredictedPoint, PredictedShare, UpdatePrediction
+from deepnet_theory.spec.results.prediction import PredictedPoint, PredictedShare, UpdatePrediction
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection

@@ -44,12 +44,8 @@ from deepnet_theory.numeric.stepping.trajectory import running_of
 from deepnet_theory.processes import Work, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
-from deepnet_theory.spec.prediction import Predictions
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.scheme import Scheme
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import (
+from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.results.verification import (
     AssumptionResult,
     Exponent,
     Level,
@@ -57,6 +53,10 @@ from deepnet_theory.spec.verification import (
     Point,
     Verification,
 )
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.scheme import Scheme
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
 
 Watch = Callable[[Point], None]  # receives each point as soon as it is measured
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-    from deepnet_theory.spec.verification import Point
+    from deepnet_theory.spec.results.verification import Point
 
 Report = Callable[[float, float, str], None]
 Watch = Callable[["Point"], None]

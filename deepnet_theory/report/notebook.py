@@ -21,9 +21,9 @@ from deepnet_theory.report.printing.text import text
 from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.model_measurement import ModelMeasurement
-    from deepnet_theory.spec.transfer import Transfer
-    from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
+    from deepnet_theory.spec.results.transfer import Transfer
+    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.implications.cross_table import CrossTable
     from deepnet_theory.training.result import Training

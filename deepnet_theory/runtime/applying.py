@@ -18,7 +18,7 @@ from deepnet_theory.runtime.scaling import Places
 from deepnet_theory.runtime.trying import multiplied_values
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
-from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.results.reading import Reading
 
 ERRORS = 5.0  # standard errors within which a drawn matrix has the size of its law
 NEAR_ONE = 2.0  # a stream's rms within this factor of 1 is what the rules take it to be

@@ -12,7 +12,7 @@ from deepnet_theory.runtime.description import Description
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 EXACT = 1e-3  # of an α that code computes

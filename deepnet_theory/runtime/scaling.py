@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.spec.reading import Sublayer
+from deepnet_theory.spec.results.reading import Sublayer
 
 
 class ScaledLayer(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.fitting import Fitted
-from deepnet_theory.spec.reading import Matrix
+from deepnet_theory.spec.results.reading import Matrix
 
 TOLERANCE = 1e-2  # of a size; a weighted mean of equal values is right to the type's rounding
 

@@ -10,8 +10,8 @@ import sympy as sp
 
 from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.parameter import ParameterRule
-from deepnet_theory.spec.prediction import Predictions
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict

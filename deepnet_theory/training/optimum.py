@@ -16,8 +16,8 @@ from deepnet_theory.numeric.judging.statistics import (
     slopes,
     t_interval,
 )
+from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
 MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise

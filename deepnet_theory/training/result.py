@@ -10,7 +10,7 @@ from typing import Any
 
 from deepnet_theory.numeric.judging.statistics import t_interval
 from deepnet_theory.spec.errors import INTERRUPTED
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
 SCHEMA = "deepnet-theory/training/1"

@@ -32,9 +32,9 @@ from deepnet_theory.spec.errors import (
     InputError,
     shown,
 )
+from deepnet_theory.spec.results.transfer import ClosureTransfer, Cost, Curve, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.transfer import ClosureTransfer, Cost, Curve, Transfer
 from deepnet_theory.training.corpus import Batch, entropy
 from deepnet_theory.training.optimum import (
     BELOW,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from deepnet_theory.models.factory import Made
-    from deepnet_theory.spec.audit import Audit
+    from deepnet_theory.spec.results.audit import Audit
 
 
 def audit(

@@ -12,7 +12,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.workflow.given import derived, selection_of, settings_and_work
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.prediction import Predictions, UpdatePrediction
+    from deepnet_theory.spec.results.prediction import Predictions, UpdatePrediction
     from deepnet_theory.spec.scheme import Scheme
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given

@@ -22,7 +22,7 @@ from deepnet_theory.workflow.verifying import verify, verify_rivals
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.verify import Watch
-    from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given
 

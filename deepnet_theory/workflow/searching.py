@@ -16,7 +16,7 @@ from deepnet_theory.workflow.exporting import constants_of
 from deepnet_theory.workflow.given import selection_of, settings_and_work
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.transfer import Transfer
+    from deepnet_theory.spec.results.transfer import Transfer
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given
 

@@ -15,7 +15,7 @@ from deepnet_theory.workflow.predicting import predict
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.verify import Watch
-    from deepnet_theory.spec.verification import Verification
+    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given
 

@@ -17,7 +17,7 @@ from deepnet_theory.runtime import (
     build,
 )
 from deepnet_theory.spec.placement import placement as named
-from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.results.reading import Reading
 
 transformers = pytest.importorskip("transformers")
 

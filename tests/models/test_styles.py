@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.models import read
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.results.reading import Reading
 
 D = 16
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))

@@ -19,7 +19,7 @@ from deepnet_theory.numeric.verify import plan_exponents, verify
 from deepnet_theory.processes import ThisProcess, executor_of
 from deepnet_theory.spec.assumption import Assumption, assumptions
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import DirectionalDifferential, Label, Softmax

@@ -36,8 +36,7 @@ from deepnet_theory.report.update import along, shares_figure, update_figure
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import (
+from deepnet_theory.spec.results.verification import (
     AssumptionResult,
     Exponent,
     Level,
@@ -45,6 +44,7 @@ from deepnet_theory.spec.verification import (
     Point,
     Verification,
 )
+from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.workflow.reporting import made_on
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from deepnet_theory.spec.audit import Wanted
-from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading
+from deepnet_theory.spec.results.audit import Wanted
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading
 
 EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike

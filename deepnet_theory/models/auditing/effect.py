@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from deepnet_theory.models.auditing.differences import Difference, unjudged
 from deepnet_theory.models.auditing.predicted import Predictor
-from deepnet_theory.spec.audit import Wanted
-from deepnet_theory.spec.reading import Reading, Sublayer
+from deepnet_theory.spec.results.audit import Wanted
+from deepnet_theory.spec.results.reading import Reading, Sublayer
 
 SCALED = ("value", "output", "fc1", "fc2", "gate", "up", "down")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, as_made, log
 from deepnet_theory.models.auditing.effect import SCALED, Effects
-from deepnet_theory.spec.audit import Finding, Wanted, WantedSublayer
-from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.audit import Finding, Wanted, WantedSublayer
+from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 
 
 def findings(

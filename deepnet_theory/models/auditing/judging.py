@@ -18,7 +18,11 @@ from deepnet_theory.models.auditing.effect import Effect, Effects
 from deepnet_theory.models.auditing.findings import findings
 from deepnet_theory.models.auditing.steps import of_steps, steps_of
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.spec.audit import (
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.results.audit import (
     Audit,
     Audited,
     Change,
@@ -27,11 +31,7 @@ from deepnet_theory.spec.audit import (
     Wanted,
     WantedSublayer,
 )
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.results.reading import Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict

@@ -16,10 +16,10 @@ from deepnet_theory.numeric.measuring.one_sublayer import (
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.spec.audit import Wanted
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.results.audit import Wanted
+from deepnet_theory.spec.results.reading import Reading
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.sublayer import Role, sublayer
 

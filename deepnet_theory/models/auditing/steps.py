@@ -9,9 +9,9 @@ from statistics import median
 from deepnet_theory.models.auditing.differences import EXACT, unjudged
 from deepnet_theory.models.auditing.findings import in_layers
 from deepnet_theory.runtime.fitting import Fitted, describe
-from deepnet_theory.spec.audit import Finding, Wanted, WantedStep
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.reading import Reading
+from deepnet_theory.spec.results.audit import Finding, Wanted, WantedStep
+from deepnet_theory.spec.results.reading import Reading
 
 STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
 

@@ -1,4 +1,4 @@
-"""From a recorded forward pass to a :class:`~deepnet_theory.spec.reading.Reading`."""
+"""From a recorded forward pass to a :class:`~deepnet_theory.spec.results.reading.Reading`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from deepnet_theory.models.reading.roles import Branch
 from deepnet_theory.models.reading.sums import LAYOUT, ResidualSum, residual_sums
 from deepnet_theory.models.reading.weights import Product, product
 from deepnet_theory.runtime.machine import threads
-from deepnet_theory.spec import reading
 from deepnet_theory.spec.errors import InputError, unknown
-from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.results import reading
+from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
 
 

@@ -18,7 +18,7 @@ import torch
 from deepnet_theory.models.reading.recording import Graph, Node
 from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS, multiple
 from deepnet_theory.models.reading.weights import Product
-from deepnet_theory.spec.reading import UNKNOWN, Matrix
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
 FUSED = "scaled_dot_product"
 LINEAR = LAYOUT | {"add", "sub", "mul", "div", "neg", "slice", "select", "split", "chunk"}

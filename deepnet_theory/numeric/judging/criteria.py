@@ -17,8 +17,8 @@ from deepnet_theory.numeric.judging.statistics import (
     t_interval,
 )
 from deepnet_theory.spec.assumption import Assumption
+from deepnet_theory.spec.results.verification import AssumptionResult
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import AssumptionResult
 
 WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
 

@@ -22,10 +22,10 @@ from deepnet_theory.numeric.judging.statistics import (
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent
 
 ALL = "all"
 

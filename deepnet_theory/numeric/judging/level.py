@@ -10,8 +10,8 @@ import numpy as np
 from deepnet_theory.numeric.judging.statistics import Array, Interval, t_interval
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.sampled import NEAR
+from deepnet_theory.spec.results.verification import Level
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Level
 
 LEVEL = 0.05  # a size within this share of the prediction is equivalent to it
 ORDER = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)

@@ -13,7 +13,7 @@ from deepnet_theory.spec.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepnet_theory.spec.audit import Audit, Audited, Finding
+    from deepnet_theory.spec.results.audit import Audit, Audited, Finding
 
 FIRST = 3  # findings that fit a screen with the verdict
 

@@ -8,7 +8,7 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import depth_words, number
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.prediction import UpdatePrediction
+    from deepnet_theory.spec.results.prediction import UpdatePrediction
 
 
 def document(prediction: UpdatePrediction) -> doc.Document:

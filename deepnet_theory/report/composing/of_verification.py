@@ -26,7 +26,12 @@ from deepnet_theory.report.update import (
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.verification import AssumptionResult, Exponent, Point, Verification
+    from deepnet_theory.spec.results.verification import (
+        AssumptionResult,
+        Exponent,
+        Point,
+        Verification,
+    )
 
 
 def document(verification: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:

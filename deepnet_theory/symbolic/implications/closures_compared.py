@@ -7,7 +7,7 @@ from typing import Any
 
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.consequences import Consequence, consequences
 from deepnet_theory.symbolic.implications.orders import powers

@@ -12,7 +12,7 @@ from fractions import Fraction
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal, shown
-from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from deepnet_theory.spec.optimizer import Optimizer, optimizer
-from deepnet_theory.spec.prediction import Prediction, Predictions
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.exponents import exponents_of, rival_rules

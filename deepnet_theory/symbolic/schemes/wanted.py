@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deepnet_theory.spec.audit import Wanted, WantedSublayer
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.reading import UNKNOWN, Reading
+from deepnet_theory.spec.results.audit import Wanted, WantedSublayer
+from deepnet_theory.spec.results.reading import UNKNOWN, Reading
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, schemes
 from deepnet_theory.spec.selection import Selection

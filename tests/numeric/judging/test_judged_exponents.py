@@ -13,10 +13,10 @@ from deepnet_theory.numeric.judging.arrival import Arrival
 from deepnet_theory.numeric.judging.exponents import Plan, judge_exponent, plan_exponents
 from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent
 
 DEPTHS = (8, 16, 32, 64)
 NOISE = np.random.default_rng(0).normal(0, 1e-4, (6, len(DEPTHS)))

@@ -14,10 +14,10 @@ from deepnet_theory.numeric.measuring.model_update import measure_model_update
 from deepnet_theory.numeric.measuring.one_sublayer import predict_model_update
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.spec.results.verification import Level
 from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Level
 
 DEPTHS = [{"N": 8}, {"N": 16}]
 SIZES = np.exp(np.random.default_rng(0).normal(0, 0.3, (8, 1))) * np.ones((8, 2))

@@ -12,7 +12,7 @@ from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial, draw_batch
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.prediction import Predictions
+from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.selection import Selection
 
 FIVE = Settings(width=16, heads=2, tokens=8, seeds=2, dtype="float64", updates=5, eta=0.01, draws=1)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.result import Result
 
 SCHEMA = "deepnet-theory/prediction/1"
 

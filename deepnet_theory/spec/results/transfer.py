@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.spec.verification import Exponent
 
 if TYPE_CHECKING:
     from deepnet_theory.report.figures.svg import Plot

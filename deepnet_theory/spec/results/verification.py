@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:

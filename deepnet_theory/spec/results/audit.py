@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
-from deepnet_theory.spec.result import Result
+from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 

@@ -1,0 +1,1 @@
+"""What commands hand back: frozen data, with its public JSON."""
