@@ -109,8 +109,8 @@ ERRORS = [
      "balanced.relative_update(kind) ** (order - 1))", ADAM),
     ("symbolic/implications/orders.py", "sp.Rational(1, matrices) - 1",
      "sp.Rational(1, matrices + 1) - 1", ADAM),
-    ("symbolic/implications/beyond.py", "rho**order)", "rho ** (order + 1))", ADAM),
-    ("symbolic/implications/beyond.py", "sp.exp(aligned) * (", "(", COMPLETE),
+    ("symbolic/implications/beyond/every_order.py", "rho**order)", "rho ** (order + 1))", ADAM),
+    ("symbolic/implications/beyond/aligned_steps.py", "sp.exp(aligned) * (", "(", COMPLETE),
     # the power of the matrix in rho
     ("symbolic/laws/parameters.py", "return scaled.update(degrees) / scaled.size",
      "return scaled.update(degrees)", ADAM),
