@@ -2,106 +2,46 @@
 
 from __future__ import annotations
 
-import io
 import math
 import platform
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
 
-from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.processes import Cache, Job, Progress, run_until_stopped, silent
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
-from deepnet_theory.spec.constants import LARGEST, Constants, SublayerConstants
+from deepnet_theory.spec.constants import LARGEST, Constants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
-from deepnet_theory.spec.files import read_bytes, require_writable, write_bytes
+from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
-from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.seed import require_seed
-from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.corpus import (
     BYTES,
-    IGNORED,
     MAX_BYTES,
     Batch,
     Corpus,
     Text,
     Translation,
 )
+from deepnet_theory.training.references import causal, gpt_2, plain
 from deepnet_theory.training.result import Run, Training, compare, judge, mean_run
+from deepnet_theory.training.runner import Runner
+from deepnet_theory.training.state import State
 
 HELD_OUT_BATCHES = 8
 MOST = 2**20  # steps, windows and bytes: far more than a short run has
-MOST_BYTES = 2**36  # of a state
-
-
-@dataclass
-class Runner:
-    """A model in training."""
-
-    rule: str
-    constants: Constants
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    losses: list[float] = field(default_factory=list)
-    finding: str = ""
-
-    def step(self, batch: Batch) -> None:
-        """One step of the optimizer; a loss that is not finite ends the run, and is its finding."""
-        if self.finding:
-            return
-        with torch.random.fork_rng():  # dropout is the same in a resumed run
-            torch.manual_seed(len(self.losses))
-            loss = cross_entropy(self.model, batch)
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            self.finding = f"the loss was {value} at step {len(self.losses)}"
-            return
-        self.optimizer.zero_grad()
-        backward(loss)
-        self.optimizer.step()
-        self.losses.append(value)
-
-    def take_up(self, saved: dict[str, Any], done: int) -> None:
-        """Go on from what was saved after ``done`` steps; raises where that does not fit."""
-        losses, finding = saved["losses"], saved["finding"]
-        whole = len(losses) == done or (finding and len(losses) < done)
-        if not (type(done) is int and whole and isinstance(finding, str)):
-            raise ValueError("the losses are not those of so many steps")
-        if not all(type(loss) is float and math.isfinite(loss) for loss in losses):
-            raise ValueError("a loss is not finite")
-        for parameter in self.model.parameters():  # a step of nothing makes the optimizer's state
-            parameter.grad = torch.zeros_like(parameter)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        own = self.optimizer.state_dict()
-        if _shapes(saved["optimizer"]) != _shapes(own["state"]) and losses:
-            raise ValueError("the optimizer's state is of other parameters")
-        self.optimizer.load_state_dict({**own, "state": saved["optimizer"]})
-        self.model.load_state_dict(saved["model"])
-        self.losses, self.finding = list(losses), finding
-
-    @torch.no_grad()
-    def evaluate(self, batches: list[Batch]) -> list[float]:
-        """The loss of every held-out batch."""
-        self.model.eval()
-        losses = [float(cross_entropy(self.model, b)) for b in batches]
-        self.model.train()
-        return losses
 
 
 def train(
@@ -184,7 +124,7 @@ def train(
         "optimizer": f"{reference.target}, no warm-up", "seed": seed, "seeds": seeds,
         "device": str(where), "constants": constants.to_dict(),
     }  # fmt: skip
-    kept = None if state is None else _State(Path(state), conditions)
+    kept = None if state is None else State(Path(state), conditions)
     alone = executor is None and processes in (None, 1)
     if kept is not None and not alone:
         raise InputError(
@@ -269,7 +209,7 @@ def _train_seed(
     corpus: Corpus,
     conditions: dict[str, Any],
     index: int,
-    kept: _State | None = None,
+    kept: State | None = None,
     progress: Progress | None = None,
 ) -> tuple[tuple[Run, ...], bool]:
     """The runs of one seed, whose models are there as long as it is trained."""
@@ -284,7 +224,7 @@ def _run(
     corpus: Corpus,
     conditions: dict[str, Any],
     index: int,
-    kept: _State | None,
+    kept: State | None,
     progress: Progress | None,
 ) -> tuple[tuple[Run, ...], bool]:
     """All steps of one seed and the held-out losses, and whether it was not interrupted."""
@@ -315,57 +255,6 @@ def _run(
     return tuple(_finish(r, held_out, whole) for r in runners), whole
 
 
-def plain(constants: Constants, placement: str) -> Constants:
-    """The rival: the same sizes, α = β = 1 and no learning-rate multipliers."""
-    return replace(
-        constants,
-        placement=placement,
-        eta=1.0,
-        form="forward",
-        warning="",
-        parts=tuple(
-            replace(
-                p,
-                multipliers={},
-                sublayers=tuple(SublayerConstants(s.kind, 1.0, 1.0) for s in p.sublayers),
-            )
-            for p in constants.parts
-        ),
-    )
-
-
-def gpt_2(constants: Constants) -> Constants:
-    """The rival of GPT-2: plain pre-LN whose branches' last matrices have the scheme's gain.
-
-    Its N counts layers of two residual sublayers; others are counted as so many halves.
-    """
-    scheme = published("gpt-2")
-    (part,) = scheme.parts
-    (gain,) = set(part.gains.values())
-    bare = plain(constants, "pre-ln")
-    parts = []
-    for p in bare.parts:
-        value = scheme.value(gain, N=p.layers * len(p.sublayers) / 2)
-        own = (replace(s, gains={sublayer(s.kind).last_map[0]: value}) for s in p.sublayers)
-        parts.append(replace(p, sublayers=tuple(own)))
-    return replace(bare, parts=tuple(parts))
-
-
-def causal(constants: Constants) -> Constants:
-    """The same constants with a causal last part, so that the next byte is not in sight.
-
-    What they warn of is said once, where they are read, and not at every build.
-    """
-    *before, last = constants.parts
-    return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
-
-
-def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
-    """The mean cross-entropy per target byte, in nats."""
-    logits = model(batch.tokens, batch.source, memory_padding=batch.source_padding)
-    return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
-
-
 def _runner(
     rule: str,
     c: Constants,
@@ -378,14 +267,6 @@ def _runner(
     outer, inner = _generator(seed, 0), _generator(seed, 1)
     model = build(c, generator=inner, embedding_generator=outer).to(device)
     return Runner(rule, c, model, optimizer(parameter_groups(model, lr), lr=lr))
-
-
-def _shapes(state: dict[int, dict[str, Any]]) -> dict[int, dict[str, object]]:
-    """What an optimizer keeps of each parameter, by its shape; what is no tensor by its type."""
-    return {
-        i: {k: v.shape if isinstance(v, Tensor) else type(v) for k, v in kept.items()}
-        for i, kept in state.items()
-    }
 
 
 def _finish(r: Runner, held_out: list[Batch], whole: bool) -> Run:
@@ -406,60 +287,3 @@ def _finish(r: Runner, held_out: list[Batch], whole: bool) -> Run:
 def _generator(seed: int, index: int) -> torch.Generator:
     """A generator of its own for every batch, so that a resumed run sees the same ones."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
-
-
-class _State:
-    """The file that a training is taken up from: what every seed has reached, by its number."""
-
-    def __init__(self, file: Path, conditions: dict[str, Any]) -> None:
-        self.file, self.conditions = file, conditions
-        self.seeds: dict[int, dict[str, Any]] = {}
-        require_writable(file)  # before the work that it is to hold
-        if not file.exists():
-            return
-        content = io.BytesIO(read_bytes(file, MOST_BYTES))
-        try:
-            saved = torch.load(content, map_location="cpu", weights_only=True)
-            before, seeds = dict(saved["conditions"]), dict(saved["seeds"])
-        except Exception:  # a damaged file fails in as many ways as it can be damaged
-            raise self._damaged() from None
-        # more steps are the purpose of taking it up
-        wrong = [k for k in conditions if k != "steps" and before.get(k) != conditions[k]]
-        if wrong:
-            raise InputError(f"{str(file)!r} is of another run: its {wrong[0]} differs")
-        self.seeds = seeds
-
-    def save(self, seed: int, runners: list[Runner], done: int) -> None:
-        """Keep what this seed has reached."""
-        models = [
-            {
-                "model": r.model.state_dict(),
-                "optimizer": r.optimizer.state_dict()["state"],
-                "losses": r.losses,
-                "finding": r.finding,
-            }
-            for r in runners
-        ]
-        self.seeds[seed] = {"done": done, "runners": models}
-        content = io.BytesIO()
-        torch.save({"conditions": self.conditions, "seeds": self.seeds}, content)
-        write_bytes(self.file, content.getvalue())
-
-    def take_up(self, seed: int, runners: list[Runner]) -> int:
-        """Bring the runners to where this seed is; returns the number of steps done."""
-        if seed not in self.seeds:
-            return 0
-        try:
-            done = self.seeds[seed]["done"]
-            for r, s in zip(runners, self.seeds[seed]["runners"], strict=True):
-                r.take_up(s, done)
-        except Exception:
-            raise self._damaged() from None
-        if done > self.conditions["steps"]:
-            raise InputError(f"{str(self.file)!r} is further on, at step {done}")
-        return int(done)
-
-    def _damaged(self) -> InputError:
-        return InputError(
-            f"{str(self.file)!r} is not the state of a training run (damaged or truncated?)"
-        )

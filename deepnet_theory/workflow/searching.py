@@ -55,7 +55,7 @@ def transfer(
     from deepnet_theory.numeric.stacks.depths import depth_key, wanted_depths
     from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.symbolic.rule.problem import Problem
-    from deepnet_theory.training.runs import causal
+    from deepnet_theory.training.references import causal
     from deepnet_theory.training.transfer import parse_rates
     from deepnet_theory.training.transfer import transfer as run
     from deepnet_theory.training.transfer_record import Candidate, Course

@@ -21,8 +21,8 @@ from deepnet_theory.spec.constants import (
 from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training import runs, train
+from deepnet_theory.training.references import causal, gpt_2, plain
 from deepnet_theory.training.result import Run, compare, judge
-from deepnet_theory.training.runs import causal, gpt_2, plain
 
 
 @pytest.fixture(autouse=True)

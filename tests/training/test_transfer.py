@@ -17,7 +17,7 @@ from deepnet_theory.runtime.building import unstack
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.training import transfer as module
-from deepnet_theory.training.runs import causal
+from deepnet_theory.training.references import causal
 from deepnet_theory.training.transfer import parse_rates, stacked, train_stack
 from deepnet_theory.training.transfer_record import Course
 
