@@ -15,7 +15,7 @@ import pytest
 import deepnet_theory as dt
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("torch", "sympy", "numpy", "scipy", "rich", "matplotlib")
+HEAVY = ("torch", "sympy", "numpy", "scipy", "rich", "matplotlib", "torch._dynamo")
 
 
 def loaded_by(code: str) -> set[str]:
@@ -48,6 +48,14 @@ def test_derive_does_not_pay_for_torch() -> None:
     assert loaded_by(code) == {"sympy"}
     code = "import deepnet_theory as dt; dt.export(dt.derive(optimizer='lamb'), 8)"
     assert loaded_by(code) == {"sympy"}
+
+
+def test_a_prediction_does_not_pay_for_the_compiler_of_torch() -> None:
+    code = (
+        "import deepnet_theory as dt\n"
+        "dt.predict_update('adam', [2], seeds=2, width=8, heads=1, tokens=4)"
+    )
+    assert "torch._dynamo" not in loaded_by(code)
 
 
 def test_every_public_name_is_there_and_says_what_it_is() -> None:

@@ -34,7 +34,7 @@ from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import gradients
 from deepnet_theory.numeric.stepping.step import only
 from deepnet_theory.numeric.stepping.update import update
-from deepnet_theory.runtime import Description
+from deepnet_theory.runtime import Description, Model
 from deepnet_theory.runtime.branches import math_attention
 
 PLACES = 1  # pairs of places in a draw, each with its mirror image
@@ -273,20 +273,28 @@ def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
             f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
             for p, _, step in directions
         }
-        output = torch.func.functional_call(_Body(trial), weights, ())
+        # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
+        # which a fresh process takes seconds to import
+        inputs = tuple(
+            forward_ad.make_dual(x, torch.zeros_like(x))  # type: ignore[no-untyped-call]
+            for x in trial.inputs
+        )
+        output = torch.func.functional_call(_Body(trial.model), weights, inputs)
         change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
     return change.double()
 
 
 class _Body(nn.Module):
-    """A trial's output as a module without arguments."""
+    """A model's output before the head as a module of the memories' inputs and the last part's."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__()
-        self.model, self._trial = trial.model, trial
+        self.model = model
 
-    def forward(self) -> Tensor:
-        return self._trial.output()
+    def forward(self, *inputs: Tensor) -> Tensor:
+        *memory, x = inputs
+        output: Tensor = self.model.body(x, *memory)
+        return output
 
 
 def _root(squares: Tensor) -> tuple[Tensor, Tensor]:
