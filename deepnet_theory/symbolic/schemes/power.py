@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 ZERO, ONE = Fraction(0), Fraction(1)
 
@@ -28,8 +29,14 @@ class Power:
         """The exponent of :math:`N^{depth} l^{index}`."""
         return cls(((ZERO, Fraction(depth)), (ONE, Fraction(depth) + index)))
 
+    @cached_property
+    def _known(self) -> dict[Fraction, Fraction]:
+        return dict(self.nodes)
+
     def at(self, t: Fraction) -> Fraction:
         """e(t)."""
+        if t in self._known:
+            return self._known[t]
         for (a, low), (b, high) in zip(self.nodes, self.nodes[1:], strict=False):
             if a <= t <= b:
                 return low + (high - low) * (t - a) / (b - a)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import sympy as sp
@@ -17,11 +18,13 @@ from deepnet_theory.symbolic.schemes.power import Power
 index = sp.Symbol("l", positive=True)  # the layer's, a real number here: limits are taken in it
 
 
+@cache
 def indexed(text: str) -> Any:
     """The SymPy form of a scheme's text, in N, M and l."""
     return in_sympy(INDEXED.parse(text), {**DEPTHS, "l": index})
 
 
+@cache
 def size_of(expression: Any, depth: str) -> Power | None:
     """The size of a positive expression in N, M and l as one depth grows; None where it is 0.
 

@@ -119,7 +119,7 @@ def _part_trial(scheme: Scheme, part: SchemePart, of: Degrees) -> PartTrial:
     return PartTrial(
         part=part.name,
         depth=depth,
-        moved=tuple(_together([m for segment in segments for m in segment.moved()])),
+        moved=tuple(_together([m for segment in segments for m in segment.moved])),
         aligned=_most(segment.weights(1) for segment in segments),
         independent=_most(segment.weights(2) for segment in segments),
         relative=_most(scaled),
@@ -228,8 +228,12 @@ class _Segment:
     def _total(self, size: Power) -> Fraction:
         return size.summed().at(self.length)
 
-    def _steps(self) -> Iterator[tuple[Sublayer, str, Role, Power, Power, Power | None]]:
+    @cached_property
+    def steps(self) -> list[tuple[Sublayer, str, Role, Power, Power, Power | None]]:
         """Every parameter that has a gradient: G, the update's size, and its own size."""
+        return list(self._steps())
+
+    def _steps(self) -> Iterator[tuple[Sublayer, str, Role, Power, Power, Power | None]]:
         p, q = (Fraction(int(d.p), int(d.q)) for d in (self.degrees.p, self.degrees.q))
         end = Power.of(self.stream.last) if self._unnormalised else Power.of()
         for sublayer, law in self.laws:
@@ -262,16 +266,20 @@ class _Segment:
         text = self.part.gain(name) if name in matrices else "1"
         return size_of(indexed(text), self.depth)
 
-    def moved(self) -> Iterator[Moved]:
+    @cached_property
+    def moved(self) -> list[Moved]:
         """What every parameter that has a gradient does."""
-        for sublayer, name, role, gradient, update, own in self._steps():
+        return list(self._moved())
+
+    def _moved(self) -> Iterator[Moved]:
+        for sublayer, name, role, gradient, update, own in self.steps:
             relative = None if own is None else update.times(own.to(-1)).cut(self.length).largest
             total = self._total(gradient.times(update))
             yield Moved(sublayer.name, name, role, total, relative)
 
     def relatives(self, role: Role) -> list[Fraction | None]:
         """ρ of every parameter of a role."""
-        return [m.relative for m in self.moved() if m.role is role]
+        return [m.relative for m in self.moved if m.role is role]
 
     def orders(self) -> list[Fraction | None]:
         """The exponent of each order: k scaled matrices of a branch moved at once."""
@@ -279,7 +287,7 @@ class _Segment:
         for sublayer, _ in self.laws:
             scaled = [
                 (gradient.times(update), update, own)
-                for s, _, role, gradient, update, own in self._steps()
+                for s, _, role, gradient, update, own in self.steps
                 if s is sublayer and role is Role.SCALED
             ]
             for count in range(1, len(sublayer.scaled) + 1):
