@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
@@ -12,7 +13,10 @@ from importlib import import_module
 from pathlib import Path
 
 from deepnet_theory.claims.folder import PACKAGE, SHARED, importable, load, location
+from deepnet_theory.processes import cores
 from deepnet_theory.spec.claim import CheckedClaim, Claim, Context, Finding, plain
+
+THREADS = "OMP_NUM_THREADS"
 
 
 def command_for(name: str, full: bool, seed: int = 0) -> str:
@@ -69,11 +73,23 @@ def _bench(where: Path) -> type[Context]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within this context torch, where it is loaded, computes with one thread."""
-    if "torch" not in sys.modules:
-        yield
-        return
-    from deepnet_theory.runtime.machine import threads
+    """Within this context torch computes with one thread, whether it is there or comes later.
 
-    with threads(1):
+    It is not loaded for that: a check may need none.
+    """
+    if "torch" in sys.modules:
+        from deepnet_theory.runtime.machine import threads
+
+        with threads(1):
+            yield
+        return
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"  # what torch reads while it is loaded
+    try:
         yield
+    finally:
+        del os.environ[THREADS]
+        if before is not None:
+            os.environ[THREADS] = before
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(int(before) if before and before.isdecimal() else cores())

@@ -350,3 +350,23 @@ def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
 
 def test_the_pages_of_the_repository_are_current() -> None:
     assert not page.stale(), "run: python -m deepnet_theory.claims page"
+
+
+@pytest.mark.parametrize("before", ["2", None])
+def test_a_check_that_loads_torch_computes_with_one_thread(before: str | None) -> None:
+    code = (
+        "import os\n"
+        "from deepnet_theory.claims.run import one_thread\n"
+        "from deepnet_theory.processes import cores\n"
+        "with one_thread():\n"
+        "    import torch\n"
+        "    within = torch.get_num_threads()\n"
+        "expected = int(os.environ.get('OMP_NUM_THREADS') or cores())\n"
+        "print(within, torch.get_num_threads() == expected, os.environ.get('OMP_NUM_THREADS'))\n"
+    )
+    own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    own |= {"OMP_NUM_THREADS": before} if before else {}
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own
+    )
+    assert told.stdout.split() == ["1", "True", str(before)]
