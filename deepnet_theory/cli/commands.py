@@ -591,7 +591,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "predict --optimizer adam --depths 8,10000",
         'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
-    "check": ("check", "check su-probe cake-constants --seed 1 --format json"),
+    "check": ("check", "check su-lambda-argmin cake-constants --seed 1 --format json"),
     "export": (
         "export --optimizer lamb --depth 200 -o constants.json",
         "export --optimizer sgd --stack encoder-decoder --depth 9,6",

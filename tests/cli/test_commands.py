@@ -127,6 +127,10 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli, stack: st
     assert len(answer.splitlines()) <= 60 and len(whole.splitlines()) > 300
     assert "(1) " not in answer and "(1) " in whole
     assert answer.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def test_every_step_is_in_one_section(cli: Cli) -> None:
+    select = ("derive", "--optimizer", "adam")
     data = json.loads(cli(*select, "--format", "json").out)
     parts = {step["section"] for step in data["steps"]}
     shown = [cli(*select, "--section", part).out for part in sorted(parts)]
@@ -312,6 +316,7 @@ def test_the_completion_script_is_given(process: Cli) -> None:
     assert outcome.code == 0 and "complete" in outcome.out and "deepnet-theory" in outcome.out
 
 
+COLOUR = r"\x1b\[[0-9;]*m"
 SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
 
 
@@ -342,14 +347,15 @@ def on_a_terminal(*words: str, **environment: str) -> tuple[int, str, str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_verify_shows_a_live_table_on_a_terminal() -> None:
-    words = ("verify", "--optimizer", "lamb", "--depths", "2,4,8", *SMALL)
+    words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
     code, out, shown = on_a_terminal(*words)
     assert code in (0, 1, 3)
     assert "\x1b" not in out and "model update at depth" not in out
+    assert re.search(COLOUR, shown)
     # the points appear one after the other, while the next one is measured
     first, second, third = (shown.index(f"N = {n} ") for n in (2, 4, 8))
     assert first < second < third and first < shown.index("model update at depth 8")
-    assert "95% interval" in shown and "%" in shown and "under lamb" in shown
+    assert "95% interval" in shown and "%" in shown and "under adam" in shown
     # what is on the screen in the end is the table, not the frames above one another
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     means = [line.split()[3] for line in plain.splitlines() if line.strip().startswith("N = 8 ")]
@@ -358,18 +364,15 @@ def test_verify_shows_a_live_table_on_a_terminal() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_no_color_and_quiet_on_a_terminal() -> None:
-    words = ("verify", "--optimizer", "lamb", "--depths", "2,4", *SMALL)
-    _, _, coloured = on_a_terminal(*words)
+    words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
     _, _, plain = on_a_terminal(*words, NO_COLOR="1")
-    colour = r"\x1b\[[0-9;]*m"
-    assert re.search(colour, coloured) and not re.search(colour, plain)
-    assert "N = 4 " in plain
+    assert not re.search(COLOUR, plain) and "N = 4 " in plain
     _, out, quiet = on_a_terminal(*words, "--quiet")
     assert quiet == "" and "N = 4 " in out
 
 
 def test_no_progress_through_a_pipe(process: Cli) -> None:
-    outcome = process("verify", "--optimizer", "lamb", "--depths", "2,4", *SMALL)
+    outcome = process("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
     assert outcome.err == ""
 
 
@@ -481,7 +484,7 @@ def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
     loud = ("derive", "--optimizer", "Adam", "--placement", "PRE-LN", "--format", "JSON")
     assert cli(*loud) == cli(*words)
     assert cli("list", "Norms") == cli("list", "norms")
-    assert cli("check", "SU-Probe").code == 0
+    assert cli("check", "Cake-Constants").code == 0
 
 
 @pytest.mark.parametrize("command", COMMANDS)
