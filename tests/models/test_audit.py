@@ -425,6 +425,7 @@ def stepped(*wrong: tuple[str, str, float]) -> Audit:
 def test_our_own_groups_are_faithful() -> None:
     audit = stepped()
     assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+    assert not any("multiples of the learning rate" in note for note in audit.notes)
 
 
 STEPS = {

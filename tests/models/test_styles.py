@@ -75,6 +75,7 @@ LINES: dict[str, tuple[Callable[..., Tensor], str, tuple[float, float], str | No
     "a learnt scalar": (lambda x, f, n, s: x + s * f(n(x)), PRE, (1, 0.3), "branch"),
     "a scale a channel": (
         lambda x, f, n, s: x + s.expand(D).clone() * f(n(x)), PRE, (1, 0.3), "branch"),
+    "rsub": (lambda x, f, n, s: torch.rsub(-f(n(x)), x, alpha=0.1), PRE, (1, 0.1), "branch"),
     "addcmul": (lambda x, f, n, s: torch.addcmul(x, f(n(x)), s.expand(D)), PRE, (1, 0.3), "branch"),
     "norm after the branch": (lambda x, f, n, s: x + n(f(x)), "x + norm(branch(x))", (1, 1), None),
     "no norm": (lambda x, f, n, s: x + s * f(x), "x + branch(x)", (1, 0.3), "branch"),

@@ -53,7 +53,7 @@ def product(graph: Graph, node: Node) -> Product | None:
         matrix = value if operands[1] is source else value.T
     parameter = parameters[0]
     axis, offset = _place(matrix, parameter.value)
-    if len(parameters) > 1 or (offset is None and not _is_copy(weight)):
+    if offset is None and not _is_copy(weight):
         return Product(node, source, matrix, parameter, axis, None, None)
     bias = vector.name if vector is not None else _added(graph, node)
     return Product(node, source, matrix, parameter, axis, offset or 0, bias)

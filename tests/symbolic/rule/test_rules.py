@@ -214,6 +214,9 @@ def test_the_multipliers_balance_the_vector_parameters():
     for share in derivation.shares:
         if share.standing == "dominant":
             assert sp.simplify(share.total * share.multiplier) == 1
+        else:  # what is quiet is left so
+            assert share.multiplier == 1
+    assert {share.standing for share in derivation.shares} > {"dominant"}
 
 
 def test_rms_norm_has_no_bias_term_and_the_same_rule():

@@ -89,6 +89,21 @@ def test_a_stream_that_grows_shrinks_what_its_layers_do():
     assert trial("gpt-neox-small", "sgd").first == 0
 
 
+@pytest.mark.parametrize("shrinks", [Fraction(1, 8), Fraction(1, 4), Fraction(1, 3)])
+def test_a_stream_adds_the_squares_of_what_its_branches_add(shrinks):
+    """N branches of size N^(-w): N^(1/2 - w); S*r^2 is the sum of 1/l, S*r that of l^(-1/2)."""
+    (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam"))
+    assert found.stream == Fraction(1, 2) - shrinks
+    assert (found.aligned, found.independent) == (Fraction(1, 2), 0)
+
+
+@pytest.mark.parametrize("name", ["deepnorm", "deepnorm-glm", "completep", "depth-mup"])
+def test_alike_layers_weigh_alike_in_both_sums(name):
+    """N*r and N*r^2 of one r."""
+    found = trial(name, "adam")
+    assert found.independent == 2 * found.aligned - 1
+
+
 def test_a_wrong_gain_changes_what_is_found():
     right = scheme("deepnorm")
     part = replace(right.parts[0], gains={**right.parts[0].gains, "fc2": "(8*N)**(-1/3)"})
