@@ -212,6 +212,20 @@ def test_a_fault_is_named_in_its_place_and_with_its_size(name: str) -> None:
     assert all(("layer 5" if one_layer else "all 6 layers") in f.where for f in audit.findings)
 
 
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("times", [1, 2, 1 / 3], ids=["LeCun", "He", "a Linear of torch"])
+def test_a_gain_on_another_usual_law_is_said_to_be_that(times: float) -> None:
+    def draw(w: Tensor, gain: float) -> None:
+        if w.shape == (WIDTH, WIDTH):
+            nn.init.xavier_normal_(w, gain)
+        else:
+            nn.init.normal_(w, std=gain * math.sqrt(times / w.shape[1]))
+
+    audit = dt.audit(Net(post, SCALED, draw=draw), X, optimizer="adamw")
+    seen = [f.what for f in audit.findings if "another standard deviation" in f.what]
+    assert len(seen) == len(audit.findings) == 2
+
+
 MENDED_FAST = ("packed matrix scaled whole", "alpha on the branch")
 EVERY_PLAN = [
     pytest.param(name, marks=() if name in MENDED_FAST else pytest.mark.slow) for name in FAULTY
