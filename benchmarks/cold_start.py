@@ -35,7 +35,7 @@ def lap(what):
     last = now
 import sympy
 lap("import sympy")
-from deepnet_theory.cli.commands import command_line
+from deepnet_theory.cli.parser import command_line
 command_line(["derive"])
 lap("typer and the command's parser")
 from deepnet_theory.spec.selection import Selection

@@ -32,7 +32,7 @@ def loaded_by(code: str) -> set[str]:
     [
         "import deepnet_theory",
         "import deepnet_theory.cli",
-        "import deepnet_theory.cli.commands, deepnet_theory.workflow",
+        "import deepnet_theory.cli.parser, deepnet_theory.workflow",
         "from deepnet_theory.cli import main; main(['list', 'optimizers'])",
         "from deepnet_theory.cli import main; main(['derive', '--help'])",
         "from deepnet_theory.cli import main; main(['derive', '--optimizer', 'nope'])",

@@ -73,7 +73,7 @@ def _global_flags_last(words: list[str]) -> list[str]:
 
 
 def _run(words: list[str]) -> int:
-    from deepnet_theory.cli.commands import command_line
+    from deepnet_theory.cli.parser import command_line
     from deepnet_theory.cli.usage import usage_error
 
     command = command_line(words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,20 +27,17 @@ from deepnet_theory.cli.options import (
     file_to_write,
     given,
     goes_on,
-    grouped,
     in_lower_case,
     names_of,
     one_of,
     whole,
     words_of,
 )
+from deepnet_theory.cli.saving import save, save_page
 from deepnet_theory.cli.streams import say
-from deepnet_theory.report.printing.columns import page_columns
-from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
-from deepnet_theory.spec.files import write_text
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -170,7 +166,7 @@ def verify(
             **given(measure),
         )
     if result.points or not result.stopped:
-        _save(output, result.to_json() + "\n", talk, whole=not result.stopped)
+        save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
     _show(result, format, of_verification.document)
     return result.exit_code
@@ -272,7 +268,7 @@ def export(
         say(f"warning: {constants.warning}")
     if output is None:
         print(constants.to_json(), end="")
-    _save(output, constants.to_json(), talk)
+    save(output, constants.to_json(), talk)
     return 0
 
 
@@ -299,7 +295,7 @@ def train(
         live("train", talk.quiet) as progress,
     ):
         result = training.train(loaded, progress=progress, **place, **given(course))
-    _save(output, result.to_json() + "\n", talk, whole=result.complete)
+    save(output, result.to_json() + "\n", talk, whole=result.complete)
     _show(result, format, of_training.document)
     return result.exit_code
 
@@ -356,9 +352,9 @@ def transfer(
             **place,
             **given(measure),
         )
-    _save(output, result.to_json() + "\n", talk, whole=not result.stopped)
+    save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    _save_page(page, of_transfer.document, result, talk, whole=not result.stopped)
+    save_page(page, of_transfer.document, result, talk, whole=not result.stopped)
     _show(result, format, of_transfer.document)
     return result.exit_code
 
@@ -423,7 +419,7 @@ def measure(
             watch=watch,
             **place,
         )
-    _save(output, result.to_json() + "\n", talk, whole=not result.stopped)
+    save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
     _show(result, format, of_model.document)
     return result.exit_code
@@ -469,7 +465,7 @@ def report(
             **place,
             **given(measure),
         )
-    _save(output, result.html, talk, whole=not result.stopped)
+    save(output, result.html, talk, whole=not result.stopped)
     goes_on(result.stopped, place)
     print(_printed(of_verification.document(result.verification, result.rivals), "text"))
     return result.exit_code
@@ -540,7 +536,7 @@ def audit(
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
-    _save_page(page, of_audit.document, result, talk)
+    save_page(page, of_audit.document, result, talk)
     _show(result, format, of_audit.document)
     return result.exit_code
 
@@ -578,59 +574,6 @@ def cache(
     return 0
 
 
-EXAMPLES: dict[str, tuple[str, str]] = {
-    "derive": (
-        "derive --optimizer adam --depth 200 --format markdown",
-        'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
-    ),
-    "verify": (
-        "verify --optimizer adam --depths 8,16,32,64,128",
-        'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
-    ),
-    "predict": (
-        "predict --optimizer adam --depths 8,10000",
-        'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
-    ),
-    "check": ("check", "check su-lambda-argmin cake-constants --seed 1 --format json"),
-    "export": (
-        "export --optimizer lamb --depth 200 -o constants.json",
-        "export --optimizer sgd --stack encoder-decoder --depth 9,6",
-    ),
-    "train": (
-        "train constants.json",
-        "train constants.json --text book.txt --steps 300",
-    ),
-    "transfer": (
-        "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
-        "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
-    ),
-    "measure": (
-        "measure model.py:make --depths 6,12,24 --optimizer adamw",
-        'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
-    ),
-    "report": (
-        "report --optimizer sgd -o report.html",
-        "report --optimizer adam --depth 99 --depth 999 -o report.html",
-    ),
-    "audit": (
-        "audit mine.py:make --optimizer adamw",
-        "audit mine.py:make --constants constants.json --format json",
-    ),
-    "cache": ("cache", "cache clear"),
-    "list": ("list", "list schemes --format json"),
-}
-
-EXIT_CODES = {
-    0: "done; every step PROVED, the exponent SUPPORTED, verdicts as recorded",
-    1: "REFUTED, or a verdict that is not as recorded",
-    2: "bad input, or something to install is missing",
-    3: "UNDECIDED",
-    4: "refused: no rule exists, or a law is missing",
-    70: "an error of ours",
-    130: "interrupted",
-    141: "the output's reader has gone",
-}
-
 COMMANDS: dict[str, Callable[..., int]] = {
     "derive": derive,
     "verify": verify,
@@ -645,96 +588,6 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_,
     "cache": cache,
 }
-
-
-def command_line(words: Sequence[str]) -> Any:
-    """The parser for ``words``; only the command that is called is built, to start quickly."""
-    app = typer.Typer(
-        name="deepnet-theory",
-        help="Derive and measure how residual connections and initialisation of deep "
-        "Transformers must scale with depth.",
-        epilog=_epilog(("derive --optimizer adam --depth 200", "list optimizers")),
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    )
-
-    @app.callback()
-    def top(
-        version: Annotated[
-            bool, typer.Option("--version", help="Show the version.", callback=_version)
-        ] = False,
-    ) -> None:
-        pass
-
-    called = words[0] if words and words[0] in COMMANDS else None
-    for name, command in COMMANDS.items():
-        if called in (None, name):
-            # given, because one that the parser takes from the docstring is cut to the line
-            summary = (command.__doc__ or "").partition("\n")[0]
-            taken = app.command(name, short_help=summary, epilog=_epilog(EXAMPLES[name]))
-            taken(grouped(command))
-    return typer.main.get_command(app)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"deepnet-theory {__version__}")
-        raise typer.Exit
-
-
-def _epilog(examples: tuple[str, str]) -> str:
-    # \b keeps the parser from joining the lines into one paragraph
-    commands = (_hanging(f"deepnet-theory {example}", " \\") for example in examples)
-    codes = (_hanging(f"{code:<4}{meaning}") for code, meaning in EXIT_CODES.items())
-    return "\b\nExamples:\n{}\n\n\b\nExit codes:\n{}".format("\n".join(commands), "\n".join(codes))
-
-
-def _hanging(line: str, broken: str = "") -> str:
-    """A line of a help on the columns there are; ``broken`` ends all but its last."""
-    lines = textwrap.wrap(
-        line,
-        page_columns() - 2 - len(broken),  # the parser indents by two
-        initial_indent="  ",
-        subsequent_indent=" " * 6,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    return f"{broken}\n".join(lines)
-
-
-def _save_page(
-    file: str | None,
-    document: Callable[[Any], Document],
-    result: Result,
-    talk: Talk,
-    whole: bool = True,
-) -> None:
-    """Write a result as a page of HTML, where a file is given."""
-    if file is not None:
-        from deepnet_theory.report.printing.html import page
-
-        _save(file, page(document(result)), talk, whole)
-
-
-def _save(file: str | None, content: str, talk: Talk, whole: bool = True) -> None:
-    """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
-    if file is None:
-        return
-    path = Path(file)
-    if not whole and path.is_file() and not _is_part(path):
-        path = path.with_name(f"{path.name}.partial")
-    write_text(path, content)
-    if not talk.quiet:
-        say(f"wrote {path}")
-
-
-def _is_part(path: Path) -> bool:
-    """Whether a file holds part of a result, as the commands write it when interrupted."""
-    try:
-        return json.loads(path.read_bytes()).get("complete") is False
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return False
 
 
 def _command_of(words: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import sympy
 
-from deepnet_theory.cli.commands import COMMANDS, EXAMPLES
+from deepnet_theory.cli.commands import COMMANDS
+from deepnet_theory.cli.parser import EXAMPLES
 from deepnet_theory.spec.constants import Constants
 
 from .conftest import Cli

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.cli import main
-from deepnet_theory.cli.commands import COMMANDS, command_line
+from deepnet_theory.cli.commands import COMMANDS
+from deepnet_theory.cli.parser import command_line
 from deepnet_theory.spec.discovery import names
 
 ORDINARY = 90

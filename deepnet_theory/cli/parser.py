@@ -1,0 +1,123 @@
+"""The parser of a command line, and its help: examples and exit codes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from deepnet_theory.cli.commands import COMMANDS
+from deepnet_theory.cli.options import grouped
+from deepnet_theory.report.printing.columns import page_columns
+from deepnet_theory.spec import __version__
+
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "derive": (
+        "derive --optimizer adam --depth 200 --format markdown",
+        'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
+    ),
+    "verify": (
+        "verify --optimizer adam --depths 8,16,32,64,128",
+        'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
+    ),
+    "predict": (
+        "predict --optimizer adam --depths 8,10000",
+        'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
+    ),
+    "check": ("check", "check su-lambda-argmin cake-constants --seed 1 --format json"),
+    "export": (
+        "export --optimizer lamb --depth 200 -o constants.json",
+        "export --optimizer sgd --stack encoder-decoder --depth 9,6",
+    ),
+    "train": (
+        "train constants.json",
+        "train constants.json --text book.txt --steps 300",
+    ),
+    "transfer": (
+        "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
+        "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
+    ),
+    "measure": (
+        "measure model.py:make --depths 6,12,24 --optimizer adamw",
+        'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
+    ),
+    "report": (
+        "report --optimizer sgd -o report.html",
+        "report --optimizer adam --depth 99 --depth 999 -o report.html",
+    ),
+    "audit": (
+        "audit mine.py:make --optimizer adamw",
+        "audit mine.py:make --constants constants.json --format json",
+    ),
+    "cache": ("cache", "cache clear"),
+    "list": ("list", "list schemes --format json"),
+}
+
+EXIT_CODES = {
+    0: "done; every step PROVED, the exponent SUPPORTED, verdicts as recorded",
+    1: "REFUTED, or a verdict that is not as recorded",
+    2: "bad input, or something to install is missing",
+    3: "UNDECIDED",
+    4: "refused: no rule exists, or a law is missing",
+    70: "an error of ours",
+    130: "interrupted",
+    141: "the output's reader has gone",
+}
+
+
+def command_line(words: Sequence[str]) -> Any:
+    """The parser for ``words``; only the command that is called is built, to start quickly."""
+    app = typer.Typer(
+        name="deepnet-theory",
+        help="Derive and measure how residual connections and initialisation of deep "
+        "Transformers must scale with depth.",
+        epilog=_epilog(("derive --optimizer adam --depth 200", "list optimizers")),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    )
+
+    @app.callback()
+    def top(
+        version: Annotated[
+            bool, typer.Option("--version", help="Show the version.", callback=_version)
+        ] = False,
+    ) -> None:
+        pass
+
+    called = words[0] if words and words[0] in COMMANDS else None
+    for name, command in COMMANDS.items():
+        if called in (None, name):
+            # given, because one that the parser takes from the docstring is cut to the line
+            summary = (command.__doc__ or "").partition("\n")[0]
+            taken = app.command(name, short_help=summary, epilog=_epilog(EXAMPLES[name]))
+            taken(grouped(command))
+    return typer.main.get_command(app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"deepnet-theory {__version__}")
+        raise typer.Exit
+
+
+def _epilog(examples: tuple[str, str]) -> str:
+    # \b keeps the parser from joining the lines into one paragraph
+    commands = (_hanging(f"deepnet-theory {example}", " \\") for example in examples)
+    codes = (_hanging(f"{code:<4}{meaning}") for code, meaning in EXIT_CODES.items())
+    return "\b\nExamples:\n{}\n\n\b\nExit codes:\n{}".format("\n".join(commands), "\n".join(codes))
+
+
+def _hanging(line: str, broken: str = "") -> str:
+    """A line of a help on the columns there are; ``broken`` ends all but its last."""
+    lines = textwrap.wrap(
+        line,
+        page_columns() - 2 - len(broken),  # the parser indents by two
+        initial_indent="  ",
+        subsequent_indent=" " * 6,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return f"{broken}\n".join(lines)

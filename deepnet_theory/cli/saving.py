@@ -1,0 +1,50 @@
+"""Results written into files, of which part of one never replaces a whole one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepnet_theory.cli.options import Talk
+from deepnet_theory.cli.streams import say
+from deepnet_theory.spec.files import write_text
+
+if TYPE_CHECKING:
+    from deepnet_theory.report.document import Document
+    from deepnet_theory.spec.results.result import Result
+
+
+def save_page(
+    file: str | None,
+    document: Callable[[Any], Document],
+    result: Result,
+    talk: Talk,
+    whole: bool = True,
+) -> None:
+    """Write a result as a page of HTML, where a file is given."""
+    if file is not None:
+        from deepnet_theory.report.printing.html import page
+
+        save(file, page(document(result)), talk, whole)
+
+
+def save(file: str | None, content: str, talk: Talk, whole: bool = True) -> None:
+    """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
+    if file is None:
+        return
+    path = Path(file)
+    if not whole and path.is_file() and not _is_part(path):
+        path = path.with_name(f"{path.name}.partial")
+    write_text(path, content)
+    if not talk.quiet:
+        say(f"wrote {path}")
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file holds part of a result, as the commands write it when interrupted."""
+    try:
+        return json.loads(path.read_bytes()).get("complete") is False
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
