@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from deepnet_theory.models.factory import load_factory, made
+from deepnet_theory.models.factory import load_factory, load_known_factory, made
 from deepnet_theory.spec.errors import InputError
 
 SOURCE = """
@@ -64,6 +64,14 @@ def test_a_factory_makes_a_module_and_its_inputs(
     assert torch.equal(load_factory(f"{file}:fixed").make().inputs[0], torch.ones(1, 4, 8))
     assert not load_factory(f"{file}:named").make().inputs[0].is_floating_point()
     assert not capsys.readouterr().out  # what the file prints is no data of ours
+
+
+def test_a_factory_that_travels_knows_its_code(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    by_file, installed = load_known_factory(f"{file.name}:stack"), "torch.nn:Transformer"
+    assert by_file.text == f"{file.resolve()}:stack" and by_file.code
+    known = load_known_factory(installed)
+    assert (known.text, known.code) == (installed, "")  # a package of its own version
 
 
 def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

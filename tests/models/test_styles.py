@@ -523,3 +523,24 @@ def test_the_style_of_x_transformers() -> None:
     assert reading.head == reading.embeddings == ("token_emb.weight",)
     scaled: Reading = read(XTransformer(scale=A))
     assert {(s.stream, s.branch) for s in scaled.sublayers} == {(A, 1.0)}
+
+
+class Whole(nn.Module):
+    """Tokens to logits: pre-LN feed-forward sublayers between an embedding and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.first, self.last = nn.Embedding(11, D), nn.LayerNorm(D), nn.LayerNorm(D)
+        self.body = Stack(LINES["x − (−f)"][0], mlp)
+        self.head = nn.Linear(D, 11, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.last(self.body(self.first(self.embed(tokens)))))
+
+
+def test_what_stands_before_and_behind_the_sublayers() -> None:
+    reading = read(Whole(), torch.arange(8).view(1, 8) % 11)
+    assert (reading.embeddings, reading.head) == (("embed.weight",), ("head.weight",))
+    assert {(n.gain, n.where) for n in reading.norms} == {
+        ("first.weight", "start"), ("last.weight", "final")
+    }  # fmt: skip

@@ -33,6 +33,7 @@ from deepnet_theory.symbolic.expectation import (
     enumerate_expectation,
     expect,
 )
+from deepnet_theory.symbolic.expectation.node import sizes_that_determine
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
@@ -50,6 +51,20 @@ KNOWN = (Known(norm_x, (x[i] * x[i]).sum(i), 2),)
 
 def gram_square(tensor: Tensor) -> Polynomial:
     return (tensor[i, k] * tensor[j, k] * tensor[j, l] * tensor[i, l]).sum(i, j, k, l)
+
+
+def test_the_sizes_tried_determine_the_polynomial() -> None:
+    """Degree + 1 of each range: an index alone on a centred tensor counts by half, no other does."""
+
+    def most(polynomial: Polynomial) -> dict[sp.Expr, int]:
+        tried = list(sizes_that_determine(polynomial))
+        found = {size: max(at[size] for at in tried) for size in tried[0]}
+        assert len(tried) == sp.Mul(*found.values())
+        return found
+
+    assert most(gram_square(W)) == {d: 3, m: 3}  # every index twice on a tensor: none alone
+    assert most((W[i, k] * W[j, l]).sum(i, j, k, l)) == {d: 2, m: 2}
+    assert most((R[k] * R[l]).sum(k, l)) == {m: 3}  # not centred
 
 
 def test_trace_of_the_squared_gram_matrix() -> None:

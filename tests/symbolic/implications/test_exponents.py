@@ -12,7 +12,7 @@ from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.cross_table import cross_table
-from deepnet_theory.symbolic.implications.exponents import exponents_of, predictions
+from deepnet_theory.symbolic.implications.exponents import exponents_of, predictions, unstable
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 TABLE = cross_table()
@@ -64,6 +64,13 @@ def test_a_stream_that_grows_shrinks_the_sum(optimizer, p, q, w):
     grows = 1 - 4 * w  # X_N^2
     by_hand = 1 - w * (1 + p + q) - grows * Fraction(1 + p, 2)
     assert exponent(selection, "1", f"N**(-{w})") == by_hand
+
+
+def test_a_rule_of_ones_own_is_told_where_rho_grows():
+    """|W| = N^(-1/2) and a sign step: rho = N^(1/2), in each branch of several matrices."""
+    adam, small = Selection(optimizer="adam"), own_rule(("encoder",), "1", "N**(-1/2)")
+    assert "N^(1/2) in attention of the encoder, N^(1/2) in ffn" in unstable(adam, small)
+    assert unstable(adam, own_rule(("encoder",), "N", "1")) == ""
 
 
 def test_lambs_rule_is_equivalent_under_sgd_and_not_the_other_way_round():

@@ -265,6 +265,16 @@ def test_a_branch_that_is_taken_off_is_refused_by_every_method(monkeypatch, meth
         solve_rule(selection)
 
 
+@pytest.mark.parametrize("method", ["probe", "lemma"])
+def test_a_path_that_is_written_as_a_difference_is_a_path(monkeypatch, method):
+    equations = ("norm(alpha*x + branch(x))", "norm(2*alpha*x - alpha*x + branch(x))")
+    one, other = (
+        solve_rule(placed(monkeypatch, e, optimizer="sgd", method=method)).entries
+        for e in equations
+    )
+    assert one == other
+
+
 def test_two_placements_of_one_name_have_their_own_rules(monkeypatch):
     equations = ("norm(alpha*x + branch(x))", "norm(alpha*x + branch(x)/alpha)")
     one, other = (solve_rule(placed(monkeypatch, e, optimizer="adam")).entries for e in equations)

@@ -19,7 +19,7 @@ from deepnet_theory.symbolic.schemes.classes import (
     derived_rules,
     same_class,
 )
-from deepnet_theory.symbolic.schemes.judgement import judge
+from deepnet_theory.symbolic.schemes.judgement import judge, predictions
 from deepnet_theory.symbolic.schemes.trial import trials
 
 
@@ -233,3 +233,15 @@ def test_every_scheme_is_judged_or_refused_under_every_class():
                 assert trials(one, optimizer(name))
             except Refusal as refusal:
                 assert one.name in str(refusal)
+
+
+def test_a_scheme_of_one_part_is_predicted_beside_the_derived_rules():
+    one = predictions(scheme("deepnorm"), Selection(optimizer="adam"))
+    (only,) = one.exponents
+    assert only.exponent == Fraction(1, 2) and {name for name, _ in only.rivals} == {"sgd", "lamb"}
+    two = Selection(optimizer="adam", stack="encoder-decoder")
+    parts = predictions(scheme("deepnorm-encoder-decoder"), two).exponents
+    assert {(p.variable, p.share, p.exponent is None) for p in parts} == {
+        ("N", "encoder", False), ("M", "decoder", False), ("N", "decoder", True),
+        ("M", "encoder", True),
+    }  # fmt: skip
