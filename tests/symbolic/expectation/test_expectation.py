@@ -54,7 +54,7 @@ def gram_square(tensor: Tensor) -> Polynomial:
 
 
 def test_the_sizes_tried_determine_the_polynomial() -> None:
-    """Degree + 1 of each range: an index alone on a centred tensor counts by half, no other does."""
+    """Degree + 1 of each range, where an index alone on a centred tensor counts by half."""
 
     def most(polynomial: Polynomial) -> dict[sp.Expr, int]:
         tried = list(sizes_that_determine(polynomial))
