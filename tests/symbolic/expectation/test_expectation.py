@@ -189,6 +189,12 @@ def test_what_does_not_fit_is_refused(wrong: Any, said: str) -> None:
         wrong()
 
 
+def test_a_step_without_an_expectation_is_none_to_enumerate() -> None:
+    assert Step("d", d, d, Relation.EQUAL, "").check() is Verdict.PROVED
+    plain = Step("d", d, d, Relation.EQUAL, "", checks=(ENUMERATED,))
+    assert plain.check() is Verdict.REFUTED
+
+
 def test_the_check_refutes_planted_errors() -> None:
     right = sigma**4 * d * m * (d + m + 1)
     step = Step(
