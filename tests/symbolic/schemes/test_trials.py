@@ -89,7 +89,7 @@ def test_a_stream_that_grows_shrinks_what_its_layers_do():
     assert trial("gpt-neox-small", "sgd").first == 0
 
 
-@pytest.mark.parametrize("shrinks", [Fraction(1, 8), Fraction(1, 4), Fraction(1, 3)])
+@pytest.mark.parametrize("shrinks", [Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(1, 3)])
 def test_a_stream_adds_the_squares_of_what_its_branches_add(shrinks):
     """N branches of size N^(-w): N^(1/2 - w); S*r^2 is the sum of 1/l, S*r that of l^(-1/2)."""
     (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam"))
