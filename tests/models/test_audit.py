@@ -439,7 +439,23 @@ def stepped(*wrong: tuple[str, str, float]) -> Audit:
 def test_our_own_groups_are_faithful() -> None:
     audit = stepped()
     assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
-    assert not any("multiples of the learning rate" in note for note in audit.notes)
+
+
+def test_rates_that_nobody_knows_are_a_remark() -> None:
+    """`complete` multiplies the scaled matrices' learning rates; an optimizer's groups show it."""
+    from deepnet_theory.runtime import build, parameter_groups
+
+    rule = dt.derive("adamw", placement="pre-ln", closure="complete")
+    constants = dt.export(rule, depth=4, width=WIDTH, vocab=61)
+    torch.manual_seed(0)
+    model = build(constants)
+    groups = parameter_groups(model, 1e-3, weight_decay=0.1, constants=constants)
+    alone = dt.audit(model, constants=constants)
+    stepped = dt.audit(model, optimizer=torch.optim.AdamW(groups, lr=1e-3), constants=constants)
+    asks = [
+        [r for r in a.remarks if "multiples of the learning rate" in r] for a in (alone, stepped)
+    ]
+    assert [len(rows) for rows in asks] == [1, 0] and "value" in asks[0][0]
 
 
 STEPS = {
