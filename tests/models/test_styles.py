@@ -143,12 +143,13 @@ NORMS: dict[str, tuple[Callable[..., Tensor], bool, bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ["αx + f", "x + sf"])
+@pytest.mark.parametrize("line", ["αx + f", "convex", "x + f/α", "x + sf"])
 @pytest.mark.parametrize("name", NORMS)
 def test_a_norm_is_known_by_what_it_does(name: str, line: str) -> None:
     formula, centred, bias = NORMS[name]
     residual, equation, _, _ = LINES[line]
     reading = read(Stack(residual, mlp, norm=lambda: ByHand(formula)), X)
+    assert len(reading.sublayers) == 3 and reading.norms == ()  # each norm is a sublayer's
     for i, s in enumerate(reading.sublayers):
         (norm,) = s.norms
         assert {m.times for m in s.matrices} == {1.0}  # a norm's gain is the norm's
@@ -229,6 +230,14 @@ def latent(x: Tensor, p: Any) -> Tensor:
     return mixed(heads(x @ p.q), heads(c @ p.k), heads(c @ p.v)) @ p.o
 
 
+def windowed(x: Tensor, p: Any) -> Tensor:
+    """Every token sees its neighbours, before and behind it."""
+    at = torch.arange(x.shape[1])
+    q, k, v = (heads(x @ w) for w in (p.q, p.k, p.v))
+    near = (at[:, None] - at).abs() <= 1
+    return F.scaled_dot_product_attention(q, k, v, near).transpose(1, 2).flatten(2) @ p.o
+
+
 def gated(x: Tensor, p: Any) -> Tensor:
     a, b = (x @ p.w).chunk(2, -1)
     return (a * torch.sigmoid(a) * b) @ p.o
@@ -267,6 +276,11 @@ BRANCHES: dict[str, tuple[Callable[[], nn.Module], str, list[tuple[str, str, Any
         lambda: Branch(lambda x, p: F.relu(x @ p.a).square() @ p.b, a=(D, 40), b=(40, D)), "ffn",
         [("fc1", "a", [0, 40]), ("fc2", "b", [0, 16])],
     ),
+    "weights on the left": (
+        lambda: Branch(lambda x, p: (p.b @ F.relu(p.a @ x.flatten(0, 1).T)).T.view_as(x),
+                       a=(40, D), b=(D, 40)), "ffn",
+        [("fc1", "a", [0, 40]), ("fc2", "b", [0, 16])],
+    ),
     "low-rank fc2": (
         lambda: Branch(lambda x, p: F.relu(x @ p.a) @ p.b @ p.c, a=(D, 40), b=(40, 3), c=(3, D)),
         "ffn", [("fc1", "a", [0, 40]), ("fc2", "c", [0, 16]), ("fc2", "b", [0, 3])],
@@ -288,6 +302,11 @@ def test_roles_are_what_is_done_with_a_matrix(name: str) -> None:
             assert rows is None or m.rows == rows
             assert m.factor == (len(m.name.split(".")[-1]) > 1 or (name == "low-rank fc2"
                                 and m.role == "fc2"))  # fmt: skip
+
+
+def test_a_window_in_both_directions_is_an_encoder() -> None:
+    reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
+    assert reading.understood and set(reading.stacks) == {"encoder"}
 
 
 def test_latent_attention_shares_a_factor() -> None:

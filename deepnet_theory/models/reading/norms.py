@@ -7,6 +7,7 @@ again on other inputs to see that.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 import torch
@@ -48,7 +49,7 @@ def norms(graph: Graph) -> dict[Node, Norm]:
             continue
         if node.op in ("native_layer_norm", "_fused_rms_norm") and node.which == 0:
             found[node] = _of_a_library(node)
-        elif node.op in ("mul", "div") and (start := _entry(graph, node)) is not None:
+        elif node.op in ("mul", "div") and (start := _entry(node, found)) is not None:
             known = _normalises(graph, start, node)
             if known is not None:
                 norm, used = _with_gain(graph, Norm(start, node, known[0], size=known[1]))
@@ -66,8 +67,11 @@ def _of_a_library(node: Node) -> Norm:
     )  # fmt: skip
 
 
-def _entry(graph: Graph, end: Node) -> Node | None:
-    """The one node that all of a candidate's paths come from, where it has a reduction."""
+def _entry(end: Node, found: Container[Node]) -> Node | None:
+    """The one node that all of a candidate's paths come from, where it has a reduction.
+
+    None where they come through the end of a norm: a multiple of its output is no other norm.
+    """
     frontier = {n.index: n for n in end.inputs if n.live}
     reduced = False
     for _ in range(LONGEST):
@@ -77,7 +81,7 @@ def _entry(graph: Graph, end: Node) -> Node | None:
         if not frontier:
             return None
         node = frontier.pop(max(frontier))
-        if node.op not in ELEMENTWISE:
+        if node.op not in ELEMENTWISE or node in found:
             return None
         reduced |= node.op in REDUCTIONS
         frontier |= {n.index: n for n in node.inputs if n.live}
