@@ -15,11 +15,13 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 import deepnet_theory as dt
+from deepnet_theory.models import read
 from deepnet_theory.numeric.stacks.data import text_windows
 from deepnet_theory.report.composing.of_audit import document
 from deepnet_theory.report.printing.text import text
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.audit import Audit
+from deepnet_theory.symbolic.schemes.wanted import wanted
 
 N, WIDTH = 6, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
@@ -346,6 +348,14 @@ def test_gpt_2_as_it_is_released() -> None:
     assert "stream starts at rms 0.02" in audit.remarks[0]
 
 
+def test_a_scheme_whose_deviation_is_of_the_width_asks_it_of_every_matrix(gpt: Any) -> None:
+    """sqrt(2/(5*d)) is of the model's width, in fc2 too, which has 4d inputs."""
+    model = gpt(3)
+    asked = {w.name: w for w in wanted(read(model), "adamw")}["gpt-neox-wang"]
+    width = model.wte.embedding_dim
+    assert {row.std for row in asked.sublayers} == {math.sqrt(2 / (5 * width))}
+
+
 def test_the_json_is_the_public_one() -> None:
     audit = dt.audit(FAULTY["packed matrix scaled whole"][0](), X, optimizer="adamw")
     data = json.loads(audit.to_json())
@@ -533,6 +543,18 @@ def test_the_effect_is_predicted_and_is_what_one_update_does(name: str) -> None:
     measured = one_update(FAULTY[name][0]()) / one_update(Net(post, SCALED))
     assert audit.predicted
     assert audit.effect == pytest.approx(measured, rel=0.1)
+
+
+def test_matrices_of_zeros_have_no_ratio_and_are_no_rule() -> None:
+    model = Net(post, SCALED)
+    with torch.no_grad():
+        for down in model.down:
+            down.weight.zero_()
+    audit = dt.audit(model, X, optimizer="adamw")
+    (finding,) = audit.findings
+    assert (finding.size, audit.predicted) == (math.inf, False)
+    assert finding.what == f"gain 0, wanted {BETA:.3g} (entries of rms 0)"
+    assert "normal_(" in finding.mend and json.loads(audit.to_json())["findings"]
 
 
 def test_where_constants_cannot_say_it_the_first_order_is_told() -> None:

@@ -37,7 +37,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     first = group[0]
     s, wanted = reading.sublayers[first.index], rule.sublayers[first.index]
     mean = math.exp(sum(log(d.ratio) for d in group) / len(group))
-    size = max(mean, 1 / mean)
+    size = max(mean, 1 / mean) if 0 < first.ratio < math.inf else math.inf
     layers = in_layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
     where = f"{s.stack}, {layers}, {s.kind}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
@@ -46,10 +46,10 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
         what += _runs_away(s)
         return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", *moved)
-    way = "too large" if mean > 1 else "too small"
+    way = f": {size:.3g} times too {'large' if mean > 1 else 'small'}" if size < math.inf else ""
     if first.item == "alpha":
         why = _why_alpha(reading, s, wanted)
-        what = f"alpha is {first.found:.4g}, wanted {first.wanted:.4g}: {size:.3g} times {way}{why}"
+        what = f"alpha is {first.found:.4g}, wanted {first.wanted:.4g}{way}{why}"
         mend = _equation(wanted, f"{wanted.alpha:.4g}*")
         return Finding(f"{where}: alpha", what, size, f"x = {mend}{so}", *moved)
     m = first.matrix
@@ -57,7 +57,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     why = _why_gain(s, wanted, first, m)
     used = f", used {m.times:.3g} times" if m.times != 1 else ""
     what = (
-        f"gain {first.found:.3g}, wanted {first.wanted:.3g}: {size:.3g} times {way} "
+        f"gain {first.found:.3g}, wanted {first.wanted:.3g}{way} "
         f"(entries of rms {m.size / m.times:.3g}{used}){why}"
     )
     mend = f"{_code(m)} *= {1 / first.ratio:.4g}{so}" if first.ratio else _redrawn(m, first.wanted)
