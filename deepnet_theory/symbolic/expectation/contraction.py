@@ -85,8 +85,7 @@ def _blocks(
 ) -> Iterator[tuple[sp.Expr, list[tuple[Index, Index]]]]:
     """The set partitions whose cumulants do not vanish, each with its weight and deltas."""
     assert tensor.law is not None
-    cumulants = [tensor.law.cumulant(r) if _needed(tensor, r, len(factors)) else sp.S.Zero
-                 for r in range(1, len(factors) + 1)]  # fmt: skip
+    cumulants = [tensor.law.cumulant(r) for r in range(1, len(factors) + 1)]
     sizes = {r for r, value in enumerate(cumulants, 1) if value != 0}
     for blocks in partitions_into(factors, sizes):
         weight = sp.S.One
@@ -96,12 +95,6 @@ def _blocks(
             for factor in block[1:]:
                 pairs += zip(block[0].indices, factor.indices, strict=True)
         yield weight, pairs
-
-
-def _needed(tensor: Tensor, order: int, count: int) -> bool:
-    # With a vanishing mean a block of count − 1 would leave a single factor over: it is not asked.
-    assert tensor.law is not None
-    return not (order == count - 1 and order > 1 and tensor.law.cumulant(1) == 0)
 
 
 def partitions_into(items: list[T], sizes: set[int]) -> Iterator[list[list[T]]]:

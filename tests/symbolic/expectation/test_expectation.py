@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -33,6 +34,7 @@ from deepnet_theory.symbolic.expectation import (
     enumerate_expectation,
     expect,
 )
+from deepnet_theory.symbolic.expectation.exact import root
 from deepnet_theory.symbolic.expectation.node import sizes_that_determine
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -253,3 +255,11 @@ def test_nodes_of_different_laws_are_different() -> None:
     wider = Tensor("W", (d, m), Gaussian(4 * sigma**2))
     first, second = (Expectation((t[i, k] * t[i, k]).sum(i, k), "size") for t in (W, wider))
     assert first != second and sp.simplify((second / first).doit() - 4) == 0
+
+
+def test_roots_of_squares_are_rational_and_others_stand() -> None:
+    for k in (1, 2, 3, 5):
+        assert root(Fraction(k * k, 9)) == Fraction(k, 3)
+    for number in (Fraction(2), Fraction(4, 3), Fraction(3, 4)):
+        found = root(number)
+        assert isinstance(found, sp.Pow) and found**2 == sp.Rational(*number.as_integer_ratio())
