@@ -166,6 +166,15 @@ def test_f_is_what_enters_the_head(tied):
     assert not torch.equal(found_in(model, name="norms.0")[1], expected)
 
 
+def test_a_head_that_is_called_by_keywords_is_one():
+    class Keywords(PreLN):
+        def forward(self, ids):
+            return F.linear(weight=self.head.weight, input=_Body(self)(ids))
+
+    model = Keywords(2)
+    assert torch.equal(found_in(model)[1], _Body(model)(IDS))
+
+
 def test_without_a_head_the_output_is_f():
     body = _Body(PreLN(3))
     state, f = found_in(body)
@@ -275,6 +284,20 @@ def test_matrices_of_a_convolution_are_interpreted():
     assert change.shape == (8, 8, 3)
     singular = torch.linalg.svdvals(change.flatten(1) / ETA)
     assert torch.allclose(singular[singular > 0.5], torch.ones(()), atol=1e-4)
+
+
+def test_a_parameter_without_axes_is_interpreted():
+    class Scaled(Sum):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.times = nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, ids):
+            return self.times * super().forward(ids)
+
+    one = stepped(Scaled(2), first_step(None, "-eta*sign(g)"))
+    (change,) = (c for n, _, c in one.changes if n == "times")
+    assert change.shape == () and abs(float(change)) == ETA
 
 
 # ------------------------------------------------------------------------------ bad input

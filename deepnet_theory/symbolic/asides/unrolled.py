@@ -54,6 +54,7 @@ def applies(placement: Placement) -> bool:
 def unrolled_steps() -> tuple[Step, ...]:
     """The sum, the neighbours' angle, and the wider layer."""
     size = 1 + _t * r**2
+    between = sp.sqrt(size / (size + r**2))
     return (
         SECTION.equal(
             "stream-unrolled",
@@ -66,7 +67,7 @@ def unrolled_steps() -> tuple[Step, ...]:
         SECTION.equal(
             "neighbouring-cosine",
             cosine,
-            sp.sqrt(size / (size + r**2)),
+            between,
             (
                 "E<x_t, x_{t+1}> over the root of both mean squares: for branches of weight r "
                 "independent of the stream it is E|x_t|^2 = 1 + t*r^2 over the root of it and of "
@@ -79,7 +80,7 @@ def unrolled_steps() -> tuple[Step, ...]:
         ),
         SECTION.asymptotic(
             "neighbouring-streams",
-            sp.sqrt(size / (size + r**2)),
+            between,
             sp.S.One,
             (
                 "so Norm(x_{t+1}) is nearly Norm(x_t) at great t, the sine being of order "

@@ -35,7 +35,7 @@ def test_a_few_repeated_experiments(name):
     selection = Selection(optimizer=name)
     wrong = own_rule(("encoder",), SU[name][0], WRONG[name])
     found = measure_power(selection, wrong, 0.0, depths(8, 16, 32), small, experiments=4)
-    assert Verdict.SUPPORTED not in found.verdicts
+    assert set(found.verdicts) <= {Verdict.REFUTED, Verdict.UNDECIDED}
     assert len(set(found.exponents)) == 4  # fresh data and weights in each
 
 

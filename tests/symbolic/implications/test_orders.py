@@ -1,5 +1,6 @@
 """Every order of one update, ρ, and the closure under which no order changes with the depth."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import comb
 
@@ -130,6 +131,13 @@ def test_both_parts_are_complete(optimizer, form):
     derivation = derive(selection)
     assert derivation.verdict is Verdict.PROVED
     assert {e.rho for e in derivation.rule.entries} == {"1"}
+
+
+@pytest.mark.parametrize("factor", [sp.Rational(1, 1000), sp.Integer(1000)])
+def test_a_bound_of_aligned_steps_that_does_not_hold_or_is_far_is_refused(factor):
+    step = derive(Selection(optimizer="adam", closure="complete")).step("aligned-steps-encoder")
+    assert step.failures() == ()
+    assert "both sides at many depths" in str(replace(step, rhs=factor * step.rhs).failures())
 
 
 def test_one_alpha_for_kinds_of_different_matrices():

@@ -15,6 +15,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import M, N, eta
+from deepnet_theory.symbolic.asides.moments import moment_asides
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -68,6 +69,14 @@ def test_every_step_is_proved(placement: str) -> None:
     assert not {step.name for step in own} & OF_ONE_STACK[placement]
     for step in (*derivation(placement).steps, *own):
         assert step.failures() == (), step.name
+
+
+def test_the_ways_of_counting_that_are_not_asked_for_are_asides() -> None:
+    for stack, expected in (("encoder-decoder", True), ("decoder", False)):
+        selection = Selection(optimizer="sgd", method="moments", stack=stack)
+        told = {step.name for step in moment_asides(selection)}
+        assert ("amplification-independent" in told) == expected
+        assert ("sharper-rule-alpha" in told) != expected  # of one part alone
 
 
 def planted(step: Step) -> list[Any]:

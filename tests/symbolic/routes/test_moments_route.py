@@ -52,6 +52,10 @@ def test_every_step_is_proved(name: str) -> None:
     assert STEPS[name].failures() == ()
 
 
+def test_the_number_of_heads_drops_out() -> None:
+    assert STEPS["attention-heads"].rhs == STEPS["attention-norm"].rhs
+
+
 def planted(step: Step) -> list[Any]:
     """Wrong right-hand sides of a step; those that happen to be equal are left out."""
     right = step.rhs
