@@ -137,6 +137,8 @@ NORMS: dict[str, tuple[Callable[..., Tensor], bool, bool]] = {
         lambda x, g, b: x / x.norm(dim=-1, keepdim=True) * math.sqrt(D) * g, False, False),
     "one plus gain": (lambda x, g, b: F.rms_norm(x, (D,)) * (1 + g), False, False),
     "F.layer_norm": (lambda x, g, b: F.layer_norm(x, (D,), g, b), True, True),
+    "F.layer_norm, the gain behind it": (
+        lambda x, g, b: g * F.layer_norm(x, (D,)) + b, True, True),
     "var_mean": (
         lambda x, g, b: (x - torch.var_mean(x, -1, keepdim=True)[1])
         / (torch.var_mean(x, -1, keepdim=True)[0] + 1e-6).sqrt() * g + b, True, True),

@@ -47,24 +47,32 @@ def norms(graph: Graph) -> dict[Node, Norm]:
     for node in graph.nodes:
         if not node.live or node in inner:
             continue
-        if node.op in ("native_layer_norm", "_fused_rms_norm") and node.which == 0:
-            found[node] = _of_a_library(node)
-        elif node.op in ("mul", "div") and (start := _entry(node, found)) is not None:
-            known = _normalises(graph, start, node)
-            if known is not None:
-                norm, used = _with_gain(graph, Norm(start, node, known[0], size=known[1]))
-                found[norm.end] = norm
-                inner |= used
+        norm = _of_a_library(node) or _by_hand(graph, node, found)
+        if norm is None:
+            continue
+        used = set[Node]()
+        if norm.gain is None:
+            norm, used = _with_gain(graph, norm)
+        found[norm.end] = norm
+        inner |= used
     return found
 
 
-def _of_a_library(node: Node) -> Norm:
+def _of_a_library(node: Node) -> Norm | None:
+    if node.op not in ("native_layer_norm", "_fused_rms_norm") or node.which != 0:
+        return None
     centred = node.op == "native_layer_norm"
     gain, bias = node.args[2], node.args[3] if centred else None
     return Norm(
         node.args[0], node, centred, gain.name if gain else None, bias.name if bias else None,
         _rms(gain),
     )  # fmt: skip
+
+
+def _by_hand(graph: Graph, end: Node, found: Container[Node]) -> Norm | None:
+    start = _entry(end, found) if end.op in ("mul", "div") else None
+    known = _normalises(graph, start, end) if start is not None else None
+    return None if start is None or known is None else Norm(start, end, known[0], size=known[1])
 
 
 def _entry(end: Node, found: Container[Node]) -> Node | None:
@@ -114,7 +122,7 @@ def _alike(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> bool:
 
 
 def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
-    """A norm written by hand with its gain and bias, which follow it or stand within it."""
+    """A norm with its gain and bias, where they are written by hand behind it or within it."""
     gain, bias, size, end, used = None, None, norm.size, norm.end, {norm.end}
     for node in graph.between(norm.start, norm.end)[1:]:
         vector = next((n for n in node.inputs if not n.live), None)
