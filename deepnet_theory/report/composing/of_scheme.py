@@ -58,13 +58,12 @@ def standing(row: Row) -> str:
     """Whether the scheme balances the first order, in one sentence."""
     told = []
     for part in row.parts:
+        change = f"the {part.part if len(row.parts) > 1 else 'output'}'s change by one update"
         if part.first == 0:
-            told.append(f"the {part.part}'s change by one update is constant in depth")
+            told.append(f"{change} is constant in depth")
         else:
             way = "grows" if part.first > 0 else "falls"
-            told.append(
-                f"the {part.part}'s change by one update {way} as {power(part.first, part.depth)}"
-            )
+            told.append(f"{change} {way} as {power(part.first, part.depth)}")
     sentence = "; ".join(told)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
