@@ -87,6 +87,16 @@ FAMILIES: dict[str, tuple[Any, str, str, list[str]]] = {
         lambda: transformers.Qwen2Model(transformers.Qwen2Config(**SIZES, num_key_value_heads=2)),
         "decoder", PRE, LLAMA,
     ),
+    "Gemma, whose embeddings are multiplied by sqrt(d)": (
+        lambda: transformers.GemmaModel(transformers.GemmaConfig(
+            **SIZES, num_key_value_heads=2, head_dim=8)),
+        "decoder", PRE, LLAMA,
+    ),
+    "Gemma 2": (
+        lambda: transformers.Gemma2Model(transformers.Gemma2Config(
+            **SIZES, num_key_value_heads=2, head_dim=8)),
+        "decoder", "x + norm(branch(norm(x)))", LLAMA,
+    ),
     "GPT-2": (
         lambda: transformers.GPT2Model(transformers.GPT2Config(
             **GPT_SIZES, bos_token_id=0, eos_token_id=0)),
@@ -160,6 +170,13 @@ def test_x_transformers(post_norm: bool, gated: bool) -> None:
         ]
     assert told(reading) == {"decoder": wanted}
     assert {s.equation for s in reading.sublayers} == {POST if post_norm else PRE}
+
+
+def test_a_router_that_multiplies_what_it_chooses_is_no_attention() -> None:
+    config = transformers.Llama4TextConfig(**SIZES, num_key_value_heads=2)
+    reading = read(transformers.Llama4TextModel(config))
+    kinds = ["attention", "ffn-swiglu", "unknown"]
+    assert [s.kind for s in reading.sublayers] == 2 * kinds and not reading.understood
 
 
 def test_gpt_neox_has_parallel_branches_and_interleaved_heads() -> None:

@@ -31,7 +31,7 @@ from deepnet_theory.spec.results.audit import (
     Wanted,
     WantedSublayer,
 )
-from deepnet_theory.spec.results.reading import Reading
+from deepnet_theory.spec.results.reading import UNKNOWN, Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
@@ -133,9 +133,11 @@ def _remarks(
     for stack, size in reading.stream.items():
         if not 0.5 < size < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as 1"
-    odd = {n.gain: n.size for s in reading.sublayers for n in s.norms if abs(n.size - 1) > EXACT}
+    understood = [s for s in reading.sublayers if s.kind != UNKNOWN]
+    odd = {n.gain: n.size for s in understood for n in s.norms if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
-        yield f"{len(odd)} norm gains are not 1, such as {name} of rms {size:.3g}"
+        which = name or "one that is no parameter,"
+        yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"
     off = [s for s in reading.sublayers if not s.branch]
     if off:
         yield f"{len(off)} branches are multiplied by 0: they move nothing in the first update"

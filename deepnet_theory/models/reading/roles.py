@@ -176,7 +176,11 @@ class Branch:
                 for last in self.origins(self.end) & self.products.keys():
                     if node in self.origins(self.products[last].source):
                         self._assign("output", [last], self.end)
-        reads = any(self.graph.depends(p.source, stream) for r, p, *_ in self.roles if r == "key")
+        keys = [p for r, p, *_ in self.roles if r == "key"]
+        if not keys:  # experts whose matrices a router chooses
+            self.roles = []
+            return UNKNOWN
+        reads = any(self.graph.depends(p.source, stream) for p in keys)
         return "attention" if reads else "cross"
 
     def _feed_forward(self) -> str:

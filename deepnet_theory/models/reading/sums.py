@@ -141,9 +141,12 @@ class _Reader:
         if scaled is None:
             return [Term(node, factor, learnt)]
         source, c, name = scaled
-        if not alone and source in self.wholes:  # what is multiplied is not this sum's own
+        if not alone:  # what is multiplied is not this sum's own
             stripped = self.stripped(source, factor * c)
-            return [Term(stripped.node, stripped.coefficient, name or learnt)]
+            if source in self.wholes:
+                return [Term(stripped.node, stripped.coefficient, name or learnt)]
+            if node.op not in LAYOUT and stripped.node not in self.norms:
+                return [Term(node, factor, learnt)]  # a stream starts here, as scaled embeddings
         return self.terms(source, factor * c, inner, learnt=name or learnt)
 
     def stripped(self, node: Node, factor: float) -> Term:
