@@ -13,6 +13,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.models import read
+from deepnet_theory.models.factory import made
+from deepnet_theory.models.reading.recording import record
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.reading import Reading
 
@@ -240,6 +242,14 @@ def windowed(x: Tensor, p: Any) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, near).transpose(1, 2).flatten(2) @ p.o
 
 
+def in_parts(x: Tensor, p: Any) -> Tensor:
+    """Queries that are written part by part, as DeepSeek writes those with and without position."""
+    q = x.new_empty(*x.shape[:-1], D)
+    q[..., :4] = x @ p.q
+    q[..., 4:] = x @ p.r
+    return mixed(heads(q), heads(x @ p.k), heads(x @ p.v)) @ p.o
+
+
 def gated(x: Tensor, p: Any) -> Tensor:
     a, b = (x @ p.w).chunk(2, -1)
     return (a * torch.sigmoid(a) * b) @ p.o
@@ -269,6 +279,11 @@ BRANCHES: dict[str, tuple[Callable[[], nn.Module], str, list[tuple[str, str, Any
     "query and key normalised": (
         lambda: Branch(normed_heads, **SQUARE), "attention",
         [(r, n, [0, 16]) for r, n in zip(("query", "key", "value", "output"), "qkvo", strict=True)],
+    ),
+    "a query written in parts": (
+        lambda: Branch(in_parts, q=(D, 4), r=(D, D - 4), k=(D, D), v=(D, D), o=(D, D)), "attention",
+        [("query", "q", [0, 4]), ("query", "r", [0, 12]), ("key", "k", [0, 16]),
+         ("value", "v", [0, 16]), ("output", "o", [0, 16])],
     ),
     "packed gate": (
         lambda: Branch(gated, w=(D, 6 * D), o=(3 * D, D)), "ffn-swiglu",
@@ -304,6 +319,28 @@ def test_roles_are_what_is_done_with_a_matrix(name: str) -> None:
             assert rows is None or m.rows == rows
             assert m.factor == (len(m.name.split(".")[-1]) > 1 or (name == "low-rank fc2"
                                 and m.role == "fc2"))  # fmt: skip
+
+
+class Written(nn.Module):
+    """Other views of one piece of memory are written to, one over the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.full((D // 2,), 2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        whole = x.new_zeros(x.shape)
+        whole[..., ::2].copy_(x[..., : D // 2] * self.w)
+        whole[:, 1:].add_(x[:, 1:])
+        return 3 * whole.transpose(0, 1)
+
+
+def test_what_is_written_in_parts_is_computed_again() -> None:
+    model = Written()
+    graph = record(made(model, X))
+    (out,) = graph.outputs
+    for x in (X, X + 1, -2 * X):
+        assert torch.equal(graph.replay(out, {graph.nodes[0]: x}), model(x))
 
 
 def test_a_window_in_both_directions_is_an_encoder() -> None:

@@ -104,19 +104,34 @@ class Graph:
             if not any(source in values for source in node.inputs):
                 continue
             if node.function is None:
-                raise InputError(f"{node} cannot be computed again")
+                raise InputError(f"the tensor {node} cannot be computed again: how is not recorded")
 
             def value(leaf: Any) -> Any:
                 return values.get(leaf, leaf.value) if isinstance(leaf, Node) else leaf
 
             if id(node.args) not in calls:
                 args, keywords = tree_map(value, (node.args, node.keywords))
-                if node.function._schema.is_mutable:  # of its own, not of what was recorded
+                schema = getattr(node.function, "_schema", None)
+                if schema is not None and schema.is_mutable:  # of its own, not of what was recorded
                     args = (args[0].clone(), *args[1:])
                 calls[id(node.args)] = node.function(*args, **keywords)
             out = calls[id(node.args)]
             values[node] = out if node.which is None else out[node.which]
         return values.get(end, end.value)
+
+
+@dataclass(frozen=True)
+class _Overwritten:
+    """A view of memory as later writes to other views of it left it; the first is its own."""
+
+    views: tuple[tuple[torch.Size, tuple[int, ...], int], ...]  # shape, stride, offset
+    entries: int  # of the memory
+
+    def __call__(self, *values: Tensor) -> Tensor:
+        memory = values[0].new_zeros(self.entries)
+        for view, value in zip(self.views, values, strict=True):
+            memory.as_strided(*view).copy_(value)
+        return memory.as_strided(*self.views[0])
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -126,6 +141,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.names, self.nodes = names, list[Node]()
         self.latest: dict[Any, Node] = {}  # by place in memory
+        self.views: dict[Node, Any] = {}  # shape, stride and offset when a tensor was made
         self.stored: dict[int, list[Node]] = {}  # by storage
         self.written: dict[int, list[Node]] = {}
         self.alive: list[Tensor] = []
@@ -143,8 +159,18 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self.add(t, op="source", live=live, name=self.names.get(place))
         later = [w for w in self.written.get(_storage(t), ()) if w.index > node.index]
         if later:  # another view of its memory was written to
-            node = self.add(t, op="overwritten", inputs=(node, *later))
+            parts = (node, *later)
+            node = self.add(
+                t, op="overwritten", function=self._overwritten(t, parts), args=parts, inputs=parts
+            )
         return node
+
+    def _overwritten(self, t: Tensor, parts: tuple[Node, ...]) -> _Overwritten | None:
+        """How the parts make the tensor; None where memory is read as another type."""
+        if any(part.value.dtype != t.dtype for part in parts):
+            return None
+        entries = t.untyped_storage().nbytes() // t.element_size()
+        return _Overwritten(tuple(self.views[part] for part in parts), entries)
 
     def add(self, value: Tensor, **made: Any) -> Node:
         made["live"] = made.get("live") or any(n.live for n in made.get("inputs", ()))
@@ -152,6 +178,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.nodes.append(node)
         self.alive.append(value)
         self.latest[_place(value)] = node
+        self.views[node] = (value.shape, value.stride(), value.storage_offset())
         self.stored.setdefault(_storage(value), []).append(node)
         return node
 
