@@ -343,6 +343,14 @@ def test_what_is_written_in_parts_is_computed_again() -> None:
         assert torch.equal(graph.replay(out, {graph.nodes[0]: x}), model(x))
 
 
+def test_norms_of_queries_and_keys_are_told_from_others() -> None:
+    reading = read(Stack(LINES["x + sf"][0], BRANCHES["query and key normalised"][0]), X)
+    assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "scores"}
+    latent_ = lambda: Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))  # noqa: E731
+    reading = read(Stack(LINES["x + sf"][0], latent_), X)
+    assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "inside"}
+
+
 def test_a_window_in_both_directions_is_an_encoder() -> None:
     reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
     assert reading.understood and set(reading.stacks) == {"encoder"}

@@ -36,6 +36,12 @@ def family(name):
             model = t.Qwen2ForCausalLM(t.Qwen2Config(**SIZES, num_key_value_heads=2))
             layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
             return model, ids, {"stack": "decoder", "placement": "pre-ln", **layer}
+        case "Qwen3":  # queries and keys are normalised
+            config = t.Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=16)
+            layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
+            return t.Qwen3ForCausalLM(config), ids, {
+                "stack": "decoder", "placement": "pre-ln", **layer
+            }  # fmt: skip
         case "ViT":
             sizes = {k: v for k, v in SIZES.items() if k != "vocab_size"}
             model = t.ViTForImageClassification(t.ViTConfig(**sizes, image_size=8, patch_size=4))
@@ -70,7 +76,7 @@ def exported(select, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["GPT2", "Llama", "Qwen2", "ViT", "T5", "Bert"])
+@pytest.mark.parametrize("name", ["GPT2", "Llama", "Qwen2", "Qwen3", "ViT", "T5", "Bert"])
 def test_the_audit_finds_the_rule_that_was_put_in(name):
     torch.manual_seed(0)
     model, inputs, select = family(name)
@@ -105,6 +111,18 @@ def test_a_post_ln_model_without_a_place_for_alpha_takes_it_in_its_weights(name)
     assert dt.audit(model, inputs, constants=c).verdict.value == "SUPPORTED"
     groups = parameter_groups(model, 1e-3, constants=replace(c, origin={}))
     assert min(g["lr"] for g in groups) < 1e-3
+
+
+def test_norms_on_queries_and_keys_have_no_part_in_the_rule():
+    torch.manual_seed(0)
+    model, inputs, select = family("Qwen3")
+    c = exported(select)
+    apply_(model, c, inputs=inputs)
+    assert dt.audit(model, inputs, constants=c).verdict.value == "SUPPORTED"
+    for layer in model.model.layers:  # on the value it has one
+        layer.self_attn.v_proj = torch.nn.Sequential(layer.self_attn.v_proj, torch.nn.RMSNorm(32))
+    with pytest.raises(Refusal, match="a norm within its branch"):
+        apply_(model, c, inputs=inputs)
 
 
 @pytest.mark.slow

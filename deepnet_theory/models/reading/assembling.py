@@ -200,7 +200,7 @@ class Reader:
             elif self._bare(end) is self._bare(branch.end):
                 found[norm] = "output"
             elif self.graph.depends(end, stream):
-                found[norm] = "inside"
+                found[norm] = "scores" if branch.is_of_scores(end) else "inside"
         return found
 
     def _bare(self, node: Node) -> Node:

@@ -54,6 +54,7 @@ class Branch:
             if (n.op in PRODUCTS and n not in products) or (FUSED in n.op and not n.which)
         }  # fmt: skip
         self.notes: list[str] = []
+        self.found: Core | None = None  # the attention, once the branch was read
         self.origins = cache(self._origins)
 
     def _nodes(self) -> list[Node]:
@@ -141,12 +142,22 @@ class Branch:
 
     def read(self, stream: Node) -> tuple[str, list[Matrix], bool]:
         """The branch's kind, its matrices, and whether it is causal."""
-        core = self.core()
+        core = self.found = self.core()
         if core is not None:
             kind, causal = self._attention(core, stream), self.is_causal(core)
         else:
             kind, causal = self._feed_forward(), False
         return kind, self._matrices(), causal
+
+    def is_of_scores(self, node: Node) -> bool:
+        """Whether a node enters the attention's query or key, and not its value."""
+        if self.found is None:
+            return False
+        query, key, value = (
+            self.graph.depends(slot, node)
+            for slot in (self.found.query, self.found.key, self.found.value)
+        )
+        return (query or key) and not value
 
     def _assign(self, role: str, nodes: Iterable[Node], end: Node) -> None:
         """A role for the products that ``end`` is made of, and for factors of these."""

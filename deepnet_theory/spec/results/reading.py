@@ -64,10 +64,11 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm and where it stands: ``sum``, ``input``, ``output``, ``inside``, ``final``, ``start``.
+    """A norm and where it stands.
 
-    The first four are of a sublayer: on the residual sum, before the branch, after it, within it.
-    ``size`` is the root mean square of its gain's entries.
+    Of a sublayer: on the residual ``sum``, at the branch's ``input`` or ``output``, ``inside`` it,
+    or on queries and keys alone, which the rules do not scale (``scores``). Of none: at the
+    ``start`` or end (``final``) of a stack. ``size`` is the root mean square of its gain's entries.
     """
 
     where: str
@@ -165,7 +166,7 @@ class Reading:
     def select(self) -> dict[str, str]:
         """The stacks in the words of a selection, with the placement where it has a name."""
         *_, last = self.stacks.values()
-        centred = all(n.centred for s in self.sublayers for n in s.norms)
+        centred = all(n.centred for s in self.sublayers for n in s.norms if n.where != "scores")
         return {
             **({"placement": self.placement} if self.placement else {}),
             "norm": "layer" if centred else "rms",
