@@ -545,6 +545,26 @@ def test_the_effect_is_predicted_and_is_what_one_update_does(name: str) -> None:
     assert audit.effect == pytest.approx(measured, rel=0.1)
 
 
+class Cosine(Mixer):
+    """Attention whose scores are cosines."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.wqkv(x).unflatten(-1, (12, -1)).transpose(1, 2).chunk(3, 1)
+        mixed = F.scaled_dot_product_attention(F.normalize(q, dim=-1), F.normalize(k, dim=-1), v)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+def test_gains_of_norms_other_than_1_are_a_remark_but_for_those_of_scores() -> None:
+    def told(model: nn.Module) -> list[str]:
+        return [r for r in dt.audit(model, X, optimizer="adamw").remarks if "norm gains" in r]
+
+    model = Net(post, SCALED)
+    model.mixers = nn.ModuleList(Cosine(True) for _ in range(N))
+    assert told(model) == []
+    nn.init.constant_(model.norms[3].weight, 0.5)
+    assert told(model) == ["1 norm gains are not 1, such as norms.3.weight of rms 0.5"]
+
+
 def test_matrices_of_zeros_have_no_ratio_and_are_no_rule() -> None:
     model = Net(post, SCALED)
     with torch.no_grad():
