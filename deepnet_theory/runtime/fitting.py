@@ -112,7 +112,7 @@ def _require_equation(s: Sublayer, c: Constants, equation: str, found: Reading) 
     if s.branch == 0:
         raise Refusal(f"{where} is multiplied by 0")
     centred = c.norm == "layer"
-    if any(n.centred is not centred for n in s.norms if n.where != "scores"):
+    if any(n.centred is not centred for n in s.ruled_norms):
         kind = "RMS norm" if centred else "LayerNorm"
         raise _of_another(found, f"{where} has {kind}, the constants are for the norm {c.norm!r}")
 

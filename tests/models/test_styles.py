@@ -242,6 +242,10 @@ def windowed(x: Tensor, p: Any) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, near).transpose(1, 2).flatten(2) @ p.o
 
 
+def latent_branch() -> nn.Module:
+    return Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))
+
+
 def in_parts(x: Tensor, p: Any) -> Tensor:
     """Queries that are written part by part, as DeepSeek writes those with and without position."""
     q = x.new_empty(*x.shape[:-1], D)
@@ -346,8 +350,7 @@ def test_what_is_written_in_parts_is_computed_again() -> None:
 def test_norms_of_queries_and_keys_are_told_from_others() -> None:
     reading = read(Stack(LINES["x + sf"][0], BRANCHES["query and key normalised"][0]), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "scores"}
-    latent_ = lambda: Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))  # noqa: E731
-    reading = read(Stack(LINES["x + sf"][0], latent_), X)
+    reading = read(Stack(LINES["x + sf"][0], latent_branch), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "inside"}
 
 
@@ -357,8 +360,7 @@ def test_a_window_in_both_directions_is_an_encoder() -> None:
 
 
 def test_latent_attention_shares_a_factor() -> None:
-    make = lambda: Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))  # noqa: E731
-    (first, *_) = read(Stack(LINES["x + sf"][0], make), X).sublayers
+    (first, *_) = read(Stack(LINES["x + sf"][0], latent_branch), X).sublayers
     roles = {(m.role, m.name.split(".")[-1]) for m in first.matrices}
     assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
     assert {r for r, n in roles if n == "down"} <= {"key", "value", "unknown"}

@@ -133,8 +133,8 @@ def _remarks(
     for stack, size in reading.stream.items():
         if not 0.5 < size < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as 1"
-    judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.norms]
-    odd = {n.gain: n.size for n in judged if n.where != "scores" and abs(n.size - 1) > EXACT}
+    judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
+    odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
         which = name or "one that is no parameter,"
         yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"

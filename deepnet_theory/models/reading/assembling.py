@@ -13,7 +13,7 @@ from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.reading.norms import Norm, norms
 from deepnet_theory.models.reading.recording import Graph, Node, record
 from deepnet_theory.models.reading.roles import Branch
-from deepnet_theory.models.reading.sums import LAYOUT, ResidualSum, multiple, residual_sums
+from deepnet_theory.models.reading.sums import LAYOUT, ResidualSum, residual_sums, stripped
 from deepnet_theory.models.reading.weights import Product, product
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
@@ -195,7 +195,8 @@ class Reader:
         for end, norm in self.norms.items():
             if end not in inside:
                 continue
-            if self._unscaled(norm.start) is self._unscaled(stream):
+            # a norm does not feel a number that multiplies what enters it
+            if stripped(norm.start, self.norms)[0] is stripped(stream, self.norms)[0]:
                 found[norm] = "input"
             elif self._bare(end) is self._bare(branch.end):
                 found[norm] = "output"
@@ -206,12 +207,6 @@ class Reader:
     def _bare(self, node: Node) -> Node:
         while node.op in LAYOUT and node not in self.norms and node.live and node.inputs:
             node = node.inputs[0]
-        return node
-
-    def _unscaled(self, node: Node) -> Node:
-        """What a norm cannot tell from its input: that without layout and numbers."""
-        while node not in self.norms and node.live and (of := multiple(node)) is not None:
-            node = of[0]
         return node
 
     def _parameters(self, node: Node) -> list[str]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 
 from deepnet_theory.models.reading.recording import Graph, Node
-from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS, multiple
+from deepnet_theory.models.reading.sums import LAYOUT, PRODUCTS, multiple, stripped
 from deepnet_theory.models.reading.weights import Product
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
@@ -54,7 +54,6 @@ class Branch:
             if (n.op in PRODUCTS and n not in products) or (FUSED in n.op and not n.which)
         }  # fmt: skip
         self.notes: list[str] = []
-        self.found: Core | None = None  # the attention, once the branch was read
         self.origins = cache(self._origins)
 
     def _nodes(self) -> list[Node]:
@@ -108,6 +107,7 @@ class Branch:
         operands = [a for a in start.args if isinstance(a, Node)][-2:]
         return -1 if operands[0] is product.source else -2
 
+    @cached_property
     def core(self) -> Core | None:
         """The one attention of the branch, None where there is none."""
         found = []
@@ -142,21 +142,18 @@ class Branch:
 
     def read(self, stream: Node) -> tuple[str, list[Matrix], bool]:
         """The branch's kind, its matrices, and whether it is causal."""
-        core = self.found = self.core()
-        if core is not None:
-            kind, causal = self._attention(core, stream), self.is_causal(core)
+        if self.core is not None:
+            kind, causal = self._attention(self.core, stream), self.is_causal(self.core)
         else:
             kind, causal = self._feed_forward(), False
         return kind, self._matrices(), causal
 
     def is_of_scores(self, node: Node) -> bool:
         """Whether a node enters the attention's query or key, and not its value."""
-        if self.found is None:
+        if self.core is None:
             return False
-        query, key, value = (
-            self.graph.depends(slot, node)
-            for slot in (self.found.query, self.found.key, self.found.value)
-        )
+        slots = (self.core.query, self.core.key, self.core.value)
+        query, key, value = (self.graph.depends(slot, node) for slot in slots)
         return (query or key) and not value
 
     def _assign(self, role: str, nodes: Iterable[Node], end: Node) -> None:
@@ -241,11 +238,7 @@ class Branch:
 
     def times(self, product: Product) -> float:
         """The numbers that multiply what enters a product and what leaves it, within the branch."""
-        times, node = 1.0, product.source
-        while node not in self.stops and node not in self.norms:
-            if (of := multiple(node)) is None:
-                break
-            node, times = of[0], times * of[1]
+        _, times = stripped(product.source, self.stops, self.norms)
         node = product.node
         while node is not self.end and len(self.graph.users[node.index]) == 1:
             (user,) = self.graph.users[node.index]

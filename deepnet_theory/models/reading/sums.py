@@ -8,7 +8,7 @@ one depend on that one through a matrix.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -142,22 +142,12 @@ class _Reader:
             return [Term(node, factor, learnt)]
         source, c, name = scaled
         if not alone:  # what is multiplied is not this sum's own
-            stripped = self.stripped(source, factor * c)
+            base, times = stripped(source, self.norms, self.wholes)
             if source in self.wholes:
-                return [Term(stripped.node, stripped.coefficient, name or learnt)]
-            if node.op not in LAYOUT and stripped.node not in self.norms:
+                return [Term(base, factor * c * times, name or learnt)]
+            if node.op not in LAYOUT and base not in self.norms:
                 return [Term(node, factor, learnt)]  # a stream starts here, as scaled embeddings
         return self.terms(source, factor * c, inner, learnt=name or learnt)
-
-    def stripped(self, node: Node, factor: float) -> Term:
-        """A term without the numbers that multiply it."""
-        while node.live and node not in self.norms and node not in self.wholes:
-            scaled = multiple(node)
-            if scaled is None:
-                break
-            node, c, _ = scaled
-            factor *= c
-        return Term(node, factor)
 
 
 def multiple(node: Node) -> tuple[Node, float, str | None] | None:
@@ -181,6 +171,14 @@ def multiple(node: Node) -> tuple[Node, float, str | None] | None:
             name = other.name if isinstance(other, Node) else None
             return source, c if node.op == "mul" else 1 / c, name
     return None
+
+
+def stripped(node: Node, *stops: Container[Node]) -> tuple[Node, float]:
+    """A node without layout and numbers, down to one of the stops; and the numbers' product."""
+    factor = 1.0
+    while not any(node in stop for stop in stops) and (of := multiple(node)) is not None:
+        node, factor = of[0], factor * of[1]
+    return node, factor
 
 
 def _linear(node: Node) -> list[tuple[Node, float, str | None]] | None:

@@ -115,6 +115,11 @@ class Sublayer:
         return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
 
     @property
+    def ruled_norms(self) -> tuple[Norm, ...]:
+        """The norms that a rule speaks of: all but those of queries and keys."""
+        return tuple(n for n in self.norms if n.where != "scores")
+
+    @property
     def equation(self) -> str:
         """The residual equation as ``spec/placements`` write it, alpha left out."""
         at = self.around
@@ -166,7 +171,7 @@ class Reading:
     def select(self) -> dict[str, str]:
         """The stacks in the words of a selection, with the placement where it has a name."""
         *_, last = self.stacks.values()
-        centred = all(n.centred for s in self.sublayers for n in s.norms if n.where != "scores")
+        centred = all(n.centred for s in self.sublayers for n in s.ruled_norms)
         return {
             **({"placement": self.placement} if self.placement else {}),
             "norm": "layer" if centred else "rms",
