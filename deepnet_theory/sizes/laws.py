@@ -1,0 +1,398 @@
+r"""Two folds of the formulas that ``spec`` holds: of a branch, and of a residual equation.
+
+Sizes are monomials in the symbols ``alpha``, the gain of every matrix by its name, ``residual_gain``
+(a learnable scalar on the branch) and ``stream`` (the size X of what enters). A rule puts one β for
+all scaled gains, a scheme a gain for each; nothing here knows an optimizer.
+
+The stack is near the identity: a sum of a path and a branch has the path's size, and a norm around
+it divides by that. A branch answers a transverse change of a parameter, W → W + δV with V of order
+one: where the branch is normalised its own direction is lost and says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from math import comb
+
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import fold
+from deepnet_theory.spec.norm import Norm
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.sublayer import Role, Sublayer
+
+ALPHA, STREAM = Monomial.of("alpha"), Monomial.of("stream")
+RESIDUAL_GAIN = "residual_gain"  # the learnable scalar on the branch
+
+# ---- a branch ----
+
+
+@dataclass(frozen=True)
+class Move:
+    """How far a parameter moves a value; ``same`` where it moves all its rows or columns alike."""
+
+    size: Monomial
+    same: str = ""  # "rows", "columns" or neither
+
+
+@dataclass(frozen=True)
+class Jet:
+    """A value's size, None where it is 0, and how it moves with each parameter."""
+
+    size: Monomial | None
+    moved: Mapping[str, Move] = field(default_factory=dict)
+
+    def scaled(self, by: Monomial, kept: str = "") -> Jet:
+        """The moves times ``by``; of what is the same along rows or columns only ``kept`` stays."""
+        moved = {
+            name: Move(move.size * by, move.same if move.same in kept.split() else "")
+            for name, move in self.moved.items()
+        }
+        return replace(self, moved=moved)
+
+
+class _Branch:
+    """Jets of a branch's formula; raises ``ValueError`` where it has no law."""
+
+    def __init__(self, names: Mapping[str, Jet]) -> None:
+        self.names = names
+
+    def name(self, name: str) -> Jet:
+        return self.names[name]
+
+    def number(self, value: Fraction) -> Jet:
+        return Jet(Monomial.number(abs(value)) if value else None)
+
+    def add(self, left: Jet, right: Jet) -> Jet:
+        if left.size and right.size and left.size != right.size:
+            raise ValueError(f"terms of the sizes {left.size} and {right.size}")
+        moved = {**left.moved, **right.moved}
+        if any(left.moved[n].size != right.moved[n].size for n in left.moved.keys() & right.moved):
+            raise ValueError("a parameter that moves two terms by different sizes")
+        return Jet(left.size or right.size, moved)
+
+    subtract = add
+
+    def multiply(self, left: Jet, right: Jet) -> Jet:
+        # a bias is the same for every token: A·(1bᵀ) is not, (1bᵀ)·B is, A·(b1ᵀ) is along columns
+        moved: dict[str, Move] = {}
+        if right.size:
+            moved |= left.scaled(right.size, "rows").moved
+        if left.size:
+            moved |= right.scaled(left.size, "columns").moved
+        size = left.size * right.size if left.size and right.size else None
+        return Jet(size, moved)
+
+    def divide(self, left: Jet, right: Jet) -> Jet:
+        raise ValueError("a quotient")
+
+    def power(self, base: Jet, exponent: Fraction) -> Jet:
+        raise ValueError("a power")
+
+    def call(self, function: str, arguments: tuple[Jet, ...]) -> Jet:
+        of = arguments[0]
+        match function:
+            case "phi":  # positively homogeneous of degree 1
+                return of.scaled(ONE)
+            case "T":
+                turned = {"rows": "columns", "columns": "rows", "": ""}
+                return replace(
+                    of, moved={n: Move(m.size, turned[m.same]) for n, m in of.moved.items()}
+                )
+            case "softmax":  # an average, whose response is bounded; a whole row may be shifted
+                felt = {n: Move(m.size) for n, m in of.moved.items() if m.same != "columns"}
+                return Jet(ONE, felt)
+            case "norm":  # of degree 0
+                assert of.size is not None
+                return replace(of.scaled(of.size**-1), size=ONE)
+            case _:  # hadamard
+                return self.multiply(*(a.scaled(ONE) for a in arguments))
+
+
+def gain(matrix: str) -> Monomial:
+    """The symbol of a matrix's gain."""
+    return Monomial.of(matrix)
+
+
+@cache
+def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE) -> Jet:
+    """The jet of a branch fed with a value of the size ``argument``, in the gains of its matrices.
+
+    Raises :class:`Refusal` where its formula is no product of sizes.
+    """
+    names = {"x": Jet(argument), "memory": Jet(memory)}
+    names |= {m.name: Jet(gain(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
+    names |= {v.name: Jet(None, {v.name: Move(ONE, "rows")}) for v in sublayer.vectors}
+    try:
+        return fold(sublayer.expression.root, _Branch(names))
+    except ValueError:
+        raise no_one_gain(sublayer) from None
+
+
+def no_one_gain(sublayer: Sublayer) -> Refusal:
+    """The refusal of a branch that is no product which grows alike in every scaled matrix."""
+    return Refusal(
+        f"no law for the sublayer {sublayer.name!r}: its branch {sublayer.branch!r} is no "
+        "product that grows alike in every scaled matrix, so that no one beta balances it"
+    )
+
+
+# ---- a residual equation ----
+
+
+@dataclass(frozen=True)
+class Scalar:
+    r"""A number in front of a term: its leading terms as α → ∞, as powers of α.
+
+    ``(1 - 1/alpha)`` and ``alpha*(1 + alpha**2)**(-1/2)`` are no monomials, and what they differ
+    by from 1 decides what S of them multiply the stream by.
+    """
+
+    terms: tuple[tuple[Fraction, Fraction], ...]  # (power of α, coefficient), the largest first
+
+    KEPT = 3
+
+    @classmethod
+    def of(cls, terms: Mapping[Fraction, Fraction]) -> Scalar:
+        found = sorted(((p, c) for p, c in terms.items() if c), reverse=True)
+        return cls(tuple(found[: cls.KEPT]))
+
+    def __add__(self, other: Scalar) -> Scalar:
+        total = dict(self.terms)
+        for power, coefficient in other.terms:
+            total[power] = total.get(power, Fraction(0)) + coefficient
+        return Scalar.of(total)
+
+    def __mul__(self, other: Scalar) -> Scalar:
+        total: dict[Fraction, Fraction] = {}
+        for a, x in self.terms:
+            for b, y in other.terms:
+                total[a + b] = total.get(a + b, Fraction(0)) + x * y
+        return Scalar.of(total)
+
+    def __pow__(self, exponent: Fraction) -> Scalar:
+        """By the binomial series around the leading term; of one term exactly."""
+        if not self.terms:
+            raise ValueError("a power of 0")
+        (power, leading), *rest = self.terms
+        if rest and leading != 1 or (leading != 1 and exponent.denominator != 1):
+            raise ValueError("a power of a sum that does not begin with 1")
+        coefficient = Fraction(leading) ** int(exponent) if leading != 1 else leading
+        first = Scalar.of({power * exponent: coefficient})
+        tail, total, factor = Scalar.of({p - power: c for p, c in rest}), _NUMBER_ONE, _NUMBER_ONE
+        binomial = Fraction(1)
+        for order in range(1, Scalar.KEPT if rest else 1):
+            binomial *= (exponent - order + 1) / order
+            factor = factor * tail
+            total = total + factor * Scalar.of({Fraction(0): binomial})
+        return first * total
+
+    @property
+    def leading(self) -> Monomial:
+        """The leading term; raises ``ValueError`` where it is negative or absent."""
+        power, coefficient = self.terms[0] if self.terms else (Fraction(0), Fraction(0))
+        return Monomial.number(coefficient) * ALPHA**power
+
+
+_NUMBER_ONE = Scalar.of({Fraction(0): Fraction(1)})
+
+
+@dataclass(frozen=True)
+class Divided:
+    """What a norm divides: a ``sum``, a branch's ``input`` or its ``output``; and its size."""
+
+    where: str
+    size: Monomial
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A value of the equation: ``path`` times the stream plus what the branch adds.
+
+    ``moved`` has for every parameter what it moves the value by, along one path or several.
+    ``number`` alone is a scalar.
+    """
+
+    number: Scalar | None = None
+    path: Scalar | None = None
+    unit: Monomial = STREAM  # the size of the stream that ``path`` multiplies
+    branch: Monomial | None = None
+    moved: Mapping[str, tuple[Monomial, ...]] = field(default_factory=dict)
+    norms: tuple[Divided, ...] = ()
+
+    @property
+    def size(self) -> Monomial:
+        """Near the identity that of the path; of a branch alone its own."""
+        if self.path is not None:
+            return self.path.leading * self.unit
+        assert self.branch is not None
+        return self.branch
+
+    def times(self, scalar: Scalar, by: Monomial) -> Signal:
+        """The product with a number of the size ``by``."""
+        return replace(
+            self,
+            path=None if self.path is None else self.path * scalar,
+            branch=None if self.branch is None else self.branch * by,
+            moved={name: tuple(m * by for m in moves) for name, moves in self.moved.items()},
+        )
+
+
+class _Residual:
+    """Signals of a residual equation."""
+
+    def __init__(self, sublayer: Sublayer, norm: Norm | None, gated: bool) -> None:
+        self.sublayer, self.spec, self.gated = sublayer, norm, gated
+
+    def number(self, value: Fraction) -> Signal:
+        return Signal(number=Scalar.of({Fraction(0): value}))
+
+    def name(self, name: str) -> Signal:
+        if name == "alpha":
+            return Signal(number=Scalar.of({Fraction(1): Fraction(1)}))
+        return Signal(path=_NUMBER_ONE)
+
+    def add(self, left: Signal, right: Signal) -> Signal:
+        if left.number is not None and right.number is not None:
+            return Signal(number=left.number + right.number)
+        if left.number or right.number or (left.branch and right.branch):
+            raise ValueError("a sum of two branches, or of a number and a value")
+        path = left.path + right.path if left.path and right.path else left.path or right.path
+        moved = dict(left.moved)
+        for name, moves in right.moved.items():
+            moved[name] = (*moved.get(name, ()), *moves)
+        unit = left.unit if left.path is not None else right.unit
+        norms = (*left.norms, *right.norms)
+        return Signal(None, path, unit, left.branch or right.branch, moved, norms)
+
+    def subtract(self, left: Signal, right: Signal) -> Signal:
+        if right.branch is not None and right.path is None:
+            raise ValueError("a branch that is subtracted")
+        return self.add(left, self.multiply(self.number(Fraction(-1)), right))
+
+    def multiply(self, left: Signal, right: Signal) -> Signal:
+        scalar, value = (left.number, right) if left.number is not None else (right.number, left)
+        if scalar is None:
+            raise ValueError("a product of two values")
+        if value.number is not None:
+            return Signal(number=scalar * value.number)
+        return value.times(scalar, scalar.leading if value.branch or value.moved else ONE)
+
+    def divide(self, left: Signal, right: Signal) -> Signal:
+        return self.multiply(left, self.power(right, Fraction(-1)))
+
+    def power(self, base: Signal, exponent: Fraction) -> Signal:
+        if base.number is None:
+            raise ValueError("a power of a value")
+        return Signal(number=base.number**exponent)
+
+    def call(self, function: str, arguments: tuple[Signal, ...]) -> Signal:
+        (of,) = arguments
+        return self.branch(of) if function == "branch" else self.norm(of)
+
+    def norm(self, of: Signal) -> Signal:
+        """Divides by the size; its own gain and bias move what it gives by one."""
+        size = of.size
+        where = "output" if of.path is None else ("input" if of.branch is None else "sum")
+        moved = {name: tuple(m / size for m in moves) for name, moves in of.moved.items()}
+        if self.spec is not None:
+            for name in ("norm_gain", "norm_bias")[: 2 if self.spec.bias else 1]:
+                moved[name] = (*moved.get(name, ()), ONE)
+        return Signal(
+            path=None if of.path is None else _NUMBER_ONE,
+            unit=ONE,
+            branch=None if of.branch is None else of.branch / size,
+            moved=moved,
+            norms=(*of.norms, Divided(where, size)),
+        )
+
+    def branch(self, of: Signal) -> Signal:
+        if of.branch is not None or of.path is None:
+            raise ValueError("a branch of a branch")
+        jet = branch(self.sublayer, of.size, STREAM if of.unit == STREAM else ONE)
+        if jet.size is None:
+            raise no_one_gain(self.sublayer)
+        times = Monomial.of(RESIDUAL_GAIN) if self.gated else ONE
+        # an entry of the argument moves the branch by its own size over the argument's
+        through = times * jet.size / of.size
+        moved = {name: tuple(m * through for m in moves) for name, moves in of.moved.items()}
+        moved |= {name: (move.size * times,) for name, move in jet.moved.items()}
+        if self.gated:
+            moved[RESIDUAL_GAIN] = (jet.size,)
+        return Signal(branch=jet.size * times, unit=of.unit, moved=moved, norms=of.norms)
+
+
+_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN}
+
+
+@dataclass(frozen=True)
+class Law:
+    """A sublayer in its residual equation, as monomials in α, the gains and the stream.
+
+    ``weight`` is r, the branch against the identity path; ``added`` what it adds to the stream;
+    ``responses`` what the output moves by with each parameter, along its paths; ``multiplied``
+    what the stream is multiplied by, None where a norm takes it back; ``norms`` what they divide.
+    """
+
+    sublayer: Sublayer
+    weight: Monomial
+    added: Monomial
+    responses: Mapping[str, tuple[Monomial, ...]]
+    multiplied: Scalar | None
+    has_alpha: bool
+    norms: tuple[Divided, ...]
+
+    @property
+    def normalised(self) -> bool:
+        """Whether every sublayer ends in a norm, so that the stream keeps its size."""
+        return self.multiplied is None
+
+    @property
+    def keeps_stream(self) -> bool:
+        """Whether the stream keeps its size, taken back by a norm or multiplied by exactly 1."""
+        return self.multiplied is None or self.multiplied == _NUMBER_ONE
+
+    def role(self, parameter: str) -> Role:
+        """The role of one of its parameters."""
+        for own in self.sublayer.parameters:
+            if own.name == parameter:
+                return own.role
+        return _NORMS[parameter]
+
+
+@cache
+def law(
+    placement: Placement, sublayer: Sublayer, norm: Norm | None = None, gated: bool = False
+) -> Law:
+    """The law of a sublayer in a placement; with a norm its gain and bias are parameters too.
+
+    Raises :class:`Refusal` where the equation is not an identity path plus one branch.
+    """
+    try:
+        signal: Signal = fold(placement.expression.root, _Residual(sublayer, norm, gated))
+        if signal.path is None or signal.branch is None:
+            raise ValueError("no path, or no branch")
+        size = signal.size
+    except ValueError:
+        raise Refusal(
+            f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
+            "not an identity path plus one branch"
+        ) from None
+    return Law(
+        sublayer=sublayer,
+        weight=signal.branch / size,
+        added=signal.branch,
+        responses=dict(signal.moved),
+        multiplied=None if placement.normalises_sum else signal.path,
+        has_alpha="alpha" in placement.expression.names,
+        norms=signal.norms,
+    )
+
+
+def common_gains(sublayer: Sublayer) -> dict[str, Monomial]:
+    """One β for the scaled matrices, 1 for the others, and a stream of size 1."""
+    found = {m.name: Monomial.of("beta") for m in sublayer.scaled}
+    return {**found, **{m.name: ONE for m in sublayer.unscaled}, "stream": ONE}

@@ -1,0 +1,234 @@
+r"""The value that α, β, κ, ρ and every multiplier are: a positive monomial with exact exponents.
+
+.. math:: \prod_b b^{e_b}, \qquad b \text{ a prime or a symbol such as } N, \quad e_b \in \mathbb{Q}
+
+Text is how it prints: :meth:`Monomial.__str__` writes the grammar of depth expressions, and
+:func:`parse` reads it back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import gcd, lcm
+
+from deepnet_theory.spec.expression import DEPTH, OperatorAlgebra, fold
+
+_ORDER = {"N": 0, "M": 1, "d": 2}  # symbols that lead where one is printed
+
+
+@cache
+def _primes(number: int) -> tuple[tuple[str, int], ...]:
+    """The prime factors of a positive whole number, with their powers."""
+    found, divisor = [], 2
+    while divisor * divisor <= number:
+        power = 0
+        while number % divisor == 0:
+            number //= divisor
+            power += 1
+        if power:
+            found.append((str(divisor), power))
+        divisor += 1
+    return (*found, (str(number), 1)) if number > 1 else tuple(found)
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """Exponents by base, none of them 0; bases in the order of their names.
+
+    Products, quotients and powers are those of the value: ``Monomial.of("N") ** Fraction(1, 2)``.
+    """
+
+    items: tuple[tuple[str, Fraction], ...] = ()
+
+    @classmethod
+    def of(cls, *symbols: str) -> Monomial:
+        """The product of symbols."""
+        return cls.from_powers({symbol: Fraction(symbols.count(symbol)) for symbol in symbols})
+
+    @classmethod
+    def number(cls, value: Fraction | int) -> Monomial:
+        """A positive rational, factored into primes; raises ``ValueError`` for any other."""
+        value = Fraction(value)
+        if value <= 0:
+            raise ValueError(f"{value} is not positive")
+        powers = {base: Fraction(power) for base, power in _primes(value.numerator)}
+        for base, power in _primes(value.denominator):
+            powers[base] = Fraction(-power)
+        return cls.from_powers(powers)
+
+    @classmethod
+    def from_powers(cls, powers: Mapping[str, Fraction]) -> Monomial:
+        """The product of the given powers."""
+        return cls(tuple(sorted((b, p) for b, p in powers.items() if p)))
+
+    @property
+    def powers(self) -> dict[str, Fraction]:
+        """The exponent of every base that occurs."""
+        return dict(self.items)
+
+    def exponent(self, symbol: str) -> Fraction:
+        """The exponent of one base, 0 where it does not occur."""
+        return next((power for base, power in self.items if base == symbol), Fraction(0))
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The symbols that occur, primes left out."""
+        return frozenset(base for base, _ in self.items if not base.isdigit())
+
+    def __mul__(self, other: Monomial) -> Monomial:
+        if not other.items:
+            return self
+        powers = self.powers
+        for base, power in other.items:
+            powers[base] = powers.get(base, Fraction(0)) + power
+        return Monomial.from_powers(powers)
+
+    def __truediv__(self, other: Monomial) -> Monomial:
+        return self * other**-1
+
+    def __pow__(self, exponent: Fraction | int) -> Monomial:
+        return Monomial(tuple((b, p * exponent) for b, p in self.items) if exponent else ())
+
+    def put(self, values: Mapping[str, Monomial]) -> Monomial:
+        """The same with values in place of symbols."""
+        result = Monomial()
+        for base, power in self.items:
+            result *= values.get(base, Monomial(((base, Fraction(1)),))) ** power
+        return result
+
+    def at(self, **values: float) -> float:
+        """The number at values of the symbols; raises ``KeyError`` for a missing one."""
+        logs = (
+            float(power) * math.log(float(base) if base.isdigit() else values[base])
+            for base, power in self.items
+        )
+        return math.exp(math.fsum(logs))
+
+    def __str__(self) -> str:
+        """One outer root around whole powers, such as ``(N**4*M/27)**(1/16)``."""
+        if not self.items:
+            return "1"
+        inner, outer = self._one_root()
+        above, below = _product(inner, 1), _product(inner, -1)
+        base = "*".join(above or ["1"])
+        if below:
+            divisor = "*".join(below)
+            base += f"/({divisor})" if len(below) > 1 else f"/{divisor}"
+        if outer == 1:
+            return base
+        base = f"({base})" if "*" in base or "/" in base else base
+        if outer == -1:
+            return f"1/{base}"
+        whole = outer.denominator == 1 and outer > 0
+        return f"{base}**{outer if whole else f'({outer})'}"
+
+    def _one_root(self) -> tuple[dict[str, int], Fraction]:
+        """Whole powers and the root around them, positive in the symbol that leads."""
+        powers = self.powers
+        numerator = gcd(*(p.numerator for p in powers.values()))
+        outer = Fraction(numerator, lcm(*(p.denominator for p in powers.values())))
+        led = [b for b in sorted(self.symbols, key=_leading) if b in _ORDER]
+        first = powers[led[0]] if led else max(powers.values())
+        outer = -outer if first < 0 else outer
+        return {base: int(power / outer) for base, power in powers.items()}, outer
+
+
+ONE = Monomial()
+
+
+def _leading(symbol: str) -> tuple[int, str]:
+    return _ORDER.get(symbol, len(_ORDER)), symbol
+
+
+def _product(powers: Mapping[str, int], sign: int) -> list[str]:
+    """The factors above (``sign`` 1) or below the line, the number first."""
+    kept = {base: abs(power) for base, power in powers.items() if power * sign > 0}
+    number = math.prod(int(base) ** power for base, power in kept.items() if base.isdigit())
+    symbols = sorted((base for base in kept if not base.isdigit()), key=_leading)
+    factors = [base if kept[base] == 1 else f"{base}**{kept[base]}" for base in symbols]
+    return [str(number), *factors] if number != 1 else factors
+
+
+class _Reader(OperatorAlgebra[Monomial]):
+    """Reads a monomial from an expression; a sum or a difference is none."""
+
+    def number(self, value: Fraction) -> Monomial:
+        return Monomial.number(value)
+
+    def name(self, name: str) -> Monomial:
+        return Monomial.of(name)
+
+    def add(self, left: Monomial, right: Monomial) -> Monomial:
+        raise ValueError("a sum is no monomial")
+
+    subtract = add
+
+    def power(self, base: Monomial, exponent: Fraction) -> Monomial:
+        return base**exponent
+
+    def call(self, function: str, arguments: tuple[Monomial, ...]) -> Monomial:
+        if function == "sqrt":
+            return arguments[0] ** Fraction(1, 2)
+        if function == "abs":
+            return arguments[0]
+        raise ValueError(f"{function} of a monomial is none")
+
+
+@cache
+def parse(text: str) -> Monomial:
+    """The monomial that a depth expression writes; raises ``ValueError`` where it is none."""
+    result: Monomial = fold(DEPTH.parse(text).root, _Reader())
+    return result
+
+
+def read(root: object, names: Mapping[str, Monomial]) -> Monomial:
+    """The monomial of a parsed expression with values in place of its names."""
+    result: Monomial = fold(root, _Reader())  # type: ignore[arg-type]
+    return result.put(names)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The values of the unknowns that the conditions determine; ``free`` are the others."""
+
+    values: dict[str, Monomial]
+    free: tuple[str, ...]
+
+
+def solve(conditions: Iterable[Monomial], unknowns: Sequence[str]) -> Solution | None:
+    """Solve ``condition = 1`` for positive unknowns; None where the conditions contradict.
+
+    In logarithms the system is linear: Gauss–Jordan elimination over the rationals decides
+    existence and uniqueness exactly.
+    """
+    rows = [condition.powers for condition in conditions]
+    pivots: dict[str, dict[str, Fraction]] = {}
+    for row in rows:
+        for unknown, pivot in pivots.items():
+            _eliminate(row, unknown, pivot)
+        unknown = next((u for u in unknowns if row.get(u)), None)
+        if unknown is None:
+            if any(row.values()):
+                return None
+            continue
+        scale = row[unknown]
+        row = {base: power / scale for base, power in row.items() if power}
+        for other in pivots.values():
+            _eliminate(other, unknown, row)
+        pivots[unknown] = row
+    values = {
+        unknown: Monomial.from_powers({b: -p for b, p in row.items() if b != unknown})
+        for unknown, row in pivots.items()
+        if not any(row.get(u) for u in unknowns if u != unknown)
+    }
+    return Solution(values, tuple(u for u in unknowns if u not in values))
+
+
+def _eliminate(row: dict[str, Fraction], unknown: str, pivot: Mapping[str, Fraction]) -> None:
+    if times := row.get(unknown):
+        for base, power in pivot.items():
+            row[base] = row.get(base, Fraction(0)) - times * power

@@ -1,0 +1,371 @@
+r"""The fold of an update: its degrees, what they need to hold, and whether it descends.
+
+.. math:: u(\eta, t\,g, s\,\theta) = t^p s^q\,u(\eta, g, \theta), \qquad t, s > 0
+
+A degree is a monomial in ``eta``, ``g``, ``theta`` and, where an update is taken as a library takes
+it, ``epsilon`` and ``decay``. Nothing is typed in: a new update has its law as it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import TypeAlias
+
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.spec.errors import Refusal, shown
+from deepnet_theory.spec.expression import (
+    UPDATE,
+    Call,
+    Name,
+    Node,
+    Number,
+    Operation,
+    OperatorAlgebra,
+    Power,
+    fold,
+)
+from deepnet_theory.spec.optimizer import Optimizer
+
+CONSTANTS = ("epsilon", "decay")
+_DEGREE_ZERO = frozenset({"sign", "polar", "numel"})
+_DEGREE_KEPT = frozenset({"abs", "norm", "rms"})
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A stated regime that was needed, and the degrees of its sides."""
+
+    larger: str
+    smaller: str
+    larger_degree: Monomial
+    smaller_degree: Monomial
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is that of a floor, ``rms(theta) > constant``: it ends at a known depth."""
+        left, right = UPDATE.parse(self.larger), UPDATE.parse(self.smaller)
+        return left.root == Call("rms", (Name("theta"),)) and not right.names | right.functions
+
+    def __str__(self) -> str:
+        return f"{self.larger} > {self.smaller}"
+
+
+@dataclass(frozen=True)
+class Update:
+    """p and q of an update, the regimes that it needs, and its winning terms alone.
+
+    ``descent`` has the signs of the mean increment ⟨g, u⟩ over the signs of g and θ: {-1} where
+    the loss falls at every size.
+    """
+
+    p: Fraction
+    q: Fraction
+    regimes: tuple[Regime, ...]
+    reduced: Node
+    descent: frozenset[int]
+
+    @property
+    def descends(self) -> bool:
+        """Whether the loss falls under the update, whatever the sizes."""
+        return self.descent == {-1}
+
+
+class _Degrees:
+    """Counts degrees bottom-up; a sum of unlike terms takes its stated regime.
+
+    None is the degree of 0, which is homogeneous of every degree.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.stated = {
+            (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
+        }
+        self.used: dict[Regime, None] = {}
+        self.winners: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
+        self.known: dict[Node, Monomial | None] = {}
+        self.constants: dict[str, Monomial] = {}
+
+    def refuse(self, why: str) -> Refusal:
+        return Refusal(
+            f"no degree law for the update {shown(self.optimizer.update)}: {why}; a rule in "
+            "powers of the depth needs an update that is homogeneous in g and in theta"
+        )
+
+    def of(self, node: Node) -> Monomial | None:
+        if node not in self.known:
+            self.known[node] = self._count(node)
+        degree = self.known[node]
+        return None if degree is None else degree.put(self.constants)
+
+    def _count(self, node: Node) -> Monomial | None:
+        match node:
+            case Number(value):
+                return ONE if value else None
+            case Name(name):
+                return Monomial.of(name)
+            case Power(base, exponent):
+                inner = self.of(base)
+                if inner is None and exponent <= 0:
+                    raise self.refuse("it divides by zero")
+                return None if inner is None else inner**exponent
+            case Operation("*" | "/" as operator, left, right):
+                a, b = self.of(left), self.of(right)
+                if b is None and operator == "/":
+                    raise self.refuse("it divides by zero")
+                if a is None or b is None:
+                    return None
+                return a * b if operator == "*" else a / b
+            case Operation(_, left, right):
+                return self._unite(node, left, right, largest=True)
+            case Call("clip", (value, low, high)):
+                return self._stands_for(node, Call("min", (Call("max", (value, low)), high)))
+            case Call("max" | "min" as function, (first, second)):
+                return self._unite(node, first, second, largest=function == "max")
+            case Call("max" | "min" as function, (first, *others)):
+                rest = Call(function, tuple(others))
+                return self._stands_for(node, Call(function, (first, rest)))
+            case Call("sqrt", (inner_node,)):
+                degree = self.of(inner_node)
+                return None if degree is None else degree ** Fraction(1, 2)
+            case Call("log", (inner_node,)):
+                degree = self.of(inner_node)
+                if degree != ONE:
+                    raise self.refuse("a logarithm of something that scales")
+                return degree
+            case Call(function, (inner_node,)) if function in _DEGREE_ZERO:
+                degree = self.of(inner_node)
+                return None if degree is None and function != "numel" else ONE
+            case Call(function, (inner_node,)) if function in _DEGREE_KEPT:
+                return self.of(inner_node)
+            case _:
+                raise self.refuse(f"{node} has no law")
+
+    def _stands_for(self, node: Node, other: Node) -> Monomial | None:
+        self.winners[node] = other
+        return self.of(other)
+
+    def _unite(self, node: Node, left: Node, right: Node, *, largest: bool) -> Monomial | None:
+        """The degree of a sum or an extreme of two terms."""
+        a, b = self.of(left), self.of(right)
+        if a is None or b is None:
+            return a if b is None else b
+        if self._alike(a, b):
+            return a.put(self.constants)
+        winner = self._dominant(left, right, largest=largest)
+        if winner is None:
+            raise self.refuse(
+                f"it joins terms of different degrees ({_words(a)} and {_words(b)}) and no "
+                "regime says which is the larger"
+            )
+        self.winners[node] = winner
+        return a if winner is left else b
+
+    def _alike(self, a: Monomial, b: Monomial) -> bool:
+        """Whether two terms are alike; a constant that is new takes the degree that makes it so."""
+        apart = a / b
+        new = [name for name in CONSTANTS if apart.exponent(name)]
+        if len(new) == 1:
+            (name,) = new
+            rest = apart / Monomial.of(name) ** apart.exponent(name)
+            self.constants[name] = rest ** (-1 / apart.exponent(name))
+        return apart == ONE or len(new) == 1
+
+    def _dominant(self, left: Node, right: Node, *, largest: bool) -> Node | None:
+        for (larger, smaller), texts in self.stated.items():
+            for one, other in ((left, right), (right, left)):
+                if _same(one, larger) and _same(other, smaller):
+                    large, small = self.of(one), self.of(other)
+                    assert large is not None and small is not None  # neither is 0: see _unite
+                    self.used[Regime(*texts, large, small)] = None
+                    return one if largest else other
+        return None
+
+
+def _same(node: Node, stated: Node) -> bool:
+    # a regime may state the magnitude of a term whose sign does not matter
+    if node == stated:
+        return True
+    if isinstance(node, Operation) and node.operator == "*" and node.left == Number(Fraction(-1)):
+        return _same(node.right, stated)
+    return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
+
+
+def _words(degree: Monomial) -> str:
+    return " ".join(f"{name}^{degree.exponent(name)}" for name in ("eta", "g", "theta"))
+
+
+def _reduced(node: Node, winners: Mapping[Node, Node]) -> Node:
+    """The tree in which every sum or extreme that a regime decides is its winning term."""
+    if node in winners:
+        return _reduced(winners[node], winners)
+    match node:
+        case Operation(operator, left, right):
+            return Operation(operator, _reduced(left, winners), _reduced(right, winners))
+        case Power(base, exponent):
+            return Power(_reduced(base, winners), exponent)
+        case Call(function, arguments):
+            return Call(function, tuple(_reduced(a, winners) for a in arguments))
+        case _:
+            return node
+
+
+@cache
+def law(optimizer: Optimizer) -> Update:
+    """The law of an optimizer's first update.
+
+    Raises :class:`Refusal` where the update is not homogeneous, not proportional to η, or
+    vanishes identically.
+    """
+    degrees = _Degrees(optimizer)
+    degree = degrees.of(optimizer.expression.root)
+    reduced = _reduced(optimizer.expression.root, degrees.winners)
+    try:
+        descent = _descent(reduced)
+    except (ArithmeticError, ValueError):
+        raise degrees.refuse("it is not finite and real at every sign of g and theta") from None
+    if degree is None or descent is None:
+        raise degrees.refuse("it is identically zero")
+    if degree.exponent("eta") != 1:
+        raise degrees.refuse(f"it is of degree {degree.exponent('eta')} in eta, not 1")
+    p, q = degree.exponent("g"), degree.exponent("theta")
+    return Update(p, q, tuple(degrees.used), reduced, descent)
+
+
+@cache
+def constants(optimizer: Optimizer) -> Mapping[str, Monomial]:
+    """The degrees in g and θ that ``epsilon`` and ``decay`` need in the update as it is practised.
+
+    Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
+    epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
+    does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
+    """
+    degrees = _Degrees(optimizer)
+    degrees.of(optimizer.practised.root)
+    return degrees.constants
+
+
+# ---- descent: ⟨g, u⟩ on a 1 × 2 matrix, at entries of every sign and of several sizes ----
+
+Entries: TypeAlias = tuple[Decimal, Decimal]
+Value: TypeAlias = Decimal | Entries
+
+_SIZES = (  # of g's and θ's entries, incommensurable and in each order
+    ("3/7", "5/11", "17/5", "23/9"),
+    ("29/8", "13/3", "2/17", "7/31"),
+    ("1/5", "19", "6", "2/9"),
+)
+DIGITS = 40  # below this share of its terms a value is 0
+_ENTRYWISE: dict[str, Callable[..., Decimal]] = {
+    "sign": lambda a: Decimal((a > 0) - (a < 0)),
+    "abs": abs,
+    "sqrt": lambda a: a.sqrt(),
+    "log": lambda a: a.ln(),
+    "max": max,
+    "min": min,
+}
+
+
+class _OnEntries(OperatorAlgebra[Value]):
+    """Values are scalars and pairs; a scalar stands for a parameter of two such entries."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self.values = values
+
+    def number(self, value: Fraction) -> Value:
+        return Decimal(value.numerator) / value.denominator
+
+    def name(self, name: str) -> Value:
+        return self.values[name]
+
+    def add(self, left: Value, right: Value) -> Value:
+        return _each(lambda a, b: a + b, left, right)
+
+    def subtract(self, left: Value, right: Value) -> Value:
+        return _each(lambda a, b: a - b, left, right)
+
+    def multiply(self, left: Value, right: Value) -> Value:
+        return _each(lambda a, b: a * b, left, right)
+
+    def divide(self, left: Value, right: Value) -> Value:
+        return _each(lambda a, b: a / b, left, right)
+
+    def power(self, base: Value, exponent: Fraction) -> Value:
+        to = int(exponent) if exponent.denominator == 1 else self.number(exponent)
+        return _each(lambda a: a**to, base)
+
+    def call(self, function: str, arguments: tuple[Value, ...]) -> Value:
+        match function:
+            case "norm" | "rms":
+                first, second = _pair(arguments[0])
+                mean = 2 if function == "rms" else 1
+                return ((first**2 + second**2) / mean).sqrt()
+            case "numel":
+                return Decimal(2)
+            case "polar":  # of one row: its direction
+                return self.divide(arguments[0], self.call("norm", arguments))
+            case "clip":
+                value, low, high = arguments
+                return self.call("min", (self.call("max", (value, low)), high))
+            case _:
+                return _each(_ENTRYWISE[function], *arguments)
+
+
+def _pair(value: Value) -> Entries:
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def _each(function: Callable[..., Decimal], *arguments: Value) -> Value:
+    if any(isinstance(a, tuple) for a in arguments):
+        first, second = (function(*e) for e in zip(*map(_pair, arguments), strict=True))
+        return first, second
+    return function(*arguments)
+
+
+def entries(update: Node, values: Mapping[str, Value]) -> Entries:
+    """The two entries of an update at numbers, in the precision that is set.
+
+    Raises ``ArithmeticError`` where one is not finite or not real.
+    """
+    pair = _pair(fold(update, _OnEntries(values)))
+    if not all(entry.is_finite() for entry in pair):
+        raise ArithmeticError("not finite")
+    return pair
+
+
+def _descent(update: Node) -> frozenset[int] | None:
+    """The sign of the mean of ⟨g, u⟩ over the signs of g and θ at each size; None where u is 0."""
+    found, moves = set(), False
+    for sizes in _SIZES:
+        increments = []
+        for signs in product((1, -1), repeat=4):
+            exact = [s * Fraction(m) for s, m in zip(signs, sizes, strict=True)]
+            # rounding differs between two precisions, a value does not
+            coarse, fine = (_at(update, exact, digits) for digits in (DIGITS + 20, 2 * DIGITS + 40))
+            with localcontext(prec=2 * DIGITS):
+                kept = [
+                    f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else Decimal(0)
+                    for c, f in zip(coarse, fine, strict=True)
+                ]
+                moves = moves or any(kept)
+                increments += [_decimal(g) * u for g, u in zip(exact[:2], kept, strict=True)]
+        with localcontext(prec=2 * DIGITS):
+            mean, size = sum(increments), sum(map(abs, increments))
+            null = abs(mean) <= size * Decimal(10) ** (5 - DIGITS)
+            found.add(0 if null else (1 if mean > 0 else -1))
+    return frozenset(found) if moves else None
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / value.denominator
+
+
+def _at(update: Node, exact: list[Fraction], digits: int) -> Entries:
+    with localcontext(prec=digits):
+        a, b, c, d = map(_decimal, exact)
+        return entries(update, {"eta": _decimal(Fraction(1, 3)), "g": (a, b), "theta": (c, d)})
