@@ -13,7 +13,7 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.scheme import scheme
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.algebra.growth import growth
+from deepnet_theory.sizes.growth import growth
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 
 LAYER = "attention,ffn:swiglu"

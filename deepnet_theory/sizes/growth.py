@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from itertools import zip_longest
-
-import mpmath
 
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.expression import DEPTH, fold
@@ -26,12 +25,12 @@ OTHER_DEPTH = Fraction(314159265358979, 10**11)  # a depth that is held fixed, a
 class Leading:
     """``coefficient`` times the powers of N, log N, log log N …; ``whole`` if nothing follows."""
 
-    coefficient: mpmath.mpf
+    coefficient: Decimal
     powers: tuple[Fraction, ...] = ()
     whole: bool = True
 
     def times(
-        self, factor: mpmath.mpf, powers: tuple[Fraction, ...] = (), whole: bool = True
+        self, factor: Decimal, powers: tuple[Fraction, ...] = (), whole: bool = True
     ) -> Leading:
         """The product with a term."""
         together = (a + b for a, b in zip_longest(self.powers, powers, fillvalue=Fraction(0)))
@@ -56,11 +55,11 @@ class _Growth:
     variable: str
 
     def number(self, value: Fraction) -> Leading:
-        return Leading(mpmath.mpf(value.numerator) / value.denominator)
+        return Leading(Decimal(value.numerator) / value.denominator)
 
     def name(self, name: str) -> Leading:
         if name == self.variable:
-            return Leading(mpmath.mpf(1), (Fraction(1),))
+            return Leading(Decimal(1), (Fraction(1),))
         return self.number(OTHER_DEPTH)
 
     def add(self, left: Leading, right: Leading) -> Leading:
@@ -72,10 +71,10 @@ class _Growth:
             return Leading(larger.coefficient, larger.powers, whole=False)
         total = left.coefficient + right.coefficient
         whole = left.whole and right.whole
-        if abs(total) <= mpmath.mpf(10) ** (10 - DIGITS) * abs(left.coefficient):
+        if abs(total) <= Decimal(10) ** (10 - DIGITS) * abs(left.coefficient):
             if not whole:
                 raise _Hidden
-            return Leading(mpmath.mpf(0))
+            return Leading(Decimal(0))
         return Leading(total, left.powers, whole)
 
     def subtract(self, left: Leading, right: Leading) -> Leading:
@@ -93,7 +92,8 @@ class _Growth:
         if base.coefficient < 0 and exponent.denominator != 1:
             raise ValueError
         powers = _stripped(p * exponent for p in base.powers)
-        to = mpmath.mpf(exponent.numerator) / exponent.denominator
+        whole = exponent.denominator == 1
+        to = Decimal(exponent.numerator) / (1 if whole else exponent.denominator)
         return Leading(base.coefficient**to, powers, base.whole)
 
     def call(self, function: str, arguments: tuple[Leading, ...]) -> Leading:
@@ -111,11 +111,11 @@ class _Growth:
                     first = other if way * self._compare(other, first) > 0 else first
                 return first
 
-    def _compare(self, left: Leading, right: Leading) -> mpmath.mpf:
+    def _compare(self, left: Leading, right: Leading) -> Decimal:
         try:
             return self.subtract(left, right).coefficient
         except _Hidden:
-            return 0  # alike to leading order, which is all that is kept
+            return Decimal(0)  # alike to leading order, which is all that is kept
 
     def _logarithm(self, of: Leading) -> Leading:
         if of.coefficient <= 0:
@@ -125,8 +125,8 @@ class _Growth:
                 # log N^a is a log N, log (log N)^b is b log log N
                 grown = (Fraction(0),) * (index + 1) + (Fraction(1),)
                 whole = of.whole and of.coefficient == 1 and len(of.powers) == index + 1
-                return Leading(mpmath.mpf(power.numerator) / power.denominator, grown, whole)
-        value = mpmath.log(of.coefficient)
+                return Leading(Decimal(power.numerator) / power.denominator, grown, whole)
+        value = of.coefficient.ln()
         if value == 0 and not of.whole:
             raise _Hidden
         return Leading(value, (), of.whole)
@@ -144,7 +144,7 @@ def leading_term(text: str, variable: str) -> Leading:
     """
     expression = DEPTH.parse(text)
     try:
-        with mpmath.workdps(DIGITS):
+        with localcontext(prec=DIGITS):
             found: Leading = fold(expression.root, _Growth(variable))
             positive = found.coefficient > 0
     except ZeroDivisionError:
