@@ -1,0 +1,277 @@
+r"""The predicted growth of ‖ΔF‖ with depth, for any rule under any optimizer.
+
+A part of S sublayers moves the output by :math:`A\sum_l \gamma^{1+p}|\theta|^q`; the exponent of
+that sum in the depth is what the laboratory's slope is held against. A rule of one's own is no
+monomial, and its exponents are those of its leading terms (:mod:`~deepnet_theory.sizes.growth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from deepnet_theory.sizes import laws, table, update
+from deepnet_theory.sizes.growth import growth, leading_term
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.rule import shrinkage, solve_rule
+from deepnet_theory.spec.errors import Refusal, shown
+from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.sublayer import Role, Sublayer
+
+RIVALS = ("sgd", "adam", "lamb")
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """The exponents of a rule, derived or of one's own, in the network of a selection."""
+
+    selection: Selection
+    rule: Rule
+
+    @cached_property
+    def update(self) -> update.Update:
+        return update.law(self.selection.the_optimizer)
+
+    def law(self, sublayer: Sublayer) -> laws.Law:
+        return laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
+
+    def of(self, size: Monomial, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
+        """The exponent in ``variable`` of a size in α and the gains, at the rule."""
+        entry = self.rule.entry(part.name, sublayer.name)
+        size = size.put(laws.common_gains(sublayer))
+        return sum(
+            (
+                size.exponent(knob) * growth(value, variable)
+                for knob, value in (("alpha", entry.alpha), ("beta", entry.beta))
+            ),
+            Fraction(0),
+        )
+
+    def weight(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
+        """The exponent of r."""
+        return self.of(self.law(sublayer).weight, part, sublayer, variable)
+
+    def independent(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
+        """The exponent of S·r²."""
+        count = Fraction(part.depth == variable)
+        return count + 2 * self.weight(part, sublayer, variable)
+
+    def relative(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
+        """The exponent of ρ of a scaled matrix, where no later part multiplies its gradient."""
+        law, entry = self.law(sublayer), self.rule.entry(part.name, sublayer.name)
+        (response,) = {r.put(laws.common_gains(sublayer)) for r in self._scaled(law)}
+        moved = response**self.update.p * Monomial.of("beta") ** (self.update.q - 1)
+        rates = sum(growth(text, variable) for text in (entry.rate, self.rule.eta))
+        return self.of(moved, part, sublayer, variable) + rates
+
+    @staticmethod
+    def _scaled(law: laws.Law) -> Iterator[Monomial]:
+        for matrix in law.sublayer.scaled:
+            yield law.responses[matrix.name][0].put(laws.common_gains(law.sublayer))
+
+    def share(self, part: Part, variable: str, roles: frozenset[Role]) -> Fraction:
+        """The exponent of the part's own share of ‖ΔF‖, at the part's output."""
+        candidates = []
+        for sublayer in dict.fromkeys(part.layer):
+            law, entry = self.law(sublayer), self.rule.entry(part.name, sublayer.name)
+            grown = self.independent(part, sublayer, variable)
+            # the sum over l of (1 + l r²)^{-(1+p)/2}: S where the stream does not grow
+            repeated = Fraction(part.depth == variable) - shrinkage(law, self.update, grown)
+            for name, role in table.parameters(law):
+                if role not in roles:
+                    continue
+                q = Fraction(0) if role in table.STARTS_AT_ZERO else self.update.q
+                size = Monomial.of("beta") if role is Role.SCALED else Monomial()
+                rate = growth(entry.rate, variable) if role is Role.SCALED else 0
+                for response in law.responses.get(name, ()):
+                    moved = response ** (1 + self.update.p) * size**q
+                    of = self.of(moved, part, sublayer, variable)
+                    candidates.append(repeated + of + rate)
+        return max(candidates) + growth(self.rule.eta, variable)
+
+    def amplification(self, variable: str, aligned: bool) -> Fraction:
+        r"""The exponent of what the later part multiplies the first part's share with.
+
+        M cross-attentions of weight c carry a change of the encoder's output to the decoder's.
+        Their value and output matrices are independent at initialisation, so that they add as
+        :math:`A = \sqrt M c` (``aligned``: :math:`Mc`), once forward and p times through the
+        gradient, whichever convention the rule was balanced with.
+
+        Source: derived here.
+        """
+        later = self.selection.the_stack.parts[-1]
+        crossing = next((s for s in later.layer if s.reads_memory), None)
+        if crossing is None:
+            raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
+        count = Fraction(later.depth == variable) * (1 if aligned else Fraction(1, 2))
+        return (1 + self.update.p) * (count + self.weight(later, crossing, variable))
+
+    def all(self, step: str = "matrices", aligned: bool = False) -> dict[tuple[str, str], Fraction]:
+        """Exponents by (variable, share); share is ``all`` or a part's name.
+
+        ``step`` is ``matrices`` (what the published rules speak of) or ``all`` parameters;
+        ``aligned`` takes the cross-attentions as all aligned instead of independent. Raises
+        :class:`Refusal` where the stream explodes.
+        """
+        self.refuse_without_stream()
+        parts = self.selection.the_stack.parts
+        roles = MATRICES if step == "matrices" else frozenset(Role)
+        found: dict[tuple[str, str], Fraction] = {}
+        for variable in self.selection.the_stack.depths:
+            values = {part.name: self.share(part, variable, roles) for part in parts}
+            if len(parts) > 1:
+                values[parts[0].name] += self.amplification(variable, aligned)
+                found |= {(variable, name): value for name, value in values.items()}
+            found[(variable, "all")] = max(values.values())
+        keys = [(v, s) for v in self.selection.the_stack.depths for s in ("all", *values)]
+        return {key: found[key] for key in keys if key in found}
+
+    def refuse_without_stream(self) -> None:
+        """A stream that no norm takes back must be multiplied by 1, or it explodes or vanishes."""
+        placement = self.selection.the_placement
+        law = self.law(self.selection.the_stack.sublayers[0])
+        if law.keeps_stream or law.multiplied is None:
+            return
+        for entry in self.rule.entries:
+            own = [leading_term(entry.alpha, d) for d in self.selection.the_stack.depths]
+            one = all(term.whole and term.coefficient == 1 and not term.powers for term in own)
+            if not one or not law.multiplied.is_one_at_one:
+                raise Refusal(
+                    f"a sublayer of the placement {placement.name!r}, {placement.equation}, "
+                    f"multiplies the stream by {law.multiplied}, which no norm takes back: at "
+                    f"alpha = {shown(entry.alpha)} the stream explodes or vanishes with depth; "
+                    "the coefficient of x must be 1"
+                )
+
+    def unstable(self) -> str:
+        """Where ρ grows with a depth, in one sentence; empty where it does not.
+
+        Empty too where one matrix a branch does not feel it. Raises :class:`Refusal` where the
+        stream explodes.
+        """
+        self.refuse_without_stream()
+        found = []
+        for part in self.selection.the_stack.parts:
+            for sublayer in dict.fromkeys(part.layer):
+                for variable in self.selection.the_stack.depths:
+                    power = self.relative(part, sublayer, variable)
+                    if power > 0 and len(sublayer.scaled) > 1:
+                        found.append(f"{variable}^({power}) in {sublayer.name} of the {part.name}")
+        if not found:
+            return ""
+        return f"Unstable in depth: rho goes as {', '.join(found)}, and with it the higher orders."
+
+    def warnings(self) -> Iterator[str]:
+        """Where S·r² grows, and with it the distance from the identity, a sentence each."""
+        for part in self.selection.the_stack.parts:
+            for sublayer in dict.fromkeys(part.layer):
+                # a part's constants may depend on the other part's depth: judged in every depth
+                size = {
+                    v: self.independent(part, sublayer, v) for v in self.selection.the_stack.depths
+                }
+                powers = "*".join(f"{v}^({power})" for v, power in size.items() if power)
+                if grows := " and ".join(v for v, power in size.items() if power > 0):
+                    yield (
+                        f"the {part.name}'s S*r^2 grows as {powers} in {grows} ({sublayer.name}): "
+                        "the near-identity assumption fails, and with it the orders that the "
+                        "prediction rests on"
+                    )
+
+
+def rival_rules(selection: Selection) -> dict[str, Rule]:
+    """The default rules of SGD, Adam and LAMB for the same network, besides the selected one."""
+    rules: dict[str, Rule] = {}
+    for name in RIVALS:
+        if name == selection.optimizer:
+            continue
+        bare = {"update": None, "regime": (), "closure": None}
+        other = replace(
+            selection, optimizer=name, one_alpha=False, allow_ascent=False, **bare  # type: ignore[arg-type]
+        )
+        try:
+            rules[name] = table.texts(solve_rule(other))
+        except Refusal:
+            continue
+    return rules
+
+
+def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Predictions:
+    """The predicted exponents of a rule, with those of its rivals, for the laboratory.
+
+    Raises :class:`Refusal` where the update has no degrees, :class:`InputError` where a rule
+    that the user typed has no growth exponent.
+    """
+    own = Exponents(selection, rule)
+    others = {
+        name: Exponents(selection, other).all(step)
+        for name, other in rival_rules(selection).items()
+    }
+    parts = selection.the_stack.parts
+    # which amplification is real is a question to the laboratory
+    aligned = own.all(step, aligned=True) if len(parts) > 1 else {}
+    rows = []
+    for key, exponent in own.all(step).items():
+        rivals = [(name, other[key]) for name, other in others.items()]
+        if key[1] == parts[0].name and len(parts) > 1:
+            rivals.append(("aligned cross-attentions", aligned[key]))
+        rows.append(Prediction(*key, exponent=exponent, rivals=tuple(rivals)))
+    return Predictions(tuple(rows), warnings=tuple(own.warnings()))
+
+
+# ---- every rule under every optimizer ----
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The exponents of one optimizer's rule under another optimizer, by depth symbol."""
+
+    rule: str
+    optimizer: str
+    exponents: dict[str, Fraction]
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the update stays of order η at any depth."""
+        return all(e == 0 for e in self.exponents.values())
+
+
+@dataclass(frozen=True)
+class CrossTable:
+    """All pairs; ``refused`` holds the sentence where an optimizer has no rule here."""
+
+    select: Selection
+    rules: dict[str, Rule]
+    cells: tuple[Cell, ...]
+    refused: dict[str, str]
+
+    def cell(self, rule: str, optimizer: str) -> Cell:
+        """The cell of a rule under an optimizer."""
+        return next(c for c in self.cells if (c.rule, c.optimizer) == (rule, optimizer))
+
+
+def cross_table(names: tuple[str, ...] | None = None, base: Selection | None = None) -> CrossTable:
+    """Every rule under every optimizer, for the network of ``base`` (default: post-LN encoder)."""
+    chosen = names or tuple(optimizers())
+    start = base or Selection(optimizer=chosen[0])
+    rules: dict[str, Rule] = {}
+    refused: dict[str, str] = {}
+    selections = {n: replace(start, optimizer=n, update=None, regime=()) for n in chosen}
+    for name, selection in selections.items():
+        try:
+            rules[name] = table.texts(solve_rule(selection))
+        except Refusal as refusal:
+            refused[name] = str(refusal)
+    cells = [
+        Cell(name, under, {v: e for (v, share), e in found.items() if share == "all"})
+        for under in rules
+        for name, rule in rules.items()
+        if (found := Exponents(selections[under], rule).all())
+    ]
+    return CrossTable(start, rules, tuple(cells), refused)
