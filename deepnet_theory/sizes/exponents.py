@@ -193,7 +193,11 @@ def rival_rules(selection: Selection) -> dict[str, Rule]:
             continue
         bare = {"update": None, "regime": (), "closure": None}
         other = replace(
-            selection, optimizer=name, one_alpha=False, allow_ascent=False, **bare  # type: ignore[arg-type]
+            selection,
+            optimizer=name,
+            one_alpha=False,
+            allow_ascent=False,
+            **bare,  # type: ignore[arg-type]
         )
         try:
             rules[name] = table.texts(solve_rule(other))

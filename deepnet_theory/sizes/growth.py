@@ -16,6 +16,7 @@ from itertools import zip_longest
 
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.expression import DEPTH, fold
+from deepnet_theory.spec.scheme import INDEXED
 
 DIGITS = 50
 OTHER_DEPTH = Fraction(314159265358979, 10**11)  # a depth that is held fixed, at no special value
@@ -137,12 +138,12 @@ def _order(powers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
 
 
 @cache
-def leading_term(text: str, variable: str) -> Leading:
-    """The leading term of a depth expression as ``variable`` grows.
+def leading_term(text: str, variable: str, indexed: bool = False) -> Leading:
+    """The leading term of a depth expression as ``variable`` grows; ``indexed`` may hold l too.
 
     Raises :class:`InputError` where there is none, or where it is not positive.
     """
-    expression = DEPTH.parse(text)
+    expression = (INDEXED if indexed else DEPTH).parse(text)
     try:
         with localcontext(prec=DIGITS):
             found: Leading = fold(expression.root, _Growth(variable))

@@ -1,6 +1,6 @@
 r"""Two folds of the formulas that ``spec`` holds: of a branch, and of a residual equation.
 
-Sizes are monomials in the symbols ``alpha``, the gain of every matrix by its name, ``residual_gain``
+Sizes are monomials in ``alpha``, the gain of every matrix by its name, ``residual_gain``
 (a learnable scalar on the branch) and ``stream`` (the size X of what enters). A rule puts one β for
 all scaled gains, a scheme a gain for each; nothing here knows an optimizer.
 
@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from math import comb
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.spec.errors import Refusal
@@ -178,7 +177,7 @@ class Scalar:
         if not self.terms:
             raise ValueError("a power of 0")
         (power, leading), *rest = self.terms
-        if rest and leading != 1 or (leading != 1 and exponent.denominator != 1):
+        if (rest and leading != 1) or (leading != 1 and exponent.denominator != 1):
             raise ValueError("a power of a sum that does not begin with 1")
         coefficient = Fraction(leading) ** int(exponent) if leading != 1 else leading
         first = Scalar.of({power * exponent: coefficient})
@@ -333,7 +332,11 @@ class _Residual:
         return Signal(branch=jet.size * times, unit=of.unit, moved=moved, norms=of.norms)
 
 
-_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN}
+_NORMS = {
+    "norm_gain": Role.NORM_GAIN,
+    "norm_bias": Role.NORM_BIAS,
+    RESIDUAL_GAIN: Role.RESIDUAL_GAIN,
+}
 
 
 @dataclass(frozen=True)

@@ -188,22 +188,7 @@ class _Problem:
     @cached_property
     def update(self) -> update.Update:
         """The law of the update; refused where it does not go down the gradient."""
-        of = update.law(self.selection.the_optimizer)
-        written = f"the update {shown(self.selection.the_optimizer.update)}"
-        if of.descent == {0}:
-            raise Refusal(
-                f"{written} does not follow the gradient: <g, update> is 0 in the mean over the "
-                "signs of g and theta, as for directions that are independent of the loss; the "
-                "changes of S sublayers then add as sqrt(S), while a rule balances changes that "
-                "are aligned and add as S"
-            )
-        if not of.descends and not self.selection.allow_ascent:
-            says = "rises" if of.descent == {1} else "rises or falls with the sizes of g and theta"
-            raise Refusal(
-                f"under {written} the loss {says}: <g, update> is not negative; write it with a "
-                "minus sign, or allow an ascent with --allow-ascent (in Python allow_ascent=True)"
-            )
-        return of
+        return update.descending(self.selection.the_optimizer, self.selection.allow_ascent)
 
     @cached_property
     def closure(self) -> Closure:
@@ -305,9 +290,7 @@ class _Problem:
             solution = solve(self._conditions(bare, joined, rated), list(dict.fromkeys(unknowns)))
             broken = None
             if solution is not None and not solution.free:
-                broken = self.broken_premise(
-                    replace(bare, closure=chosen, values=solution.values)
-                )
+                broken = self.broken_premise(replace(bare, closure=chosen, values=solution.values))
                 if broken is None:
                     return solution, None
             first = first or (solution, broken)

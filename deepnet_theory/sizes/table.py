@@ -178,9 +178,7 @@ class Table:
         for at in self.rule.parts:
             for sublayer in {s.name: s for s in at.part.layer}.values():
                 kind = at.kind_of(sublayer.name)
-                law = laws.law(
-                    self.selection.the_placement, sublayer, self.selection.the_norm
-                )
+                law = laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
                 for name, role in parameters(law):
                     yield self._parameter(at, kind, law, name, role)
 
@@ -200,9 +198,7 @@ class Table:
         if response is not None:
             gradient = response * at.upstream
             update_size = at.eta * kappa * response**of.p * size**q * at.backward
-            share = (
-                at.count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
-            )
+            share = at.count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
         dominant = _standing(share, at.part.depth) == "dominant"
         multiplier = ONE / share if dominant and share else ONE
         rate = multiplier * kappa
@@ -316,7 +312,9 @@ def equivalent_closures(of: Table) -> tuple[tuple[str, bool], ...]:
             theirs = invariants(table(replace(of.selection, closure=name)))
         except Refusal:
             continue
-        ratios = [a / b for key, pair in own.items() for a, b in zip(pair, theirs[key], strict=True)]
+        ratios = [
+            a / b for key, pair in own.items() for a, b in zip(pair, theirs[key], strict=True)
+        ]
         if not any(ratio.symbols for ratio in ratios):
             found.append((name, all(ratio == ONE for ratio in ratios)))
     return tuple(found)
@@ -364,4 +362,3 @@ def crossings(of: Table) -> Iterator[Crossing]:
                     yield Crossing(
                         at.part.name, matrix.name, (matrix.fan_in, matrix.fan_out), depth
                     )
-

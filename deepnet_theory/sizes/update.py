@@ -237,6 +237,28 @@ def law(optimizer: Optimizer) -> Update:
     return Update(p, q, tuple(degrees.used), reduced, descent)
 
 
+def descending(optimizer: Optimizer, allow_ascent: bool = False) -> Update:
+    """The law of an update that goes down the gradient.
+
+    Raises :class:`Refusal` where the loss rises, or does not feel the update in the mean.
+    """
+    of, written = law(optimizer), f"the update {shown(optimizer.update)}"
+    if of.descent == {0}:
+        raise Refusal(
+            f"{written} does not follow the gradient: <g, update> is 0 in the mean over the signs "
+            "of g and theta, as for directions that are independent of the loss; the changes of S "
+            "sublayers then add as sqrt(S), while a rule balances changes that are aligned and add "
+            "as S"
+        )
+    if not of.descends and not allow_ascent:
+        says = "rises" if of.descent == {1} else "rises or falls with the sizes of g and theta"
+        raise Refusal(
+            f"under {written} the loss {says}: <g, update> is not negative; write it with a minus "
+            "sign, or allow an ascent with --allow-ascent (in Python allow_ascent=True)"
+        )
+    return of
+
+
 @cache
 def constants(optimizer: Optimizer) -> Mapping[str, Monomial]:
     """The degrees in g and θ that ``epsilon`` and ``decay`` need in the update as it is practised.
