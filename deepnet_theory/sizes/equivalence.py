@@ -64,6 +64,8 @@ def carries_alpha(placement: Placement) -> bool:
 def without_alpha(placement: Placement) -> str:
     """The name of the placement that the equation is at α = 1: its own, if there is no other."""
     own = _law(placement)
+    if not carries_alpha(placement):
+        return placement.name
     for name, plain in placements().items():
         other = _law(plain)
         if (

@@ -79,7 +79,7 @@ class _Growth:
         return Leading(total, left.powers, whole)
 
     def subtract(self, left: Leading, right: Leading) -> Leading:
-        return self.add(left, right.times(-1))
+        return self.add(left, right.times(Decimal(-1)))
 
     def multiply(self, left: Leading, right: Leading) -> Leading:
         return left.times(right.coefficient, right.powers, right.whole)

@@ -154,8 +154,10 @@ class _Sizes(OperatorAlgebra[_Term]):
         return self.add(left, _Term(right.size, -right.sign))
 
     def multiply(self, left: _Term, right: _Term) -> _Term:
-        zero = left.size is None or right.size is None
-        return _Term(None if zero else left.size * right.size, left.sign * right.sign)
+        sign = left.sign * right.sign
+        if left.size is None or right.size is None:
+            return _Term(None, sign)
+        return _Term(left.size * right.size, sign)
 
     def divide(self, left: _Term, right: _Term) -> _Term:
         return self.multiply(left, self.power(right, Fraction(-1)))

@@ -210,11 +210,12 @@ def solve(conditions: Iterable[Monomial], unknowns: Sequence[str]) -> Solution |
     for row in rows:
         for unknown, pivot in pivots.items():
             _eliminate(row, unknown, pivot)
-        unknown = next((u for u in unknowns if row.get(u)), None)
-        if unknown is None:
+        left = [u for u in unknowns if row.get(u)]
+        if not left:
             if any(row.values()):
                 return None
             continue
+        unknown = left[0]
         scale = row[unknown]
         row = {base: power / scale for base, power in row.items() if power}
         for other in pivots.values():

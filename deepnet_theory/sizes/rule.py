@@ -145,7 +145,7 @@ def default_closure(method: str, of: update.Update, law: laws.Law) -> Closure:
         name = "unit-init"
     elif method != "probe":
         name = "parameter-norm"
-    elif (of.p, of.q) == (0, 1):
+    elif of.p == 0 and of.q == 1:
         name = "unit-residual"
     else:
         name = "symmetric"

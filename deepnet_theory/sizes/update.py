@@ -282,6 +282,7 @@ _SIZES = (  # of g's and θ's entries, incommensurable and in each order
     ("29/8", "13/3", "2/17", "7/31"),
     ("1/5", "19", "6", "2/9"),
 )
+_ZERO = Decimal(0)
 DIGITS = 40  # below this share of its terms a value is 0
 _ENTRYWISE: dict[str, Callable[..., Decimal]] = {
     "sign": lambda a: Decimal((a > 0) - (a < 0)),
@@ -371,13 +372,13 @@ def _descent(update: Node) -> frozenset[int] | None:
             coarse, fine = (_at(update, exact, digits) for digits in (DIGITS + 20, 2 * DIGITS + 40))
             with localcontext(prec=2 * DIGITS):
                 kept = [
-                    f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else Decimal(0)
+                    f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else _ZERO
                     for c, f in zip(coarse, fine, strict=True)
                 ]
                 moves = moves or any(kept)
                 increments += [_decimal(g) * u for g, u in zip(exact[:2], kept, strict=True)]
         with localcontext(prec=2 * DIGITS):
-            mean, size = sum(increments), sum(map(abs, increments))
+            mean, size = sum(increments, _ZERO), sum(map(abs, increments), _ZERO)
             null = abs(mean) <= size * Decimal(10) ** (5 - DIGITS)
             found.add(0 if null else (1 if mean > 0 else -1))
     return frozenset(found) if moves else None
