@@ -9,11 +9,11 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import build, parameter_groups, schema
+from deepnet_theory.sizes.growth import growth
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.scheme import scheme
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.sizes.growth import growth
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 
 LAYER = "attention,ffn:swiglu"

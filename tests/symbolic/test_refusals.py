@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
+from deepnet_theory.sizes.growth import growth
 from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer
@@ -15,7 +16,6 @@ from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.sizes.growth import growth
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
 from deepnet_theory.symbolic.algebra.symbols import N

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import sympy as sp
 
+from deepnet_theory.sizes.growth import growth, leading_term
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule
@@ -18,7 +19,6 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra.depth import depth_expression, rational
-from deepnet_theory.sizes.growth import growth, leading_term
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
 from deepnet_theory.symbolic.laws.parameters import branch_weight, relative_update, terms

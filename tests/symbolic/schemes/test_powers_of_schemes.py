@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from deepnet_theory.symbolic.schemes.power import Power
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.symbolic.schemes.power import Power
 from deepnet_theory.symbolic.schemes.size import indexed, size_of
 
 TEXTS = (

@@ -9,10 +9,10 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepnet_theory.sizes.growth import growth, leading_term
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, evaluate
 from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.sizes.growth import growth, leading_term
 from deepnet_theory.symbolic.algebra.symbols import N
 
 
