@@ -12,12 +12,11 @@ from pathlib import Path
 
 from deepnet_theory.report.composing.of_scheme import document
 from deepnet_theory.report.printing.markdown import markdown
+from deepnet_theory.sizes.judgement import Judgement, Row, optimizer_classes
+from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.scheme import Scheme, schemes
-from deepnet_theory.symbolic.schemes.classes import optimizer_classes
-from deepnet_theory.symbolic.schemes.judgement import Judgement, Row
-from deepnet_theory.symbolic.schemes.trial import trials
 
 ROOT = Path(__file__).parents[1]
 TABLE = "docs/schemes.md"

@@ -12,10 +12,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from deepnet_theory.report.composing.of_scheme import derived, power
+from deepnet_theory.sizes.judgement import Judgement, Row, judge
+from deepnet_theory.sizes.schemes import SPOKEN_OF, PartTrial
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.scheme import schemes
-from deepnet_theory.symbolic.schemes.judgement import Judgement, Row, judge
-from deepnet_theory.symbolic.schemes.trial import SPOKEN_OF, PartTrial
 
 PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\

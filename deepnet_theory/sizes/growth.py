@@ -16,7 +16,6 @@ from itertools import zip_longest
 
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.expression import DEPTH, fold
-from deepnet_theory.spec.scheme import INDEXED
 
 DIGITS = 50
 OTHER_DEPTH = Fraction(314159265358979, 10**11)  # a depth that is held fixed, at no special value
@@ -138,12 +137,12 @@ def _order(powers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
 
 
 @cache
-def leading_term(text: str, variable: str, indexed: bool = False) -> Leading:
-    """The leading term of a depth expression as ``variable`` grows; ``indexed`` may hold l too.
+def leading_term(text: str, variable: str) -> Leading:
+    """The leading term of a depth expression as ``variable`` grows.
 
     Raises :class:`InputError` where there is none, or where it is not positive.
     """
-    expression = (INDEXED if indexed else DEPTH).parse(text)
+    expression = DEPTH.parse(text)
     try:
         with localcontext(prec=DIGITS):
             found: Leading = fold(expression.root, _Growth(variable))

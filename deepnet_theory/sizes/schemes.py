@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.growth import leading_term
 from deepnet_theory.sizes.layers import ONE, Power, size_of
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import STARTS_AT_ZERO, parameters
@@ -222,24 +222,31 @@ class _Segment:
         times = self.laws[0][1].multiplied
         assert times is not None
         symbol = "l" if "l" in INDEXED.parse(self.part.alpha).names else self.depth
-        alpha = leading_term(self.part.alpha, symbol, indexed=True)
-        sizes = [
-            (alpha.powers[0] * power if alpha.powers else Fraction(0), coefficient, power)
-            for power, coefficient in times.terms
-        ]
-        values = [float(c) * float(alpha.coefficient) ** float(p) for _, c, p in sizes]
-        level = sum(v for v, (size, *_) in zip(values, sizes, strict=True) if size == 0)
-        rest = [(size, v) for v, (size, *_) in zip(values, sizes, strict=True) if size]
-        grows = any(size > 0 for size, _ in rest)
-        if not grows and level == 1 and (not rest or rest[0][0] <= -1):
-            tends = rest[0][1] * len(self.laws) if rest and rest[0][0] == -1 else 0.0
-            return Fraction(str(tends)) if symbol == "l" else Fraction(0)
-        way = "explodes" if grows or level > 1 or (level == 1 and rest[0][1] > 0) else "vanishes"
+        with localcontext(prec=200):
+            near, far = (self._excess(times, symbol, Decimal(10) ** n) for n in (40, 80))
+            if far == 0:
+                return Fraction(0)
+            power = (far / near).ln() / (Decimal(10).ln() * 40) if near * far > 0 else Decimal(0)
+            if power < Decimal("-1.0001"):
+                return Fraction(0)
+            if power < Decimal("-0.9999"):
+                tends = Fraction(far * Decimal(10) ** 80 * len(self.laws)).limit_denominator(10**6)
+                return tends if symbol == "l" else Fraction(0)
         raise Refusal(
             f"a sublayer of the scheme {self.scheme.name!r}, {self.placement.equation}, "
-            f"multiplies the stream by {times}, which no norm takes back: the stream {way} "
-            "with depth"
+            f"multiplies the stream by {times}, which no norm takes back: the stream "
+            f"{'explodes' if far > 0 else 'vanishes'} with depth"
         )
+
+    def _excess(self, times: laws.Scalar, symbol: str, at: Decimal) -> Decimal:
+        """What the stream is multiplied by at a layer or depth, less 1."""
+        values = {**dict.fromkeys(("N", "M", "l"), at.sqrt()), symbol: at}
+        alpha = update.number(INDEXED.parse(self.part.alpha).root, values)
+        total = Decimal(-1)
+        for power, coefficient in times.terms:
+            to = Decimal(power.numerator) / power.denominator
+            total += Decimal(coefficient.numerator) / coefficient.denominator * alpha**to
+        return total if abs(total) > Decimal(10) ** -180 else Decimal(0)
 
     def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
         """The exponent of the sum of r^power over the sublayers."""

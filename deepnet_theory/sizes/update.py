@@ -361,6 +361,13 @@ def entries(update: Node, values: Mapping[str, Value]) -> Entries:
     return pair
 
 
+def number(root: Node, values: Mapping[str, Decimal]) -> Decimal:
+    """The value of a scalar expression at numbers, in the precision that is set."""
+    value = fold(root, _OnEntries(values))
+    assert isinstance(value, Decimal)
+    return value
+
+
 def _descent(update: Node) -> frozenset[int] | None:
     """The sign of the mean of ⟨g, u⟩ over the signs of g and θ at each size; None where u is 0."""
     found, moves = set(), False

@@ -40,11 +40,11 @@ def audit(
     from deepnet_theory.models.auditing.optimizer import name_and_groups
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.composing.of_scheme import standing
+    from deepnet_theory.sizes.judgement import Row
+    from deepnet_theory.sizes.schemes import trials
+    from deepnet_theory.sizes.wanted import wanted
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.scheme import schemes
-    from deepnet_theory.symbolic.schemes.judgement import Row
-    from deepnet_theory.symbolic.schemes.trial import trials
-    from deepnet_theory.symbolic.schemes.wanted import wanted
 
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):

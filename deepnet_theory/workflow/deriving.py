@@ -17,9 +17,9 @@ from deepnet_theory.workflow.given import selection_of
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from deepnet_theory.sizes.judgement import Judgement
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.implications.closures_compared import Comparison
-    from deepnet_theory.symbolic.schemes.judgement import Judgement
 
 
 def derive(
@@ -94,7 +94,7 @@ def judge_scheme(
     chosen = published(scheme)
     under = None if optimizer is None else named(optimizer)
     under = custom_optimizer(update) if update is not None else under
-    from deepnet_theory.symbolic.schemes.judgement import judge
+    from deepnet_theory.sizes.judgement import judge
 
     return judge(chosen, under)
 

@@ -82,9 +82,9 @@ def verify_scheme(
     """
     from deepnet_theory.numeric.stacks.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
+    from deepnet_theory.sizes.judgement import predictions
     from deepnet_theory.spec.scheme import measurable
     from deepnet_theory.spec.scheme import scheme as published
-    from deepnet_theory.symbolic.schemes.judgement import predictions
 
     settings, work = settings_and_work(given)
     if settings.step != "matrices":

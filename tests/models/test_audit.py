@@ -19,9 +19,9 @@ from deepnet_theory.models import read
 from deepnet_theory.numeric.stacks.data import text_windows
 from deepnet_theory.report.composing.of_audit import document
 from deepnet_theory.report.printing.text import text
+from deepnet_theory.sizes.wanted import wanted
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.audit import Audit
-from deepnet_theory.symbolic.schemes.wanted import wanted
 
 N, WIDTH = 6, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2

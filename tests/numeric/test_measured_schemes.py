@@ -11,13 +11,13 @@ from torch.nn import functional
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.sizes.judgement import predictions
+from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.scheme import Scheme, SchemePart, measurable, scheme
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.schemes.judgement import predictions
-from deepnet_theory.symbolic.schemes.trial import trials
 from deepnet_theory.workflow import verify_scheme
 
 SMALL = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}

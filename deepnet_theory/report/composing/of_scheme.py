@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
-    from deepnet_theory.symbolic.schemes.judgement import Judgement, Row
-    from deepnet_theory.symbolic.schemes.trial import PartTrial
+    from deepnet_theory.sizes.judgement import Judgement, Row
+    from deepnet_theory.sizes.schemes import PartTrial
 
 MEANING = (
     ("first order", "the output's change by one update of the matrices (and of a learnt scalar)"),

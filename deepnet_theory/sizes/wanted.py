@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from deepnet_theory.sizes import update
+from deepnet_theory.sizes.judgement import optimizer_classes
+from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
@@ -16,9 +20,6 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
-from deepnet_theory.symbolic.laws.optimizer import degrees
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
-from deepnet_theory.symbolic.schemes.classes import optimizer_classes
 
 STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 
@@ -54,7 +55,7 @@ def selection_of(reading: Reading, under: str) -> Selection:
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
     """The rules of one optimizer, for every placement with the model's norms and every closure."""
     around = {s.around for s in reading.sublayers}
-    of = degrees(chosen.the_optimizer)
+    of = update.law(chosen.the_optimizer)
     for where, placement in placements().items():
         if around != {placement.norms}:
             continue
@@ -62,7 +63,7 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
             if "eta" in closure.knobs:
                 continue  # a matter of the learning rate alone: weights do not show it
             try:
-                rule = solve_rule(replace(chosen, placement=where, closure=name))
+                rule = texts(solve_rule(replace(chosen, placement=where, closure=name)))
                 rows = tuple(_of_rule(reading, rule, placement))
             except DeepNetTheoryError:  # there is no such rule
                 continue
@@ -105,7 +106,7 @@ def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
         strange = scheme.streams > 1 or scheme.schedule or scheme.placement.scales_inside
         if strange or set(parts) != set(reading.stacks) or (scheme.layer is not None) != inner:
             continue
-        of = degrees(optimizer(under or scheme.optimizer))
+        of = update.law(optimizer(under or scheme.optimizer))
         rows = tuple(_of_scheme(reading, scheme, parts))
         numbers = (float(of.p), float(of.q))
         chosen = None

@@ -5,6 +5,16 @@ from fractions import Fraction
 
 import pytest
 
+from deepnet_theory.sizes.judgement import (
+    alike,
+    as_scheme,
+    derivations_of,
+    derived_rules,
+    judge,
+    predictions,
+    same_class,
+)
+from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
 from deepnet_theory.spec.placement import placements
@@ -12,15 +22,6 @@ from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
-from deepnet_theory.symbolic.schemes.classes import (
-    alike,
-    as_scheme,
-    derivations_of,
-    derived_rules,
-    same_class,
-)
-from deepnet_theory.symbolic.schemes.judgement import judge, predictions
-from deepnet_theory.symbolic.schemes.trial import trials
 
 
 def trial(name, under):

@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from deepnet_theory.symbolic.schemes.power import Power
 
+from deepnet_theory.sizes.layers import Power, size_of
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.symbolic.schemes.size import indexed, size_of
 
 TEXTS = (
     "l**(-1/2)",
@@ -25,16 +24,17 @@ def test_the_exponent_of_a_sum_is_the_sum_s_slope(text):
     """A logarithm beside a power bends the slope of two depths by 1/log N."""
     import sympy as sp
 
-    value = sp.lambdify(sp.symbols("N l", positive=True), indexed(text), "numpy")
+    symbols = {name: sp.Symbol(name, positive=True) for name in "Nl"}
+    value = sp.lambdify(tuple(symbols.values()), sp.sympify(text, symbols), "numpy")
     sums = [np.sum(value(float(n), np.arange(1.0, n + 1))) for n in (2**14, 2**20)]
     slope = np.log(sums[1] / sums[0]) / np.log(2**6)
-    assert size_of(indexed(text), "N").total == pytest.approx(slope, abs=0.09)
+    assert size_of(text, "N").total == pytest.approx(slope, abs=0.09)
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "max(N/l**3, l)", "max(1/l, l/N)", "min(N/l, l**2/N)"])
 def test_a_sum_up_to_a_layer_has_the_size_of_its_largest_term(text):
     """N^t terms of size N^e have the sum N^(e + t); places by sixteenths hold every bend."""
-    size = size_of(indexed(text), "N")
+    size = size_of(text, "N")
     largest = []
     for place in (Fraction(k, 16) for k in range(17)):
         largest = [*largest, size.at(place) + place]
@@ -50,7 +50,7 @@ def test_a_size_says_where_it_is_what():
 
 
 def test_a_size_is_its_value_at_every_place():
-    size = size_of(indexed("max(1, l/sqrt(N))"), "N")
+    size = size_of("max(1, l/sqrt(N))", "N")
     assert [size.at(t) for t in (Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(1))] == [
         0,
         0,
@@ -73,4 +73,4 @@ def test_the_first_layers_are_a_part_of_the_sum():
 
 def test_cancelled_leading_terms_are_refused():
     with pytest.raises(Refusal, match="cancel"):
-        size_of(indexed("sqrt(N + 1) - sqrt(N)"), "N")
+        size_of("sqrt(N + 1) - sqrt(N)", "N")

@@ -1,1 +1,0 @@
-"""What a published scheme does: its sizes in depth and layer index, its orders, its class."""
