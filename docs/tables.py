@@ -18,7 +18,7 @@ from pathlib import Path
 import deepnet_theory as dt
 from deepnet_theory.report.printing.notation import formula_latex
 from deepnet_theory.spec.norm import EPSILON
-from deepnet_theory.symbolic.implications.norm_epsilon import Sinking
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
@@ -60,7 +60,9 @@ def _cell(**select: str) -> str:
 def _sinks(norm: Sinking) -> str:
     """The ε of a norm on what falls with the depth, and how deep a fixed one reaches."""
     deepest = min(math.ceil(float(depth)) for _, depth in norm.depths) - 1
-    return f"norm's ε × ${formula_latex(norm.epsilon)}$, a fixed {EPSILON:g} reaches {deepest} layers"
+    return (
+        f"norm's ε × ${formula_latex(norm.epsilon)}$, a fixed {EPSILON:g} reaches {deepest} layers"
+    )
 
 
 def cross() -> list[str]:

@@ -107,7 +107,8 @@ class Part(nn.Module):
                 layer.append(
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,
-                        dropout=a.dropout, residual_gain=a.residual_gain, norm_epsilon=s.norm_epsilon,
+                        dropout=a.dropout, residual_gain=a.residual_gain,
+                        norm_epsilon=s.norm_epsilon,
                     )
                 )  # fmt: skip
             self.layers.append(layer)

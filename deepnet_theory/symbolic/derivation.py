@@ -16,10 +16,10 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking, sinking
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import told as sinking_told
 from deepnet_theory.symbolic.implications.consequences import Consequence
 from deepnet_theory.symbolic.implications.equivalence import equivalent_closures
-from deepnet_theory.symbolic.implications.norm_epsilon import Sinking, sinking
-from deepnet_theory.symbolic.implications.norm_epsilon import told as sinking_told
 from deepnet_theory.symbolic.implications.orders import UNSTABLE, Orders, in_depth, state_of
 from deepnet_theory.symbolic.implications.shares import Share
 from deepnet_theory.symbolic.proof.relation import Relation, join

@@ -23,7 +23,6 @@ from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
 from deepnet_theory.symbolic.implications.exponents import predictions
 from deepnet_theory.symbolic.implications.multipliers import parameter_rules
-from deepnet_theory.symbolic.implications.norm_epsilon import norm_epsilon_steps
 from deepnet_theory.symbolic.implications.orders import STABLE, Orders, orders, state_of
 from deepnet_theory.symbolic.implications.shares import Share, shares
 from deepnet_theory.symbolic.laws.descent import descends
@@ -48,11 +47,7 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
     conclusion: list[str] = []
     ends: list[str] = []
     for balanced in reversed(problem.balanced):
-        after = [
-            *self_consistency_steps(problem, balanced),
-            *beyond_steps(problem, balanced),
-            *norm_epsilon_steps(problem, balanced),
-        ]
+        after = [*self_consistency_steps(problem, balanced), *beyond_steps(problem, balanced)]
         steps += [*balanced.steps, *after]
         conclusion += balanced.conclusion
         ends += [step.name for step in after]

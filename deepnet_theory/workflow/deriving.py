@@ -127,7 +127,7 @@ def own_rule(
     # put off: verbs that measure a rule of one's own need not wait for SymPy before
     from deepnet_theory.symbolic.laws.norm_epsilon import with_norm_epsilon
 
-    return with_norm_epsilon(selection, rule)
+    return replace(rule, entries=tuple(with_norm_epsilon(selection, e) for e in rule.entries))
 
 
 def _text(value: str | float | Expr) -> str:

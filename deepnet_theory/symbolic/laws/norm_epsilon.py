@@ -18,7 +18,7 @@ from fractions import Fraction
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.growth import growth
@@ -29,14 +29,17 @@ from deepnet_theory.symbolic.laws.placement import P, norm_arguments
 
 @dataclass(frozen=True)
 class Divided:
-    """What a norm divides, where it falls with the depth: its place, and its size squared.
+    """What a norm divides, where it falls with the depth: its place, and its size.
 
-    ``squared`` is a text in N and M; ``of_branch`` says whether the branch makes it, or the stream.
+    The size is α and β to their powers, of the term that falls slowest; ``squared`` is its square
+    as a text in N and M, and ``of_branch`` says whether the branch makes it, or the stream.
     """
 
     place: str
-    squared: str
+    alpha: Fraction
+    beta: Fraction
     of_branch: bool
+    squared: str
 
 
 def falling(
@@ -51,33 +54,33 @@ def falling(
         sizes = []
         for term in terms:
             powers = exponents(term)
-            by = (Fraction(str(powers.get(alpha, 0))), Fraction(str(powers.get(P, 0))) * matrices)
+            a, b = (Fraction(str(powers.get(symbol, 0))) for symbol in (alpha, P))
+            b *= matrices
             try:
-                power = sum(
-                    (p * growth(knob, depth) for knob, p in zip((of_alpha, of_beta), by, strict=True)),
-                    Fraction(0),
-                )
+                power = a * growth(of_alpha, depth) + b * growth(of_beta, depth)
             except InputError:
                 return
-            sizes.append((power, by))
-        power, (a, b) = max(sizes)
+            sizes.append((power, a, b))
+        power, a, b = max(sizes)
         if power < 0:
-            yield Divided(place, _squared(((of_alpha, 2 * a), (of_beta, 2 * b))), b != 0)
+            squared = _squared(((of_alpha, 2 * a), (of_beta, 2 * b)))
+            yield Divided(place, a, b, b != 0, squared)
 
 
-def with_norm_epsilon(selection: Selection, rule: Rule) -> Rule:
-    """A rule of one's own with the ε that its norms need.
+def of_entry(selection: Selection, entry: RuleEntry) -> tuple[Divided, ...]:
+    """The norms on what falls, under one entry of a rule.
 
-    An entry for kinds of several numbers of matrices takes the smallest, which fits all of them.
+    One for kinds of several numbers of matrices takes the smallest size, which fits all of them.
     """
-    entries = []
-    for entry in rule.entries:
-        part = next(p for p in selection.the_stack.parts if p.name == entry.part)
-        most = max(len(s.scaled) for s in part.layer if entry.sublayer in ("*", s.name))
-        of = (selection.the_placement, most, entry.alpha, entry.beta, part.depth)
-        found = tuple((norm.place, norm.squared) for norm in falling(*of))
-        entries.append(replace(entry, norm_epsilon=found))
-    return replace(rule, entries=tuple(entries))
+    part = next(p for p in selection.the_stack.parts if p.name == entry.part)
+    most = max(len(s.scaled) for s in part.layer if entry.sublayer in ("*", s.name))
+    return tuple(falling(selection.the_placement, most, entry.alpha, entry.beta, part.depth))
+
+
+def with_norm_epsilon(selection: Selection, entry: RuleEntry) -> RuleEntry:
+    """An entry of a rule with the ε that its norms need."""
+    found = of_entry(selection, entry)
+    return replace(entry, norm_epsilon=tuple((norm.place, norm.squared) for norm in found))
 
 
 def _squared(factors: tuple[tuple[str, Fraction], ...]) -> str:

@@ -12,7 +12,7 @@ from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import present, text
-from deepnet_theory.symbolic.laws.norm_epsilon import falling
+from deepnet_theory.symbolic.laws.norm_epsilon import with_norm_epsilon
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
@@ -49,27 +49,8 @@ def rule_of(problem: Problem) -> SolvedRule:
             values = (balanced.value(kind.alpha), balanced.value(kind.beta))
             multiplied = (balanced.rate_of(kind), balanced.relative_update(kind))
             written = (_written(problem, value) for value in (*values, *multiplied))
-            alpha, beta, rate_text, rho = written
-            entries.append(
-                RuleEntry(
-                    balanced.part.name,
-                    kind.name,
-                    alpha,
-                    beta,
-                    rate_text,
-                    rho,
-                    norm_epsilon=tuple(
-                        (norm.place, norm.squared)
-                        for norm in falling(
-                            selection.the_placement,
-                            kind.matrices,
-                            alpha,
-                            beta,
-                            balanced.part.depth,
-                        )
-                    ),
-                )
-            )
+            entry = RuleEntry(balanced.part.name, kind.name, *written)
+            entries.append(with_norm_epsilon(selection, entry))
             solved.append(values)
         rate = balanced.rate
     return SolvedRule(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+import mpmath
 import sympy as sp
 
 from deepnet_theory.spec.constants import Architecture
@@ -24,15 +25,12 @@ from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Sublayer
-from deepnet_theory.symbolic.algebra.depth import depth_expression, rational
+from deepnet_theory.symbolic.algebra.depth import depth_expression, in_sympy, rational
 from deepnet_theory.symbolic.algebra.monomial import simplified, solve, text
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
-from deepnet_theory.symbolic.implications.beyond.of_kind import DEPTH_POINTS, SECTION, OfKind, value
-from deepnet_theory.symbolic.laws.norm_epsilon import falling
-from deepnet_theory.symbolic.laws.placement import P, norm_arguments
+from deepnet_theory.symbolic.implications.beyond.of_kind import DIGITS, SECTION, OfKind, value
+from deepnet_theory.symbolic.laws.norm_epsilon import falling, of_entry
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.rule.balanced import Balanced
-from deepnet_theory.symbolic.rule.problem import Problem
 
 WORDS = {
     "output": "the norm on the branch's output",
@@ -69,56 +67,77 @@ class Sinking:
         }
 
 
-def norm_epsilon_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
+def norm_epsilons(of: OfKind) -> Iterator[Step]:
     """One step for every norm of a kind that divides what falls with the depth."""
-    placement = problem.selection.the_placement
-    for kind in balanced.kinds:
-        of = OfKind(problem, balanced, kind)
-        alpha, beta = (text(balanced.value(knob)) for knob in (kind.alpha, kind.beta))
-        for norm in falling(placement, kind.matrices, alpha, beta, balanced.part.depth):
-            (scalar,) = dict(norm_arguments(placement))[norm.place]
-            size = scalar.xreplace({P: kind.beta**kind.matrices, **kind.own})
-            yield SECTION.equal(
-                f"norm-epsilon-{of.tag}-{norm.place}",
-                size**2,
-                depth_expression(norm.squared),
-                (
-                    f"{WORDS[norm.place]} is z/sqrt(var(z) + epsilon), and var(z) falls with the "
-                    "depth as the square of the product of the gains: epsilon keeps its share "
-                    "under the root where it is multiplied by the same"
+    kind, part = of.kind, of.balanced.part
+    alpha, beta = (text(of.balanced.value(knob)) for knob in (kind.alpha, kind.beta))
+    placement = of.problem.selection.the_placement
+    for norm in falling(placement, kind.matrices, alpha, beta, part.depth):
+        size = kind.alpha ** rational(norm.alpha) * kind.beta ** rational(norm.beta)
+        what = "the branch, as the product of its gains" if norm.of_branch else "the stream"
+        yield SECTION.equal(
+            f"norm-epsilon-{of.tag}-{norm.place}",
+            size**2,
+            depth_expression(norm.squared),
+            (
+                f"{WORDS[norm.place]} is z/sqrt(var(z) + epsilon), and z falls with the depth as "
+                f"{what}: epsilon keeps its share under the root where it goes as the square"
+            ),
+            uses=of.at_rule,
+            checks=(
+                Check("holds once the solution is put in", partial(_put_in, of)),
+                Check(
+                    "its share under the root at two depths", partial(_share_kept, of, norm.place)
                 ),
-                uses=of.at_rule,
-                checks=(Check("the share of epsilon under the root", partial(_share_kept, of)),),
-            )
+            ),
+        )
 
 
-def _share_kept(of: OfKind, step: Step) -> bool:
-    """ε beside the variance of an explicit branch, one matrix after the other, at many depths."""
+def _put_in(of: OfKind, step: Step) -> bool:
+    return simplified(of.balanced.at_solution(step.lhs) / step.rhs) == 1
+
+
+def _share_kept(of: OfKind, place: str, step: Step) -> bool:
+    """ε beside the variance of an explicit sum, its gains multiplied one by one."""
+    placement = of.problem.selection.the_placement
+    stream, branch = sp.symbols("stream branch")
     shares = []
-    for point in DEPTH_POINTS:
-        numbers = of.numbers(point)
-        entry = sp.Rational(7, 10)
-        for _ in of.kind.sublayer.scaled:
-            entry *= numbers[of.kind.beta]
-        shares.append([value(side, numbers) / value(entry**2, numbers) for side in (step.lhs, step.rhs)])
-    first = shares[0][0]
-    return all(abs(share / first - 1) < 1e-12 for row in shares for share in row)
+    with mpmath.workdps(DIGITS):
+        for layers in (10**100, 10**200):
+            depths = of.depths((layers, 7))
+            at = {s: value(v, depths) for s, v in of.balanced.values.items()}
+            gain = mpmath.fprod(at[of.kind.beta] for _ in of.kind.sublayer.scaled)
+            divided: list[sp.Expr] = []
+
+            def norm(z: sp.Expr, divided: list[sp.Expr] = divided) -> sp.Expr:
+                divided.append(sp.expand(z))
+                return stream
+
+            numbers = {"x": stream, "alpha": sp.Float(str(at[of.kind.alpha]), DIGITS)}
+            times = sp.Float(str(gain), DIGITS) * branch
+            in_sympy(placement.expression, numbers, {"norm": norm, "branch": lambda _, t=times: t})
+            z = divided[placement.places.index(place)]
+            variance = sum(value(z.coeff(s) ** 2, depths) for s in (stream, branch))
+            shares.append(value(step.rhs, depths) / variance)
+    first, second = shares
+    return bool(abs(second / first - 1) < mpmath.mpf("1e-6"))
 
 
 def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
     """Every norm under ``rule`` whose ε must fall with the depth."""
-    for part in selection.the_stack.parts:
+    for entry in rule.entries:
+        part = next(p for p in selection.the_stack.parts if p.name == entry.part)
         depth = DEPTHS[part.depth]
-        for entry in (e for e in rule.entries if e.part == part.name):
-            own = {s.name: s for s in part.layer if entry.sublayer in ("*", s.name)}
-            for place, times in entry.norm_epsilon:
-                found = []
-                for name, of in own.items():
-                    variance = rational(branch_variance(of)) * depth_expression(times)
-                    solved = solve([(variance, sp.Rational(str(EPSILON)))], [depth])
-                    if solved is not None and solved.unique:
-                        found.append((name, simplified(solved.values[depth])))
-                yield Sinking(part.name, entry.sublayer, place, times, tuple(found))
+        own = {s.name: s for s in part.layer if entry.sublayer in ("*", s.name)}
+        for norm in of_entry(selection, entry):
+            found = []
+            for name, of in own.items():
+                entries = rational(branch_variance(of)) if norm.of_branch else sp.Integer(1)
+                variance = entries * depth_expression(norm.squared)
+                solved = solve([(variance, sp.Rational(str(EPSILON)))], [depth])
+                if solved is not None and solved.unique:
+                    found.append((name, simplified(solved.values[depth])))
+            yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, tuple(found))
 
 
 def told(found: Sequence[Sinking], depth: dict[str, int]) -> str:
@@ -128,22 +147,25 @@ def told(found: Sequence[Sinking], depth: dict[str, int]) -> str:
         whose = one.part if one.sublayer == "*" else f"{one.part}, {one.sublayer}"
         shown = f" = {evaluate(DEPTH.parse(one.epsilon), **depth):.4g}" if depth else ""
         sentence = (
-            f"{WORDS[one.place].capitalize()} ({whose}) divides what falls with the depth: multiply "
-            f"its epsilon by {one.epsilon}{shown}."
+            f"{WORDS[one.place].capitalize()} ({whose}) divides what falls with the depth: "
+            f"multiply its epsilon by {one.epsilon}{shown}."
         )
         if one.depths:
-            sinks = ", ".join(f"{_layers(at)} on in {name}" for name, at in one.depths)
+            alike: dict[str, list[str]] = {}
+            for name, at in one.depths:
+                alike.setdefault(_layers(at), []).append(name)
+            sinks = ", ".join(f"{at} layers on in {' and '.join(n)}" for at, n in alike.items())
             sentence += (
-                f" Left at {EPSILON:g} it is larger than the branch's variance from {sinks}, at "
-                "the latest, and one learning rate serves no deeper model."
+                f" Left at {EPSILON:g}, epsilon is larger than the variance at the latest from "
+                f"{sinks}, and one learning rate serves no deeper model."
             )
         sentences.append(sentence)
     return " ".join(sentences)
 
 
 def _layers(depth: sp.Expr) -> str:
-    """A depth as a number of layers where it is one, else as its formula."""
-    return f"{depth} layers" if depth.free_symbols else f"{math.ceil(float(depth))} layers"
+    """A depth as a number where it is one, else as its formula."""
+    return str(depth if depth.free_symbols else math.ceil(float(depth)))
 
 
 def branch_variance(sublayer: Sublayer) -> Fraction:
