@@ -8,6 +8,7 @@ are current.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import deepnet_theory as dt
 from deepnet_theory.report.printing.notation import formula_latex
+from deepnet_theory.spec.norm import EPSILON
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
@@ -45,12 +48,21 @@ def rules() -> list[str]:
 
 def _cell(**select: str) -> str:
     try:
-        rule = dt.derive(**select).rule
+        derivation = dt.derive(**select)
     except dt.Refusal:
         return "refused"
-    (entry,) = rule.entries
+    (entry,) = derivation.rule.entries
     rate = "" if entry.rate == "1" else f"; κ = ${formula_latex(entry.rate)}$"
-    return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}"
+    epsilon = "".join(f"; {_sinks(norm)}" for norm in derivation.sinking if entry.norm_epsilon)
+    return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}{epsilon}"
+
+
+def _sinks(norm: Sinking) -> str:
+    """The ε of a norm on what falls with the depth, and how deep a fixed one reaches."""
+    deepest = min(math.ceil(float(depth)) for _, depth in norm.depths) - 1
+    return (
+        f"norm's ε × ${formula_latex(norm.epsilon)}$, a fixed {EPSILON:g} reaches {deepest} layers"
+    )
 
 
 def cross() -> list[str]:

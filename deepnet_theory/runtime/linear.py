@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from deepnet_theory.runtime.description import Described, Description, Site
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.sublayer import Role
 
-NORM_EPS = 1e-5
+NORM_EPS = EPSILON
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,19 @@ class Linear(Described):
 class Norm(Described):
     r"""LayerNorm or RMSNorm over the width, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias.
 
+    Its ε is the usual one times ``epsilon``.
+
     Source: Ba et al., arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467.
     """
 
     gain: nn.Parameter | None
     bias: nn.Parameter | None
 
-    def __init__(self, spec: NormSpec, width: int, make: Make, site: Site) -> None:
+    def __init__(
+        self, spec: NormSpec, width: int, make: Make, site: Site, epsilon: float = 1.0
+    ) -> None:
         super().__init__()
-        self.spec, self.width = spec, width
+        self.spec, self.width, self.epsilon = spec, width, epsilon
         self.gain = self.bias = None
         if make.vectors:
             self.gain = make.empty(width)
@@ -120,17 +125,22 @@ class Norm(Described):
     def forward(self, x: Tensor) -> Tensor:
         """(…, width) → (…, width)."""
         if self.gain is None or self.gain.dim() == 1:
-            return normalise(x, self.spec, self.gain, self.bias)
+            return normalise(x, self.spec, self.gain, self.bias, self.epsilon)
         # a stack of seeds: (k, width) against (k, …, width)
         shape = (self.gain.shape[0], *(1 for _ in x.shape[1:-1]), self.width)
-        y = normalise(x, self.spec) * self.gain.view(shape)
+        y = normalise(x, self.spec, epsilon=self.epsilon) * self.gain.view(shape)
         return y if self.bias is None else y + self.bias.view(shape)
 
 
 def normalise(
-    x: Tensor, spec: NormSpec, gain: Tensor | None = None, bias: Tensor | None = None
+    x: Tensor,
+    spec: NormSpec,
+    gain: Tensor | None = None,
+    bias: Tensor | None = None,
+    epsilon: float = 1.0,
 ) -> Tensor:
-    """The norm itself, for one model's gain and bias or for none."""
+    """The norm itself, for one model's gain and bias or for none; ε is ``epsilon`` times 1e-5."""
+    ε = epsilon * NORM_EPS
     if spec.centred:
-        return F.layer_norm(x, x.shape[-1:], gain, bias, NORM_EPS)
-    return F.rms_norm(x, x.shape[-1:], gain, NORM_EPS)
+        return F.layer_norm(x, x.shape[-1:], gain, bias, ε)
+    return F.rms_norm(x, x.shape[-1:], gain, ε)

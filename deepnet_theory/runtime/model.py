@@ -108,6 +108,7 @@ class Part(nn.Module):
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,
                         dropout=a.dropout, residual_gain=a.residual_gain,
+                        norm_epsilon=s.norm_epsilon,
                     )
                 )  # fmt: skip
             self.layers.append(layer)

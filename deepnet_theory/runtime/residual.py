@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from deepnet_theory.runtime.branches import ALONE, Branch, Context
 from deepnet_theory.runtime.description import Described, Description, Site
 from deepnet_theory.runtime.linear import Make, Norm
-from deepnet_theory.spec.expression import Call, Node, Operation, OperatorAlgebra, Power, fold
+from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role
@@ -20,7 +21,8 @@ from deepnet_theory.spec.sublayer import Role
 class Residual(Described):
     """One residual sublayer: a branch, its norms in order of application, and α.
 
-    ``residual_gain`` is the initial value of a learnable scalar on the branch, None for none.
+    ``residual_gain`` is the initial value of a learnable scalar on the branch, None for none;
+    ``norm_epsilon`` multiplies the norms' ε by their place.
     Source: DeepNet, arXiv 2203.00555, §3 (post-ln); each file of ``spec/placements`` names its
     own; the scalar is ReZero's, Bachlechner et al., arXiv 2003.04887.
     """
@@ -38,12 +40,15 @@ class Residual(Described):
         site: Site,
         dropout: float = 0.0,
         residual_gain: float | None = None,
+        norm_epsilon: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__()
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
-        count = _norms(placement.expression.root)
-        self.norms = nn.ModuleList(Norm(norm, width, make, site) for _ in range(count))
+        own = norm_epsilon or {}
+        self.norms = nn.ModuleList(
+            Norm(norm, width, make, site, own.get(where, 1.0)) for where in placement.places
+        )
         self.dropout = nn.Dropout(dropout) if dropout else None
         self.residual_gain = None
         if residual_gain is not None:
@@ -97,15 +102,3 @@ class _Equation(OperatorAlgebra[Any]):
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         apply: Any = next(self.norms) if function == "norm" else self.branch
         return apply(*arguments)
-
-
-def _norms(node: Node) -> int:
-    """How many norms an equation has."""
-    match node:
-        case Call(function, arguments):
-            return (function == "norm") + sum(map(_norms, arguments))
-        case Operation(_, left, right):
-            return _norms(left) + _norms(right)
-        case Power(base, _):
-            return _norms(base)
-    return 0

@@ -18,7 +18,7 @@ from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unkno
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
-from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
@@ -43,7 +43,8 @@ class SublayerConstants:
 
     ``gains`` are those of single matrices by name, for which β does not hold; ``rate`` is κ, the
     learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
-    parameter by name all that it starts and steps with, the rate included.
+    parameter by name all that it starts and steps with, the rate included. ``norm_epsilon`` is what
+    the ε of a norm is multiplied by, for each of :attr:`Placement.places` where it is not 1.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class SublayerConstants:
     rate: float = 1.0
     gains: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, ParameterConstants] = field(default_factory=dict)
+    norm_epsilon: dict[str, float] = field(default_factory=dict)
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -163,6 +165,7 @@ class Constants:
                         for p in parameters
                         if (p.part, p.sublayer) == (part.name, kind)
                     },
+                    entry.norm_epsilon_at(**depth),
                 )
                 for kind, entry in entries
             )
@@ -352,6 +355,7 @@ def _check(c: Constants) -> None:
                 index > 0 or not sublayer(s.kind).reads_memory,
                 f"{part.name}: {s.kind!r} has no other part to attend to",
             )
+            _check_norm_epsilon(part.name, s, where)
             _need(
                 s.alpha == 1 or c.form == "forward",
                 f"{part.name}: the form 'weights' leaves the forward pass alone; alpha must be 1, "
@@ -395,6 +399,14 @@ def _check_gains(part: str, s: SublayerConstants) -> None:
         if name not in own:
             raise unknown(f"matrix of {s.kind}", name, own)
         _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
+
+
+def _check_norm_epsilon(part: str, s: SublayerConstants, of: Placement) -> None:
+    _need(isinstance(s.norm_epsilon, dict), f"{part}: norm_epsilon must be an object")
+    for where, times in s.norm_epsilon.items():
+        if where not in of.places:
+            raise unknown(f"norm of {of.name!r}", where, of.places)
+        _need(_is_positive(times), f"{part}: the norm_epsilon of {where!r} must be positive")
 
 
 def _check_parameters(part: str, s: SublayerConstants) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from deepnet_theory.spec.discovery import builtin, choose
 
+EPSILON = 1e-5  # under the root, as torch.nn.LayerNorm has it
+
 
 @dataclass(frozen=True)
 class Norm:

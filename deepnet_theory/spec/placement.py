@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -62,6 +63,14 @@ class Placement:
                 found.add("output")
         return frozenset(found)
 
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """Where each norm stands, in the order of application.
+
+        On the ``sum``, on the branch's ``input`` or ``output``, or on the ``stream`` alone.
+        """
+        return tuple(_places(self.expression.root, "sum" if self.normalises_sum else ""))
+
     def coefficients(self, alpha: float) -> tuple[float, float]:
         """What x and the branch are multiplied by in the residual sum, norms left out."""
         whole: _Sum = fold(self.expression.root, _Coefficients(alpha))
@@ -87,6 +96,23 @@ def _calls(node: Node) -> list[Call]:
         case Power(base, _):
             return _calls(base)
     return []
+
+
+def _places(node: Node, place: str = "") -> Iterator[str]:
+    """The place of every norm of an equation, inner ones first; ``place`` is that of the node."""
+    match node:
+        case Call("branch", (inner,)):
+            yield from _places(inner, "input")
+        case Call(_, (inner,)):
+            behind = any(call.function == "branch" for call in _calls(inner))
+            yield from _places(inner, "input" if place == "input" else "")
+            yield place or ("output" if behind else "stream")
+        case Operation(_, left, right):
+            inside = place if place == "input" else ""
+            yield from _places(left, inside)
+            yield from _places(right, inside)
+        case Power(base, _):
+            yield from _places(base, place)
 
 
 @dataclass(frozen=True)

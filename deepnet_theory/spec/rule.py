@@ -21,7 +21,9 @@ class RuleEntry:
 
     ``gains`` are those of single matrices by name, for which β does not hold. ``rate`` is κ, the
     learning-rate multiplier of its scaled matrices; ``rho`` their relative update ‖ΔW‖/(η‖W‖)
-    under the optimizer that the rule was derived for, empty where none was.
+    under the optimizer that the rule was derived for, empty where none was. ``norm_epsilon`` is
+    what the ε of a norm is multiplied by, for each of :attr:`Placement.places` where what the norm
+    divides falls with the depth.
     """
 
     part: str
@@ -31,6 +33,7 @@ class RuleEntry:
     rate: str = "1"
     rho: str = field(default="", compare=False)
     gains: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    norm_epsilon: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
@@ -51,6 +54,10 @@ class RuleEntry:
         """The value of κ at a depth."""
         return evaluate(DEPTH.parse(self.rate), **depth)
 
+    def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
+        """What the ε of norms is multiplied by at a depth, by place."""
+        return {where: evaluate(DEPTH.parse(text), **depth) for where, text in self.norm_epsilon}
+
     def gains_at(self, **depth: int) -> dict[str, float]:
         """The gains of single matrices at a depth; raises :class:`InputError` where one is not."""
         values = {name: evaluate(DEPTH.parse(text), **depth) for name, text in self.gains}
@@ -58,9 +65,9 @@ class RuleEntry:
             raise InputError(f"the gain of {wrong[0]} must be positive, not {values[wrong[0]]:g}")
         return values
 
-    def to_dict(self, **depth: int) -> dict[str, str | float]:
+    def to_dict(self, **depth: int) -> dict[str, object]:
         """Plain data, with the values at a depth where one is given."""
-        row: dict[str, str | float] = {
+        row: dict[str, object] = {
             "stack": self.part,
             "sublayer": self.sublayer,
             "alpha": self.alpha,
@@ -69,9 +76,13 @@ class RuleEntry:
         }
         if self.rho:
             row["rho"] = self.rho
+        if self.norm_epsilon:
+            row["norm_epsilon"] = dict(self.norm_epsilon)
         if depth:
             row["alpha_value"], row["beta_value"] = self.at(**depth)
             row["rate_value"] = self.rate_at(**depth)
+            if self.norm_epsilon:
+                row["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
         return row
 
 

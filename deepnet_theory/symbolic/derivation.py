@@ -16,6 +16,8 @@ from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking, sinking
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import told as sinking_told
 from deepnet_theory.symbolic.implications.consequences import Consequence
 from deepnet_theory.symbolic.implications.equivalence import equivalent_closures
 from deepnet_theory.symbolic.implications.orders import UNSTABLE, Orders, in_depth, state_of
@@ -131,7 +133,13 @@ class Derivation(Result):
         if not self.orders:
             return ""
         told = in_depth(self.orders)
-        return f"{told[0].upper()}{told[1:]}. {self.training}"
+        epsilon = sinking_told(self.sinking, dict(self.values))
+        return f"{told[0].upper()}{told[1:]}. {self.training} {epsilon}".rstrip()
+
+    @cached_property
+    def sinking(self) -> tuple[Sinking, ...]:
+        """The norms whose epsilon must fall with the depth, under the rule to train with."""
+        return tuple(sinking(self.selection, self.recommended or self.rule))
 
     @property
     def warning(self) -> str:
@@ -192,6 +200,7 @@ class Derivation(Result):
             "parameters": [asdict(parameter) for parameter in self.parameters],
             "orders": [kind.to_dict() for kind in self.orders],
             "in_depth": self.in_depth,
+            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
             "recommended": None
             if self.recommended is None
             else [entry.to_dict(**depth) for entry in self.recommended.entries],

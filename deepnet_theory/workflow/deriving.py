@@ -111,7 +111,8 @@ def own_rule(
     ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
     never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
     place of a selection its derivation serves, or a text as in :func:`derive`. An
-    encoder–decoder's decoder takes α and β of its own where they are given. Raises
+    encoder–decoder's decoder takes α and β of its own where they are given. The ε of a norm on
+    what falls with the depth falls with it, as under a derived rule. Raises
     :class:`InputError` for what is none of these, or a decoder that is not there.
     """
     selection = selection_of(selection, {})
@@ -122,7 +123,11 @@ def own_rule(
             "valid with the stack 'encoder-decoder'"
         )
     decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
-    return _own_rule(parts, _text(alpha), _text(beta), *decoder)
+    rule = _own_rule(parts, _text(alpha), _text(beta), *decoder)
+    # put off: verbs that measure a rule of one's own need not wait for SymPy before
+    from deepnet_theory.symbolic.laws.norm_epsilon import with_norm_epsilon
+
+    return replace(rule, entries=tuple(with_norm_epsilon(selection, e) for e in rule.entries))
 
 
 def _text(value: str | float | Expr) -> str:

@@ -124,7 +124,7 @@ def in_weights(
             last, *_ = of.last_map
             gains = dict(entries.get(entry, entry).gains)
             gains[last] = _times(_gain(entry, of, last), entry.alpha, sp.Integer(-1))
-            entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()))
+            entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()), norm_epsilon=())
             found += _moved(
                 own or _plain(part.name, of), of, entry.alpha, gains[last], powers, at_zero
             )

@@ -12,6 +12,7 @@ from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import present, text
+from deepnet_theory.symbolic.laws.norm_epsilon import with_norm_epsilon
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
@@ -40,6 +41,7 @@ class SolvedRule(Rule):
 
 def rule_of(problem: Problem) -> SolvedRule:
     """The rule of a problem; raises :class:`Refusal` where there is none."""
+    selection = problem.selection
     entries, solved = [], []
     rate: sp.Expr = sp.S.One
     for balanced in problem.balanced:
@@ -47,10 +49,10 @@ def rule_of(problem: Problem) -> SolvedRule:
             values = (balanced.value(kind.alpha), balanced.value(kind.beta))
             multiplied = (balanced.rate_of(kind), balanced.relative_update(kind))
             written = (_written(problem, value) for value in (*values, *multiplied))
-            entries.append(RuleEntry(balanced.part.name, kind.name, *written))
+            entry = RuleEntry(balanced.part.name, kind.name, *written)
+            entries.append(with_norm_epsilon(selection, entry))
             solved.append(values)
         rate = balanced.rate
-    selection = problem.selection
     return SolvedRule(
         name=selection.optimizer or "custom",
         entries=tuple(entries),

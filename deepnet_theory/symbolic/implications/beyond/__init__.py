@@ -9,6 +9,7 @@ from deepnet_theory.symbolic.implications.beyond.aligned_steps import (
     failing_rate,
 )
 from deepnet_theory.symbolic.implications.beyond.every_order import order_within, orders_across
+from deepnet_theory.symbolic.implications.beyond.norm_epsilon import norm_epsilons
 from deepnet_theory.symbolic.implications.beyond.of_kind import OfKind
 from deepnet_theory.symbolic.implications.beyond.relative_update import (
     complete_knobs,
@@ -22,7 +23,7 @@ from deepnet_theory.symbolic.rule.problem import Problem
 
 
 def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
-    """ρ, the identity, every order, the bound of aligned steps and the failing rate of a part."""
+    """ρ, the identity, every order, aligned steps, the failing rate, and the norms' epsilons."""
     for kind in balanced.kinds:
         of = OfKind(problem, balanced, kind)
         yield relative_update(of)
@@ -34,3 +35,4 @@ def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
         yield orders_across(of)
         yield bound_of_aligned_steps(of)
         yield failing_rate(of)
+        yield from norm_epsilons(of)
