@@ -209,10 +209,15 @@ _NUMBER_ONE = Scalar.of({Fraction(0): Fraction(1)})
 
 @dataclass(frozen=True)
 class Divided:
-    """What a norm divides: a ``sum``, a branch's ``input`` or its ``output``; and its size."""
+    """What a norm divides: the sizes of its terms, the ``stream``'s and the ``branch``'s.
+
+    ``where`` it stands: on the residual ``sum``, the branch's ``input`` or ``output``, or on the
+    ``stream`` alone.
+    """
 
     where: str
-    size: Monomial
+    stream: Monomial | None
+    branch: Monomial | None
 
 
 @dataclass(frozen=True)
@@ -303,7 +308,8 @@ class _Residual:
     def norm(self, of: Signal) -> Signal:
         """Divides by the size; its own gain and bias move what it gives by one."""
         size = of.size
-        where = "output" if of.path is None else ("input" if of.branch is None else "sum")
+        where = "output" if of.path is None else ("stream" if of.branch is None else "sum")
+        own = Divided(where, None if of.path is None else size, of.branch)
         moved = {name: tuple(m / size for m in moves) for name, moves in of.moved.items()}
         if self.spec is not None:
             for name in ("norm_gain", "norm_bias")[: 2 if self.spec.bias else 1]:
@@ -313,7 +319,7 @@ class _Residual:
             unit=ONE,
             branch=None if of.branch is None else of.branch / size,
             moved=moved,
-            norms=(*of.norms, Divided(where, size)),
+            norms=(*of.norms, own),
         )
 
     def branch(self, of: Signal) -> Signal:
@@ -329,7 +335,8 @@ class _Residual:
         moved |= {name: (move.size * times,) for name, move in jet.moved.items()}
         if self.gated:
             moved[RESIDUAL_GAIN] = (jet.size,)
-        return Signal(branch=jet.size * times, unit=of.unit, moved=moved, norms=of.norms)
+        norms = tuple(replace(norm, where="input") for norm in of.norms)
+        return Signal(branch=jet.size * times, unit=of.unit, moved=moved, norms=norms)
 
 
 _NORMS = {

@@ -181,6 +181,11 @@ def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     return Rule(selection, _Problem(selection).update, parts[0].closure, parts)
 
 
+def closure_of(selection: Selection) -> Closure:
+    """The closure asked for, or the default."""
+    return _Problem(selection).closure
+
+
 @dataclass(frozen=True)
 class _Problem:
     selection: Selection

@@ -14,6 +14,7 @@ from math import comb
 
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
@@ -45,7 +46,6 @@ class SublayerRow:
 
     ``orders`` are the terms, in units of η^k. ``failing`` is how the largest stable learning rate
     scales in the worst case, all updates aligned: :math:`\rho^{1/m-1}` where ρ grows, else 1.
-    ``divided`` is what its norms divide.
     """
 
     part: str
@@ -62,7 +62,6 @@ class SublayerRow:
     independent: Monomial  # S·r²
     rho: Monomial
     orders: tuple[Monomial, ...]
-    divided: tuple[laws.Divided, ...]
 
     @property
     def failing(self) -> Monomial:
@@ -152,7 +151,6 @@ class Table:
     def _row(self, at: Balanced, kind: Kind) -> SublayerRow:
         weight, rho = at.weight(kind), at.relative(kind)
         first = at.factor / at.backward * at.count * weight
-        values = {name: at.at(size) for name, size in kind.gains.items()}
         return SublayerRow(
             part=at.part.name,
             sublayer=kind.name,
@@ -171,7 +169,6 @@ class Table:
                 first * Monomial.number(comb(kind.matrices, order)) * rho**order
                 for order in range(1, kind.matrices + 1)
             ),
-            divided=tuple(replace(n, size=n.size.put(values)) for n in kind.law.norms),
         )
 
     def _parameters(self) -> Iterator[ParameterRow]:
@@ -267,7 +264,7 @@ def texts(rule: Rule) -> Texts:
         for at in rule.parts
         for kind in at.kinds
     ]
-    return Texts(
+    bare = Texts(
         name=rule.selection.optimizer or "custom",
         entries=tuple(entries),
         eta=written(rule.parts[-1].eta, rule.selection),
@@ -276,6 +273,7 @@ def texts(rule: Rule) -> Texts:
             f"of the balance '= 1' and of the closure '{rule.closure.name}'"
         ),
     )
+    return with_norm_epsilon(rule.selection, bare)
 
 
 def parameter_rules(of: Table) -> tuple[ParameterRule, ...]:

@@ -21,7 +21,7 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.growth import growth
+from deepnet_theory.sizes.growth import growth
 from deepnet_theory.symbolic.algebra.monomial import exponents, simplified, text
 from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.placement import P, norm_arguments

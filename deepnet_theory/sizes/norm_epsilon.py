@@ -1,0 +1,224 @@
+r"""How a norm's epsilon must scale in depth: as the square of what the norm divides.
+
+.. math:: \mathrm{norm}(z) = z/\sqrt{\mathrm{var}(z) + \varepsilon}
+
+Where z falls with the depth as s, only :math:`\varepsilon \propto s^2` keeps its share under the
+root. A fixed one is the larger of the two from some depth on, and the norm then divides by
+:math:`\sqrt\varepsilon`, which gives the branch its falling size back.
+
+The entries of a branch have a variance of :math:`c\,s^2` at most, s the product of its gains. In c
+Xavier's matrices have the usual hidden width, φ leaves half of the second moment (ReLU exactly,
+GELU and SiLU at most), and a softmax average is as large as one token at most.
+
+Source: derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from deepnet_theory.sizes import laws
+from deepnet_theory.sizes.growth import growth
+from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.spec.constants import Architecture
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import DEPTH, OperatorAlgebra, evaluate, fold
+from deepnet_theory.spec.norm import EPSILON
+from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Matrix, Sublayer
+
+WORDS = {
+    "output": "the norm on the branch's output",
+    "sum": "the norm on the residual sum",
+    "input": "the norm on the branch's input",
+    "stream": "the norm on the stream",
+}
+
+
+@dataclass(frozen=True)
+class Falling:
+    """A norm on what falls with the depth: where it stands, and the size in α and β.
+
+    The size is that of the term that falls slowest; ``squared`` is its square as a text in N and
+    M, and ``of_branch`` says whether the branch makes it, or the stream.
+    """
+
+    place: str
+    size: Monomial
+    of_branch: bool
+    squared: str
+
+
+def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
+    """The norms on what falls, under one entry of a rule, in the part's own depth.
+
+    What grows with the depth needs no other ε, and nothing is said of an α or β whose growth is
+    not seen. An entry for kinds of several numbers of matrices takes the smallest size, which
+    fits all of them.
+    """
+    part = next(p for p in selection.the_stack.parts if p.name == entry.part)
+    own = [s for s in part.layer if entry.sublayer in ("*", s.name)]
+    sublayer = max(own, key=lambda s: len(s.scaled))
+    law, gains = laws.law(selection.the_placement, sublayer), laws.common_gains(sublayer)
+    for norm in law.norms:
+        sizes = []
+        for term, of_branch in ((norm.stream, False), (norm.branch, True)):
+            if term is None:
+                continue
+            size = term.put(gains)
+            try:
+                power = sum(
+                    size.exponent(knob) * growth(text, part.depth)
+                    for knob, text in (("alpha", entry.alpha), ("beta", entry.beta))
+                )
+            except InputError:
+                return
+            sizes.append((power, of_branch, size))
+        power, of_branch, size = max(sizes, key=lambda found: found[0])
+        if power < 0:
+            squared = _squared(size, entry)
+            yield Falling(norm.where, size, of_branch, squared)
+
+
+def _squared(size: Monomial, entry: RuleEntry) -> str:
+    try:
+        text = str(size.put({"alpha": parse(entry.alpha), "beta": parse(entry.beta)}) ** 2)
+        DEPTH.parse(text)
+    except (ValueError, InputError):  # no monomial, or no exponent that the grammar takes
+        knobs = (("alpha", entry.alpha), ("beta", entry.beta))
+        factors = (f"({t})**({2 * p})" for k, t in knobs if (p := size.exponent(k)))
+        return "*".join(factors)
+    return text
+
+
+def with_norm_epsilon(selection: Selection, rule: Rule) -> Rule:
+    """A rule with the ε that its norms need."""
+    entries = (
+        replace(e, norm_epsilon=tuple((n.place, n.squared) for n in of_entry(selection, e)))
+        for e in rule.entries
+    )
+    return replace(rule, entries=tuple(entries))
+
+
+@dataclass(frozen=True)
+class Sinking:
+    """A norm whose ε must fall with the depth, in every sublayer of one entry of a rule.
+
+    ``epsilon`` is what keeps it below the variance, as a factor on the ε of a shallow model, and
+    ``depths`` where a fixed 1e-5 overtakes what the norm divides, at the latest, by the name of the
+    sublayer; a monomial in the other part's depth where that matters.
+    """
+
+    part: str
+    sublayer: str
+    place: str
+    epsilon: str
+    depths: tuple[tuple[str, Monomial], ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data."""
+        return {
+            "stack": self.part,
+            "sublayer": self.sublayer,
+            "norm": self.place,
+            "epsilon": self.epsilon,
+            "fixed_epsilon": EPSILON,
+            "sinks_from": {name: _layers(depth) for name, depth in self.depths},
+        }
+
+
+def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
+    """Every norm under ``rule`` whose ε must fall with the depth."""
+    floor = Monomial.number(Fraction(str(EPSILON)))
+    for entry in rule.entries:
+        part = next(p for p in selection.the_stack.parts if p.name == entry.part)
+        own = {s.name: s for s in part.layer if entry.sublayer in ("*", s.name)}
+        for norm in of_entry(selection, entry):
+            found = []
+            for name, of in own.items():
+                entries = branch_variance(of) if norm.of_branch else Fraction(1)
+                try:
+                    variance = Monomial.number(entries) * parse(norm.squared)
+                except ValueError:  # a rule of one's own, no monomial
+                    continue
+                power = variance.exponent(part.depth)
+                rest = variance / Monomial.of(part.depth) ** power
+                found.append((name, (floor / rest) ** (1 / power)))
+            yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, tuple(found))
+
+
+def in_words(found: Sequence[Sinking], depth: dict[str, int]) -> str:
+    """What each norm's ε needs, and from which depth on a fixed one is too large, in sentences."""
+    sentences = []
+    for one in found:
+        whose = one.part if one.sublayer == "*" else f"{one.part}, {one.sublayer}"
+        shown = f" = {evaluate(DEPTH.parse(one.epsilon), **depth):.4g}" if depth else ""
+        sentence = (
+            f"{WORDS[one.place].capitalize()} ({whose}) divides what falls with the depth: "
+            f"multiply its epsilon by {one.epsilon}{shown}."
+        )
+        if one.depths:
+            alike: dict[str, list[str]] = {}
+            for name, at in one.depths:
+                alike.setdefault(_layers(at), []).append(name)
+            sinks = ", ".join(f"{at} layers on in {' and '.join(n)}" for at, n in alike.items())
+            sentence += (
+                f" Left at {EPSILON:g}, epsilon is larger than the variance at the latest from "
+                f"{sinks}, and one learning rate serves no deeper model."
+            )
+        sentences.append(sentence)
+    return " ".join(sentences)
+
+
+def _layers(depth: Monomial) -> str:
+    """A depth as a number where it is one, else as its formula."""
+    return str(depth) if depth.symbols else str(math.ceil(depth.at()))
+
+
+def branch_variance(sublayer: Sublayer) -> Fraction:
+    """c: the variance of a branch's entries at gain 1, on an input whose entries have variance 1.
+
+    Exact for uncorrelated matrices and a ReLU, at most this for other activations and attention.
+    """
+    found: Fraction = fold(sublayer.expression.root, _Variance(sublayer))
+    return found
+
+
+class _Variance(OperatorAlgebra[Fraction]):
+    """Variances multiply: a matrix gives fan_in times that of its entries."""
+
+    def __init__(self, sublayer: Sublayer) -> None:
+        self.names = {"x": Fraction(1), "memory": Fraction(1)}
+        self.names |= {v.name: Fraction(0) for v in sublayer.vectors}
+        self.names |= {m.name: _of_matrix(m) for m in sublayer.matrices}
+
+    def number(self, value: Fraction) -> Fraction:
+        return value * value
+
+    def name(self, name: str) -> Fraction:
+        return self.names[name]
+
+    def power(self, base: Fraction, exponent: Fraction) -> Fraction:
+        raise TypeError("a branch holds a power of a matrix")
+
+    def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
+        first, *others = arguments
+        match function:
+            case "phi":
+                return first / 2
+            case "softmax" | "norm":
+                return Fraction(1)
+            case "hadamard":
+                return first * others[0]
+            case _:  # a transpose
+                return first
+
+
+def _of_matrix(matrix: Matrix) -> Fraction:
+    fans = {"d": Fraction(1), "hidden": Fraction(Architecture().ffn_ratio)}
+    fan_in, fan_out = fans[matrix.fan_in], fans[matrix.fan_out]
+    return 2 * fan_in / (fan_in + fan_out)
