@@ -14,7 +14,7 @@ from deepnet_theory.spec.claim import Claim
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.derive import derive
+from paper_checks.shared.steps.catalogue import background
 
 PAGE = Path(__file__).parents[1] / "docs" / "equations.md"
 DISPLAYED = {
@@ -70,7 +70,7 @@ ROWS = rows(PAGE.read_text(encoding="utf-8"))
 
 @cache
 def derivation(key: str) -> Derivation:
-    return derive(SELECTIONS[key], background=True)
+    return background(SELECTIONS[key])
 
 
 @cache

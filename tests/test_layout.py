@@ -16,8 +16,6 @@ PUT_OFF = {
     "workflow": {"deepnet_theory"},  # room that it needs: SymPy, torch, or a printer
     "symbolic/derivation.py": {"deepnet_theory.report"},  # results show themselves
     "spec": {"deepnet_theory.report"},
-    "symbolic/derive.py": {"deepnet_theory.symbolic.asides"},  # told where one asks for them
-    "symbolic/asides/catalogue.py": {"deepnet_theory.symbolic.asides"},
     "claims/run.py": {"deepnet_theory.runtime"},  # torch
     "claims/check.py": {"importlib.metadata"},
     "spec/errors.py": {"difflib"},  # when a name is unknown

@@ -63,10 +63,6 @@ def derive(
     section: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show one part, such as assumptions.")
     ] = None,
-    background: Annotated[
-        bool,
-        typer.Option("--background", help="Begin with what the route rests on, step by step."),
-    ] = False,
     compare_closures: Annotated[
         bool,
         typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
@@ -75,22 +71,20 @@ def derive(
 ) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it."""
     if select.scheme is not None:
-        if depth is not None or background or compare_closures:
+        if depth is not None or compare_closures:
             raise InputError("a scheme is judged in every depth: leave the other options out")
         return _judge(select, format)
     if compare_closures:
-        if background:
-            raise InputError("--background was given with --compare-closures, which has no steps")
         return _compare(select.selection(), depth, format)
     from deepnet_theory.report.composing import of_derivation
     from deepnet_theory.workflow import derive
 
-    derivation = derive(select.selection(), depth=depth, background=background)
+    derivation = derive(select.selection(), depth=depth)
     talk.note("".join(of_derivation.conclusion(derivation)))
     if format == "json":
         print(derivation.to_json())
     else:
-        whole = of_derivation.document if steps or background else of_derivation.short
+        whole = of_derivation.document if steps else of_derivation.short
         told = whole(derivation) if section is None else of_derivation.section(derivation, section)
         print(_printed(told, format))
     return derivation.verdict.exit_code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
@@ -16,7 +16,6 @@ from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.implications import absolute
 from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
@@ -33,16 +32,17 @@ from deepnet_theory.symbolic.rule.self_consistency import self_consistency_steps
 from deepnet_theory.symbolic.rule.solved_rule import rule_of
 
 
-def derive(selection: Selection, background: bool = False) -> Derivation:
-    """Derive the rule of a selection, with the steps that the rule rests on and no others.
+@dataclass(frozen=True)
+class Chain:
+    """The steps behind a route's, and the names of those that nothing else may leave out."""
 
-    ``background`` puts around them what the sources write on the way and no conclusion rests on
-    (:mod:`deepnet_theory.symbolic.asides.catalogue`), and how single layers decide the absolute
-    size of the update (:mod:`deepnet_theory.symbolic.implications.absolute`).
+    steps: tuple[Step, ...]
+    conclusion: tuple[str, ...]
+    ends: tuple[str, ...]
 
-    Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
-    """
-    problem = Problem(selection)
+
+def chain(problem: Problem) -> Chain:
+    """From the route's increments to the rule, and what follows from it."""
     steps: list[Step] = []
     conclusion: list[str] = []
     ends: list[str] = []
@@ -51,32 +51,31 @@ def derive(selection: Selection, background: bool = False) -> Derivation:
         steps += [*balanced.steps, *after]
         conclusion += balanced.conclusion
         ends += [step.name for step in after]
-    alike = list(equivalence_steps(problem))
-    steps += alike
-    ends += [step.name for step in alike]
-    given = (*DEPTHS.values(), *problem.route.given)
-    if background:
-        # put off: the asides double what an import of this module costs
-        from deepnet_theory.symbolic.asides.catalogue import asides_of
+    alike = tuple(equivalence_steps(problem))
+    return Chain((*steps, *alike), tuple(conclusion), (*ends, *(step.name for step in alike)))
 
-        told = asides_of(selection)
-        steps = [*told.before, *problem.route.steps, *steps, *told.after]
-        steps += absolute.absolute_steps()
-        given = (*given, *told.given, *absolute.given())
-    else:
-        steps = list(supporting([*problem.route.steps, *steps], [*conclusion, *ends]))
+
+def derive(selection: Selection) -> Derivation:
+    """Derive the rule of a selection, with the steps that the rule rests on and no others.
+
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
+    """
+    problem = Problem(selection)
+    made = chain(problem)
+    steps = supporting([*problem.route.steps, *made.steps], [*made.conclusion, *made.ends])
+    given = (*DEPTHS.values(), *problem.route.given)
     found = tuple(shares(problem))
     beyond = tuple(orders(problem))
     recommended = _recommended(selection, beyond)
     rule = rule_of(problem)
-    require_stated(rule, [step for step in steps if step.name in conclusion])
+    require_stated(rule, [step for step in steps if step.name in made.conclusion])
     expected = predictions(selection, rule)
     derivation = Derivation(
         selection=selection,
         steps=tuple(steps),
         given=tuple(dict.fromkeys(given)),
         rule=rule,
-        conclusion=tuple(conclusion),
+        conclusion=made.conclusion,
         consequences=(*consequences(problem), *share_consequences(found)),
         predictions=expected,
         shares=found,

@@ -26,7 +26,6 @@ def derive(
     selection: Selection | str | None = None,
     *,
     depth: DepthLike | None = None,
-    background: bool = False,
     **select: Unpack[Select],
 ) -> Derivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
@@ -38,9 +37,8 @@ def derive(
     depths N and M. A text in place of a selection is the name of an optimizer, or an update, which
     contains ``eta``. ``select`` are the fields of :class:`~deepnet_theory.spec.selection.Selection`
     (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
-    ``closure`` …); with ``depth`` the derivation also prints its numbers there, with
-    ``background`` it begins with what the method rests on, step by step. Raises
-    :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+    ``closure`` …); with ``depth`` the derivation also prints its numbers there.
+    Raises :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
     (lemma, its bounds corrected), moments of Gaussian matrices (moments).
@@ -50,7 +48,7 @@ def derive(
     selection = selection_of(selection, select)
     # A bad depth is refused before the derivation is made.
     at = {} if depth is None else parse_depth(depth, selection.the_stack)
-    derivation = run(selection, background)
+    derivation = run(selection)
     return derivation.at(**at) if at else derivation
 
 

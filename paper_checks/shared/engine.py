@@ -28,7 +28,7 @@ def derive_selection(selection: Selection) -> Derivation:
 @cache
 def told(method: str) -> Derivation:
     """SGD's derivation by a method with what the sources write around it, made once."""
-    return symbolic.derive(Selection(optimizer="sgd", method=method), background=True)
+    return symbolic.background(Selection(optimizer="sgd", method=method))
 
 
 def holds(method: str, *names: str) -> bool:

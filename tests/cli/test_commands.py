@@ -407,18 +407,6 @@ def test_processes_change_nothing_but_the_time(cli: Cli) -> None:
     assert refused.code == 2 and "processes 0" in refused.err
 
 
-def test_derive_background_begins_with_the_magnitude(cli: Cli) -> None:
-    plain, full = (
-        json.loads(cli("derive", "--optimizer", "sgd", *more, "--format", "json").out)
-        for more in ((), ("--background",))
-    )
-    names = [step["name"] for step in full["steps"]]
-    own = [step["name"] for step in plain["steps"]]
-    assert [name for name in names if name in own] == own
-    assert {"magnitude", "probe-identity"} <= set(names[: names.index(own[0])])
-    assert full["verdict"] == "PROVED" and full["rule"] == plain["rule"]
-
-
 def test_closures_side_by_side(cli: Cli) -> None:
     select = ("derive", "--optimizer", "sgd", "--placement", "res-post-ln", "--compare-closures")
     data = json.loads(cli(*select, "--depth", "50", "--format", "json").out)
@@ -446,7 +434,6 @@ def test_closures_side_by_side(cli: Cli) -> None:
     ("more", "code"),
     [
         (("--optimizer", "sgd", "--closure", "symmetric"), 2),
-        (("--optimizer", "sgd", "--background"), 2),
         (("--update", "-eta*g + eta*theta"), 4),
     ],
 )

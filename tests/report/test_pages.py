@@ -257,14 +257,11 @@ def test_results_show_themselves(derivation: Derivation) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
-@pytest.mark.parametrize("shown", ["probe", "lemma", "moments", "background", "closures"])
+@pytest.mark.parametrize("shown", ["probe", "lemma", "moments", "closures"])
 def test_latex_compiles(shown: str, tmp_path: Path) -> None:
     if shown == "closures":
         found = workflow.compare_closures(optimizer="sgd", stack="encoder-decoder")
         page = latex(of_closures.document(found))
-    elif shown == "background":
-        made = workflow.derive(optimizer="sgd", placement="pre-ln", background=True)
-        page = latex(document(made))
     else:
         page = latex(document(engine({"optimizer": "sgd", "method": shown})))
     (tmp_path / "derivation.tex").write_text(page, encoding="utf-8")

@@ -77,10 +77,3 @@ def test_the_closures_weigh_against_each_other_as_su_argues():
         for c in ("unit-residual", "symmetric", "unit-init")
     }
     assert relative["unit-residual"] == 0 > relative["symmetric"] > relative["unit-init"]
-
-
-def test_the_background_comes_before_what_rests_on_it():
-    full = derive(Selection(optimizer="sgd"), background=True)
-    sections = list(dict.fromkeys(s.section for s in full.steps))
-    assert len(sections) > len({s.section for s in derive(Selection(optimizer="sgd")).steps})
-    assert not {n for n, v in full.verdicts.items() if v.value == "REFUTED"}

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from deepnet_theory.sizes.growth import growth
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.sizes.growth import growth
 from deepnet_theory.symbolic.algebra.monomial import exponents, simplified, text
 from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.placement import P, norm_arguments

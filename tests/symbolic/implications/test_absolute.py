@@ -9,7 +9,7 @@ import sympy as sp
 
 from deepnet_theory.spec.assumption import assumption
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.implications.absolute import A, L, absolute_steps, g, m, n, r
+from paper_checks.shared.steps.absolute import A, L, absolute_steps, g, m, n, r
 
 STEPS = {step.name: step for step in absolute_steps()}
 

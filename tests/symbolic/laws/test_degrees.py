@@ -14,10 +14,10 @@ from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.asides.loss_of_one_update import loss_increment
 from deepnet_theory.symbolic.laws.entries import samples
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, practised
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
 
 @pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)

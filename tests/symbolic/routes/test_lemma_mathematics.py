@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.asides.lemma import before_steps, following_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.lemma.route import lemma_route
 from deepnet_theory.symbolic.routes.lemma.scalar import without_minus
+from paper_checks.shared.steps.lemma import before_steps, following_steps
 
 unit = st.floats(0.01, 0.99)
 positive = st.floats(0.1, 3.0)

@@ -15,7 +15,6 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import M, N, eta
-from deepnet_theory.symbolic.asides.moments import moment_asides
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -25,6 +24,8 @@ from deepnet_theory.symbolic.routes.moments.setting import alpha, beta, d, m, v,
 from deepnet_theory.symbolic.rule.kinds import SECTION as BALANCE
 from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from paper_checks.shared.steps.catalogue import background
+from paper_checks.shared.steps.moments import moment_asides
 
 PLACEMENTS = ("post-ln", "pre-ln", "res-post-ln", "sandwich-ln")
 OF_ONE_STACK = {
@@ -124,7 +125,7 @@ def test_only_the_amplification_asked_for_is_in_the_route(way: str) -> None:
     }
     of_any_way = set().union(*needed.values())
     assert {step.name for step in found.steps} & of_any_way == needed[way]
-    told = derive(found.selection, background=True)
+    told = background(found.selection)
     assert of_any_way <= {step.name for step in told.steps}
     assert told.verdict is Verdict.PROVED
 

@@ -15,7 +15,6 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.asides.moments import moment_asides
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
 from deepnet_theory.symbolic.proof.relation import Relation
@@ -41,6 +40,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
 )
 from deepnet_theory.symbolic.routes.moments.stream import stream_of
 from deepnet_theory.symbolic.rule.problem import Problem
+from paper_checks.shared.steps.moments import moment_asides
 
 SELECTION = Selection(optimizer="sgd", method="moments")
 STEPS = {s.name: s for s in (*moment_route(SELECTION).steps, *moment_asides(SELECTION))}

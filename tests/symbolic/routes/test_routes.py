@@ -46,7 +46,7 @@ def rule(selection: Selection) -> SolvedRule | None:
 
 @pytest.mark.parametrize("placement", placements())
 def test_every_step_of_the_probe_route_holds_used_or_not(placement):
-    """A blind probe is told in the background alone."""
+    """A blind probe is among them, on which no conclusion rests."""
     route = route_of(Selection(optimizer="sgd", placement=placement))
     assert [step.name for step in route.steps if step.failures()] == []
 
@@ -92,9 +92,6 @@ def test_a_derivation_holds_nothing_that_its_conclusion_does_not_rest_on(method)
     # what is said of the rule: its premises, what it does beyond one step, which rules are it
     sections = {s.section for s in plain.steps if s.name in beside and "weight" not in s.name}
     assert sections == {"Self-consistency", "Beyond the first order", "Equivalent rules"}
-    told = derive(Selection(optimizer="adam", method=method), background=True)
-    assert len(told.steps) > len(plain.steps)
-    assert {s.name for s in plain.steps} <= {s.name for s in told.steps}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
-from deepnet_theory.symbolic.asides.moments.concentration import concentration_steps
-from deepnet_theory.symbolic.asides.moments.heads import head_steps
-from deepnet_theory.symbolic.asides.moments.mask import mask_steps
-from deepnet_theory.symbolic.asides.moments.ranges import range_steps
-from deepnet_theory.symbolic.asides.moments.sharper import (
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.routes.moments import branches, moment_route
+from paper_checks.shared.steps.moments.concentration import concentration_steps
+from paper_checks.shared.steps.moments.heads import head_steps
+from paper_checks.shared.steps.moments.mask import mask_steps
+from paper_checks.shared.steps.moments.ranges import range_steps
+from paper_checks.shared.steps.moments.sharper import (
     sharper_bound_step,
     sharper_coefficient_step,
     sharper_rule_steps,
 )
-from deepnet_theory.symbolic.asides.moments.tokens import token_steps
-from deepnet_theory.symbolic.asides.moments.variances import variance_steps
-from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments import branches, moment_route
+from paper_checks.shared.steps.moments.tokens import token_steps
+from paper_checks.shared.steps.moments.variances import variance_steps
 
 
 def moment_asides(selection: Selection) -> Iterator[Step]:

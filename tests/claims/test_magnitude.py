@@ -11,11 +11,11 @@ import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.symbols import beta
-from deepnet_theory.symbolic.asides.magnitude import magnitude_steps
-from deepnet_theory.symbolic.asides.magnitude.distance import d, m, t1, t2
-from deepnet_theory.symbolic.asides.magnitude.random_matrix import sigma
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Step
+from paper_checks.shared.steps.magnitude import magnitude_steps
+from paper_checks.shared.steps.magnitude.distance import d, m, t1, t2
+from paper_checks.shared.steps.magnitude.random_matrix import sigma
 
 STEPS = {s.name: s for s in magnitude_steps()}
 

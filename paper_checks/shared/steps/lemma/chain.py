@@ -16,13 +16,13 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
 from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, v, w
-from deepnet_theory.symbolic.asides.lemma.softmax import SECTION as SOFTMAX
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, random_matrix, value_of
 from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.jacobians import SECTION as JACOBIANS
 from deepnet_theory.symbolic.routes.lemma.scalar import sigma, sublayer, x
 from deepnet_theory.symbolic.routes.lemma.telescoping import SECTION as TELESCOPING
+from paper_checks.shared.steps.lemma.softmax import SECTION as SOFTMAX
 
 _t = sp.Symbol("t", positive=True)
 _d_k = sp.Symbol("d_k", positive=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import beta
-from deepnet_theory.symbolic.asides.magnitude.distance import d, m
 from deepnet_theory.symbolic.expectation import (
     ENUMERATED,
     Expectation,
@@ -24,6 +23,7 @@ from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.proof.checks import squares_meet
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Regime, Step
+from paper_checks.shared.steps.magnitude.distance import d, m
 
 RANDOM = Section("Magnitude of a Xavier matrix")
 

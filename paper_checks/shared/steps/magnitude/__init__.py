@@ -5,10 +5,10 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.symbols import beta
-from deepnet_theory.symbolic.asides.magnitude.distance import closed_form, d, kappa, m, t1, t2, u
-from deepnet_theory.symbolic.asides.magnitude.probe import inner, norm_g, norm_u, probe_steps
-from deepnet_theory.symbolic.asides.magnitude.random_matrix import gaussian_magnitude, norm_x, sigma
 from deepnet_theory.symbolic.proof.step import Step
+from paper_checks.shared.steps.magnitude.distance import closed_form, d, kappa, m, t1, t2, u
+from paper_checks.shared.steps.magnitude.probe import inner, norm_g, norm_u, probe_steps
+from paper_checks.shared.steps.magnitude.random_matrix import gaussian_magnitude, norm_x, sigma
 
 __all__ = ["closed_form", "gaussian_magnitude", "given", "magnitude_steps", "probe_steps"]
 

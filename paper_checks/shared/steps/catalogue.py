@@ -1,13 +1,19 @@
-"""Which asides belong to a selection: told before or after its route where one asks for them."""
+"""What the sources write around a selection's route, before it or behind it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.asides import (
+from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.derive import chain, derive
+from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.rule.problem import Problem
+from paper_checks.shared.steps import (
+    absolute,
     initialisation,
     loss_increment,
     loss_of_one_update,
@@ -15,7 +21,22 @@ from deepnet_theory.symbolic.asides import (
     query_and_key,
     unrolled,
 )
-from deepnet_theory.symbolic.proof.step import Step
+
+
+def background(selection: Selection) -> Derivation:
+    """The derivation of a selection with all steps of its route, and what the sources write around.
+
+    How single layers decide the absolute size of the update stands at its end.
+    """
+    problem, around = Problem(selection), asides_of(selection)
+    made = derive(selection)
+    steps = (*around.before, *problem.route.steps, *chain(problem).steps, *around.after)
+    given = (*DEPTHS.values(), *problem.route.given, *around.given, *absolute.given())
+    return replace(
+        made,
+        steps=(*steps, *absolute.absolute_steps()),
+        given=tuple(dict.fromkeys(given)),
+    )
 
 
 @dataclass(frozen=True)
@@ -38,7 +59,7 @@ def asides_of(selection: Selection) -> Asides:
     before, given = list(magnitude.magnitude_steps()), list(magnitude.given())
     after: list[Step] = []
     if selection.method == "probe":
-        from deepnet_theory.symbolic.asides import sublayer_gradient
+        from paper_checks.shared.steps import sublayer_gradient
 
         before += loss_increment.increment_steps()
         before += sublayer_gradient.gradient_steps(selection)
@@ -49,13 +70,13 @@ def asides_of(selection: Selection) -> Asides:
         before += initialisation.initialisation_steps()
         given += initialisation.given()
     if selection.method == "lemma":
-        from deepnet_theory.symbolic.asides import lemma
+        from paper_checks.shared.steps import lemma
 
         before += lemma.before_steps()
         after += lemma.following_steps(selection)
         given += lemma.given()
     if selection.method == "moments":
-        from deepnet_theory.symbolic.asides import moments, sublayer_change
+        from paper_checks.shared.steps import moments, sublayer_change
 
         before += sublayer_change.change_steps()
         after += moments.moment_asides(selection)

@@ -6,15 +6,6 @@ from collections.abc import Iterator
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.symbols import gains
-from deepnet_theory.symbolic.asides.lemma.chain import chain_steps, given
-from deepnet_theory.symbolic.asides.lemma.jacobians import product_steps
-from deepnet_theory.symbolic.asides.lemma.matrix_by_matrix import (
-    matrix_by_matrix,
-    sublayers_together,
-)
-from deepnet_theory.symbolic.asides.lemma.scalar import derivative_steps
-from deepnet_theory.symbolic.asides.lemma.softmax import softmax_steps
-from deepnet_theory.symbolic.asides.lemma.stream import far_from_identity
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.lemma.cross import amplification_step
@@ -22,6 +13,15 @@ from deepnet_theory.symbolic.routes.lemma.increment import Law
 from deepnet_theory.symbolic.routes.lemma.placement import directions
 from deepnet_theory.symbolic.routes.lemma.route import gain_counts
 from deepnet_theory.symbolic.routes.two_parts import encoder_and_decoder
+from paper_checks.shared.steps.lemma.chain import chain_steps, given
+from paper_checks.shared.steps.lemma.jacobians import product_steps
+from paper_checks.shared.steps.lemma.matrix_by_matrix import (
+    matrix_by_matrix,
+    sublayers_together,
+)
+from paper_checks.shared.steps.lemma.scalar import derivative_steps
+from paper_checks.shared.steps.lemma.softmax import softmax_steps
+from paper_checks.shared.steps.lemma.stream import far_from_identity
 
 __all__ = ["before_steps", "following_steps", "given"]
 
