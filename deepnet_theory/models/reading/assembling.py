@@ -116,6 +116,7 @@ class Reader:
         for chain in chains:
             row: list[Sublayer] = []
             sees: list[bool] = []
+            carried = 1.0
             for position, s in enumerate(chain):
                 following = chain[position + 1].stream.node if position + 1 < len(chain) else None
                 on_sum = self.on_sum(s, following, row)
@@ -139,8 +140,10 @@ class Reader:
                             matrices=tuple(matrices),
                             learnt=term.learnt or s.stream.learnt,
                             biases=s.biases,
+                            carried=carried,
                         )
                     )
+                carried = 1.0 if on_sum else carried * s.stream.coefficient
             rows.append(_in_layers(row))
             causal.append(all(sees) and any(r.kind == "attention" for r in row))
         names = _names(rows, causal)

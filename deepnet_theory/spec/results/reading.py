@@ -83,6 +83,7 @@ class Sublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
     ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is.
+    ``carried`` is the product of all a since the last norm on the stream, this one left out.
     ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
     """
 
@@ -96,11 +97,17 @@ class Sublayer:
     matrices: tuple[Matrix, ...]
     learnt: str | None = None
     biases: tuple[str, ...] = ()
+    carried: float = 1.0
 
     @property
     def alpha(self) -> float:
-        """a/b, what the stream is multiplied by against the branch; infinite for no branch."""
-        return self.stream / self.branch if self.branch else float("inf")
+        r"""What the stream is multiplied by against the branch; infinite for no branch.
+
+        It is a/b where a norm stands on the sum. Where none does, the stream keeps every factor
+        and the norm of a branch takes them out: of :math:`x_l = y_l \prod_{j<l} a_j`, the sum is
+        :math:`y_l + G(y_l)\, b_l / \prod_{j \le l} a_j`, and α grows with the layer.
+        """
+        return self.carried * self.stream / self.branch if self.branch else float("inf")
 
     @property
     def alpha_on(self) -> str | None:
