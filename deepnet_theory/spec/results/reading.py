@@ -69,6 +69,8 @@ class Norm:
     Of a sublayer: on the residual ``sum``, at the branch's ``input`` or ``output``, ``inside`` it,
     or on queries and keys alone, which the rules do not scale (``scores``). Of none: at the
     ``start`` or end (``final``) of a stack. ``size`` is the root mean square of its gain's entries.
+    ``enters`` are the roles of the branch's matrices that multiply what the norm gives: ``output``
+    and ``fc2`` of Sub-LN's inner norms.
     """
 
     where: str
@@ -76,6 +78,7 @@ class Norm:
     gain: str | None
     bias: str | None
     size: float
+    enters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Sublayer:
     ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is.
     ``carried`` is the product of all a since the last norm on the stream, this one left out.
     ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
+    ``why`` says what was seen that leaves matrices without a role, where it is known.
     """
 
     stack: str
@@ -98,6 +102,7 @@ class Sublayer:
     learnt: str | None = None
     biases: tuple[str, ...] = ()
     carried: float = 1.0
+    why: str = ""
 
     @property
     def alpha(self) -> float:
@@ -143,7 +148,7 @@ class Reading:
     mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
     ``head`` those that the last stack's output enters. ``unused`` are parameters that do not
     reach the output, ``dropped`` factors by which the stream was multiplied for nothing, and
-    ``notes`` what was not understood.
+    ``notes`` what was not understood, the ``skips`` past several sublayers among them.
     """
 
     sublayers: tuple[Sublayer, ...]
@@ -154,6 +159,7 @@ class Reading:
     unused: tuple[str, ...] = ()
     dropped: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
 
     @property
     def stacks(self) -> dict[str, list[Sublayer]]:
@@ -185,6 +191,31 @@ class Reading:
             "stack": "-".join(self.stacks),
             "layer": ",".join(s.kind for s in last if s.layer == 0),
         }
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Matrices that several layers use, those of the same layers in one sentence."""
+        used: dict[tuple[str, tuple[tuple[int, int], ...]], list[tuple[str, int]]] = {}
+        for s in self.sublayers:
+            for m in s.matrices:
+                if m.role != UNKNOWN and (s.stack, s.layer) not in used.get(
+                    (m.name, m.outputs), ()
+                ):
+                    used.setdefault((m.name, m.outputs), []).append((s.stack, s.layer))
+        groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for (name, _), users in used.items():
+            if len(users) > 1:
+                groups.setdefault(tuple(users), []).append(name)
+        told = []
+        for layers, names in groups.items():
+            stack, layer = layers[0]
+            own = {m.name for s in self.sublayers if (s.stack, s.layer) == layers[0]
+                   for m in s.matrices}  # fmt: skip
+            named = dict.fromkeys(names)
+            of = f"layer {layer}" + (f" of the {stack}" if len(self.stacks) > 1 else "")
+            which = "the matrices" if own == set(named) else ", ".join(named)
+            told.append(f"{which} of {of} are used {len(layers)} times")
+        return tuple(told)
 
     @property
     def strange(self) -> tuple[str, ...]:
