@@ -80,10 +80,14 @@ class Factory:
         """
         parameters = self._signature()
         required = [p for p in parameters if p.default is p.empty]
+        name = getattr(self.function, "__name__", "")
+        whole = f"a factory takes a depth: def make(depth): return {name}(…)"
+        is_class = inspect.isclass(self.function)
         if len(required) > 1:
+            takes = whole if is_class else "a factory takes the depth alone, or nothing"
             raise InputError(
-                f"{self.name} asks for {', '.join(p.name for p in required)}; a factory takes the "
-                "depth alone, or nothing"
+                f"{self.name}{' is a class that' if is_class else ''} asks for "
+                f"{', '.join(p.name for p in required)}; {takes}"
             )
         if depth is not None and not parameters:
             raise InputError(f"{self.name} takes no depth, so that its depth cannot be varied")
@@ -93,7 +97,10 @@ class Factory:
             with _talking_aside():
                 given = self.function() if depth is None else self.function(depth)
         except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
-            raise InputError(f"{self.name} failed: {_told(error)}") from error
+            told = f"{self.name} failed: {_told(error)}"
+            raise InputError(
+                f"{told}; {name} is a class, and {whole}" if is_class else told
+            ) from error
         module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         return made(module, own if inputs is None else inputs, self.name, seed)
 

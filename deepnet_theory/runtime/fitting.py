@@ -79,6 +79,8 @@ def fit(found: Reading, c: Constants) -> list[Fitted]:
 def _require_understood(found: Reading) -> None:
     for s in found.sublayers:
         for m in s.matrices:
+            if m.role == UNKNOWN and s.why:
+                raise Refusal(f"a branch of the {s.stack} was not understood: {s.why}")
             if m.role == UNKNOWN:
                 raise Refusal(
                     f"the role of {m.where} was not understood; say it, as roles={{'value': "

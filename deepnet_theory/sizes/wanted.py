@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.judgement import optimizer_classes
@@ -15,7 +17,7 @@ from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.results.audit import Wanted, WantedSublayer
-from deepnet_theory.spec.results.reading import UNKNOWN, Reading
+from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, schemes
 from deepnet_theory.spec.selection import Selection
@@ -37,6 +39,11 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
         of = (replace(chosen, optimizer=name, method=method) for name in names)
         return [w for selection in of for w in _derived(reading, selection)]
 
+    if mixed := _mixed(reading):
+        fitting = [w for w in _published(reading, under) if _has_norms_of(reading, w)]
+        if not fitting:
+            raise Refusal(mixed)
+        return fitting
     return [*derived("probe"), *_published(reading, under), *derived("lemma")]
 
 
@@ -45,11 +52,61 @@ def selection_of(reading: Reading, under: str) -> Selection:
     names = tuple(reading.stacks)
     if names not in (("encoder",), ("decoder",), ("encoder", "decoder")):
         raise Refusal(f"the theory has no law for the stacks {', '.join(names)}")
+    if reading.skips:
+        raise Refusal(reading.skips[0])
     strange = next((s for s in reading.sublayers if s.kind == UNKNOWN), None)
     if strange is not None:
         where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
-        raise Refusal(f"a branch of the {strange.stack} was not understood, that with {where}")
+        seen = f": {strange.why}" if strange.why else f", that with {where}"
+        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}")
+    for name, own in reading.stacks.items():
+        _require_alike(name, own)
     return Selection(optimizer=under, **reading.select)  # type: ignore[arg-type]
+
+
+def _require_alike(name: str, own: list[Sublayer]) -> None:
+    """Layers of the same sublayers, each with a factor of its stream that a norm takes back."""
+    kinds = {layer: [s.kind for s in row] for layer, row in groupby(own, lambda s: s.layer)}
+    usual, _ = Counter(map(tuple, kinds.values())).most_common(1)[0]
+    odd = next((layer for layer, row in kinds.items() if tuple(row) != usual), None)
+    if odd is not None:
+        raise Refusal(
+            f"the layers of the {name} differ: layer {odd} is {', '.join(kinds[odd])}, others are "
+            f"{', '.join(usual)}"
+        )
+    for s in own:
+        if s.stream != 1 and not s.around:
+            raise Refusal(
+                f"{s.kind} of layer {s.layer} multiplies the stream by {s.stream:.4g}, and no norm "
+                "stands on its sum or around its branch: that is no rule's alpha"
+            )
+
+
+def _mixed(reading: Reading) -> str:
+    """Norms that stand in several ways by design: not where one is left out in a single layer."""
+    ways: dict[frozenset[str], list[Sublayer]] = {}
+    for s in reading.sublayers:
+        ways.setdefault(s.around, []).append(s)
+    usual, *others = sorted(ways, key=lambda way: -len(ways[way]))
+    if not any(len({s.layer for s in ways[w]}) > 1 or not w < usual for w in others):
+        return ""
+    kinds = {way: {s.kind for s in own} for way, own in ways.items()}
+    by_kind = sum(len(own) for own in kinds.values()) == len(set().union(*kinds.values()))
+    told = [
+        f"{own[0].equation} in "
+        + (
+            ", ".join(sorted(kinds[way]))
+            if by_kind
+            else f"layers {', '.join(dict.fromkeys(str(s.layer) for s in own))}"
+        )
+        for way, own in ways.items()
+    ]
+    return f"norms stand in several ways, {' and '.join(told)}: no rule here has them so"
+
+
+def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
+    rows = zip(reading.sublayers, rule.sublayers, strict=True)
+    return all(s.around == wanted.norms for s, wanted in rows)
 
 
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:

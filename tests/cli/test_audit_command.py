@@ -31,6 +31,9 @@ def make(gain, block=Block):
     return nn.Sequential(*(block(gain) for _ in range(N))), torch.randn(2, 8, 64)
 def faithful(): return make(N ** -0.5)
 def faulty(): return make(2.0)
+def shared():
+    module, inputs = make(N ** -0.5)
+    return nn.Sequential(*(module[0] for _ in range(N))), inputs
 def odd(): return make(N ** -0.5, Odd)
 def plain(): return nn.Linear(8, 8)
 """
@@ -50,6 +53,11 @@ def test_the_verdict_is_the_exit_code(cli: Cli, mine: Path) -> None:
         cli("audit", f"{mine}:faithful", "--optimizer", "lamb", "--format", "json").out
     )
     assert (data["follows"], data["verdict"], data["layers"]) == ("lamb", "SUPPORTED", 4)
+
+
+def test_layers_that_are_one_module_are_named(cli: Cli, mine: Path) -> None:
+    told = " ".join(cli("audit", f"{mine}:shared", "--optimizer", "lamb").out.split())
+    assert "the matrices of layer 0 are used 4 times" in told
 
 
 def test_verdict_and_first_findings_fit_a_screen(cli: Cli, mine: Path) -> None:

@@ -167,10 +167,6 @@ FAULTY: dict[str, tuple[Callable[[], nn.Module], Found, str]] = {
         },
         "another standard deviation",
     ),
-    "pre-norm flag left on": (
-        lambda: Net(lambda x, f, norm: ALPHA * x + f(norm(x)), SCALED),
-        {("attention", "norms"): 1.0, ("ffn", "norms"): 1.0}, "no norm takes it back",
-    ),
     "pre-norm flag left on, alpha left out": (
         lambda: Net(lambda x, f, norm: x + f(norm(x)), SCALED),
         {
@@ -212,6 +208,22 @@ def test_a_fault_is_named_in_its_place_and_with_its_size(name: str) -> None:
     assert any(words in f.where + f.what for f in audit.findings)
     one_layer = name == "one layer forgotten"
     assert all(("layer 5" if one_layer else "all 6 layers") in f.where for f in audit.findings)
+
+
+@pytest.mark.usefixtures("unpredicted")
+def test_alpha_grows_with_the_layer_where_no_norm_stands_on_the_sum() -> None:
+    """αx + f(norm x) is α^{l+1} of the first sublayer's stream, and no rule's α."""
+    for optimizer in ("adamw", "lamb"):
+        alpha = math.sqrt(2 * N) if optimizer == "lamb" else ALPHA
+        model = Net(lambda x, f, norm, a=alpha: a * x + f(norm(x)), {})
+        audit = dt.audit(model, X, optimizer=optimizer)
+        assert (audit.verdict, audit.follows) == ("REFUTED", None)
+        found = [row.sublayer.alpha for row in audit.sublayers]
+        assert found == pytest.approx([alpha ** (i + 1) for i in range(2 * N)])
+        told = [f.what for f in audit.findings if f.where.endswith("alpha")]
+        assert len(told) == 2 and all(
+            f"multiplies the stream by {alpha:.4g}, and no norm takes it back" in t for t in told
+        )
 
 
 @pytest.mark.usefixtures("unpredicted")

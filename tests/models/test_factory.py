@@ -37,6 +37,10 @@ def on_meta():
 def quantised():
     m = nn.Module(); m.w = nn.Parameter(torch.ones(4, 4, dtype=torch.int8), requires_grad=False)
     return m
+class Configured(nn.Module):
+    def __init__(self, config): super().__init__(); self.w = nn.Linear(config.width, 8)
+class Sized(nn.Module):
+    def __init__(self, vocab, width): super().__init__()
 def odd():
     class Odd(nn.Module):
         def __init__(self): super().__init__(); self.w = nn.Linear(8, 8)
@@ -90,6 +94,8 @@ def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("leaves", "failed: SystemExit: please set DATA"),
         ("nothing", "which is no torch.nn.Module"),
         ("asks", "asks for depth, width; a factory takes the depth alone"),
+        ("Configured", "Configured is a class, and a factory takes a depth: def make(depth): "),
+        ("Sized", "is a class that asks for vocab, width; a factory takes a depth: def make"),
         ("on_meta", "is on meta"),
         ("quantised", "is quantised"),
         ("odd", "takes neither token ids nor vectors of its width"),

@@ -22,7 +22,7 @@ def findings(
             first = reading.sublayers[group[0].index]
             alike = (first.stack, first.kind, group[0].item) == (s.stack, s.kind, d.item)
             near = abs(log(group[0].ratio) - log(d.ratio)) < math.log(SIMILAR)
-            if alike and near:
+            if alike and (near or (d.item == "alpha" and _runs_away(s))):
                 group.append(d)
                 break
         else:
@@ -49,7 +49,14 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     way = f": {size:.3g} times too {'large' if mean > 1 else 'small'}" if size < math.inf else ""
     if first.item == "alpha":
         why = _why_alpha(reading, s, wanted)
-        what = f"alpha is {first.found:.4g}, wanted {first.wanted:.4g}{way}{why}"
+        told = f"is {first.found:.4g}, wanted {first.wanted:.4g}{way}"
+        if _runs_away(s) and len(group) > 1:
+            size = max(math.exp(abs(log(d.ratio))) for d in group)
+            told = (
+                f"grows from {first.found:.4g} in the first of them to {group[-1].found:.4g} in "
+                f"the last, wanted {first.wanted:.4g} in each"
+            )
+        what = f"alpha {told}{why}"
         mend = _equation(wanted, f"{wanted.alpha:.4g}*")
         return Finding(f"{where}: alpha", what, size, f"x = {mend}{so}", *moved)
     m = first.matrix

@@ -13,13 +13,25 @@ from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.reading.norms import Norm, norms
 from deepnet_theory.models.reading.recording import Graph, Node, record
 from deepnet_theory.models.reading.roles import Branch
-from deepnet_theory.models.reading.sums import LAYOUT, ResidualSum, residual_sums, stripped
+from deepnet_theory.models.reading.sums import (
+    LAYOUT,
+    SUMS,
+    ResidualSum,
+    residual_sums,
+    stripped,
+)
 from deepnet_theory.models.reading.weights import Product, product
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.results import reading
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
+
+FEW = 16  # streams at most that a matrix mixes
+TOKENS = {
+    "slice", "select", "split", "split_with_sizes", "cat", "index", "index_select", "gather",
+    "constant_pad_nd", "roll", "flip",
+}  # fmt: skip
 
 
 def read(
@@ -55,6 +67,7 @@ def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
         """The kind whose matrices these are, where the branch had none."""
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
+        s = s if reading.UNKNOWN in given else replace(s, why="")
         kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
         return replace(s, kind=kinds[0]) if s.kind == reading.UNKNOWN and kinds else s
 
@@ -82,17 +95,48 @@ class Reader:
         if not self.sums:
             raise InputError(
                 f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
-                "a matrix in G was found in its forward pass"
+                f"a matrix in G was found in its forward pass{self.seen()}"
             )
-        self.notes = [f"a skip past several sublayers, at {skip.node}" for skip in skips]
+        self.by_node = {s.node: s for s in self.sums}
+        self.skips = {skip.node for skip in skips}
+        self.notes: list[str] = []
+
+    def seen(self) -> str:
+        """What a stream goes through in place of a sum x + G(x), where that is known."""
+        for node in self.graph.nodes:
+            if not (node.op in SUMS and node.live and self.graph.reached >> node.index & 1):
+                continue
+            for term in (stripped(part, self.norms)[0] for part in node.inputs):
+                if term in self.products:
+                    known = self.products[term]
+                    count, inputs = known.matrix.shape
+                    if count == inputs <= FEW:
+                        return (
+                            f"; {count} streams are mixed by {known.parameter.name} "
+                            f"(hyper-connections), in {node.line}"
+                        )
+                if term.op == "mul" and sum(i.live for i in term.inputs) > 1:
+                    return (
+                        f"; a sum's terms are multiplied by computed values (gates), in {node.line}"
+                    )
+        return ""
+
+    def told_skips(self) -> tuple[str, ...]:
+        """The skips past several sublayers, each line of code once."""
+        lines = Counter(n.line for n in sorted(self.skips, key=lambda n: n.index))
+        return tuple(
+            "a skip past several sublayers"
+            + (f": {line.module} adds it at {line.place}" if line else "")
+            + (f", {count} times" if count > 1 else "")
+            for line, count in lines.items()
+        )
 
     def chains(self) -> list[list[ResidualSum]]:
         """The sums of each stack, in order."""
-        by_node = {s.node: s for s in self.sums}
         stacks: list[list[ResidualSum]] = []
         ends: dict[Node, list[ResidualSum]] = {}
         for s in self.sums:
-            before = by_node.get(self.sum_of(s.stream.node))
+            before = self.by_node.get(self.sum_of(s.stream.node))
             stack = ends.pop(before.node, None) if before is not None else None
             if stack is None:
                 stacks.append(stack := [])
@@ -101,9 +145,29 @@ class Reader:
         return stacks
 
     def sum_of(self, node: Node) -> Node:
-        """The sum that a stream's term is, with the norms that stand on it taken off."""
-        while (node in self.norms or node.op in LAYOUT) and node.live:
-            node = self.norms[node].start if node in self.norms else node.inputs[0]
+        """The sum that a stream's term is, without what stands on it or is taken of it.
+
+        Norms and layout are taken off; a skip stands for the last sum before it, and tokens that
+        are cut out or put together again for the last of the sums that they come from.
+        """
+        while node.live and node not in self.by_node:
+            if node in self.norms:
+                node = self.norms[node].start
+            elif node.op in LAYOUT:
+                node = node.inputs[0]
+            elif node in self.skips:
+                node = max(
+                    (s.node for s in self.sums if self.graph.depends(node, s.node)),
+                    key=lambda n: n.index,
+                )
+            elif node.op in TOKENS:
+                sums = {self.sum_of(i) for i in node.inputs if i.live} & self.by_node.keys()
+                last = max(sums, key=lambda n: n.index, default=node)
+                if last is node or not all(self.graph.depends(last, n) for n in sums):
+                    break
+                node = last
+            else:
+                break
         return node
 
     def reading(self) -> Reading:
@@ -116,17 +180,24 @@ class Reader:
         for chain in chains:
             row: list[Sublayer] = []
             sees: list[bool] = []
+            carried = 1.0
             for position, s in enumerate(chain):
                 following = chain[position + 1].stream.node if position + 1 < len(chain) else None
-                on_sum = self.on_sum(s, following, row)
-                for term in sorted(s.branches, key=lambda t: t.node.index):
-                    branch = Branch(self.graph, self.products, stops, term.node, self.norms)
-                    kind, matrices, is_causal = branch.read(s.stream.node)
+                terms = sorted(s.branches, key=lambda t: t.node.index)
+                branches = [
+                    Branch(self.graph, self.products, stops, t.node, self.norms) for t in terms
+                ]
+                found = [branch.read(s.stream.node) for branch in branches]
+                on_sum = self.on_sum(s, following, row, found[0][0])
+                for term, branch, (kind, matrices, is_causal) in zip(
+                    terms, branches, found, strict=True
+                ):
                     around = {**self.around(s.stream.node, branch), **on_sum}
                     own |= around.keys()
                     where = matrices[0].name if matrices else f"sublayer {len(row)}"
                     self.notes += [f"{n}, in {where}" for n in branch.notes]
-                    sees.append(is_causal or kind != "attention")
+                    if is_causal is not None:
+                        sees.append(is_causal)
                     row.append(
                         Sublayer(
                             stack="",
@@ -135,14 +206,20 @@ class Reader:
                             sums=position,
                             stream=s.stream.coefficient,
                             branch=term.coefficient,
-                            norms=tuple(_told(n, where) for n, where in around.items()),
+                            norms=tuple(
+                                _told(n, where, branch.entered_from(n.end))
+                                for n, where in around.items()
+                            ),
                             matrices=tuple(matrices),
                             learnt=term.learnt or s.stream.learnt,
                             biases=s.biases,
+                            carried=carried,
+                            why=branch.why(),
                         )
                     )
+                carried = 1.0 if on_sum else carried * s.stream.coefficient
             rows.append(_in_layers(row))
-            causal.append(all(sees) and any(r.kind == "attention" for r in row))
+            causal.append(bool(sees) and all(sees))
         names = _names(rows, causal)
         starts = [chain[0].stream.node for chain in chains]
         last = chains[-1][-1].node
@@ -167,22 +244,25 @@ class Reader:
             ),
             unused=self.unused(),
             dropped=self.dropped(stops),
-            notes=tuple(dict.fromkeys(self.notes)),
+            skips=(skips := self.told_skips()),
+            notes=tuple(dict.fromkeys((*skips, *self.notes))),
         )  # fmt: skip
 
     def _is_outer(self, n: Norm, starts: list[Node], chains: list[list[ResidualSum]]) -> bool:
         return n.end in starts or self.sum_of(n.start) in {chain[-1].node for chain in chains}
 
     def on_sum(
-        self, s: ResidualSum, following: Node | None, before: list[Sublayer]
+        self, s: ResidualSum, following: Node | None, before: list[Sublayer], kind: str
     ) -> dict[Norm, str]:
         """The norm on a sum, through which alone the stream goes on."""
         found = [n for n in self.norms.values() if self._bare(n.start) is s.node]
         if following is not None:
             return {n: "sum" for n in found if n.end is self._bare(following)}
-        # the last sum of a stack is like the one before it; a lone one, where no norm is elsewhere
+        # the last sum of a stack is like the last one of its kind, else like the one before it; a
+        # lone one, where no norm is elsewhere
         if before:
-            alike = any(n.where == "sum" for n in before[-1].norms)
+            like = next((b for b in reversed(before) if b.kind == kind), before[-1])
+            alike = any(n.where == "sum" for n in like.norms)
         else:
             alike = not any(self._bare(n.start) is self._bare(s.stream.node) or n.end is b.node
                             for n in self.norms.values() for b in s.branches)  # fmt: skip
@@ -232,17 +312,72 @@ class Reader:
         return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
 
 
-def _told(norm: Norm, where: str) -> reading.Norm:
-    return reading.Norm(where, norm.centred, norm.gain, norm.bias, norm.size)
+def _told(norm: Norm, where: str, enters: tuple[str, ...] = ()) -> reading.Norm:
+    return reading.Norm(where, norm.centred, norm.gain, norm.bias, norm.size, enters)
 
 
 def _in_layers(row: list[Sublayer]) -> list[Sublayer]:
-    """Sublayers with the index of their layer: the shortest pattern of kinds that repeats."""
-    kinds = [s.kind for s in row]
-    for period in range(1, len(kinds) + 1):
-        if len(kinds) % period == 0 and kinds == kinds[:period] * (len(kinds) // period):
-            return [replace(s, layer=i // period) for i, s in enumerate(row)]
-    return row
+    """Sublayers with the index of their layer."""
+    layers = _by_module(row) or _by_pattern(row)
+    return [replace(s, layer=layer) for s, layer in zip(row, layers, strict=True)]
+
+
+def _by_module(row: list[Sublayer]) -> list[int] | None:
+    """Layers by the numbered modules that hold several sublayers, as ``layers.3``.
+
+    Of nested ones the innermost; None where each numbered module holds one sublayer. What stands
+    in no such module belongs to its neighbour; matrices that come again begin a layer.
+    """
+    nested = [_numbered(_own(s)) for s in row]
+    whole = [{m.where for m in s.matrices} for s in row]
+    for level in reversed(range(max(map(len, nested)))):
+        if level and any(len(own) <= level for own in nested if own):
+            continue
+        paths = [own[level] if len(own) > level else "" for own in nested]
+        kinds = Counter(_template(path) for path in paths if path)
+        usual = max(kinds, key=lambda kind: kinds[kind])
+        held = [path if _template(path) == usual else None for path in paths]
+        if max(Counter(filter(None, held)).values()) < 2:
+            continue
+        now = next(filter(None, held))
+        layer, seen, layers = 0, list[set[str]](), []
+        for used, path in zip(whole, held, strict=True):
+            if path is not None and (path != now or used in seen):
+                layer, seen, now = layer + 1, [], path
+            seen.append(used)
+            layers.append(layer)
+        return layers
+    return None
+
+
+def _by_pattern(row: list[Sublayer]) -> list[int]:
+    """Layers by the shortest pattern of sublayers that repeats; else each that comes again."""
+    signs = [(s.kind, _template(_own(s))) for s in row]
+    for period in range(1, len(signs)):
+        if len(signs) % period == 0 and signs == signs[:period] * (len(signs) // period):
+            return [i // period for i in range(len(signs))]
+    layer, seen, layers = 0, set[tuple[str, str]](), []
+    for sign in signs:
+        if sign in seen:
+            layer, seen = layer + 1, set()
+        seen.add(sign)
+        layers.append(layer)
+    return layers
+
+
+def _own(s: Sublayer) -> str:
+    """The matrix that a branch ends in; the first may be one that many branches take."""
+    return s.matrices[-1].name if s.matrices else ""
+
+
+def _numbered(name: str) -> list[str]:
+    """The paths in a parameter's name that end in a number, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[: i + 1]) for i, part in enumerate(parts) if part.isdigit()]
+
+
+def _template(name: str) -> str:
+    return ".".join("#" if part.isdigit() else part for part in name.split("."))
 
 
 def _names(rows: list[list[Sublayer]], causal: list[bool]) -> list[str]:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -22,6 +24,27 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from deepnet_theory.models.factory import Made
 from deepnet_theory.spec.errors import InputError
+
+LOCATED = {f"aten::{op}{own}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul")
+           for own in ("", "_")}  # fmt: skip
+TORCH = str(Path(torch.__file__).parent)
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line of somebody's code that called an operation, and the module whose method it is."""
+
+    file: str
+    number: int
+    module: str
+
+    @property
+    def place(self) -> str:
+        """The file's name and the line's number."""
+        return f"{Path(self.file).name}:{self.number}"
+
+    def __str__(self) -> str:
+        return f"{self.module} at {self.place}"
 
 
 @dataclass(eq=False)
@@ -42,6 +65,7 @@ class Node:
     inputs: tuple[Node, ...] = ()
     live: bool = False
     name: str | None = None
+    line: Line | None = None  # of a sum or a product
 
     def __repr__(self) -> str:
         return f"{self.index}:{self.op}{tuple(self.value.shape)}"
@@ -203,17 +227,30 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             lambda leaf: nodes[id(leaf)] if isinstance(leaf, Tensor) else leaf, (args, kwargs)
         )
         inputs = tuple(dict.fromkeys(nodes.values()))
+        line = _line(sys._getframe(1)) if func._schema.name in LOCATED else None
         for which, t in enumerate(out if isinstance(out, tuple | list) else [out]):
             if isinstance(t, Tensor) and t.numel():
                 several = isinstance(out, tuple | list)
                 name = func._schema.name.split("::")[1].rstrip("_")
                 made = self.add(
                     t, op=name, function=func, args=args, keywords=kwargs, inputs=inputs,
-                    which=which if several else None,
+                    which=which if several else None, line=line,
                 )  # fmt: skip
                 if any(_storage(t) == _storage(target) for target in targets):
                     self.written.setdefault(_storage(t), []).append(made)
         return out
+
+
+def _line(frame: FrameType | None) -> Line | None:
+    """The innermost frame that is neither torch's nor of this file."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (file == __file__ or file.startswith(TORCH)):
+            own = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))  # self
+            named = type(own).__name__ if isinstance(own, nn.Module) else frame.f_code.co_name
+            return Line(file, frame.f_lineno, named)
+        frame = frame.f_back
+    return None
 
 
 def _storage(t: Tensor) -> int:

@@ -21,6 +21,7 @@ from deepnet_theory.models.reading.weights import Product
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
 FUSED = "scaled_dot_product"
+CHOICES = ("topk", "argmax", "sort")
 LINEAR = LAYOUT | {"add", "sub", "mul", "div", "neg", "slice", "select", "split", "chunk"}
 
 
@@ -97,8 +98,12 @@ class Branch:
             with torch.enable_grad():
                 leaf = x.clone().requires_grad_()
                 found = self.graph.replay(end, {start: leaf})
+                if not found.requires_grad:  # only which entries are chosen depends on it
+                    continue
                 weights = torch.empty(found.shape).normal_(generator=generator).to(found)
-                (gradient,) = torch.autograd.grad((found * weights).sum(), leaf)
+                (gradient,) = torch.autograd.grad(
+                    (found * weights).sum(), leaf, materialize_grads=True
+                )
             used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
         return used.nonzero().flatten().tolist()
 
@@ -140,13 +145,73 @@ class Branch:
 
     # ----------------------------------------------------------------------------- roles
 
-    def read(self, stream: Node) -> tuple[str, list[Matrix], bool]:
-        """The branch's kind, its matrices, and whether it is causal."""
-        if self.core is not None:
-            kind, causal = self._attention(self.core, stream), self.is_causal(self.core)
-        else:
-            kind, causal = self._feed_forward(), False
+    def read(self, stream: Node) -> tuple[str, list[Matrix], bool | None]:
+        """The branch's kind, its matrices, and whether it is causal; None for no self-attention."""
+        self.roles: list[tuple[str, Product, list[int], bool]] = []
+        if self.core is None:
+            kind = UNKNOWN if self.gates else self._feed_forward()
+            return kind, self._matrices(), None
+        kind = self._attention(self.core, stream)
+        causal = self.is_causal(self.core) if kind == "attention" else None
+        if self.gates:  # the gate has no law, whatever it multiplies
+            kind, self.roles = UNKNOWN, []
         return kind, self._matrices(), causal
+
+    @cached_property
+    def gates(self) -> tuple[Node, ...]:
+        """The products that make what the whole branch is multiplied by, without a stream's."""
+        node = self.end
+        while node not in self.stops and node not in self.norms:
+            live = [i for i in node.inputs if i.live]
+            if node.op == "mul" and len(live) == 2:
+                both = [self.origins(i) for i in live]
+                if not all(both) or both[0] == both[1]:
+                    return ()
+                aside = not any(self.graph.depends(live[0], stop) for stop in self.stops)
+                straight = all(self.is_linear(o, live[0]) for o in both[0])
+                gate = both[0] if aside or not straight else both[1]
+                return tuple(sorted(gate & self.products.keys(), key=lambda n: n.index))
+            if len(live) != 1 or (multiple(node) is None and node.op not in ("add", "sub")):
+                return ()
+            node = live[0]
+        return ()
+
+    def why(self) -> str:
+        """What was seen that leaves matrices of the branch without a role, where it is known."""
+        known = {product.parameter for _, product, *_ in self.roles}
+        without = [n for n in self.products if self.products[n].parameter not in known]
+        if not without:
+            return ""
+        if not self.roles and (router := self._router()) is not None:
+            return f"a router chooses experts ({self._names([router])})"
+        if self.gates:
+            return f"the branch is multiplied by values computed with {self._names(self.gates)}"
+        if self.roles:
+            return f"values computed with {self._names(without)} enter it"
+        if self.bilinear:
+            return f"activations are multiplied, and not as in attention ({self._names(without)})"
+        return ""
+
+    def _router(self) -> Node | None:
+        """The product by whose size experts are chosen or weighed."""
+        for node in self.nodes:
+            made_of = self.origins(node) & self.products.keys()
+            weighs = "softmax" in node.op and made_of & set(self.gates)
+            if made_of and (weighs or node.op in CHOICES):
+                return min(made_of, key=lambda n: n.index)
+        return None
+
+    def _names(self, nodes: Collection[Node]) -> str:
+        names = list(dict.fromkeys(self.products[n].parameter.name for n in nodes))
+        return f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+    def entered_from(self, node: Node) -> tuple[str, ...]:
+        """The roles of the matrices that a node enters, with numbers and in another layout."""
+        entered = (
+            role for role, product, *_ in self.roles
+            if stripped(product.source, self.norms)[0] is node
+        )  # fmt: skip
+        return tuple(dict.fromkeys(entered))
 
     def is_of_scores(self, node: Node) -> bool:
         """Whether a node enters the attention's query or key, and not its value."""
@@ -165,13 +230,16 @@ class Branch:
                 continue
             factors = [n for n in self.origins(product.source) if n in self.products]
             low_rank = [n for n in factors if self.is_linear(n, product.source)]
-            self.roles.append((role, product, self.outputs(node, end), bool(low_rank)))
+            self._has_role(role, product, self.outputs(node, end), bool(low_rank))
             for n in low_rank:
                 inner = self.products[n]
-                self.roles.append((role, inner, self.outputs(n, product.source), True))
+                self._has_role(role, inner, self.outputs(n, product.source), True)
+
+    def _has_role(self, role: str, product: Product, outputs: list[int], factor: bool) -> None:
+        if outputs:  # else nothing of it passes, as through a gate of zeros
+            self.roles.append((role, product, outputs, factor))
 
     def _attention(self, core: Core, stream: Node) -> str:
-        self.roles: list[tuple[str, Product, list[int], bool]] = []
         for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
             self._assign(role, self.origins(slot), slot)
         after = [n for n in self.products if core.node in self.origins(self.products[n].source)]
@@ -192,7 +260,6 @@ class Branch:
         return "attention" if reads else "cross"
 
     def _feed_forward(self) -> str:
-        self.roles = []
         last = [n for n in self.origins(self.end) if n in self.products]
         if len(last) != 1 or self.bilinear:
             return UNKNOWN
@@ -267,7 +334,11 @@ def _matrix(
     every = product.parameter.value.shape[product.axis]
     squares = product.matrix[outputs].detach().double().square()
     size = float(squares.mean().sqrt()) * times
-    spread = float(squares.std()) / math.sqrt(squares.numel()) * times**2  # of the mean square
+    spread = (
+        float(squares.std(correction=min(1, squares.numel() - 1)))
+        / math.sqrt(squares.numel())
+        * times**2
+    )  # of the mean square
     return Matrix(
         name=product.parameter.name or "",
         role=role,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from re import sub
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,10 @@ def document(audit: Audit) -> doc.Document:
             doc.Section("One layer", tuple(_drawings(audit))),
             doc.Section("Gains", (_gains(audit),)),
             doc.Section("Not understood", tuple(_not_understood(audit))),
-            doc.Section("Beside it", tuple(doc.Paragraph(f"{r}.") for r in audit.remarks)),
+            doc.Section(
+                "Beside it",
+                tuple(doc.Paragraph(f"{r}.") for r in (*audit.reading.shared, *audit.remarks)),
+            ),
             doc.Section("To derive for it", tuple(_to_derive(audit))),
         ),
     )
@@ -123,7 +127,15 @@ def _differs(audited: Audited) -> bool:
 def _not_understood(audit: Audit) -> Iterator[doc.Block]:
     for note in audit.reading.notes:
         yield doc.Paragraph(f"{note}.")
-    if strange := audit.reading.strange:
+    seen: dict[tuple[str, str], list[str]] = {}
+    for s in audit.reading.sublayers:
+        if s.why:
+            seen.setdefault((s.stack, sub(r"\d+", "#", s.why)), []).append(s.why)
+    for (stack, _), whys in seen.items():
+        times = f", {len(whys)} branches" if len(whys) > 1 else ""
+        yield doc.Paragraph(f"In the {stack}{times}: {whys[0]}.")
+    understood = {m.where for s in audit.reading.sublayers if s.why for m in s.matrices}
+    if strange := [where for where in audit.reading.strange if where not in understood]:
         more = f" and {len(strange) - FIRST} more" if len(strange) > FIRST else ""
         named = ", ".join(strange[:FIRST])
         yield doc.Paragraph(f"The role of {named}{more}; in Python, roles={{…}} names it.")

@@ -69,6 +69,8 @@ class Norm:
     Of a sublayer: on the residual ``sum``, at the branch's ``input`` or ``output``, ``inside`` it,
     or on queries and keys alone, which the rules do not scale (``scores``). Of none: at the
     ``start`` or end (``final``) of a stack. ``size`` is the root mean square of its gain's entries.
+    ``enters`` are the roles of the branch's matrices that multiply what the norm gives: ``output``
+    and ``fc2`` of Sub-LN's inner norms.
     """
 
     where: str
@@ -76,6 +78,7 @@ class Norm:
     gain: str | None
     bias: str | None
     size: float
+    enters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,9 @@ class Sublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
     ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is.
+    ``carried`` is the product of all a since the last norm on the stream, this one left out.
     ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
+    ``why`` says what was seen that leaves matrices without a role, where it is known.
     """
 
     stack: str
@@ -96,11 +101,18 @@ class Sublayer:
     matrices: tuple[Matrix, ...]
     learnt: str | None = None
     biases: tuple[str, ...] = ()
+    carried: float = 1.0
+    why: str = ""
 
     @property
     def alpha(self) -> float:
-        """a/b, what the stream is multiplied by against the branch; infinite for no branch."""
-        return self.stream / self.branch if self.branch else float("inf")
+        r"""What the stream is multiplied by against the branch; infinite for no branch.
+
+        It is a/b where a norm stands on the sum. Where none does, the stream keeps every factor
+        and the norm of a branch takes them out: of :math:`x_l = y_l \prod_{j<l} a_j`, the sum is
+        :math:`y_l + G(y_l)\, b_l / \prod_{j \le l} a_j`, and α grows with the layer.
+        """
+        return self.carried * self.stream / self.branch if self.branch else float("inf")
 
     @property
     def alpha_on(self) -> str | None:
@@ -136,7 +148,7 @@ class Reading:
     mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
     ``head`` those that the last stack's output enters. ``unused`` are parameters that do not
     reach the output, ``dropped`` factors by which the stream was multiplied for nothing, and
-    ``notes`` what was not understood.
+    ``notes`` what was not understood, the ``skips`` past several sublayers among them.
     """
 
     sublayers: tuple[Sublayer, ...]
@@ -147,6 +159,7 @@ class Reading:
     unused: tuple[str, ...] = ()
     dropped: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
 
     @property
     def stacks(self) -> dict[str, list[Sublayer]]:
@@ -178,6 +191,31 @@ class Reading:
             "stack": "-".join(self.stacks),
             "layer": ",".join(s.kind for s in last if s.layer == 0),
         }
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Matrices that several layers use, those of the same layers in one sentence."""
+        used: dict[tuple[str, tuple[tuple[int, int], ...]], list[tuple[str, int]]] = {}
+        for s in self.sublayers:
+            for m in s.matrices:
+                if m.role != UNKNOWN and (s.stack, s.layer) not in used.get(
+                    (m.name, m.outputs), ()
+                ):
+                    used.setdefault((m.name, m.outputs), []).append((s.stack, s.layer))
+        groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for (name, _), users in used.items():
+            if len(users) > 1:
+                groups.setdefault(tuple(users), []).append(name)
+        told = []
+        for layers, names in groups.items():
+            stack, layer = layers[0]
+            own = {m.name for s in self.sublayers if (s.stack, s.layer) == layers[0]
+                   for m in s.matrices}  # fmt: skip
+            named = dict.fromkeys(names)
+            of = f"layer {layer}" + (f" of the {stack}" if len(self.stacks) > 1 else "")
+            which = "the matrices" if own == set(named) else ", ".join(named)
+            told.append(f"{which} of {of} are used {len(layers)} times")
+        return tuple(told)
 
     @property
     def strange(self) -> tuple[str, ...]:

@@ -1,0 +1,380 @@
+"""Models beyond a plain stack: what is read of them, and the one sentence that refuses the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+import deepnet_theory as dt
+from deepnet_theory.models import read
+from deepnet_theory.spec.errors import InputError
+
+D = 16
+IDS = torch.randint(31, (2, 7), generator=torch.Generator().manual_seed(0))
+
+
+def heads(x: Tensor) -> Tensor:
+    return x.unflatten(-1, (2, -1)).transpose(1, 2)
+
+
+class Attention(nn.Module):
+    """Self-attention, with norms of query, key and value or of the mixture where they are given."""
+
+    def __init__(self, each: bool = False, inner: bool = False) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(D, D, bias=False) for _ in range(4))
+        self.each = nn.ModuleList(nn.LayerNorm(D // 2) for _ in range(3 * each))
+        self.inner = nn.LayerNorm(D) if inner else nn.Identity()
+
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        own = x if memory is None else memory
+        q, k, v = heads(self.q(x)), heads(self.k(own)), heads(self.v(own))
+        if self.each:
+            q, k, v = (norm(t) for norm, t in zip(self.each, (q, k, v), strict=True))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=memory is None)
+        return self.o(self.inner(mixed.transpose(1, 2).flatten(2)))
+
+
+def mlp(inner: bool = False) -> nn.Module:
+    norm = nn.LayerNorm(2 * D) if inner else nn.Identity()
+    return nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), norm, nn.Linear(2 * D, D))
+
+
+Line = Callable[[Tensor, Any, nn.Module], Tensor]
+
+
+def pre(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
+    return x + branch(norm(x))
+
+
+def post(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
+    return norm(x + branch(x))
+
+
+def bare(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
+    return x + branch(x)
+
+
+class Layer(nn.Module):
+    def __init__(
+        self,
+        line: Line = pre,
+        second: Line | None = None,
+        attention: nn.Module | None = None,
+        feed: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.lines = line, second or line
+        self.attention, self.feed = attention or Attention(), feed or mlp()
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for line, branch, norm in zip(
+            self.lines, (self.attention, self.feed), self.norms, strict=True
+        ):
+            x = line(x, branch, norm)
+        return x
+
+
+class Decoder(nn.Module):
+    """Embeddings, layers, a norm or none, a head."""
+
+    def __init__(self, layers: Sequence[nn.Module], final: bool = True) -> None:
+        super().__init__()
+        self.embed, self.layers = nn.Embedding(31, D), nn.ModuleList(layers)
+        self.final = nn.LayerNorm(D) if final else nn.Identity()
+        self.head = nn.Linear(D, 31, bias=False)
+
+    def stream(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.final(self.stream(self.embed(ids))))
+
+
+def refusal(model: nn.Module, inputs: object = IDS) -> str:
+    """Why a model is held against no rule."""
+    audit = dt.audit(model, inputs, optimizer="adamw")
+    assert (audit.verdict, audit.findings, audit.plan) == ("UNDECIDED", (), ())
+    return " ".join(str(audit.to_dict().get(key, "")) for key in ("refusal", "remarks"))
+
+
+# ------------------------------------------------------------------------------ gates and routers
+
+
+class Modulated(nn.Module):
+    """adaLN-zero: shift, scale and gate of every branch are computed of a condition."""
+
+    def __init__(self, std: float) -> None:
+        super().__init__()
+        self.attention, self.feed, self.ada = Attention(), mlp(), nn.Linear(D, 6 * D)
+        self.norm = nn.LayerNorm(D, elementwise_affine=False)
+        nn.init.normal_(self.ada.weight, std=std)
+        nn.init.zeros_(self.ada.bias)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        a, b, c, d, e, f = self.ada(F.silu(condition))[:, None].chunk(6, -1)
+        x = x + c * self.attention(self.norm(x) * (1 + b) + a)
+        return x + f * self.feed(self.norm(x) * (1 + e) + d)
+
+
+class Diffusion(nn.Module):
+    def __init__(self, std: float) -> None:
+        super().__init__()
+        self.time, self.blocks = nn.Linear(1, D), nn.ModuleList(Modulated(std) for _ in range(3))
+        self.first, self.last = nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        x, condition = self.first(x), self.time(time[:, None])
+        for block in self.blocks:
+            x = block(x, condition)
+        return self.last(x)
+
+
+@pytest.mark.parametrize("std", [0.0, 0.02], ids=["zero", "drawn"])
+def test_branches_behind_a_computed_gate_are_refused_by_its_name(std: float) -> None:
+    inputs = torch.randn(2, 5, D), torch.rand(2)
+    reading = read(Diffusion(std), inputs)
+    assert list(reading.layers.values()) == [3] and not reading.understood
+    said = refusal(Diffusion(std), inputs)
+    assert "multiplied by values computed with blocks.0.ada.weight" in said
+
+
+class Experts(nn.Module):
+    def __init__(self, most: int | None) -> None:
+        super().__init__()
+        self.route, self.most = nn.Linear(D, 3, bias=False), most
+        self.experts = nn.ModuleList(mlp() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = self.route(x).softmax(-1)
+        if self.most is not None:
+            best, which = weights.topk(self.most, -1)
+            weights = torch.zeros_like(weights).scatter(-1, which, best)
+        return sum(weights[..., i : i + 1] * e(x) for i, e in enumerate(self.experts))
+
+
+@pytest.mark.parametrize("most", [None, 1], ids=["weighed", "chosen"])
+def test_a_router_is_said_to_be_one_and_dense_layers_before_it_count(most: int | None) -> None:
+    layers = [Layer(), *(Layer(feed=Experts(most)) for _ in range(3))]
+    assert read(Decoder(layers), IDS).layers == {"decoder": 4}
+    assert "a router chooses experts (layers.1.feed.route.weight)" in refusal(Decoder(layers))
+
+
+class Chosen(nn.Module):
+    """An expert whose place alone depends on the router."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.route, self.up = nn.Linear(D, 8, bias=False), nn.Embedding(8, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        which = self.route(x).topk(2, -1).indices
+        inner = (x[..., None, :] @ self.up(which).mT).relu()
+        return (inner @ self.up(which)).squeeze(-2)
+
+
+def test_what_depends_on_a_choice_alone_has_no_derivative_and_is_read() -> None:
+    reading = read(Decoder([Layer(feed=Chosen()) for _ in range(2)]), IDS)
+    assert reading.layers == {"decoder": 2}
+    assert "a router chooses experts" in reading.sublayers[1].why
+
+
+class Masked(Attention):
+    """Doge's: the mask is made of the values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = nn.Linear(D, 2)
+
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        v = self.v(x)
+        late = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+        mask = self.step(v).transpose(1, 2)[:, :, None].masked_fill(late, float("-inf"))
+        mixed = F.scaled_dot_product_attention(heads(self.q(x)), heads(self.k(x)), heads(v), mask)
+        return self.o(mixed.transpose(1, 2).flatten(2))
+
+
+def test_a_mask_made_of_values_is_said() -> None:
+    reading = read(Decoder([Layer(attention=Masked()) for _ in range(2)]), IDS)
+    assert reading.layers == {"decoder": 2}
+    why = "values computed with layers.0.attention.step.weight enter it"
+    assert reading.sublayers[0].why == why
+
+
+class Highway(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.feed = nn.Linear(D, D), mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        g = torch.sigmoid(self.gate(x))
+        return g * x + (1 - g) * self.feed(x)
+
+
+class Streams(nn.Module):
+    """Hyper-connections: two streams, mixed by a matrix of two rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.feed, self.norm = mlp(), nn.LayerNorm(D)
+        self.mix = nn.Parameter(torch.eye(2) + 0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() == 3:
+            x = torch.stack([x, x], -2)
+        y = self.feed(self.norm(x.mean(-2)))
+        return torch.einsum("btnd,nm->btmd", x, self.mix) + y[..., None, :]
+
+
+@pytest.mark.parametrize(
+    ("layer", "seen"),
+    [
+        (Highway, "multiplied by computed values (gates), in Highway at test_forms.py:"),
+        (Streams, "2 streams are mixed by layers.0.mix (hyper-connections), in Streams at test_"),
+    ],
+)
+def test_a_stream_that_is_no_sum_is_refused_with_what_was_seen(
+    layer: Callable[[], nn.Module], seen: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        read(Decoder([layer() for _ in range(2)], final=False), IDS)
+    assert seen in str(refused.value)
+
+
+# ------------------------------------------------------------------------------------------ skips
+
+
+class Skips(Decoder):
+    def stream(self, x: Tensor) -> Tensor:
+        first = x
+        for layer in self.layers:
+            x = layer(x) + first
+        return x
+
+
+def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack() -> None:
+    model = Skips([Layer() for _ in range(3)])
+    reading = read(model, IDS)
+    assert reading.layers == {"decoder": 3}
+    (note,) = reading.notes
+    line = Skips.stream.__code__.co_firstlineno + 3
+    assert note == (
+        f"a skip past several sublayers: Skips adds it at test_forms.py:{line}, 3 times"
+    )
+    assert note in refusal(model)
+
+
+# ----------------------------------------------------------------------------------------- layers
+
+
+class Ends(Decoder):
+    """A feed-forward sublayer more at one end."""
+
+    def __init__(self, layers: Sequence[nn.Module], first: bool) -> None:
+        super().__init__(layers)
+        self.extra, self.first = mlp(), first
+
+    def stream(self, x: Tensor) -> Tensor:
+        if self.first:
+            return super().stream(x + self.extra(x))
+        x = super().stream(x)
+        return x + self.extra(x)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+def test_a_sublayer_more_at_one_end_leaves_the_layers_as_they_are(first: bool) -> None:
+    model = Ends([Layer() for _ in range(3)], first)
+    reading = read(model, IDS)
+    assert reading.layers == {"decoder": 3}
+    wanted = [0, 0, 0, 1, 1, 2, 2] if first else [0, 0, 1, 1, 2, 2, 2]
+    assert [s.layer for s in reading.sublayers] == wanted
+    odd = 0 if first else 2
+    assert f"the layers of the decoder differ: layer {odd} is" in refusal(model)
+
+
+class TimeMix(nn.Module):
+    """RWKV's: no attention that is known, so that both sublayers are of unknown kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.r, self.k, self.v = (nn.Linear(D, D) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(self.r(x)) * self.v(self.k(x).cumsum(1))
+
+
+def test_layers_of_unknown_sublayers_are_counted_by_their_modules() -> None:
+    model = Decoder([Layer(attention=TimeMix(), feed=TimeMix()) for _ in range(4)])
+    assert list(read(model, IDS).layers.values()) == [4]
+
+
+class Retrieval(Decoder):
+    """Some of the tokens take from neighbours that an encoder reads."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__(layers)
+        self.reader, self.cross, self.norm = Layer(), Attention(), nn.LayerNorm(D)
+
+    def forward(self, ids: Tensor) -> Tensor:  # the neighbours are the tokens, backwards
+        x, memory = self.embed(ids), self.reader(self.embed(ids.flip(1)))
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i == 1:
+                late = x[:, 3:]
+                late = late + self.cross(self.norm(late), memory)
+                x = torch.cat([x[:, :3], late], 1)
+        return self.head(self.final(x))
+
+
+def test_a_stack_whose_tokens_are_parted_is_one() -> None:
+    model = Retrieval([Layer() for _ in range(4)])
+    reading = read(model, IDS)
+    assert sorted(reading.layers.values()) == [1, 4] and len(reading.stacks) == 2
+    assert "differ: layer 1 is attention, ffn, cross" in refusal(model)
+
+
+# ------------------------------------------------------------------------------------------ norms
+
+
+def test_a_last_post_norm_is_the_sublayers_and_a_design_of_norms_is_no_fault() -> None:
+    """HybridNorm: query, key and value are normalised, and the sum behind the feed-forward."""
+    layers = [Layer(bare, post, Attention(each=True)) for _ in range(3)]
+    model = Decoder(layers, final=False)
+    reading = read(model, IDS)
+    assert [s.around for s in reading.sublayers] == 3 * [frozenset(), frozenset({"sum"})]
+    assert reading.norms == ()
+    said = refusal(model)
+    assert "x + branch(x) in attention and norm(x + branch(x)) in ffn" in said
+
+
+def test_pre_and_post_norm_in_one_stack_are_no_fault() -> None:
+    model = Decoder([*(Layer(post) for _ in range(2)), *(Layer(pre) for _ in range(3))])
+    said = refusal(model)
+    assert "norm(x + branch(x)) in layers 0, 1 and x + branch(norm(x)) in layers 2, 3, 4" in said
+
+
+def test_norms_within_a_branch_say_which_matrix_they_enter() -> None:
+    layers = [Layer(attention=Attention(inner=True), feed=mlp(inner=True)) for _ in range(2)]
+    for s in read(Decoder(layers), IDS).sublayers:
+        inside = [n for n in s.norms if n.where == "inside"]
+        assert [n.enters for n in inside] == [("output",) if s.kind == "attention" else ("fc2",)]
+
+
+# ----------------------------------------------------------------------------------------- shared
+
+
+def test_layers_that_share_their_matrices_are_said_to() -> None:
+    layer, attention = Layer(), Attention()
+    assert read(Decoder([layer] * 4), IDS).shared == ("the matrices of layer 0 are used 4 times",)
+    some = read(Decoder([Layer(attention=attention) for _ in range(3)]), IDS)
+    names = ", ".join(f"layers.0.attention.{name}.weight" for name in "qkvo")
+    assert some.shared == (f"{names} of layer 0 are used 3 times",)
+    assert read(Decoder([Layer() for _ in range(3)]), IDS).shared == ()
