@@ -78,7 +78,7 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
     within = WITHIN.get(name, 0.05)
     off = max(abs(ratio.low - 1), abs(ratio.high - 1))
     near = "yes" if off <= within else "beyond" if ratio.outside(1 - within, 1 + within) else "open"
-    low, high = found.interval
+    low, high = found.interval_given_data
     return (
         f"| {what} | {name} | {depth} | {found.mean:.4g} [{low:.4g}, {high:.4g}] "
         f"| {measured.mean():.4g} | {ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] "

@@ -9,6 +9,7 @@ from functools import partial
 from statistics import fmean
 from typing import Unpack
 
+from deepnet_theory.numeric.judging.statistics import positive_interval
 from deepnet_theory.numeric.measuring.one_sublayer import (
     Distance,
     Key,
@@ -78,22 +79,24 @@ def predict(
         identity, block = fmean(distance.whole), fmean(distance.block)
         if not math.isfinite(found.mean + identity):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
-        points.append(PredictedPoint(dict(case.depth), found.mean, *found.interval, identity))
+        # each seed has data of its own: over seeds the interval is what other data would give
+        over = positive_interval(found.values)
+        points.append(PredictedPoint(dict(case.depth), found.mean, over.low, over.high, identity))
         if block > NEAR:
             warnings.append(
                 f"at depth {key} S·r² is {identity:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
             )
-    shares = tuple(
-        PredictedShare(part, name, share.mean, *share.interval)
-        for (part, name), share in kinds[0].items()
-    )
+    shares = []
+    for (part, name), share in kinds[0].items():
+        over = positive_interval(share.values)
+        shares.append(PredictedShare(part, name, share.mean, over.low, over.high))
     return UpdatePrediction(
         select=cases[0].select,
         measure={**settings.to_dict(), "depths": [depth_key(case.depth) for case in cases]},
         rule=rule_to_dict(rule),
         points=tuple(points),
-        shares=shares,
+        shares=tuple(shares),
         warnings=tuple(warnings),
         seconds=time.perf_counter() - began,
     )

@@ -208,8 +208,9 @@ def _shares(record: Record) -> Iterator[MeasuredShare]:
         for (part, name), values in measured.items():
             own, ruled = positive_interval(values), expected[part, name]
             share = MeasuredShare(
-                part, name, own.estimate, own.low, own.high, ruled.mean, *ruled.interval
-            )
+                part, name, own.estimate, own.low, own.high,
+                ruled.mean, *ruled.interval_given_data,
+            )  # fmt: skip
             if min(*values, *ruled.values) > 0:
                 found = ratio_interval(np.array(values), np.array(ruled.values))
                 share = replace(
@@ -234,7 +235,7 @@ def _point(update: ModelUpdate, record: Record) -> Point:
     if predicted is None or errors is None:
         return point
     found = PredictedUpdate(update.depth, tuple(predicted), tuple(errors))
-    low, high = found.interval
+    low, high = found.interval_given_data  # a point is measured on the same data
     return replace(point, predicted=found.mean, predicted_low=low, predicted_high=high)
 
 

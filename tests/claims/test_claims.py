@@ -370,3 +370,14 @@ def test_a_check_that_loads_torch_computes_with_one_thread(before: str | None) -
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own
     )
     assert told.stdout.split() == ["1", "True", str(before)]
+
+
+@pytest.mark.parametrize("name", ["su-root-cause", "su-implicit-warmup"])
+def test_what_was_not_tested_is_not_decided(name: str) -> None:
+    assert claims()[name].standing == "undecided"
+
+
+@pytest.mark.parametrize("name", ["su-escape", "su-implicit-warmup", "retold-k-parameters"])
+def test_a_possibility_and_an_upper_bound_are_not_refuted_by_a_stronger_reading(name: str) -> None:
+    refuted = {r.weight for r in claims()[name].rulings(full=True) if r.verdict is REFUTED}
+    assert refuted == {Weight.OURS}

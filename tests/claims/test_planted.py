@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from deepnet_theory.spec.verdict import Verdict
 importable(location())  # the claims' own ``paper_checks``
 from paper_checks.shared import stacks  # noqa: E402
 from paper_checks.shared.engine import derive  # noqa: E402
+from paper_checks.shared.fitting import mean  # noqa: E402
 from paper_checks.shared.stacks import Net  # noqa: E402
 from paper_checks.shared.training import model_constants  # noqa: E402
 
@@ -47,6 +49,32 @@ def aligned(trial: Any) -> list[tuple[Any, torch.Tensor, torch.Tensor]]:
     """Branches that all point one way."""
     x = trial.inputs[0].double()
     return [(r.site, (t + 1) * x, x) for t, r in enumerate(trial.model.residuals())]
+
+
+def growing(trial: Any) -> list[tuple[Any, torch.Tensor, torch.Tensor]]:
+    """Branches of which each is larger than the one before it."""
+    x = trial.inputs[0].double()
+    return [(r.site, x, (t + 1) * x) for t, r in enumerate(trial.model.residuals())]
+
+
+def constant(net: Any, at: Any, conditions: dict[str, Any]) -> dict[str, Any]:
+    """The exponents of updates that do not depend on the depth."""
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(8)
+    return dict.fromkeys(conditions, mean(noise))
+
+
+def tight(lab: Any) -> dict[str, Any]:
+    """Gradients that grow faster than the parameters, as if every entry's grew."""
+    noise = np.exp(0.01 * np.random.default_rng(0).standard_normal((8, 3)))
+    widths = np.array(lab.pick((2, 8, 32), ()), dtype=float)
+    return {"text": {"whole": noise * widths**1.2, "entry": noise * widths**0.1}}
+
+
+def magnitudes(growth: float) -> Callable[[Any], dict[Any, Any]]:
+    """Runs at α = 1 in which the magnitude of one matrix grows by so much."""
+    noise = torch.randn(8, 8, generator=torch.Generator().manual_seed(0))
+    seen = SimpleNamespace(growth={10: growth * (1e-3 * noise).exp()})
+    return lambda lab: {("alpha = 1", 10.0, n): seen for n in (8, 24, 72)}
 
 
 def longer(trial: Any) -> list[tuple[Any, torch.Tensor, torch.Tensor]]:
@@ -125,6 +153,11 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
             {"note": pre_norm},
             {"the same weights": REFUTED, "dropout acts": REFUTED},
         ),
+        (
+            "norms-growth",
+            {"residual_sums": growing},
+            {"one order of magnitude": REFUTED},
+        ),
         ("norms-unroll", {"residual_sums": longer}, {"built Pre-LN": REFUTED}),
         (
             "norms-other-norms",
@@ -147,6 +180,18 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ("deepnet-trains", {"train_model": trained_to(2.5)}, {"Post-LN of 24": REFUTED}),
         ("deepnet-trains", {"first_step": lambda n, _: (3.0, n**0.5)}, {"moves the": REFUTED}),
         ("deepnet-trains", {"first_step": lambda *_: (math.nan, 1.0)}, {"finite": REFUTED}),
+        (
+            "retold-k-parameters",
+            {"wider": tight},
+            {"no faster than": REFUTED, "does not grow with": REFUTED},
+        ),
+        ("su-escape", {"runs": magnitudes(1.1)}, {"it may": REFUTED}),
+        ("su-escape", {"runs": magnitudes(50.0)}, {"it may": SUPPORTED}),
+        (
+            "su-root-cause",
+            {"update_exponents": constant},
+            {"perturbs the output": REFUTED},
+        ),
         ("retold-notation", {"HERE": (1, 1, 3)}, {"with the ind": PROVED}),
         (
             "retold-roles",

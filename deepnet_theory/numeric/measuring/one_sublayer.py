@@ -51,7 +51,10 @@ Direction = tuple[nn.Parameter, Description, Tensor]
 
 @dataclass(frozen=True)
 class PredictedUpdate:
-    """The predicted ‖ΔF‖/η of every seed, with its standard error over independent layers."""
+    """The predicted ‖ΔF‖/η of every seed, with its standard error over independent layers.
+
+    Every seed has data, an embedding, a head and layers of its own: seeds are independent.
+    """
 
     depth: Depth
     values: tuple[float, ...]
@@ -63,8 +66,8 @@ class PredictedUpdate:
         return fmean(self.values)
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The mean's 95 % interval over independent layers, the data being what they are."""
+    def interval_given_data(self) -> tuple[float, float]:
+        """The mean's 95 % interval over layers alone, beside a measurement on the same data."""
         if not self.mean > 0:
             return self.mean, self.mean
         error = math.hypot(*self.errors) / len(self.errors)

@@ -16,6 +16,8 @@ def document(prediction: UpdatePrediction) -> doc.Document:
     select, measure = prediction.select, prediction.measure
     stepped = select.get("optimizer") or select.get("update")
     told = ", ".join(f"{key} {measure[key]}" for key in ("data", "width", "tokens", "step"))
+    known = f"From single sublayers, with no free constant: {told}."
+    over = f"Intervals are over {measure['seeds']} seeds, each with data of its own."
     points = tuple(
         (depth_words(p.depth), number(p.mean), _interval(p.low, p.high), number(p.identity))
         for p in prediction.points
@@ -27,7 +29,7 @@ def document(prediction: UpdatePrediction) -> doc.Document:
     network = f"{select['placement']} {select['stack']} stepped by {stepped}"
     return doc.Document(
         f"‖ΔF‖/η per token, predicted: {network}",
-        (doc.Paragraph(f"From single sublayers, with no free constant: {told}.", aside=True),),
+        (doc.Paragraph(f"{known} {over}", aside=True),),
         (
             doc.Section(
                 "Points",

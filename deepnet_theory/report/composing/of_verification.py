@@ -99,7 +99,7 @@ def _legend(rivals: Sequence[Verification]) -> str:
     return (
         "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
         f"dashed for other rules on the same network{measured}; the broad band is the "
-        "absolute size that single sublayers predict, without a free constant."
+        "absolute size that single sublayers predict on the same data, without a free constant."
     )
 
 

@@ -41,6 +41,7 @@ class Predictions:
 class PredictedPoint:
     """‖ΔF‖/η per token at one depth, predicted from single sublayers, with a 95 % interval.
 
+    ``low`` and ``high`` are over seeds, each with data, embedding, head and layers of its own.
     ``identity`` is S·r², how far the stack is from the identity, near which the prediction holds.
     """
 
@@ -53,7 +54,7 @@ class PredictedPoint:
 
 @dataclass(frozen=True)
 class PredictedShare:
-    """‖ΔF‖/η when one kind of parameter of one part is stepped alone."""
+    """‖ΔF‖/η when one kind of parameter of one part is stepped alone; the interval likewise."""
 
     part: str
     name: str

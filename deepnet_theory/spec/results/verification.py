@@ -17,7 +17,11 @@ SCHEMA = "deepnet-theory/verification/1"
 
 @dataclass(frozen=True)
 class Point:
-    """‖ΔF‖/η per token at one depth: mean over seeds, interval, and each seed's value."""
+    """‖ΔF‖/η per token at one depth: mean over seeds, interval, and each seed's value.
+
+    ``low`` and ``high`` hold the scatter of the data. ``predicted`` is of the same data, and its
+    interval, over sampled layers alone, does not: the two are compared seed by seed.
+    """
 
     depth: dict[str, int]
     mean: float
@@ -47,7 +51,7 @@ class Level:
 class MeasuredShare:
     """‖ΔF‖/η at the deepest depth when one kind of parameter of one part is stepped alone.
 
-    ``predicted`` is from single sublayers; ``ratio`` is measured over predicted, paired by seed,
+    ``predicted`` is as in :class:`Point`; ``ratio`` is measured over predicted, paired by seed,
     None where nothing moves: LAMB leaves a bias of 0 where it is.
     """
 
