@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import combinations
 
 from deepnet_theory.sizes import laws, update
+from deepnet_theory.sizes.laws import Scalar
 from deepnet_theory.sizes.layers import ONE, Power, size_of
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import STARTS_AT_ZERO, parameters
@@ -238,7 +239,7 @@ class _Segment:
             f"{'explodes' if far > 0 else 'vanishes'} with depth"
         )
 
-    def _excess(self, times: laws.Scalar, symbol: str, at: Decimal) -> Decimal:
+    def _excess(self, times: Scalar, symbol: str, at: Decimal) -> Decimal:
         """What the stream is multiplied by at a layer or depth, less 1."""
         values = {**dict.fromkeys(("N", "M", "l"), at.sqrt()), symbol: at}
         alpha = update.number(INDEXED.parse(self.part.alpha).root, values)

@@ -10,6 +10,7 @@ class Verdict(StrEnum):
 
     IMPOSED = "IMPOSED"  # a condition that is asked for, such as a balance: not true or false
     PROVED = "PROVED"  # symbolic, exact, given the listed assumptions
+    MEASURED = "MEASURED"  # a number, found again on explicit matrices
     SUPPORTED = "SUPPORTED"  # measured: interval inside the tolerance, rivals excluded
     ASSUMED = "ASSUMED"  # stated, not tested
     UNDECIDED = "UNDECIDED"  # the interval is too wide to say
