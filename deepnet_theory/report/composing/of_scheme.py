@@ -33,7 +33,7 @@ def document(judgement: Judgement) -> doc.Document:
         f"{scheme.name} under {judgement.under}",
         (
             doc.Paragraph((f"{scheme.summary}: ", doc.Code(scheme.equation), ".")),
-            doc.Paragraph(standing(judgement)),
+            doc.Paragraph(standing(scheme.name, judgement.row)),
             *(doc.Paragraph(f"Warning: {warning}.") for warning in judgement.warnings),
         ),
         (
@@ -55,9 +55,9 @@ def power(exponent: Fraction | None, depth: str) -> str:
     return "constant" if exponent == 0 else f"{depth}^({exponent})"
 
 
-def standing(judgement: Judgement) -> str:
-    """Whether the scheme balances the first order, and what was measured of it."""
-    row, told = judgement.row, []
+def standing(scheme: str, row: Row) -> str:
+    """Whether a scheme balances the first order, and what was measured of it."""
+    told = []
     for part in row.parts:
         change = f"the {part.part if len(row.parts) > 1 else 'output'}'s change by one update"
         if part.first == 0:
@@ -66,7 +66,7 @@ def standing(judgement: Judgement) -> str:
             way = "grows" if part.first > 0 else "falls"
             told.append(f"{change} {way} as {power(part.first, part.depth)}")
     sentence = "; ".join(told)
-    name, found = measured(judgement.scheme.name, row.optimizers)
+    name, found = measured(scheme, row.optimizers)
     shown = "; ".join(f"{one.depth}^{one}" for one in found)
     seen = f" Measured under {name} at {conditions()}: {shown}." if found else ""
     return f"{sentence[0].upper()}{sentence[1:]}.{seen}"
