@@ -2,25 +2,30 @@
 
     python benchmarks/schemes.py [-o benchmarks/results/schemes.md]
 
-Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core.
+Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core. The numbers go to
+``deepnet_theory/spec/schemes_measured.json``, which ``derive --scheme``, ``list schemes`` and
+``docs/schemes.md`` show beside what they derive; the page is made of that file.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import deepnet_theory.workflow as workflow
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.measured import Found, Measured, write
 from deepnet_theory.spec.results.verification import Exponent, Verification
-from deepnet_theory.spec.scheme import scheme, schemes
+from deepnet_theory.spec.scheme import measurable, scheme, schemes
 from deepnet_theory.spec.verdict import Verdict
 
 DEPTHS = (16, 32, 64, 128)
 TWO_PARTS = ("16x8", "32x8", "64x8", "128x8", "8x16", "8x32", "8x64")
 OPTIMIZERS = ("sgd", "adam", "lamb")
+SIZES = {"width": 32, "heads": 2, "tokens": 16, "seeds": 8}
 HEAD = f"""\
 # Published schemes, measured
 
@@ -36,21 +41,15 @@ A scheme of two parts has the encoder's exponent in N first, the decoder's in M 
 """
 
 
-def measured(name: str) -> dict[str, Verification]:
+def measured(name: str) -> dict[str, tuple[Measured, ...]]:
     """A scheme under every optimizer."""
     depths = TWO_PARTS if len(scheme(name).parts) > 1 else DEPTHS
     return {
-        optimizer: workflow.verify_scheme(
-            name, depths, optimizer=optimizer, width=32, heads=2, tokens=16, seeds=8
+        optimizer: tuple(
+            map(taken, judged(workflow.verify_scheme(name, depths, optimizer=optimizer, **SIZES)))
         )
         for optimizer in OPTIMIZERS
     }
-
-
-def row(name: str, found: dict[str, Verification]) -> str:
-    """What was predicted, measured and found of a scheme, a cell an optimizer."""
-    cells = ("; ".join(map(cell, judged(one))) for one in found.values())
-    return f"| {name} | {' | '.join(cells)} |"
 
 
 def judged(found: Verification) -> list[Exponent]:
@@ -58,48 +57,73 @@ def judged(found: Verification) -> list[Exponent]:
     return [e for e in found.exponents if e.predicted is not None]
 
 
-def cell(exponent: Exponent) -> str:
+def taken(e: Exponent) -> Measured:
+    """What is kept of an exponent, to four digits."""
+    numbers = {name: getattr(e, name) for name in ("here", "estimate", "low", "high")}
+    kept = {
+        name: None if value is None or math.isnan(value) else round(value, 4)
+        for name, value in numbers.items()
+    }
+    predicted = Fraction(e.predicted or 0).limit_denominator(60)
+    because = "" if e.verdict is Verdict.SUPPORTED else e.because
+    return Measured(
+        depth=e.variable, predicted=str(predicted), **kept, verdict=e.verdict.value, because=because
+    )
+
+
+def row(name: str, found: Mapping[str, Sequence[Measured]]) -> str:
+    """What was predicted, measured and found of a scheme, a cell an optimizer."""
+    cells = ("; ".join(map(cell, one)) for one in found.values())
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def cell(found: Measured) -> str:
     """Predicted deep down, measured, verdict; and what is predicted of these depths."""
-    predicted = Fraction(exponent.predicted or 0).limit_denominator(60)
-    if math.isnan(exponent.estimate):
-        return f"{predicted}: no exponent, {exponent.verdict.value}"
-    interval = f"{exponent.estimate:+.2f} [{exponent.low:+.2f}, {exponent.high:+.2f}]"
-    here = "" if exponent.here is None else f" (here {exponent.here:+.2f})"
-    return f"{predicted}{here}: {interval} {exponent.verdict.value}"
+    reached = found.here is not None and found.estimate is not None
+    here = f" (here {found.here:+.2f})" if reached else ""
+    return f"{found.predicted}{here}: {found}"
 
 
-def why(name: str, found: dict[str, Verification]) -> list[str]:
+def why(name: str, found: Mapping[str, Sequence[Measured]]) -> list[str]:
     """What keeps a cell from SUPPORTED, as the verification tells it."""
     return [
-        f"- {name}, {optimizer}: {e.because}"
-        for optimizer, one in found.items()
-        for e in judged(one)
-        if e.verdict is not Verdict.SUPPORTED
+        f"- {name}, {optimizer}: {one.because}"
+        for optimizer, own in found.items()
+        for one in own
+        if one.because
     ]
 
 
-def page(rows: list[str], reasons: list[str], lacking: list[str]) -> str:
+def page(found: Found) -> str:
     """The whole page."""
+    rows = [row(name, own) for name, own in found.items()]
+    reasons = [line for name, own in found.items() for line in why(name, own)]
+    lacking = [f"- {name}: {refusal}" for name in schemes() if (refusal := _refused(name))]
     parts = (rows, ["", "Not SUPPORTED:", ""], reasons, ["", "Not measured:", ""], lacking)
     return HEAD + "\n".join(line for part in parts for line in part) + "\n"
 
 
+def _refused(name: str) -> Refusal | None:
+    """Why a scheme cannot be measured."""
+    try:
+        measurable(scheme(name), None, None)
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
 def main() -> None:
-    """Measure every scheme that can be built, and write the table."""
+    """Measure every scheme that can be built, and write the numbers and the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", default=str(Path(__file__).parent / "results" / "schemes.md"))
     path = Path(parser.parse_args().o)
-    rows, reasons, lacking = [], [], []
+    found = {}
     for name in schemes():
-        try:
-            found = measured(name)
-        except Refusal as refusal:
-            lacking.append(f"- {name}: {refusal}")
-            continue
-        rows.append(row(name, found))
-        reasons += why(name, found)
-        print(rows[-1], flush=True)
-    path.write_text(page(rows, reasons, lacking), encoding="utf-8")
+        if _refused(name) is None:
+            found[name] = measured(name)
+            print(row(name, found[name]), flush=True)
+    write(found, {"depths": DEPTHS, "two_parts": TWO_PARTS, **SIZES, "data": "text"})
+    path.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ from deepnet_theory.report.composing.of_scheme import derived, power
 from deepnet_theory.sizes.judgement import Judgement, Row, judge
 from deepnet_theory.sizes.schemes import SPOKEN_OF, PartTrial
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.measured import conditions, measured
 from deepnet_theory.spec.scheme import schemes
+from deepnet_theory.spec.verdict import Verdict
 
 PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\
@@ -29,10 +31,11 @@ updates that do not feel the gradient's size), and LAMB (and all that go with th
 one learning rate does not serve all depths; where it falls, deep stacks learn little in each
 matrix. *Leaves*: what grows under the own optimizer. Exponents are those of great depth. Where the
 stream grows, sums over its layers are logarithms and tokens become alike on the way, so that the
-slope over 16 to 128 layers is another one, which single sublayers predict
-([measured](../benchmarks/results/schemes.md), and
-[why](decisions/blocks-of-a-growing-stream.md)). A scheme of two parts is judged part by part, each
-at its own output.
+slope over the depths that can be measured is another one, which single sublayers predict
+([why](decisions/blocks-of-a-growing-stream.md)). *Measured* is the exponent at
+{conditions}, with its 95 % interval and the verdict on the
+derived one ([all of it](../benchmarks/results/schemes.md)). A scheme of two parts is judged part by
+part, each at its own output.
 
 """
 
@@ -62,7 +65,7 @@ def page() -> str:
         "",
         *refused,
     ]
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD.format(conditions=conditions()) + "\n".join(lines) + "\n"
 
 
 def _lines(one: Judgement) -> list[str]:
@@ -73,7 +76,10 @@ def _lines(one: Judgement) -> list[str]:
         cells = [
             f"{one.scheme.name}{f', {part.part}' if several else ''}",
             f"`{one.scheme.equation}`",
-            *(_power(rows[name].parts[index].first, part) for name in ("sgd", "adam", "lamb")),
+            *(
+                _first(one, name, rows[name].parts[index].first, index, part)
+                for name in ("sgd", "adam", "lamb")
+            ),
             one.scheme.optimizer,
             _power(part.relative, part),
             _leaves(part),
@@ -81,6 +87,16 @@ def _lines(one: Judgement) -> list[str]:
         ]
         found.append(f"| {' | '.join(cells)} |")
     return found
+
+
+def _first(one: Judgement, optimizer: str, exponent: Fraction, index: int, part: PartTrial) -> str:
+    """What is derived of the first order, and what was measured of it."""
+    _, found = measured(one.scheme.name, (optimizer,))
+    if not found:
+        return _power(exponent, part)
+    refuted = found[index].verdict == Verdict.REFUTED.value
+    told = power(exponent, part.depth) if refuted else _power(exponent, part)
+    return f"{told}; measured {found[index]}"
 
 
 def _power(exponent: Fraction | None, part: PartTrial) -> str:

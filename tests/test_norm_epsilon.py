@@ -14,7 +14,7 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
-from deepnet_theory.runtime import build, schema
+from deepnet_theory.runtime import apply_, build, schema
 
 SELECT = ("--optimizer", "sgd", "--placement", "res-post-ln", "--closure", "complete")
 SMALL = ["--width", "32", "--heads", "2", "--tokens", "8", "--seeds", "2", "--draws", "1"]
@@ -145,3 +145,15 @@ def test_updates_of_ones_own_have_it_too(placement, epsilon, capsys) -> None:
     select = ("--update", "-eta*sign(g)*g**2", "--placement", placement, "--closure", "complete")
     (entry,) = derived(capsys, *select)["rule"]
     assert entry["norm_epsilon"] == epsilon
+
+
+def test_what_is_in_a_models_code_is_asked_for(capsys) -> None:
+    """An epsilon is read off no forward pass: an audit and apply_ say which one is wanted."""
+    derivation = dt.derive("sgd", placement="res-post-ln", closure="complete")
+    constants = dt.export(derivation, 4, width=16, heads=2, vocab=32)
+    ids = torch.randint(32, (1, 8), generator=torch.Generator().manual_seed(0))
+    model = build(constants)
+    found = dt.audit(model, ids, constants=constants)
+    assert any("on the output, 0.0156 times 1e-05" in told for told in found.remarks)
+    told = str(apply_(model, constants, inputs=ids, initialise=True))
+    assert "set the epsilon of norms on the output to 1.56e-07" in told

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from deepnet_theory.cli import main
 from deepnet_theory.spec.scheme import schemes
 
 DOCS = Path(__file__).parent.parent / "docs"
+BENCHMARKS = DOCS.parent / "benchmarks"
 
 
-def maker() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("scheme_page", DOCS / "schemes.py")
+def maker(folder: Path = DOCS) -> ModuleType:
+    specification = importlib.util.spec_from_file_location("scheme_page", folder / "schemes.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
@@ -37,3 +40,51 @@ def test_a_wrong_gain_changes_the_table(monkeypatch: pytest.MonkeyPatch) -> None
     page = (DOCS / "schemes.md").read_text(encoding="utf-8")
     assert all(line not in page for line in lines)
     assert all(line in page for line in made._lines(made.judge(right)))
+
+
+def judged(capsys: pytest.CaptureFixture[str], name: str) -> dict:
+    assert main(["derive", "--scheme", name, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["peri-ln", "sub-ln"])
+def test_a_row_carries_the_measurement_that_refutes_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = judged(capsys, name)["optimizers"]
+    sgd = next(row for row in rows if "sgd" in row["optimizers"])
+    (found,) = sgd["measured"]
+    assert sgd["parts"][0]["first_order"] == found["predicted"] == "0"
+    assert (found["verdict"], found["low"] > 0.05) == ("REFUTED", True)
+    shown = f"{found['estimate']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}] REFUTED"
+    (row,) = (
+        line
+        for line in (DOCS / "schemes.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| {name} |")
+    )
+    assert f"| constant; measured {shown} |" in row
+    for command in (["derive", "--scheme", name, "--optimizer", "sgd"], ["list", "schemes"]):
+        assert main(command) == 0
+        assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_record_is_of_what_is_derived_now(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("admin", "deepnorm", "fixup", "keel", "t-fixup", "u-mup"):
+        for row in judged(capsys, name)["optimizers"]:
+            derived = [part["first_order"] for part in row["parts"]]
+            assert [found["predicted"] for found in row["measured"]] in (derived, [])
+
+
+def test_the_page_of_measurements_is_made_of_the_record() -> None:
+    from deepnet_theory.spec.measured import recorded
+
+    page = (BENCHMARKS / "results" / "schemes.md").read_text(encoding="utf-8")
+    assert maker(BENCHMARKS).page(recorded()) == page
+
+
+def test_a_first_layer_of_its_own_is_judged_at_its_own_length(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Keel's is one pre-LN layer: its stream grows no further."""
+    assert judged(capsys, "keel")["warnings"] == []
+    assert any("stream grows" in told for told in judged(capsys, "mix-ln")["warnings"])

@@ -9,6 +9,7 @@ from typing import Any
 from deepnet_theory.report.printing.columns import page_columns
 from deepnet_theory.spec.assumption import assumptions
 from deepnet_theory.spec.closure import closures
+from deepnet_theory.spec.measured import recorded
 from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placements
@@ -99,6 +100,11 @@ def _schemes() -> list[Row]:
             "gains": [f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
             "optimizer": s.optimizer,
             "summary": s.summary,
+            "measured": [
+                f"{name} {one.depth}^{one} ({one.predicted} derived)"
+                for name, own in recorded().get(s.name, {}).items()
+                for one in own
+            ],
             "mind": s.mind,
             "source": s.source,
         }

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.description import describe_, mark_of
 from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit
+from deepnet_theory.runtime.linear import NORM_EPS
 from deepnet_theory.runtime.scaling import Places
 from deepnet_theory.runtime.trying import multiplied_values
 from deepnet_theory.spec.constants import Constants
@@ -304,6 +305,9 @@ def _outside(found: Reading, rows: Sequence[Fitted]) -> str:
     """What stays as it is: the embedding and the stream that it starts, norms, head."""
     names = ", ".join((*found.embeddings[:2], *(["…"] if len(found.embeddings) > 2 else [])))
     told = f"norms, {names or 'no embedding'}"
+    epsilons = {at: e for row in rows for at, e in row.wanted.norm_epsilon.items()}
+    for where, times in epsilons.items():
+        told += f"; set the epsilon of norms on the {where} to {times * NORM_EPS:.3g} in their code"
     for stack, size in found.stream.items():
         told += f"; the {stack}'s stream starts at rms {size:.3g}"
         normed = any(n.where == "start" for n in found.norms) or "norm(x +" in rows[0].read.equation

@@ -8,7 +8,7 @@ exponents: those are what a change of scales leaves alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -22,6 +22,7 @@ from deepnet_theory.sizes.schemes import PartTrial, trials
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.measured import measured
 from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
@@ -229,8 +230,8 @@ class Judgement(Result):
                 "weight_decay": dict(self.scheme.weight_decay),
             },
             "optimizer": self.under,
-            "judged": _row(self.row),
-            "optimizers": [_row(row) for row in self.others],
+            "judged": _row(self.scheme.name, self.row),
+            "optimizers": [_row(self.scheme.name, row) for row in self.others],
             "derived": [
                 {
                     "placement": s.rule.placement,
@@ -245,10 +246,11 @@ class Judgement(Result):
         }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(scheme: str, row: Row) -> dict[str, Any]:
     return {
         "optimizers": list(row.optimizers),
         "balanced": row.balanced,
+        "measured": [asdict(one) for one in measured(scheme, row.optimizers)[1]],
         "parts": [
             {
                 "stack": part.part,

@@ -151,7 +151,8 @@ def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[Wan
         scaled = {m.name: beta for m in sublayer(s.kind).scaled}
         gains = {**scaled, **entry.gains_at(**depth)}
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        yield WantedSublayer(placement.norms, stream / branch, gains, rates)
+        epsilon = entry.norm_epsilon_at(**depth)
+        yield WantedSublayer(placement.norms, stream / branch, gains, rates, norm_epsilon=epsilon)
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:

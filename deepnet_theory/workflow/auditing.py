@@ -63,6 +63,6 @@ def audit(
     found = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
     if found.follows in schemes() and under is not None:  # to follow one is not to be balanced
         row = Row((under,), trials(schemes()[found.follows], named(under)))
-        judged = standing(row)
+        judged = standing(found.follows, row)
         found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
     return found

@@ -20,6 +20,7 @@ from deepnet_theory.models.auditing.steps import of_steps, steps_of
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.results.audit import (
@@ -145,6 +146,12 @@ def _remarks(
         yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
     if reading.unused:
         yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
+    epsilons = {at: e for w in rule.sublayers for at, e in w.norm_epsilon.items()} if rule else {}
+    for where, times in epsilons.items():
+        yield (
+            f"the rule asks for another epsilon of norms too, which is not read: on the {where}, "
+            f"{times:.3g} times {EPSILON:g}"
+        )
     asked = {role: r for w in rule.sublayers for role, r in w.rates.items()} if rule else {}
     if not groups and any(r != 1 for r in asked.values()):
         told = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
@@ -201,7 +208,11 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
                     m.name: c.parameter(parts[name].name, index, m.name, m.role).rate
                     for m in sublayer(s.kind).matrices
                 }
-                rows.append(WantedSublayer(where.norms, stream / branch, gains, rates))
+                rows.append(
+                    WantedSublayer(
+                        where.norms, stream / branch, gains, rates, norm_epsilon=s.norm_epsilon
+                    )
+                )
     made_for = {name: part.layers for name, part in parts.items()}
     return Wanted(
         c.optimizer,

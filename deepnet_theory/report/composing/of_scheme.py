@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.spec.measured import conditions, measured
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.judgement import Judgement, Row
@@ -32,7 +33,7 @@ def document(judgement: Judgement) -> doc.Document:
         f"{scheme.name} under {judgement.under}",
         (
             doc.Paragraph((f"{scheme.summary}: ", doc.Code(scheme.equation), ".")),
-            doc.Paragraph(standing(judgement.row)),
+            doc.Paragraph(standing(scheme.name, judgement.row)),
             *(doc.Paragraph(f"Warning: {warning}.") for warning in judgement.warnings),
         ),
         (
@@ -54,8 +55,8 @@ def power(exponent: Fraction | None, depth: str) -> str:
     return "constant" if exponent == 0 else f"{depth}^({exponent})"
 
 
-def standing(row: Row) -> str:
-    """Whether the scheme balances the first order, in one sentence."""
+def standing(scheme: str, row: Row) -> str:
+    """Whether a scheme balances the first order, and what was measured of it."""
     told = []
     for part in row.parts:
         change = f"the {part.part if len(row.parts) > 1 else 'output'}'s change by one update"
@@ -65,7 +66,10 @@ def standing(row: Row) -> str:
             way = "grows" if part.first > 0 else "falls"
             told.append(f"{change} {way} as {power(part.first, part.depth)}")
     sentence = "; ".join(told)
-    return f"{sentence[0].upper()}{sentence[1:]}."
+    name, found = measured(scheme, row.optimizers)
+    shown = "; ".join(f"{one.depth}^{one}" for one in found)
+    seen = f" Measured under {name} at {conditions()}: {shown}." if found else ""
+    return f"{sentence[0].upper()}{sentence[1:]}.{seen}"
 
 
 def derived(judgement: Judgement) -> str:
@@ -128,7 +132,12 @@ def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
     for index, part in enumerate(judgement.row.parts):
         of = {row.optimizers[0]: row.parts[index] for row in rows}
         quantities = _quantities(part)
-        body = tuple((name, *(told(p) for p in of.values())) for name, told in quantities.items())
+        first, *rest = (
+            (name, *(told(p) for p in of.values())) for name, told in quantities.items()
+        )
+        found = [measured(judgement.scheme.name, row.optimizers)[1] for row in rows]
+        seen = ("measured", *(str(own[index]) if own else "" for own in found))
+        body = (first, *([seen] if any(found) else []), *rest)
         tables.append(doc.Table((part.part, *of), body))
     return tuple(tables)
 

@@ -18,7 +18,8 @@ class WantedSublayer:
     """What a rule asks of one sublayer: norms, the coefficients' ratio α, gains by role.
 
     ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
-    matrix of gain 1 where it is not Xavier's.
+    matrix of gain 1 where it is not Xavier's. ``norm_epsilon`` is what a norm's ε is multiplied by,
+    by its place.
     """
 
     norms: frozenset[str]
@@ -26,6 +27,7 @@ class WantedSublayer:
     gains: dict[str, float]
     rates: dict[str, float] = field(default_factory=dict)
     std: float | None = None
+    norm_epsilon: dict[str, float] = field(default_factory=dict)
 
     def gain(self, matrix: Matrix) -> float:
         """The wanted gain against Xavier's standard deviation."""

@@ -94,7 +94,7 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
 
 
 def _put_in(of: OfKind, step: Step) -> bool:
-    return simplified(of.balanced.at_solution(step.lhs) / step.rhs) == 1
+    return bool(simplified(of.balanced.at_solution(step.lhs) / step.rhs) == 1)
 
 
 def _share_kept(of: OfKind, place: str, step: Step) -> bool:
