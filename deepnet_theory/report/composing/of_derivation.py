@@ -14,7 +14,7 @@ from deepnet_theory.spec.verdict import Verdict
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic import derivation as made
     from deepnet_theory.symbolic.implications.consequences import Consequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
+NOT_PROVED = "computed and not proved"
+COMPUTED = doc.Paragraph(f"{NOT_PROVED.capitalize()}.", aside=True)
 MOST_ROWS = 12  # of a folded table that paper shows
 RELATION_MEANING = {
     "EQUAL": "exactly",
@@ -50,7 +52,7 @@ def document(derivation: made.Derivation) -> doc.Document:
 def short(derivation: made.Derivation) -> doc.Document:
     """The answer on one screen: the rule, what it means in depth, and what else steps beside it."""
     sections = (
-        doc.Section("In depth", (_in_depth(derivation),)),
+        doc.Section(f"In depth, {NOT_PROVED}", (_in_depth(derivation),)),
         *beside(derivation),
     )
     more = f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
@@ -136,44 +138,29 @@ def same_rule(derivation: made.Derivation) -> str:
 
 def stability(derivation: made.Derivation) -> doc.Paragraph:
     """Whether the rule stays stable in depth, and which one to train with."""
-    return doc.Paragraph(derivation.in_depth + _to_train_with(derivation))
-
-
-def _to_train_with(derivation: made.Derivation) -> str:
-    """The rule to train with, where it is another, in one line."""
-    if derivation.recommended is None:
-        return ""
-    depth, rows = dict(derivation.values), []
-    for e in derivation.recommended.entries:
-        numbers = (*e.at(**depth), e.rate_at(**depth)) if depth else (None, None, None)
-        knobs = zip(("alpha", "beta", "kappa"), (e.alpha, e.beta, e.rate), numbers, strict=True)
-        told = (
-            f"{symbol} = {formula}" + (f" = {value:.6g}" if value and formula != "1" else "")
-            for symbol, formula, value in knobs
-            if symbol != "kappa" or formula != "1"
-        )
-        rows.append(f"{owner(e.part, e.sublayer)} {', '.join(told)}")
-    return f" There {'; '.join(rows)}."
+    return doc.Paragraph(derivation.in_depth)
 
 
 def rule(derivation: made.Derivation) -> doc.RuleBox:
-    """The rule; with values where the derivation was given a depth."""
-    return _box(derivation.rule, dict(derivation.values))
+    """The rule and the one to train with; with values where the derivation was given a depth."""
+    depth = dict(derivation.values)
+    rows = tuple(
+        (f"{owner(e.part, e.sublayer)}, {row.named}", _knobs(row.rule, e, depth))
+        for row in derivation.rows
+        for e in row.rule.entries
+    )
+    return doc.RuleBox(rows, depth_words(depth))
 
 
-def _box(given: Rule, depth: dict[str, int]) -> doc.RuleBox:
-    rows = []
-    for e in given.entries:
-        rates = (e.rate_at(**depth), given.eta_at(**depth)) if depth else (None, None)
-        values = (*(e.at(**depth) if depth else (None, None)), *rates)
-        formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", given.eta))
-        knobs = tuple(
-            doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
-            for (symbol, formula), value in zip(formulas, values, strict=True)
-            if symbol in ("alpha", "beta") or formula != "1"
-        )
-        rows.append((owner(e.part, e.sublayer), knobs))
-    return doc.RuleBox(tuple(rows), depth_words(depth))
+def _knobs(of: Rule, e: RuleEntry, depth: dict[str, int]) -> tuple[doc.Knob, ...]:
+    rates = (e.rate_at(**depth), of.eta_at(**depth)) if depth else (None, None)
+    values = (*(e.at(**depth) if depth else (None, None)), *rates)
+    formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", of.eta))
+    return tuple(
+        doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
+        for (symbol, formula), value in zip(formulas, values, strict=True)
+        if symbol in ("alpha", "beta") or formula != "1"
+    )
 
 
 def _value(formula: str, value: float | None) -> str:
@@ -213,12 +200,14 @@ def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:
     count = Counter(verdict.value for verdict in derivation.verdicts.values())
     imposed, given = count["IMPOSED"], len(derivation.assumptions)
     relation = derivation.relation.name
+    other = ", the rule to train with too," * (len(derivation.rows) > 1)
     told = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
     told += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
     told += f", given {given} assumption{'s' * (given != 1)}" if given else ""
     return (
         derivation.verdict,
-        f"{told}; the rule holds as {relation} ({RELATION_MEANING[relation]}).",
+        f"{told}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
+        f"What stands beside the steps{other} is computed, not proved.",
     )
 
 
@@ -230,7 +219,9 @@ def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
     folds = (("Consequences", own), ("Parameters that beta does not reach", rest))
     note = "as powers of the depth"
     return tuple(
-        doc.Section(name, (_orders(found),), folded=True, note=note, long=len(found) > MOST_ROWS)
+        doc.Section(
+            name, (COMPUTED, _orders(found)), folded=True, note=note, long=len(found) > MOST_ROWS
+        )
         for name, found in folds
         if found
     )
@@ -282,7 +273,7 @@ def beside(derivation: made.Derivation) -> tuple[doc.Section, ...]:
         for (part, by), names in found.items()
     )
     table = _valued(derivation, ("learning rate times", "value", "for"), rows)
-    return (doc.Section("Beside the matrices", (table,)),) if rows else ()
+    return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),) if rows else ()
 
 
 def _orders(found: Iterable[Consequence]) -> doc.Table:
@@ -305,7 +296,7 @@ def _predictions(derivation: made.Derivation) -> tuple[doc.Block, ...]:
         rivals = ", ".join(f"{name} {e}" for name, e in p.rivals)
         rows.append((f"in {p.variable}, {p.share}", shown, rivals))
     head = ("exponent", "predicted", "under the rules of others")
-    return (doc.Table(head, tuple(rows), sentences=(2,)),) if rows else ()
+    return (COMPUTED, doc.Table(head, tuple(rows), sentences=(2,))) if rows else ()
 
 
 def remarks(derivation: made.Derivation) -> tuple[doc.Block, ...]:
