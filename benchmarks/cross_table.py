@@ -19,9 +19,9 @@ from arguments import depths, output, whole
 from deepnet_theory.numeric.stacks.depths import parse_depths
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import verify
+from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.implications.exponents import predictions
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 RULES = ("sgd", "adam", "lamb")

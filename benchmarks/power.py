@@ -26,12 +26,12 @@ from deepnet_theory.numeric.measuring.model_update import measure_model_update
 from deepnet_theory.numeric.measuring.one_sublayer import predict_model_update
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.implications.exponents import predictions
 
 SMALL = Settings(width=32, heads=4, tokens=16, seeds=8, draws=2)
 # SGD's values scatter more and bend longer: deeper, more seeds and draws, independent tokens

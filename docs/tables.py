@@ -17,9 +17,9 @@ from pathlib import Path
 
 import deepnet_theory as dt
 from deepnet_theory.report.printing.notation import formula_latex
+from deepnet_theory.sizes.norm_epsilon import Sinking
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Rule
-from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
@@ -68,7 +68,7 @@ def _sinks(norm: Sinking) -> str:
 
 def cross() -> list[str]:
     """The predicted exponent of every rule (rows) under every optimizer (columns)."""
-    from deepnet_theory.symbolic.implications.cross_table import cross_table
+    from deepnet_theory.sizes.exponents import cross_table
 
     table = cross_table(OPTIMIZERS)
     lines = ["| rule of ↓, stepped by → | " + " | ".join(SHOWN[n] for n in OPTIMIZERS) + " |"]

@@ -15,10 +15,10 @@ import deepnet_theory as dt
 from deepnet_theory.numeric.stepping.reference import library_optimizer
 from deepnet_theory.numeric.stepping.trajectory import Trajectory
 from deepnet_theory.runtime import apply_, build, described, linear, parameter_groups, schema
+from deepnet_theory.sizes.equivalence import powers
 from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.implications.equivalence import powers
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
 ROUNDING = 1e-11

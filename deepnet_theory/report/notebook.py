@@ -21,11 +21,11 @@ from deepnet_theory.report.printing.text import text
 from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
+    from deepnet_theory.sizes.exponents import CrossTable
     from deepnet_theory.spec.results.model_measurement import ModelMeasurement
     from deepnet_theory.spec.results.transfer import Transfer
     from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.implications.cross_table import CrossTable
     from deepnet_theory.training.result import Training
 
 
@@ -113,7 +113,7 @@ def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:
         for e in d.rule.entries:
             own = [found[e.part, e.sublayer, name] for name in names]
             told = ", ".join(c.remark for c in own if c.remark)
-            values = (doc.Formula(c.value) for c in own)
+            values = (doc.Formula(c.text) for c in own)
             rows.append(doc.cells(label, owner(e.part, e.sublayer), *values, told))
     head = ("", "of", *names, "in depth")
     terms = doc.Terms(tuple((name, meaning[name]) for name in names))

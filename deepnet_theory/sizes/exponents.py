@@ -14,7 +14,7 @@ from functools import cached_property
 
 from deepnet_theory.sizes import laws, table, update
 from deepnet_theory.sizes.growth import growth, leading_term
-from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import shrinkage, solve_rule
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.optimizer import optimizers
@@ -65,11 +65,14 @@ class Exponents:
 
     def relative(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
         """The exponent of ρ of a scaled matrix, where no later part multiplies its gradient."""
-        law, entry = self.law(sublayer), self.rule.entry(part.name, sublayer.name)
-        (response,) = {r.put(laws.common_gains(sublayer)) for r in self._scaled(law)}
-        moved = response**self.update.p * Monomial.of("beta") ** (self.update.q - 1)
+        entry = self.rule.entry(part.name, sublayer.name)
         rates = sum(growth(text, variable) for text in (entry.rate, self.rule.eta))
-        return self.of(moved, part, sublayer, variable) + rates
+        return self.of(self.relative_size(sublayer), part, sublayer, variable) + rates
+
+    def relative_size(self, sublayer: Sublayer) -> Monomial:
+        """ρ of a scaled matrix in α and β, rates left out."""
+        (response,) = {r.put(laws.common_gains(sublayer)) for r in self._scaled(self.law(sublayer))}
+        return response**self.update.p * Monomial.of("beta") ** (self.update.q - 1)
 
     @staticmethod
     def _scaled(law: laws.Law) -> Iterator[Monomial]:
@@ -183,6 +186,27 @@ class Exponents:
                         "the near-identity assumption fails, and with it the orders that the "
                         "prediction rests on"
                     )
+
+
+def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
+    """ρ = ‖ΔW‖/(η‖W‖) of the scaled matrices at a rule of one's own, by kind of sublayer.
+
+    Texts in N and M, of a stack of one part, where no later one multiplies the gradients.
+    """
+    of, (part,) = Exponents(selection, rule), selection.the_stack.parts
+    found = {}
+    for sublayer in dict.fromkeys(part.layer):
+        entry = rule.entry(part.name, sublayer.name)
+        size = of.relative_size(sublayer)
+        knobs = {"alpha": entry.alpha, "beta": entry.beta}
+        try:
+            values = {knob: parse(text) for knob, text in knobs.items()}
+            found[sublayer.name] = str(size.put(values) * parse(entry.rate) * parse(rule.eta))
+        except ValueError:  # no monomial
+            factors = [f"({knobs[k]})**({p})" for k in knobs if (p := size.exponent(k))]
+            rates = [f"({text})" for text in (entry.rate, rule.eta) if text != "1"]
+            found[sublayer.name] = "*".join(factors + rates) or "1"
+    return found
 
 
 def rival_rules(selection: Selection) -> dict[str, Rule]:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.growth import growth
@@ -37,6 +38,9 @@ WORDS = {
     "input": "the norm on the branch's input",
     "stream": "the norm on the stream",
 }
+
+
+R = TypeVar("R", bound=Rule)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def _squared(size: Monomial, entry: RuleEntry) -> str:
     return text
 
 
-def with_norm_epsilon(selection: Selection, rule: Rule) -> Rule:
+def with_norm_epsilon(selection: Selection, rule: R) -> R:
     """A rule with the ε that its norms need."""
     entries = (
         replace(e, norm_epsilon=tuple((n.place, n.squared) for n in of_entry(selection, e)))

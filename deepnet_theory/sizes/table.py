@@ -330,6 +330,12 @@ class Crossing:
     fans: tuple[str, str]
     depth: Monomial
 
+    @property
+    def formula(self) -> str:
+        """The depth in d and m, the width and the hidden width."""
+        first, second = ({"d": "d", "hidden": "m"}[fan] for fan in self.fans)
+        return str(self.depth).replace("fans", f"(2*{first})" if first == second else "(d + m)")
+
     def at(self, d: int, hidden: int) -> float:
         """The crossing depth at a width and a hidden width."""
         sizes = {"d": d, "hidden": hidden}

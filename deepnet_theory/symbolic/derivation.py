@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import sympy as sp
 
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.exponents import predictions
+from deepnet_theory.sizes.monomial import parse
+from deepnet_theory.sizes.table import table, texts
+from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.assumption import Assumption, assumption
-from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.results.prediction import Predictions
-from deepnet_theory.spec.results.result import Result
-from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Row, Rule
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
-from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking, sinking
-from deepnet_theory.symbolic.implications.beyond.norm_epsilon import told as sinking_told
-from deepnet_theory.symbolic.implications.consequences import Consequence
-from deepnet_theory.symbolic.implications.equivalence import equivalent_closures
-from deepnet_theory.symbolic.implications.orders import UNSTABLE, Orders, in_depth, state_of
-from deepnet_theory.symbolic.implications.shares import Share
+from deepnet_theory.symbolic.measured import Measured, measured
 from deepnet_theory.symbolic.proof.relation import Relation, join
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule.solved_rule import SolvedRule
 
 SCHEMA = "deepnet-theory/derivation/1"
-# keys of the JSON that no step states; a verdict says nothing of them
+# keys of the JSON that no step states: explicit matrices say whether they hold
 NOT_PROVED = (
     "training", "consequences", "predictions", "parameters", "orders", "in_depth", "norm_epsilon",
     "equivalent", "remarks",
@@ -45,58 +41,18 @@ class Meaning:
 
 
 @dataclass(frozen=True)
-class ToTrainWith:
-    """The rule to train with, and the closure that it comes from."""
-
-    closure: str
-    rule: Rule
-
-
-def same(one: Rule, other: Rule) -> bool:
-    """Whether two rules set the same constants."""
-    return (one.entries, one.eta) == (other.entries, other.eta)
-
-
-def rows_of(
-    selection: Selection, closure: str, rule: Rule, training: ToTrainWith | None
-) -> tuple[Row, ...]:
-    """A selection's rule and the one to train with, under their names; one row where they agree."""
-    named = selection.closure is not None
-    own = f"closure {closure}" if named else f"{FIRST} ({closure})"
-    if training is None:
-        return (Row(own, rule),)
-    other = f"{TO_TRAIN_WITH} ({training.closure})"
-    if not same(rule, training.rule):
-        return Row(own, rule), Row(other, training.rule)
-    if named and closure == training.closure:
-        return (Row(other, rule),)
-    return (Row(f"{own}, and {TO_TRAIN_WITH}", rule),)
-
-
-@dataclass(frozen=True)
-class Derivation(Result):
-    """Steps in order, the rule they end in, and what the rule rests on and implies.
+class Derivation(Answer):
+    """An answer with the steps that end in its rule, each checked, and what was measured beside.
 
     Construction fails where a step uses a step or a symbol before it is established.
     ``given`` are the symbols of the setting, known before the first step.
-    ``conclusion`` names the steps whose right-hand sides are the rule.
+    ``conclusion`` names the steps whose right-hand sides are the rule, ``proved``.
     """
 
-    selection: Selection
-    steps: tuple[Step, ...]
-    given: tuple[sp.Symbol, ...]
-    rule: Rule
-    conclusion: tuple[str, ...]
-    consequences: tuple[Consequence, ...] = ()
-    predictions: Predictions = field(default_factory=lambda: Predictions(()))
-    shares: tuple[Share, ...] = ()
-    parameters: tuple[ParameterRule, ...] = ()  # what each kind starts with and steps with
-    remarks: tuple[str, ...] = ()
-    orders: tuple[Orders, ...] = ()  # what every order of an update does in depth
-    closure: str = ""  # the rule's own, named or taken
-    to_train_with: ToTrainWith | None = None
-    training_refused: str = ""  # why there is none
-    values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
+    steps: tuple[Step, ...] = ()
+    given: tuple[sp.Symbol, ...] = ()
+    conclusion: tuple[str, ...] = ()
+    proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
 
     def __post_init__(self) -> None:
         known: set[sp.Symbol] = set(self.given)
@@ -156,68 +112,50 @@ class Derivation(Result):
         """The verdict of every step, by name; computed once."""
         return {step.name: step.check() for step in self.steps}
 
+    @property
+    def rule(self) -> SolvedRule:  # type: ignore[override]
+        """The rule that the steps end in, α and β as SymPy expressions."""
+        return self.proved
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """The predicted exponents, with the premises that they rest on."""
+        premises = dict.fromkeys((*self.assumptions, *_of_the_optimizer(self.table.rule.update)))
+        found = predictions(self.selection, self.rule)
+        return replace(found, assumptions=tuple(premises))
+
+    @cached_property
+    def measured(self) -> tuple[Measured, ...]:
+        """What stands beside the steps, found again on explicit matrices."""
+        found = measured(self.table)
+        if self.to_train_with is None or self.trains:
+            return found
+        trained = table(replace(self.selection, closure=self.to_train_with.closure))
+        return (*found, *(replace(m, of=f"to train with: {m.of}") for m in measured(trained)))
+
+    @cached_property
+    def disagreements(self) -> tuple[str, ...]:
+        """Where the steps and the table end in different rules, both values in a sentence."""
+        found = []
+        for ours, theirs in zip(self.proved.entries, texts(self.table.rule).entries, strict=True):
+            for knob in ("alpha", "beta", "rate", "rho"):
+                one, other = (parse(getattr(entry, knob)) for entry in (ours, theirs))
+                if one != other:
+                    found.append(f"{knob} of the {ours.part}: {one} by the steps, {other} by sizes")
+        return tuple(found)
+
     @cached_property
     def verdict(self) -> Verdict:
-        """PROVED (given the assumptions) where every step checks, else REFUTED."""
-        refuted = any(v is Verdict.REFUTED for v in self.verdicts.values())
-        return Verdict.REFUTED if refuted else Verdict.PROVED
+        """PROVED (given the assumptions) where every step checks, else REFUTED.
 
-    @property
-    def in_depth(self) -> str:
-        """Whether the rule is stable, lazy or unstable in depth, and which rule to train with."""
-        if not self.orders:
-            return ""
-        told = in_depth(self.orders)
-        epsilon = sinking_told(self.sinking, dict(self.values))
-        return f"{told[0].upper()}{told[1:]}. {self.advice} {epsilon}".rstrip()
-
-    @cached_property
-    def sinking(self) -> tuple[Sinking, ...]:
-        """The norms whose epsilon must fall with the depth, under the rule to train with."""
-        return tuple(sinking(self.selection, self.training or self.rule))
-
-    @property
-    def training(self) -> Rule | None:
-        """The rule to train with; None where there is none."""
-        return None if self.to_train_with is None else self.to_train_with.rule
-
-    @property
-    def trains(self) -> bool:
-        """Whether the rule is the one to train with."""
-        return self.training is not None and same(self.rule, self.training)
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rule and the one to train with, under their names; one row where they agree."""
-        return rows_of(self.selection, self.closure, self.rule, self.to_train_with)
-
-    @property
-    def advice(self) -> str:
-        """Which rule to train with, and what training needs beside it."""
-        if self.to_train_with is None:
-            return f"No closure is complete here: {self.training_refused}."
-        told = (
-            "One learning rate serves every depth: train with this rule."
-            if self.trains
-            else f"For training take the closure {self.to_train_with.closure}."
+        REFUTED too where the table ends in another rule, or a number beside the steps is not what
+        is measured of it.
+        """
+        refuted = self.disagreements or any(
+            verdict is Verdict.REFUTED
+            for verdict in (*self.verdicts.values(), *(m.verdict for m in self.measured))
         )
-        return f"{told} {self.training_condition}".rstrip()
-
-    @property
-    def training_condition(self) -> str:
-        """What training needs beside the rule to train with; empty where nothing is known."""
-        return self.selection.the_placement.training_condition if self.to_train_with else ""
-
-    @property
-    def warning(self) -> str:
-        """What to know before training with the rule; empty where no order grows."""
-        unstable = self.orders and state_of(self.orders) == UNSTABLE
-        return self.in_depth if unstable else ""
-
-    @cached_property
-    def equivalent(self) -> tuple[tuple[str, bool], ...]:
-        """The other closures whose rule is this one in other scales, and whether exactly."""
-        return equivalent_closures(Problem(self.selection))
+        return Verdict.REFUTED if refuted else Verdict.PROVED
 
     def at(self, layers: int | None = None, **depth: int) -> Derivation:
         """The same derivation with a depth at which the rule's values are printed too."""
@@ -225,19 +163,9 @@ class Derivation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        depth = dict(self.values)
-        result: dict[str, Any] = {
+        return {
             "schema": SCHEMA,
-            "select": self.selection.to_dict(),
-            "rule": [entry.to_dict(**depth) for entry in self.rule.entries],
-            "eta": self.rule.eta,
-            "closure": self.closure,
-            "training": self.training
-            and [entry.to_dict(**depth) for entry in self.training.entries],
-            "training_closure": self.to_train_with and self.to_train_with.closure,
-            "training_refused": self.training_refused or None,
-            "training_condition": self.training_condition or None,
-            "meaning": self.rule.meaning,
+            **super().to_dict(),
             "relation": self.relation.name,
             "steps": [
                 {
@@ -260,30 +188,12 @@ class Derivation(Result):
                 {"name": name, "meaning": m.words, "step": m.step}
                 for name, m in self.symbols.items()
             ],
-            "consequences": self._consequences(),
-            "predictions": [
-                {
-                    "in": p.variable,
-                    "share": p.share,
-                    "exponent": None if p.exponent is None else str(p.exponent),
-                    "rivals": {name: str(e) for name, e in p.rivals},
-                }
-                for p in self.predictions.exponents
-            ],
-            "parameters": [asdict(parameter) for parameter in self.parameters],
-            "orders": [kind.to_dict() for kind in self.orders],
-            "in_depth": self.in_depth,
-            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
-            "equivalent": [{"closure": name, "exact": exact} for name, exact in self.equivalent],
-            "remarks": list(self.remarks),
+            "measured": [row.to_dict() for row in self.measured],
+            "disagreements": list(self.disagreements),
             "verdict": self.verdict.value,
-            "verdict_of": ["rule", "steps"],
-            "computed_not_proved": list(NOT_PROVED),
+            "verdict_of": ["rule", "steps", "measured"],
+            "measured_not_proved": list(NOT_PROVED),
         }
-        if depth:
-            result["depth"] = depth
-            result["eta_value"] = self.rule.eta_at(**depth)
-        return result
 
     def _repr_html_(self) -> str:
         from deepnet_theory.report.notebook import derivation_html
@@ -300,10 +210,7 @@ class Derivation(Result):
 
         return one_line(self)
 
-    def _consequences(self) -> dict[str, Any]:
-        """The consequences by part, kind of sublayer and name."""
-        result: dict[str, Any] = {}
-        for c in self.consequences:
-            kind = result.setdefault(c.part, {}).setdefault(c.sublayer, {})
-            kind[c.name] = {"value": str(c.value), "meaning": c.meaning, "remark": c.remark}
-        return result
+
+def _of_the_optimizer(of: Update) -> tuple[Assumption, ...]:
+    # a degree 0 in g comes from dividing by the gradient's size, which libraries do with an ε
+    return (assumption("gradient-above-epsilon"),) if of.p == 0 else ()

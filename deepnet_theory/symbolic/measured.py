@@ -410,12 +410,16 @@ class _Rows:
         yield self.row(f"update of {of}", row.update, "the optimizer's own expression", update)
         yield self.row(f"share of {of}", row.share, "S responses to such an update", share)
         deep, shallow = (share({**DEPTHS[0], row.depth: n}) for n in (10**12, 10**3))
-        multiplier = (lambda d: 1 / share(d)) if deep > shallow * 1.001 else (lambda d: 1.0)
+        dominant = deep > shallow * (1 + CONSTANT)
+
+        def rate(depth: dict[str, int]) -> float:
+            return kappa(at(depth)) / (share(depth) if dominant else 1.0)
+
         yield self.row(
             f"learning rate of {of}",
             row.rate,
             "what makes its share of order one, where that grows",
-            lambda d: multiplier(d) * kappa(at(d)),
+            rate,
         )
         if "epsilon" in self.selection.the_optimizer.practised.names:
             shares = [

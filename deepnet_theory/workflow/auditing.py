@@ -71,9 +71,9 @@ def audit(
 
 def _with_rules(found: Audit) -> Audit:
     """With the rules of the optimizer for these stacks, first derived and to train with."""
+    from deepnet_theory.sizes.answer import Answer, for_training
     from deepnet_theory.sizes.wanted import depth_of, selection_of
     from deepnet_theory.spec.placement import placement
-    from deepnet_theory.symbolic.derive import for_training, named_rules
 
     words = found.reading.select
     if "placement" not in words:
@@ -83,7 +83,7 @@ def _with_rules(found: Audit) -> Audit:
         return replace(found, closure=COMPLETE.name, condition=condition)
     try:
         selection = selection_of(found.reading, found.optimizer)
-        rows, closure = named_rules(selection), for_training(selection).closure
+        rows, closure = Answer(selection).rows, for_training(selection).closure
     except DeepNetTheoryError:  # there is nothing to derive for it
         return found
     depth = {name: depth_of(found.reading)[name] for name in selection.the_stack.depths}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Unpack
 
+from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.rule import Rule
@@ -17,9 +18,9 @@ from deepnet_theory.workflow.given import selection_of
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from deepnet_theory.sizes.consequences import Comparison
     from deepnet_theory.sizes.judgement import Judgement
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.implications.closures_compared import Comparison
 
 
 def derive(
@@ -63,8 +64,8 @@ def compare_closures(
     As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
     :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
-    from deepnet_theory.symbolic.derive import for_training
-    from deepnet_theory.symbolic.implications.closures_compared import compare_closures as run
+    from deepnet_theory.sizes.answer import for_training
+    from deepnet_theory.sizes.consequences import compare_closures as run
 
     selection = selection_of(selection, select)
     if selection.closure is not None:
@@ -124,10 +125,7 @@ def own_rule(
         )
     decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
     rule = _own_rule(parts, _text(alpha), _text(beta), *decoder)
-    # put off: verbs that measure a rule of one's own need not wait for SymPy before
-    from deepnet_theory.symbolic.laws.norm_epsilon import with_norm_epsilon
-
-    return replace(rule, entries=tuple(with_norm_epsilon(selection, e) for e in rule.entries))
+    return with_norm_epsilon(selection, rule)
 
 
 def _text(value: str | float | Expr) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
+from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import unknown
 from deepnet_theory.spec.rule import Row, Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.deriving import derive
-from deepnet_theory.workflow.given import derived, record
-
-if TYPE_CHECKING:
-    from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.workflow.given import answered, record
 
 
 def export(
-    derivation: Derivation | Selection | str | None = None,
+    answer: Answer | Selection | str | None = None,
     depth: DepthLike | None = None,
     *,
     rule: Rule | None = None,
@@ -44,49 +43,42 @@ def export(
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
-    derivation = derived(derivation)
-    trained = derivation if rule is not None else to_train_with(derivation)
-    constants = constants_of(trained, depth, rule, form, architecture, derivation.rows)
+    answer = answered(answer)
+    trained = answer if rule is not None else to_train_with(answer)
+    constants = constants_of(trained, depth, rule, form, architecture, answer.rows)
     constants.warn()
     return constants
 
 
-def to_train_with(derivation: Derivation) -> Derivation:
-    """The derivation of the rule to train with, where this one names no closure."""
-    from deepnet_theory.symbolic.derive import for_training
-
-    wanted = for_training(derivation.selection)
-    return derivation if wanted == derivation.selection else derive(wanted)
+def to_train_with(answer: Answer) -> Answer:
+    """The answer with the rule to train with, where this one names no closure."""
+    wanted = for_training(answer.selection)
+    return answer if wanted == answer.selection else Answer(wanted)
 
 
 def constants_of(
-    derivation: Derivation,
+    answer: Answer,
     depth: DepthLike | None,
     rule: Rule | None,
     form: str,
     sizes: Sizes,
     rows: tuple[Row, ...] = (),
 ) -> Constants:
-    """The constants of the rule of a derivation, or of one's own in its place.
+    """The constants of the rule of an answer, or of one's own in its place.
 
     ``rows`` are the named rules that it is one of; its own if none are given.
     """
-    from deepnet_theory.symbolic.implications.exponents import unstable
-
-    selection = derivation.selection
+    selection = answer.selection
     at = parse_depth(depth, selection.the_stack)
-    own = derivation.rule if rule is None else rule
+    own = answer.rule if rule is None else rule
     built, used = selection, own
-    parameters = derivation.parameters if rule is None else ()
+    parameters = answer.parameters if rule is None else ()
     if form not in FORMS:
         raise unknown("form", form, FORMS)
     if form == "weights":
-        from deepnet_theory.symbolic.implications.equivalence import powers
-        from deepnet_theory.symbolic.implications.weights_form import in_weights
-
         moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
         built, used, parameters = in_weights(selection, own, parameters, *moved)
-    rows = rows or derivation.rows
+    rows = rows or answer.rows
     named = "own"
     if rule is None:
         named = next(row.named for row in rows if row.rule.entries == own.entries)
@@ -97,9 +89,9 @@ def constants_of(
         record(Architecture, "an architecture", sizes),
         parameters=parameters,
         form=form,
-        warning=derivation.warning if rule is None else unstable(selection, rule),
+        warning=answer.warning if rule is None else Exponents(selection, rule).unstable(),
         condition=selection.the_placement.training_condition
-        if rule is None and derivation.trains
+        if rule is None and answer.trains
         else "",
         origin={
             "package": f"deepnet-theory {__version__}",
@@ -110,9 +102,14 @@ def constants_of(
             "meaning": used.meaning,
             "formulas": [entry.to_dict() for entry in own.entries],
             "eta": used.eta,
-            **({"in_depth": derivation.in_depth} if rule is None else {}),
+            **({"in_depth": answer.in_depth} if rule is None else {}),
             "depth": at,
-            "verdict": derivation.verdict.value if rule is None else "ASSUMED",
-            "verdict_of": "formulas",  # the other multipliers are computed beside the steps
+            "verdict": _verdict(answer) if rule is None else "ASSUMED",
         },
     )
+
+
+def _verdict(answer: Answer) -> str:
+    """The verdict of a derivation; an answer alone has not asked for a proof."""
+    verdict = getattr(answer, "verdict", None)
+    return "computed; derive proves it" if verdict is None else str(verdict)

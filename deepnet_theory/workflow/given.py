@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.spec.errors import InputError, guess
 from deepnet_theory.spec.selection import Selection
 
@@ -51,6 +52,11 @@ def derived(given: Derivation | Selection | str | None) -> Derivation:
     from deepnet_theory.symbolic.derive import derive
 
     return given if isinstance(given, Derivation) else derive(selection_of(given, {}))
+
+
+def answered(given: Answer | Selection | str | None) -> Answer:
+    """An answer, which a derivation is too, as it is; a selection is answered without its proof."""
+    return given if isinstance(given, Answer) else Answer(selection_of(given, {}))
 
 
 def settings_and_work(given: Given) -> tuple[Settings, Work]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.given import derived, selection_of, settings_and_work
+from deepnet_theory.workflow.given import answered, derived, selection_of, settings_and_work
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.results.prediction import Predictions, UpdatePrediction
@@ -29,7 +29,7 @@ def predict(
     derivation = derived(derivation)
     if rule is None and step == "matrices":
         return derivation.predictions
-    from deepnet_theory.symbolic.implications.exponents import predictions
+    from deepnet_theory.sizes.exponents import predictions
 
     found = predictions(derivation.selection, rule or derivation.rule, step)
     return replace(found, assumptions=derivation.predictions.assumptions)
@@ -53,7 +53,7 @@ def predict_update(
     Source: derived here.
     """
     selection = selection_of(derivation, {})
-    used = derived(derivation).rule if rule is None else rule
+    used = answered(derivation).rule if rule is None else rule
     return _predicted(selection, used, depths, given)
 
 

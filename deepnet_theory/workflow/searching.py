@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.exponents import relative_updates
+from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.spec.constants import Sizes
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.deriving import derive
 from deepnet_theory.workflow.exporting import constants_of
 from deepnet_theory.workflow.given import selection_of, settings_and_work
 
@@ -54,7 +56,6 @@ def transfer(
     from deepnet_theory.numeric.stacks.case import VOCAB
     from deepnet_theory.numeric.stacks.depths import depth_key, wanted_depths
     from deepnet_theory.spec.closures.complete import COMPLETE
-    from deepnet_theory.symbolic.rule.problem import Problem
     from deepnet_theory.training.references import causal
     from deepnet_theory.training.transfer import parse_rates
     from deepnet_theory.training.transfer import transfer as run
@@ -76,12 +77,12 @@ def transfer(
     course = Course(
         selection.the_optimizer, settings, steps, None if text is None else str(text), outer
     )
-    names = dict.fromkeys(closures or [COMPLETE.name, Problem(selection).closure.name])
-    derived: dict[str, tuple[Derivation, Rule | None]] = {
-        name: (derive(replace(selection, closure=name)), None) for name in names
+    names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
+    answers: dict[str, tuple[Answer, Rule | None]] = {
+        name: (Answer(replace(selection, closure=name)), None) for name in names
     }
     if rule is not None:
-        derived["own"] = (derive(selection), rule)
+        answers["own"] = (Answer(selection), rule)
     sizes: Sizes = {
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
@@ -89,38 +90,31 @@ def transfer(
     candidates = [
         Candidate(
             closure=name,
-            rule=rule_to_dict(own or derivation.rule),
-            rho=_relative_update(selection, own or derivation.rule),
-            failing=None if own else _failing_exponent(derivation),
+            rule=rule_to_dict(own or answer.rule),
+            rho=_relative_update(selection, own or answer.rule),
+            failing=None if own else _failing_exponent(answer),
             constants={
                 depth_key(depth): causal(
-                    constants_of(derivation, next(iter(depth.values())), own, "forward", sizes)
+                    constants_of(answer, next(iter(depth.values())), own, "forward", sizes)
                 )
                 for depth in wanted
             },
         )
-        for name, (derivation, own) in derived.items()
+        for name, (answer, own) in answers.items()
     ]
     return run(selection, candidates, wanted, grid, course, **work)
 
 
-def _failing_exponent(derivation: Derivation) -> float:
-    """The exponent in depth that is derived of the failing rate, of the kind that falls most."""
-    from deepnet_theory.symbolic.algebra.monomial import exponent_in
-    from deepnet_theory.symbolic.algebra.symbols import DEPTHS
-
-    depth = DEPTHS[derivation.selection.the_stack.depths[0]]
-    found = [c.value for c in derivation.consequences if c.name == "failing-rate"]
-    return min(float(exponent_in(value, depth)) for value in found)
+def _failing_exponent(answer: Answer) -> float:
+    """The derived exponent in depth of the largest stable rate, of the kind that falls most."""
+    return min(float(row.failing.exponent(row.depth)) for row in answer.orders)
 
 
 def _relative_update(selection: Selection, rule: Rule) -> str:
     """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
-    from deepnet_theory.symbolic.implications.exponents import relative_updates
-
     found = {entry.sublayer: entry.rho for entry in rule.entries}
     if not all(found.values()):  # nobody derived it
-        found = {name: str(value) for name, value in relative_updates(selection, rule).items()}
+        found = relative_updates(selection, rule)
     if len({*found.values()}) == 1:
         return next(iter(found.values()))
     return ", ".join(f"{sublayer} {rho}" for sublayer, rho in found.items())

@@ -114,7 +114,7 @@ def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
 
     Rules that agree are one, under both names; one that agrees with the derived rule is left out.
     """
-    from deepnet_theory.symbolic.implications.exponents import rival_rules as solve
+    from deepnet_theory.sizes.exponents import rival_rules as solve
 
     derivation = derived(derivation)
     unscaled = own_rule(derivation, 1, 1)

@@ -1,10 +1,10 @@
 """What the claims take of the derivation's rooms: the one file that knows where things are."""
 
+from deepnet_theory.sizes.consequences import compare_closures
+from deepnet_theory.sizes.exponents import cross_table
+from deepnet_theory.sizes.table import crossings
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import Bernoulli, Gaussian, Index, Known, Tensor, expect
-from deepnet_theory.symbolic.implications.closures_compared import compare_closures
-from deepnet_theory.symbolic.implications.cross_table import cross_table
-from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.rule.problem import Problem
 from paper_checks.shared.steps.catalogue import background
 from paper_checks.shared.steps.magnitude import closed_form, gaussian_magnitude, probe_steps

@@ -78,8 +78,8 @@ def adams_class(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def depth_of_crossing(lab: Lab) -> Finding:
-    problem = symbolic.Problem(derive(optimizer="adafactor").selection)
-    crossing = next(c for c in symbolic.crossings(problem) if c.matrix == "fc1")
+    table = derive(optimizer="adafactor").table
+    crossing = next(c for c in symbolic.crossings(table) if c.matrix == "fc1")
     layers = {f"d = {w}, m = {4 * w}": round(crossing.at(w, 4 * w)) for w in (64, 512, 1024, 4096)}
     width, relative, generator = lab.pick(128, 512), {}, lab.generator(1)
     for times in (0.25, 1.0, 4.0, 16.0):

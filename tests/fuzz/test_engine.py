@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.spec.closure import CLOSURE
 from deepnet_theory.spec.expression import DEPTH, UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer
@@ -11,7 +12,6 @@ from deepnet_theory.spec.placement import PLACEMENT
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees, homogeneity_step
 from deepnet_theory.workflow import own_rule
 
@@ -92,7 +92,7 @@ def test_every_own_rule_has_exponents_or_is_refused(fuzz: Fuzz) -> None:
 
         def predicted(selection=selection, alpha=alpha, beta=beta):
             rule = own_rule(selection, alpha, beta)
-            exponents_of(selection, rule, "all")
+            Exponents(selection, rule).all("all")
             for entry in rule.entries:
                 entry.at(N=8, M=6)
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
+from deepnet_theory.sizes.consequences import Consequence
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import DirectionalDifferential, Label, Softmax
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.implications.consequences import Consequence
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 

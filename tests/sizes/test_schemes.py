@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.judgement import (
     alike,
     as_scheme,
@@ -20,7 +21,6 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 
@@ -75,7 +75,7 @@ def test_a_rule_as_a_scheme_moves_the_output_as_the_laws_of_rules_say(where, und
     rule = solve_rule(Selection(optimizer=rule_of, placement=where))
     selection = Selection(optimizer=under, placement=where)
     (found,) = trials(as_scheme(rule, selection), optimizer(under))
-    assert found.first == exponents_of(selection, rule)["N", "all"]
+    assert found.first == Exponents(selection, rule).all()["N", "all"]
 
 
 def test_fixup_is_balanced_in_feed_forward_and_not_in_attention():

@@ -63,7 +63,7 @@ def test_a_depth_may_stand_without_its_name_where_there_is_one_stack():
 
 
 def test_the_closures_weigh_against_each_other_as_su_argues():
-    from deepnet_theory.symbolic.implications.closures_compared import compare_closures
+    from deepnet_theory.sizes.consequences import compare_closures
 
     found = compare_closures(Selection(optimizer="sgd"))
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
+from deepnet_theory.sizes.consequences import compare_closures
+from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -21,8 +23,6 @@ from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficie
 from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.derive import derive, require_stated
 from deepnet_theory.symbolic.expectation import Index, Tensor, enumerate_expectation
-from deepnet_theory.symbolic.implications.closures_compared import compare_closures
-from deepnet_theory.symbolic.implications.exponents import exponents_of
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.rule.problem import Problem
 
@@ -54,7 +54,7 @@ TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
         (lambda: derive(TWO), Refusal, "cross"),
         (lambda: compare_closures(TWO), Refusal, "no cross-attention"),
         (
-            lambda: exponents_of(TWO, own_rule(("encoder", "decoder"), "1", "1")),
+            lambda: Exponents(TWO, own_rule(("encoder", "decoder"), "1", "1")).all(),
             Refusal,
             "without cross-attention",
         ),

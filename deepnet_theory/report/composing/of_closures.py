@@ -11,8 +11,8 @@ from deepnet_theory.report.numbers import depth_words
 from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH
 
 if TYPE_CHECKING:
+    from deepnet_theory.sizes.consequences import Comparison
     from deepnet_theory.spec.rule import RuleEntry
-    from deepnet_theory.symbolic.implications.closures_compared import Comparison
 
 MEANING = {
     "alpha": "residual multiplier",
@@ -77,7 +77,7 @@ def _table(comparison: Comparison, entry: RuleEntry) -> doc.Table:
     for closure, implied in comparison.consequences.items():
         for c in implied:
             if (c.part, c.sublayer) == (entry.part, entry.sublayer):
-                rows.setdefault(c.name, {})[closure] = doc.Formula(c.value)
+                rows.setdefault(c.name, {})[closure] = doc.Formula(c.text)
     told = {
         name: c.remark
         for name, implied in comparison.consequences.items()

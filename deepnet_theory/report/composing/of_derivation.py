@@ -12,17 +12,16 @@ from deepnet_theory.spec.errors import unknown
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from sympy import Expr
-
+    from deepnet_theory.sizes.consequences import Consequence
+    from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic import derivation as made
-    from deepnet_theory.symbolic.implications.consequences import Consequence
     from deepnet_theory.symbolic.proof import step as proof
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
-NOT_PROVED = "computed and not proved"
+NOT_PROVED = "measured and not proved"
 COMPUTED = doc.Paragraph(f"{NOT_PROVED.capitalize()}.", aside=True)
 MOST_ROWS = 12  # of a folded table that paper shows
 RELATION_MEANING = {
@@ -207,8 +206,17 @@ def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:
     return (
         derivation.verdict,
         f"{told}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
-        f"What stands beside the steps{other} is computed, not proved.",
+        f"What stands beside the steps{other} was measured on explicit matrices, not proved: "
+        f"{_measured(derivation)}.",
     )
+
+
+def _measured(derivation: made.Derivation) -> str:
+    """How many numbers were found again on explicit matrices, and which were not."""
+    wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
+    right = f"{len(derivation.measured) - len(wrong)} of {len(derivation.measured)} numbers agree"
+    told = [right, *(f"{m.of} is {m.says} and was measured otherwise" for m in wrong[:3])]
+    return "; ".join((*told, *derivation.disagreements))
 
 
 def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
@@ -231,7 +239,7 @@ def _in_depth(derivation: made.Derivation) -> doc.Table:
     """The numbers that say how a rule behaves in depth, with values where a depth is given."""
     rows = tuple(
         (
-            doc.Formula(c.value),
+            doc.Formula(c.text),
             _at(derivation, c.value),
             f"{owner(c.part, c.sublayer)}: {c.meaning}",
         )
@@ -254,22 +262,21 @@ def _told(c: Consequence) -> str:
     return f"{owner(c.part, c.sublayer)}: {c.meaning}"
 
 
-def _at(derivation: made.Derivation, expression: Expr) -> str:
+def _at(derivation: made.Derivation, size: Monomial | None) -> str:
     """Its value at the depth that was asked for, if one was."""
     depth = dict(derivation.values)
-    values = {symbol: depth[symbol.name] for symbol in expression.free_symbols} if depth else {}
-    return f"{float(expression.subs(values)):.4g}" if depth else ""
+    return f"{0.0 if size is None else size.at(**depth):.4g}" if depth else ""
 
 
 def beside(derivation: made.Derivation) -> tuple[doc.Section, ...]:
     """The parameters that β does not reach and the rule's own learning rate would move too far."""
-    found: dict[tuple[str, Expr], list[str]] = {}
+    found: dict[tuple[str, Monomial], list[str]] = {}
     for share in derivation.shares:
         if share.standing == "dominant":
             names = found.setdefault((share.part, share.balancing), [])
             names += [share.parameter] * (share.parameter not in names)
     rows = tuple(
-        (doc.Formula(by), _at(derivation, by), f"{part}: {', '.join(names)}")
+        (doc.Formula(str(by)), _at(derivation, by), f"{part}: {', '.join(names)}")
         for (part, by), names in found.items()
     )
     table = _valued(derivation, ("learning rate times", "value", "for"), rows)
@@ -281,7 +288,7 @@ def _orders(found: Iterable[Consequence]) -> doc.Table:
         (
             c.name,
             owner(c.part, c.sublayer),
-            doc.Formula(c.value),
+            doc.Formula(c.text),
             ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words),
         )
         for c in found

@@ -18,27 +18,29 @@ Source: derived here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 
 import mpmath
 import sympy as sp
 
-from deepnet_theory.spec.closure import closures
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.depth import rational
-from deepnet_theory.symbolic.algebra.monomial import simplified
-from deepnet_theory.symbolic.algebra.symbols import eta
-from deepnet_theory.symbolic.implications.weights_form import SECTION, carries_alpha, weights_step
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.symbolic.algebra.nodes import Branch
+from deepnet_theory.symbolic.algebra.symbols import alpha, eta
+from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.entries import DIGITS, Value, on_numbers
+from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
 from deepnet_theory.symbolic.laws.optimizer import degrees, practised
+from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.problem import Problem
 
+SECTION = "Equivalent rules"
 c = sp.Symbol("c", positive=True)
 _W = sp.Symbol("W'", positive=True)
 _u = sp.Function("u")
@@ -60,24 +62,6 @@ _PAIRS = {
 _NUMBERS = {"eta": "1/3", "decay": "3/13"}
 _EPSILONS = ("1/50", "7")  # below the gradient, and above it
 _GIVEN = {"g": 1, "theta": -1, "m": 1, "v": 2}  # what W = cW' does to them, as powers of c
-
-
-@cache
-def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, sp.Rational]:
-    """What W = cW' multiplies each argument of an update by, as powers of c.
-
-    A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
-    """
-    of = degrees(optimizer)
-    q = sp.Integer(0) if starts_at_zero else of.q
-    own = {name: rational(d.g - d.theta) for name, d in practised(optimizer).constants.items()}
-    return {
-        "eta": q - of.p - 1,
-        **{
-            name: sp.Integer(power) for name, power in (("g", 1), ("theta", -1), ("m", 1), ("v", 2))
-        },
-        **own,
-    }
 
 
 def equivalence_steps(problem: Problem) -> Iterator[Step]:
@@ -165,7 +149,7 @@ def _left_alone(
     return Step(
         name=name,
         section=SECTION,
-        lhs=c * _u(*(c ** moved[each] * _OF[each] for each in of)),
+        lhs=c * _u(*(c ** sp.Rational(str(moved[each])) * _OF[each] for each in of)),
         rhs=_u(*(_OF[each] for each in of)),
         relation=Relation.EQUAL,
         because=because,
@@ -224,39 +208,39 @@ def _number(value: sp.Expr) -> mpmath.mpf:
     return mpmath.mpmathify(sp.N(value, 2 * DIGITS))
 
 
-# ---- which rules are one ----
+# ---- α in initial sizes and learning rates alone ----
 
 
-def invariants(problem: Problem) -> dict[tuple[str, str], tuple[sp.Expr, sp.Expr]]:
-    """S·r and ηρ at the rule, of every part and kind of sublayer."""
-    return {
-        (balanced.part.name, name): (
-            simplified(balanced.self_consistency(kind, 1)),
-            balanced.relative_update(kind),
-        )
-        for balanced in problem.balanced
-        for kind in balanced.kinds
-        for name in kind.members
-    }
+def _at_one(placement: Placement, rescale: bool = True) -> sp.Expr:
+    """The residual equation at α = 1 with a branch that is divided by α."""
+    divided = sp.Symbol("divided", positive=True)
+    moved = residual(placement, lambda y: P / divided * Branch(y), rescale=rescale)
+    return moved.xreplace({alpha: sp.Integer(1)}).xreplace({divided: alpha})
 
 
-def equivalent_closures(problem: Problem) -> tuple[tuple[str, bool], ...]:
-    """The other closures of the same class, and whether they have the same constants too."""
-    own = invariants(problem)
-    found = []
-    for name in closures():
-        other = Problem(replace(problem.selection, closure=name))
-        if name == problem.closure.name:
-            continue
-        try:
-            theirs = invariants(other)
-        except Refusal:
-            continue
-        ratios = [
-            simplified(a / b)
-            for key, pair in own.items()
-            for a, b in zip(pair, theirs[key], strict=True)
-        ]
-        if not any(ratio.free_symbols for ratio in ratios):
-            found.append((name, all(ratio == 1 for ratio in ratios)))
-    return tuple(found)
+def weights_step(selection: Selection, power: Fraction) -> Step:
+    """α in the branch's last matrix, W = αW': both forms, on explicit matrices."""
+    placement = selection.the_placement
+    lasts = dict.fromkeys(s.last_map[0] for s in selection.the_stack.sublayers)
+
+    def alike(step: Step) -> bool:
+        witness = Witness(sublayer("ffn"), placement)
+        witness.values[P] = 0.7
+        sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
+        return distance(*sides) < TOLERANCE
+
+    return Step(
+        name="weights-form",
+        section=SECTION,
+        lhs=residual(placement, lambda y: P * Branch(y), rescale=False),
+        rhs=_at_one(placement, rescale=False),
+        relation=Relation.EQUAL,
+        because=(
+            f"alpha can go into the last matrix of a branch ({', '.join(lasts)}), which starts at "
+            f"beta/alpha and learns at alpha^({power}) times its rate: no forward pass is "
+            "touched (a norm's epsilon stands beside a variance that is alpha^2 times smaller)"
+        ),
+        uses=("moved-update",),
+        establishes=(P, alpha, x),
+        checks=(Check("explicit matrices", alike),),
+    )

@@ -16,6 +16,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
@@ -168,14 +169,14 @@ class _Equation(OperatorAlgebra[Dual]):
             Dual.constant(_drawn(draw, TOKENS)).by_row(_normalised) for _ in range(2)
         )
 
-    def number(self, value: object) -> float:  # type: ignore[override]
-        return float(value)  # type: ignore[arg-type]
+    def number(self, value: Fraction) -> float:  # type: ignore[override]
+        return float(value)
 
     def name(self, name: str) -> Dual | float:
         return self.at.alpha if name == "alpha" else self.x
 
-    def power(self, base: float, exponent: object) -> float:
-        return float(base) ** float(exponent)  # type: ignore[arg-type]
+    def power(self, base: float, exponent: Fraction) -> float:  # type: ignore[override]
+        return math.pow(base, float(exponent))
 
     def call(self, function: str, arguments: tuple[Dual, ...]) -> Dual:
         (argument,) = arguments
@@ -216,6 +217,12 @@ class _Branch(OperatorAlgebra[Dual]):
 
     def name(self, name: str) -> Dual:
         return self.names[name]
+
+    def number(self, value: Fraction) -> Dual:
+        raise TypeError("a branch holds a number")
+
+    def power(self, base: Dual, exponent: Fraction) -> Dual:
+        raise TypeError("a branch holds a power")
 
     def call(self, function: str, arguments: tuple[Dual, ...]) -> Dual:
         of = arguments[0]

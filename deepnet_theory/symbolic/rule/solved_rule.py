@@ -7,12 +7,12 @@ from functools import cache, cached_property
 
 import sympy as sp
 
+from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import present, text
-from deepnet_theory.symbolic.laws.norm_epsilon import with_norm_epsilon
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
@@ -49,11 +49,10 @@ def rule_of(problem: Problem) -> SolvedRule:
             values = (balanced.value(kind.alpha), balanced.value(kind.beta))
             multiplied = (balanced.rate_of(kind), balanced.relative_update(kind))
             written = (_written(problem, value) for value in (*values, *multiplied))
-            entry = RuleEntry(balanced.part.name, kind.name, *written)
-            entries.append(with_norm_epsilon(selection, entry))
+            entries.append(RuleEntry(balanced.part.name, kind.name, *written))
             solved.append(values)
         rate = balanced.rate
-    return SolvedRule(
+    solved_rule = SolvedRule(
         name=selection.optimizer or "custom",
         entries=tuple(entries),
         eta=_written(problem, rate),
@@ -64,6 +63,7 @@ def rule_of(problem: Problem) -> SolvedRule:
         solved=tuple(solved),
         rate=rate,
     )
+    return with_norm_epsilon(selection, solved_rule)
 
 
 def _written(problem: Problem, value: sp.Expr) -> str:

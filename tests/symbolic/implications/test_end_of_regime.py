@@ -4,16 +4,15 @@ import math
 
 import pytest
 
+from deepnet_theory.sizes.table import crossings, table
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.implications.end_of_regime import crossings
-from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 
 def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms():
     selection = Selection(optimizer="adafactor")
     rule = solve_rule(selection)
-    found = {c.matrix: c for c in crossings(Problem(selection))}
+    found = {c.matrix: c for c in crossings(table(selection))}
     assert set(found) == {"value", "output", "fc1", "fc2"}
     for name, (d, m) in {"value": (512, 2048), "fc1": (512, 2048), "fc2": (64, 256)}.items():
         depth = found[name].at(d, m)
@@ -25,4 +24,4 @@ def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms():
 
 
 def test_optimizers_without_such_a_regime_cross_nothing():
-    assert not list(crossings(Problem(Selection(optimizer="lamb"))))
+    assert not list(crossings(table(Selection(optimizer="lamb"))))

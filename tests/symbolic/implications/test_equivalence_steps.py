@@ -5,19 +5,18 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
+from deepnet_theory.sizes.consequences import compare_closures
+from deepnet_theory.sizes.equivalence import carries_alpha, powers, without_alpha
+from deepnet_theory.sizes.table import equivalent_closures, table
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.implications.closures_compared import compare_closures
 from deepnet_theory.symbolic.implications.equivalence import (
     _OF,
     c,
     equivalence_steps,
-    equivalent_closures,
-    powers,
 )
-from deepnet_theory.symbolic.implications.weights_form import carries_alpha, without_alpha
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
@@ -77,7 +76,7 @@ def test_which_closures_are_one_rule():
     """Under LAMB all that leave η alone; under Adam complete is unit-init, DeepNet's is Su's."""
 
     def alike(closure, **select):
-        return dict(equivalent_closures(Problem(Selection(**select, closure=closure))))
+        return dict(equivalent_closures(table(Selection(**select, closure=closure))))
 
     lamb = alike("complete", optimizer="lamb")
     assert set(lamb) == {"parameter-norm", "symmetric", "unit-init", "unit-residual"}

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepnet_theory.sizes.exponents import Exponents, cross_table, predictions
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.implications.cross_table import cross_table
-from deepnet_theory.symbolic.implications.exponents import exponents_of, predictions, unstable
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 TABLE = cross_table()
@@ -20,7 +19,7 @@ TABLE = cross_table()
 
 def exponent(selection, alpha, beta, step="matrices"):
     rule = own_rule(("encoder",), alpha, beta)
-    return exponents_of(selection, rule, step)[("N", "all")]
+    return Exponents(selection, rule).all(step)[("N", "all")]
 
 
 def test_every_optimizer_balances_its_own_rule():
@@ -39,7 +38,7 @@ def test_no_derived_rule_contradicts_its_own_prediction(optimizer, placement):
             rule = solve_rule(selection)
         except Refusal:
             continue
-        assert set(exponents_of(selection, rule).values()) == {0}
+        assert set(Exponents(selection, rule).all().values()) == {0}
         derived += 1
     assert derived
 
@@ -69,8 +68,9 @@ def test_a_stream_that_grows_shrinks_the_sum(optimizer, p, q, w):
 def test_a_rule_of_ones_own_is_told_where_rho_grows():
     """|W| = N^(-1/2) and a sign step: rho = N^(1/2), in each branch of several matrices."""
     adam, small = Selection(optimizer="adam"), own_rule(("encoder",), "1", "N**(-1/2)")
-    assert "N^(1/2) in attention of the encoder, N^(1/2) in ffn" in unstable(adam, small)
-    assert unstable(adam, own_rule(("encoder",), "N", "1")) == ""
+    unstable = Exponents(adam, small).unstable()
+    assert "N^(1/2) in attention of the encoder, N^(1/2) in ffn" in unstable
+    assert Exponents(adam, own_rule(("encoder",), "N", "1")).unstable() == ""
 
 
 def test_lambs_rule_is_equivalent_under_sgd_and_not_the_other_way_round():
@@ -105,7 +105,7 @@ def test_plain_pre_ln_grows_under_adam_only():
 def test_stepping_all_parameters_unbalances_the_published_rules():
     for name in ("sgd", "adam", "lamb"):
         rule = solve_rule(Selection(optimizer=name))
-        assert exponents_of(Selection(optimizer=name), rule, "all")[("N", "all")] == 1
+        assert Exponents(Selection(optimizer=name), rule).all("all")[("N", "all")] == 1
 
 
 def test_a_logarithm_has_exponent_zero_and_an_exponential_is_refused():
@@ -150,7 +150,7 @@ def test_encoder_and_decoder_have_their_own_shares():
     }
     for name, in_m in shares.items():
         selection = Selection(optimizer=name, stack="encoder-decoder")
-        found = exponents_of(selection, solve_rule(selection))
+        found = Exponents(selection, solve_rule(selection)).all()
         assert found[("N", "encoder")] == found[("M", "decoder")] == 0
         assert found[("N", "all")] == found[("M", "all")] == 0
         assert found[("M", "encoder")] == in_m

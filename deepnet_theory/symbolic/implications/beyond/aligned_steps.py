@@ -8,11 +8,9 @@ from typing import Any
 import mpmath
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import exponent_in, present
+from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, eta
-from deepnet_theory.symbolic.implications.beyond.of_kind import SECTION, OfKind, value
-from deepnet_theory.symbolic.implications.orders import of_kind as orders_of_kind
-from deepnet_theory.symbolic.implications.orders import power_of
+from deepnet_theory.symbolic.implications.beyond.of_kind import SECTION, OfKind, power_of, value
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
 tau = sp.Symbol("tau", positive=True)  # so many aligned steps
@@ -92,20 +90,20 @@ def _explicit_products(of: OfKind, step: Step) -> bool:
 
 def failing_rate(of: OfKind) -> Step:
     """How the rate falls with depth at which aligned steps break the model."""
-    found = orders_of_kind(of.balanced, of.kind)
-    rho = present(found.rho)
+    rho = present(of.balanced.relative_update(of.kind))
     aligned = present(of.balanced.self_consistency(of.kind, 1))
     root = sp.Rational(1, of.kind.matrices)
     grows = exponent_in(rho, of.depth) > 0
+    failing = present(simplified(rho ** (root - 1))) if grows else sp.Integer(1)
     return SECTION.order(
         f"failing-rate-{of.tag}",
         ((1 + 1 / aligned) ** root - 1) / rho,
-        found.failing,
+        failing,
         (
             "tau*eta at which S*r*((1 + tau*eta*rho)^m - 1) is 1, m = "
             f"{of.kind.matrices}: "
             + (
-                f"as rho grows it falls, by {power_of(found.failing)}, after however many steps"
+                f"as rho grows it falls, by {power_of(failing)}, after however many steps"
                 if grows and of.kind.matrices > 1
                 else "it does not fall with the depth"
             )

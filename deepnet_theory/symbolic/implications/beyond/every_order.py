@@ -17,17 +17,17 @@ from deepnet_theory.symbolic.implications.beyond.of_kind import (
     SECTION,
     OfKind,
     near,
+    power_of,
 )
-from deepnet_theory.symbolic.implications.orders import order_size, power_of
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 
 def order_within(of: OfKind, order: int) -> Step:
     """The size of one order of η within a branch: so many of its matrices moved at once."""
-    value = order_size(of.balanced, of.kind, order)
     several = comb(of.kind.matrices, order)
     forward = simplified(of.balanced.factor / of.balanced.backward)
     rho = of.balanced.relative_update(of.kind)
+    value = simplified(forward * several * of.balanced.self_consistency(of.kind, 1) * rho**order)
     return SECTION.equal(
         f"order-{order}-{of.tag}",
         sp.Mul(forward, several, of.balanced.sublayers, of.kind.weight, rho**order),

@@ -9,7 +9,7 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.algebra.monomial import simplified
+from deepnet_theory.symbolic.algebra.monomial import exponents, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, part_symbol
 from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.laws.parameters import terms
@@ -108,6 +108,12 @@ class OfKind:
         one, optimizer = sp.Integer(1), self.problem.selection.the_optimizer
         length = step_length(optimizer, grown * gradient, size) / step_length(optimizer, one, one)
         return length / size
+
+
+def power_of(size: sp.Expr) -> str:
+    """The powers of the depths in a monomial, in words."""
+    found = {base: power for base, power in exponents(size).items() if base.is_Symbol}
+    return "*".join(f"{base}^({found[base]})" for base in sorted(found, key=str)) or "1"
 
 
 def near(side: sp.Expr, expected: Any, numbers: dict[sp.Symbol, Any]) -> bool:

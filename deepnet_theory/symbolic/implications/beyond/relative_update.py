@@ -14,8 +14,8 @@ from deepnet_theory.symbolic.implications.beyond.of_kind import (
     SECTION,
     OfKind,
     near,
+    power_of,
 )
-from deepnet_theory.symbolic.implications.orders import power_of
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 
