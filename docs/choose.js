@@ -26,12 +26,17 @@
   const told = (words) => Object.assign(document.createElement("p"), {textContent: words});
 
   const show = () => {
-    const {placement, optimizer, closure, depth} = Object.fromEntries(new FormData(form));
+    const {placement, optimizer, depth} = Object.fromEntries(new FormData(form));
     const N = Number(depth);
-    const rule = rules.find((r) => r.placement === placement && r.optimizer === optimizer && r.closure === closure);
+    const rule = rules.find((r) => r.placement === placement && r.optimizer === optimizer);
     answer.replaceChildren();
     if (!Number.isInteger(N) || N < 1) return answer.append(told("The number of layers is a whole number from 1."));
     if (rule.refused) return answer.append(told(`No rule: ${rule.refused}`));
+    const equation = Object.assign(document.createElement("p"), {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`});
+    answer.append(equation);
+    for (const row of rule.rows) showRow(row, N);
+  };
+  const showRow = (rule, N) => {  // one of the two rules
     const table = document.createElement("table");
     for (const entry of rule.rule) {
       const whose = entry.sublayer === "*" ? "" : ` (${entry.sublayer})`;
@@ -43,8 +48,8 @@
     for (const [formula, names] of Object.entries(rule.beside)) {
       table.append(row(`learning rate of ${names.join(", ")}, times`, formula, N));
     }
-    const equation = Object.assign(document.createElement("p"), {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`});
-    answer.append(equation, table, told(rule.in_depth));
+    const title = Object.assign(document.createElement("h2"), {textContent: rule.named});
+    answer.append(title, table, told(rule.in_depth));
   };
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -38,9 +38,8 @@ ELSEWHERE = (
     ("benchmarks/results/*.md", "measured"),
     ("notebooks/*.ipynb", "notebooks"),
 )
-# what the form offers; the published rule, which is derived by default, and the one to train with
+# what the form offers
 OPTIMIZERS = ("sgd", "adam", "adamw", "lion", "muon", "lamb")
-CLOSURES = ("", "complete")
 SINGLE = {"CONTRIBUTING.md": "extending.md", "CHANGELOG.md": "changes.md"}
 
 
@@ -88,36 +87,48 @@ def rules() -> list[dict[str, Any]]:
 
 
 def _rules() -> Iterator[dict[str, Any]]:
-    for placement, optimizer, closure in product(placements(), OPTIMIZERS, CLOSURES):
+    for placement, optimizer in product(placements(), OPTIMIZERS):
         select = {"placement": placement, "optimizer": optimizer}
-        given = {**select, **({"closure": closure} if closure else {})}
         try:
-            derivation = dt.derive(**given)
+            derivation = dt.derive(**select)
         except dt.Refusal as refusal:
-            yield {**select, "closure": closure, "refused": str(refusal)}
+            yield {**select, "refused": str(refusal)}
             continue
-        shares = {}
-        for share in derivation.shares:
-            if share.standing == "dominant":
-                shares.setdefault(str(share.balancing), []).append(share.parameter)
+        first, *others = derivation.rows
+        closure = derivation.to_train_with and derivation.to_train_with.closure
         yield {
             **select,
-            "closure": closure,
-            "rule": [entry.to_dict() for entry in derivation.rule.entries],
-            "eta": derivation.rule.eta,
-            "beside": {formula: sorted(set(names)) for formula, names in shares.items()},
-            "in_depth": derivation.in_depth,
             "equation": derivation.selection.the_placement.equation,
+            "rows": [
+                _row(first.named, derivation),
+                *(_row(row.named, dt.derive(**select, closure=closure)) for row in others),
+            ],
         }
+
+
+def _row(named: str, derivation: Any) -> dict[str, Any]:
+    """One of the two rules of a selection."""
+    shares: dict[str, list[str]] = {}
+    for share in derivation.shares:
+        if share.standing == "dominant":
+            shares.setdefault(str(share.balancing), []).append(share.parameter)
+    return {
+        "named": named,
+        "rule": [entry.to_dict() for entry in derivation.rule.entries],
+        "eta": derivation.rule.eta,
+        "beside": {formula: sorted(set(names)) for formula, names in shares.items()},
+        "in_depth": derivation.in_depth,
+    }
 
 
 def formulas(entries: list[dict[str, Any]]) -> set[str]:
     """Every formula that the form shows."""
     derived = [entry for entry in entries if "refused" not in entry]
-    found = {text for entry in derived for text in (entry["eta"], entry["equation"])}
-    found.update(formula for entry in derived for formula in entry["beside"])
-    rows = [row for entry in derived for row in entry["rule"]]
-    return found.union(*((row["alpha"], row["beta"], row["rate"]) for row in rows))
+    rows = [row for entry in derived for row in entry["rows"]]
+    found = {entry["equation"] for entry in derived} | {row["eta"] for row in rows}
+    found.update(formula for row in rows for formula in row["beside"])
+    knobs = [entry for row in rows for entry in row["rule"]]
+    return found.union(*((e["alpha"], e["beta"], e["rate"]) for e in knobs))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

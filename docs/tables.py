@@ -18,6 +18,7 @@ from pathlib import Path
 import deepnet_theory as dt
 from deepnet_theory.report.printing.notation import formula_latex
 from deepnet_theory.spec.norm import EPSILON
+from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Rule
 from deepnet_theory.symbolic.implications.beyond.norm_epsilon import Sinking
 
 README = Path(__file__).parent.parent / "README.md"
@@ -25,7 +26,6 @@ OPTIMIZERS = ("sgd", "adam", "lamb")
 SHOWN = {"sgd": "SGD", "adam": "Adam", "lamb": "LAMB"}
 ALIKE = {"sgd": "SGD, momentum", "adam": "Adam, AdamW, Lion, Muon", "lamb": "LAMB"}
 PLACEMENTS = {"post-ln": "post-LN", "pre-ln": "pre-LN", "res-post-ln": "res-post-LN"}
-TRAINING = "complete"  # the closure that is derived for training
 FINDINGS = (
     "deepnet-adam",
     "deepnet-vector-parameters",
@@ -36,22 +36,23 @@ FINDINGS = (
 
 
 def rules() -> list[str]:
-    """α and β (and κ) as first derived and to train with; a refusal is shown as one."""
-    lines = ["| norm | optimizer | first derived: α, β | to train with: α, β |", "|---" * 4 + "|"]
-    for placement, where in PLACEMENTS.items():
+    """α and β (and κ) of both rules; a refusal is shown as one."""
+    head = f"| norm | optimizer | {FIRST}: α, β | {TO_TRAIN_WITH}: α, β |"
+    lines, conditions = [head, "|---" * 4 + "|"], {}
+    for name, where in PLACEMENTS.items():
         for optimizer, told in ALIKE.items():
-            select = {"optimizer": optimizer, "placement": placement}
-            cells = (_cell(**select), _cell(**select, closure=TRAINING))
-            lines.append(f"| {where} | {told} | {' | '.join(cells)} |")
-    return lines
+            derivation = dt.derive(optimizer=optimizer, placement=name)
+            both = (_cell(derivation, rule) for rule in (derivation.rule, derivation.training))
+            lines.append(f"| {where} | {told} | {' | '.join(both)} |")
+        if condition := derivation.training_condition:
+            conditions[where] = condition
+    return lines + [f"\nTo train {where} with it: {told}" for where, told in conditions.items()]
 
 
-def _cell(**select: str) -> str:
-    try:
-        derivation = dt.derive(**select)
-    except dt.Refusal:
+def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
+    if rule is None:
         return "refused"
-    (entry,) = derivation.rule.entries
+    (entry,) = rule.entries
     rate = "" if entry.rate == "1" else f"; κ = ${formula_latex(entry.rate)}$"
     epsilon = "".join(f"; {_sinks(norm)}" for norm in derivation.sinking if entry.norm_epsilon)
     return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}{epsilon}"

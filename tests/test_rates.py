@@ -197,7 +197,7 @@ def test_what_is_exported_is_complete_where_no_closure_is_named():
     for given in ("adam", dt.derive("adam")):
         assert dt.export(given, 4).parts[0].sublayers[0].alpha == 8.0
     named = dt.derive("adam", closure="symmetric")
-    assert named.recommended.entries == dt.derive("adam", closure="complete").rule.entries
+    assert named.training.entries == dt.derive("adam", closure="complete").rule.entries
     with pytest.warns(UnstableWarning):
         assert dt.export(named, 4).parts[0].sublayers[0].alpha == 8**0.5
-    assert dt.derive("lamb").recommended is None  # its own rule is stable
+    assert dt.derive("lamb").trains  # its own rule is stable

@@ -27,21 +27,18 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
     monkeypatch.setattr(site, "OPTIMIZERS", ("adamw", "sgd"))
     monkeypatch.setattr(site, "placements", lambda: ("post-ln", "res-post-ln"))
     entries = site.rules()
-    assert len(entries) == 2 * 2 * len(site.CLOSURES)
+    assert len(entries) == 2 * 2
     script = (DOCS / "choose.js").read_text(encoding="utf-8")
     readable = re.compile(re.search(r"if \(!/(.*?)/\.test\(formula\)\)", script)[1])
     for entry in entries:
-        closure = entry["closure"] or None
-        select = {"optimizer": entry["optimizer"], "placement": entry["placement"]}
-        if "refused" in entry:
-            with pytest.raises(dt.Refusal):
-                dt.derive(**select, closure=closure)
-            continue
-        rule = dt.derive(**select, closure=closure).rule
-        (row,) = entry["rule"]
-        assert (row["alpha"], row["beta"]) == (rule.entries[0].alpha, rule.entries[0].beta)
-        formulas = [row["alpha"], row["beta"], row["rate"], entry["eta"], *entry["beside"]]
-        assert all(readable.fullmatch(formula) for formula in formulas)
+        derivation = dt.derive(entry["optimizer"], placement=entry["placement"])
+        rules = [derivation.rule, derivation.training][: len(entry["rows"])]
+        assert "to train with" in entry["rows"][-1]["named"]
+        for shown, rule in zip(entry["rows"], rules, strict=True):
+            (row,) = shown["rule"]
+            assert (row["alpha"], row["beta"]) == (rule.entries[0].alpha, rule.entries[0].beta)
+            formulas = [row["alpha"], row["beta"], row["rate"], shown["eta"], *shown["beside"]]
+            assert all(readable.fullmatch(formula) for formula in formulas)
     assert not readable.fullmatch("alert(N)") and not readable.fullmatch("M**(1/2)")
 
 

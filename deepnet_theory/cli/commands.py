@@ -258,12 +258,23 @@ def export(
 
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         constants = workflow.export(selection, depth, rule=rule, form=form, **given(model))
-    if constants.warning and not talk.quiet:
-        say(f"warning: {constants.warning}")
+    if not talk.quiet:
+        _say_which(constants)
     if output is None:
         print(constants.to_json(), end="")
     save(output, constants.to_json(), talk)
     return 0
+
+
+def _say_which(constants: Constants) -> None:
+    """Which rule the constants are of, the other one beside it, and what to know of them."""
+    for name, formulas in constants.origin["rows"].items():
+        exported = ", exported" * (name == constants.origin["row"])
+        say(f"{name}{exported}: {formulas}")
+    if constants.condition:
+        say(f"note: {constants.condition}")
+    if constants.warning:
+        say(f"warning: {constants.warning}")
 
 
 def train(

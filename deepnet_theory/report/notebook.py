@@ -48,7 +48,7 @@ def derivation_html(derivation: Derivation) -> str:
 
 
 def rule_latex(derivation: Derivation) -> str:
-    """The rule alone, as a display: one line for each entry and knob."""
+    """The rule and the one to train with, as a display: one line for each entry and knob."""
     return block_latex(of_derivation.rule(derivation))
 
 
@@ -91,13 +91,16 @@ def steps(derivation: Derivation, *names: str) -> Shown:
 
 
 def rules(derivations: Mapping[str, Derivation]) -> Shown:
-    """The rules of several derivations, one a row."""
-    rows = tuple(
-        doc.cells(name, owner(e.part, e.sublayer), *map(doc.Formula, (e.alpha, e.beta, d.rule.eta)))
-        for name, d in derivations.items()
-        for e in d.rule.entries
-    )
-    return Shown(doc.Document("", (doc.Table(("", "of", "α", "β", "factor on η"), rows),)))
+    """The rules of several derivations, and those to train with, one a row."""
+    rows = []
+    for name, d in derivations.items():
+        for row in d.rows:
+            for e in row.rule.entries:
+                formulas = (e.alpha, e.beta, e.rate, row.rule.eta)
+                of = (name, owner(e.part, e.sublayer), row.named)
+                rows.append(doc.cells(*of, *map(doc.Formula, formulas)))
+    head = ("", "of", "rule", "α", "β", "κ", "factor on η")
+    return Shown(doc.Document("", (doc.Table(head, tuple(rows)),)))
 
 
 def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:

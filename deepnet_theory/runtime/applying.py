@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Applied:
-    """What was done: ``changes`` has all of it in order, ``summary`` five lines.
+    """What was done: ``changes`` has all of it in order, ``summary`` a line of each kind.
 
     ``changes`` is empty where the model already had these constants.
     """
@@ -272,7 +272,7 @@ def _largest(w: Tensor) -> float:
 def _summary(
     found: Reading, rows: Sequence[Fitted], c: Constants, changes: Sequence[Change]
 ) -> list[str]:
-    """What was done, in five lines."""
+    """What was done, in five lines, and what training needs beside it."""
     layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
     gains: dict[str, list[str]] = {}
     for row in rows:
@@ -298,6 +298,7 @@ def _summary(
         f"alpha {alpha}: {where}",
         f"learning rates: {spans} by kind, parameter_groups(model, lr)",
         f"left alone: {_outside(found, rows)}",
+        *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
 
 

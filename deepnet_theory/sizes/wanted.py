@@ -136,14 +136,14 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
             )
 
 
-def _depth(reading: Reading) -> dict[str, int]:
+def depth_of(reading: Reading) -> dict[str, int]:
     """N and M; a single stack answers to both."""
     layers = list(reading.layers.values())
     return {"N": layers[0], "M": layers[-1]}
 
 
 def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[WantedSublayer]:
-    depth = _depth(reading)
+    depth = depth_of(reading)
     for s in reading.sublayers:
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
@@ -178,7 +178,7 @@ def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
 def _of_scheme(
     reading: Reading, scheme: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
-    depth = _depth(reading)
+    depth = depth_of(reading)
     gate = 1.0 if scheme.gate is None else scheme.value(scheme.gate, **depth)
     for s in reading.sublayers:
         part, at = parts[s.stack], {**depth, "l": s.layer + 1}

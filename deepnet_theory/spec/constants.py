@@ -114,7 +114,8 @@ class Constants:
 
     ``form`` says where α is: in the ``forward`` pass, or in the ``weights``, the initial size and
     the multipliers of each branch's last matrix, every ``alpha`` being 1.
-    ``warning`` is what to know before training, empty where there is nothing.
+    ``warning`` is what to know before training, ``condition`` what training needs beside the
+    constants; both are empty where there is nothing.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
     selection, the package's version. It is information for people, never read by a builder.
     """
@@ -129,6 +130,7 @@ class Constants:
     eta: float = 1.0
     form: str = "forward"
     warning: str = ""
+    condition: str = ""
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -144,6 +146,7 @@ class Constants:
         parameters: Sequence[ParameterRule] = (),
         form: str = "forward",
         warning: str = "",
+        condition: str = "",
         origin: dict[str, Any] | None = None,
     ) -> Constants:
         """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
@@ -182,6 +185,7 @@ class Constants:
             eta=rule.eta_at(**depth),
             form=form,
             warning=warning,
+            condition=condition,
             origin=origin or {},
         )
 
@@ -329,7 +333,7 @@ def _need(condition: bool, what: str) -> None:
 
 
 def _check(c: Constants) -> None:
-    for label in ("stack", "placement", "norm", "optimizer", "update", "warning"):
+    for label in ("stack", "placement", "norm", "optimizer", "update", "warning", "condition"):
         _need(_is_text(getattr(c, label)), f"{label} must be text")
     if c.form not in FORMS:
         raise unknown("form", c.form, FORMS)

@@ -11,6 +11,8 @@ from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, evaluate
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
+# the names of the two rules that a selection has
+FIRST, TO_TRAIN_WITH = "published or first derived", "to train with"
 
 T = TypeVar("T")
 
@@ -151,6 +153,39 @@ class Rule:
     def eta_at(self, layers: int | None = None, **depth: int) -> float:
         """The factor on the learning rate at a depth."""
         return evaluate(DEPTH.parse(self.eta), **self.depth_of(layers, depth))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rule under the name that tells it from the other one of its selection."""
+
+    named: str
+    rule: Rule
+
+    def told(self, **depth: int) -> str:
+        """The formulas in one line, with their values at a depth where one is given."""
+        said = []
+        for e in self.rule.entries:
+            formulas = {
+                "alpha": e.alpha,
+                "beta": e.beta,
+                "kappa": e.rate,
+                "eta times": self.rule.eta,
+            }
+            knobs = [
+                f"{symbol} = {formula}"
+                + (
+                    f" = {evaluate(DEPTH.parse(formula), **depth):.6g}"
+                    if depth and formula != "1"
+                    else ""
+                )
+                for symbol, formula in formulas.items()
+                if symbol in ("alpha", "beta") or formula != "1"
+            ]
+            knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
+            owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
+            said.append(f"{owner} {', '.join(knobs)}")
+        return "; ".join(said)
 
 
 def own_rule(

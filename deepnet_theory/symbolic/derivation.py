@@ -12,7 +12,7 @@ from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.results.result import Result
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Row, Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
@@ -40,6 +40,35 @@ class Meaning:
 
 
 @dataclass(frozen=True)
+class ToTrainWith:
+    """The rule to train with, and the closure that it comes from."""
+
+    closure: str
+    rule: Rule
+
+
+def same(one: Rule, other: Rule) -> bool:
+    """Whether two rules set the same constants."""
+    return (one.entries, one.eta) == (other.entries, other.eta)
+
+
+def rows_of(
+    selection: Selection, closure: str, rule: Rule, training: ToTrainWith | None
+) -> tuple[Row, ...]:
+    """A selection's rule and the one to train with, under their names; one row where they agree."""
+    named = selection.closure is not None
+    own = f"closure {closure}" if named else f"{FIRST} ({closure})"
+    if training is None:
+        return (Row(own, rule),)
+    other = f"{TO_TRAIN_WITH} ({training.closure})"
+    if not same(rule, training.rule):
+        return Row(own, rule), Row(other, training.rule)
+    if named and closure == training.closure:
+        return (Row(other, rule),)
+    return (Row(f"{own}, and {TO_TRAIN_WITH}", rule),)
+
+
+@dataclass(frozen=True)
 class Derivation(Result):
     """Steps in order, the rule they end in, and what the rule rests on and implies.
 
@@ -59,8 +88,9 @@ class Derivation(Result):
     parameters: tuple[ParameterRule, ...] = ()  # what each kind starts with and steps with
     remarks: tuple[str, ...] = ()
     orders: tuple[Orders, ...] = ()  # what every order of an update does in depth
-    training: str = ""  # which rule to train with, in words
-    recommended: Rule | None = None  # the rule to train with, where it is not this one
+    closure: str = ""  # the rule's own, named or taken
+    to_train_with: ToTrainWith | None = None
+    training_refused: str = ""  # why there is none
     values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
 
     def __post_init__(self) -> None:
@@ -134,12 +164,44 @@ class Derivation(Result):
             return ""
         told = in_depth(self.orders)
         epsilon = sinking_told(self.sinking, dict(self.values))
-        return f"{told[0].upper()}{told[1:]}. {self.training} {epsilon}".rstrip()
+        return f"{told[0].upper()}{told[1:]}. {self.advice} {epsilon}".rstrip()
 
     @cached_property
     def sinking(self) -> tuple[Sinking, ...]:
         """The norms whose epsilon must fall with the depth, under the rule to train with."""
-        return tuple(sinking(self.selection, self.recommended or self.rule))
+        return tuple(sinking(self.selection, self.training or self.rule))
+
+    @property
+    def training(self) -> Rule | None:
+        """The rule to train with; None where there is none."""
+        return None if self.to_train_with is None else self.to_train_with.rule
+
+    @property
+    def trains(self) -> bool:
+        """Whether the rule is the one to train with."""
+        return self.training is not None and same(self.rule, self.training)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rule and the one to train with, under their names; one row where they agree."""
+        return rows_of(self.selection, self.closure, self.rule, self.to_train_with)
+
+    @property
+    def advice(self) -> str:
+        """Which rule to train with, and what training needs beside it."""
+        if self.to_train_with is None:
+            return f"No closure is complete here: {self.training_refused}."
+        told = (
+            "One learning rate serves every depth: train with this rule."
+            if self.trains
+            else f"For training take the closure {self.to_train_with.closure}."
+        )
+        return f"{told} {self.training_condition}".rstrip()
+
+    @property
+    def training_condition(self) -> str:
+        """What training needs beside the rule to train with; empty where nothing is known."""
+        return self.selection.the_placement.training_condition if self.to_train_with else ""
 
     @property
     def warning(self) -> str:
@@ -164,6 +226,12 @@ class Derivation(Result):
             "select": self.selection.to_dict(),
             "rule": [entry.to_dict(**depth) for entry in self.rule.entries],
             "eta": self.rule.eta,
+            "closure": self.closure,
+            "training": self.training
+            and [entry.to_dict(**depth) for entry in self.training.entries],
+            "training_closure": self.to_train_with and self.to_train_with.closure,
+            "training_refused": self.training_refused or None,
+            "training_condition": self.training_condition or None,
             "meaning": self.rule.meaning,
             "relation": self.relation.name,
             "steps": [
@@ -201,9 +269,6 @@ class Derivation(Result):
             "orders": [kind.to_dict() for kind in self.orders],
             "in_depth": self.in_depth,
             "norm_epsilon": [norm.to_dict() for norm in self.sinking],
-            "recommended": None
-            if self.recommended is None
-            else [entry.to_dict(**depth) for entry in self.recommended.entries],
             "equivalent": [{"closure": name, "exact": exact} for name, exact in self.equivalent],
             "remarks": list(self.remarks),
             "verdict": self.verdict.value,

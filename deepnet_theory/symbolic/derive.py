@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -10,19 +11,19 @@ import sympy as sp
 from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.closures.complete import COMPLETE
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import Row, Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.depth import depth_expression
 from deepnet_theory.symbolic.algebra.monomial import present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS
-from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.symbolic.derivation import Derivation, ToTrainWith, rows_of
 from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.consequences import consequences, share_consequences
 from deepnet_theory.symbolic.implications.end_of_regime import crossings
 from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
 from deepnet_theory.symbolic.implications.exponents import predictions
 from deepnet_theory.symbolic.implications.multipliers import parameter_rules
-from deepnet_theory.symbolic.implications.orders import STABLE, Orders, orders, state_of
+from deepnet_theory.symbolic.implications.orders import STABLE, orders, state_of
 from deepnet_theory.symbolic.implications.shares import Share, shares
 from deepnet_theory.symbolic.laws.descent import descends
 from deepnet_theory.symbolic.proof.step import Step
@@ -66,8 +67,12 @@ def derive(selection: Selection) -> Derivation:
     given = (*DEPTHS.values(), *problem.route.given)
     found = tuple(shares(problem))
     beyond = tuple(orders(problem))
-    recommended = _recommended(selection, beyond)
     rule = rule_of(problem)
+    training, refused = None, ""
+    try:
+        training = to_train_with(selection)
+    except Refusal as refusal:
+        refused = str(refusal)
     require_stated(rule, [step for step in steps if step.name in made.conclusion])
     expected = predictions(selection, rule)
     derivation = Derivation(
@@ -82,8 +87,9 @@ def derive(selection: Selection) -> Derivation:
         parameters=tuple(parameter_rules(problem, found)),
         remarks=_remarks(problem, found, expected.warnings),
         orders=beyond,
-        training=_told(recommended),
-        recommended=recommended if isinstance(recommended, Rule) else None,
+        closure=problem.closure.name,
+        to_train_with=training,
+        training_refused=refused,
     )
     premises = (*derivation.assumptions, *_of_the_optimizer(problem))
     return replace(
@@ -91,37 +97,43 @@ def derive(selection: Selection) -> Derivation:
     )
 
 
+def to_train_with(selection: Selection) -> ToTrainWith:
+    """The rule under which no order of an update changes with the depth.
+
+    It is that of the closure ``complete``; where this one has none, the selection's own rule if
+    it is stable. Raises :class:`~deepnet_theory.spec.errors.Refusal` where neither is there.
+    """
+    try:
+        return ToTrainWith(
+            COMPLETE.name, rule_of(Problem(replace(selection, closure=COMPLETE.name)))
+        )
+    except Refusal:
+        problem = Problem(selection)
+        if state_of(tuple(orders(problem))) != STABLE:
+            raise
+        return ToTrainWith(problem.closure.name, rule_of(problem))
+
+
 def for_training(selection: Selection) -> Selection:
-    """The selection to train with where none names a closure: complete, if there is such a rule."""
+    """The selection to train with: as it is where it names a closure or there is no such rule."""
     if selection.closure is not None:
         return selection
-    complete = replace(selection, closure=COMPLETE.name)
     try:
-        rule_of(Problem(complete))
+        return replace(selection, closure=to_train_with(selection).closure)
     except Refusal:
         return selection
-    return complete
 
 
-def _recommended(selection: Selection, found: tuple[Orders, ...]) -> Rule | Refusal | None:
-    """The rule under which no order changes with the depth, where this one is none, or why not."""
-    if state_of(found) == STABLE:
-        return None
-    try:
-        return rule_of(Problem(replace(selection, closure=COMPLETE.name)))
-    except Refusal as refusal:
-        return refusal
+def named_rules(selection: Selection) -> tuple[Row, ...]:
+    """The rule of a selection and the one to train with, without the steps that lead to them.
 
-
-def _told(recommended: Rule | Refusal | None) -> str:
-    """Which closure to train with."""
-    match recommended:
-        case None:
-            return "One learning rate serves every depth: train with this rule."
-        case Refusal():
-            return f"No closure is complete here: {recommended}."
-        case _:
-            return f"For training take the closure {COMPLETE.name}."
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where the selection has none.
+    """
+    problem = Problem(selection)
+    rule, training = rule_of(problem), None
+    with suppress(Refusal):
+        training = to_train_with(selection)
+    return rows_of(selection, problem.closure.name, rule, training)
 
 
 def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:

@@ -17,6 +17,7 @@ def plain(constants: Constants, placement: str) -> Constants:
         eta=1.0,
         form="forward",
         warning="",
+        condition="",
         parts=tuple(
             replace(
                 p,

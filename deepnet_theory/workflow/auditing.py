@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deepnet_theory.spec.closures.complete import COMPLETE
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 
 if TYPE_CHECKING:
     from torch import nn
@@ -65,4 +66,26 @@ def audit(
         row = Row((under,), trials(schemes()[found.follows], named(under)))
         judged = standing(found.follows, row)
         found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
-    return found
+    return _with_rules(found)
+
+
+def _with_rules(found: Audit) -> Audit:
+    """With the rules of the optimizer for these stacks, first derived and to train with."""
+    from deepnet_theory.sizes.wanted import depth_of, selection_of
+    from deepnet_theory.spec.placement import placement
+    from deepnet_theory.symbolic.derive import for_training, named_rules
+
+    words = found.reading.select
+    if "placement" not in words:
+        return found
+    condition = placement(words["placement"]).training_condition
+    if found.optimizer is None:  # whichever it is
+        return replace(found, closure=COMPLETE.name, condition=condition)
+    try:
+        selection = selection_of(found.reading, found.optimizer)
+        rows, closure = named_rules(selection), for_training(selection).closure
+    except DeepNetTheoryError:  # there is nothing to derive for it
+        return found
+    depth = {name: depth_of(found.reading)[name] for name in selection.the_stack.depths}
+    told = {row.named: row.told(**depth) for row in rows}
+    return replace(found, closure=closure, rows=told, condition=condition if closure else "")

@@ -63,6 +63,7 @@ def compare_closures(
     As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
     :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
+    from deepnet_theory.symbolic.derive import for_training
     from deepnet_theory.symbolic.implications.closures_compared import compare_closures as run
 
     selection = selection_of(selection, select)
@@ -72,7 +73,8 @@ def compare_closures(
             "leave it out"
         )
     at = {} if depth is None else parse_depth(depth, selection.the_stack)
-    return replace(run(selection), values=tuple(at.items()))
+    training = for_training(selection).closure
+    return replace(run(selection), training=training, values=tuple(at.items()))
 
 
 def judge_scheme(

@@ -8,7 +8,7 @@ from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import unknown
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import Row, Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.workflow.deriving import derive
 from deepnet_theory.workflow.given import derived, record
@@ -45,20 +45,32 @@ def export(
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
     derivation = derived(derivation)
-    if rule is None:
-        from deepnet_theory.symbolic.derive import for_training
-
-        wanted = for_training(derivation.selection)
-        derivation = derivation if wanted == derivation.selection else derive(wanted)
-    constants = constants_of(derivation, depth, rule, form, architecture)
+    trained = derivation if rule is not None else to_train_with(derivation)
+    constants = constants_of(trained, depth, rule, form, architecture, derivation.rows)
     constants.warn()
     return constants
 
 
+def to_train_with(derivation: Derivation) -> Derivation:
+    """The derivation of the rule to train with, where this one names no closure."""
+    from deepnet_theory.symbolic.derive import for_training
+
+    wanted = for_training(derivation.selection)
+    return derivation if wanted == derivation.selection else derive(wanted)
+
+
 def constants_of(
-    derivation: Derivation, depth: DepthLike | None, rule: Rule | None, form: str, sizes: Sizes
+    derivation: Derivation,
+    depth: DepthLike | None,
+    rule: Rule | None,
+    form: str,
+    sizes: Sizes,
+    rows: tuple[Row, ...] = (),
 ) -> Constants:
-    """The constants of the rule of a derivation, or of one's own in its place."""
+    """The constants of the rule of a derivation, or of one's own in its place.
+
+    ``rows`` are the named rules that it is one of; its own if none are given.
+    """
     from deepnet_theory.symbolic.implications.exponents import unstable
 
     selection = derivation.selection
@@ -74,6 +86,10 @@ def constants_of(
 
         moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
         built, used, parameters = in_weights(selection, own, parameters, *moved)
+    rows = rows or derivation.rows
+    named = "own"
+    if rule is None:
+        named = next(row.named for row in rows if row.rule.entries == own.entries)
     return Constants.of(
         built,
         used,
@@ -82,10 +98,15 @@ def constants_of(
         parameters=parameters,
         form=form,
         warning=derivation.warning if rule is None else unstable(selection, rule),
+        condition=selection.the_placement.training_condition
+        if rule is None and derivation.trains
+        else "",
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),
             "rule": used.name,
+            "row": named,
+            "rows": {} if rule is not None else {row.named: row.told(**at) for row in rows},
             "meaning": used.meaning,
             "formulas": [entry.to_dict() for entry in own.entries],
             "eta": used.eta,

@@ -16,7 +16,7 @@ from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.exporting import constants_of
+from deepnet_theory.workflow.exporting import constants_of, to_train_with
 from deepnet_theory.workflow.given import derived, staged
 from deepnet_theory.workflow.verifying import verify, verify_rivals
 
@@ -66,6 +66,8 @@ def make_report(
 ) -> Report:
     """Derive → verify → export in one HTML page, which needs no network.
 
+    The rule that :func:`derive` shows first is measured; the constants are those to train with, as
+    :func:`export` writes them.
     ``depth`` is the depth, or a list of several, at which constants are printed; by default
     the deepest one measured. ``command`` is shown as the way to make the page again. The
     ``rivals``, other optimizers' rules and α = β = 1 on the same network, are measured beside the
@@ -87,8 +89,10 @@ def make_report(
     if rivals and not verification.stopped:  # whoever has interrupted it waits for no more
         beside = verify_rivals(derivation, depths, **staged(given, own, 1 - own))
     wanted = wanted or [dict(verification.points[-1].depth)]
-    # what was measured is what the page hands out, whatever else is recommended
-    constants = tuple(constants_of(derivation, at, None, "forward", {}) for at in wanted)
+    trained = to_train_with(derivation)
+    constants = tuple(
+        constants_of(trained, at, None, "forward", {}, derivation.rows) for at in wanted
+    )
     told = of_report.document(
         derivation.at(**wanted[0]), verification, constants, beside, command, made_on()
     )

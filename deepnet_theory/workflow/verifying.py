@@ -54,7 +54,7 @@ def verify(
     derivation = derived(derivation)
     selection = derivation.selection
     settings, work = settings_and_work(given)
-    return run(
+    found = run(
         selection,
         derivation.rule if rule is None else rule,
         predict(derivation, rule, settings.step),
@@ -64,6 +64,8 @@ def verify(
         shares=True,
         **work,
     )
+    rows = () if rule is not None else derivation.rows
+    return replace(found, rows={row.named: row.told() for row in rows})
 
 
 def verify_scheme(

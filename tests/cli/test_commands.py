@@ -125,7 +125,7 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli, stack: st
     depth = "100" if stack == "encoder" else "100,50"
     select = ("derive", "--optimizer", "adam", "--stack", stack, "--depth", depth)
     answer, whole = cli(*select).out, cli(*select, "--steps").out
-    assert len(answer.splitlines()) <= 60 and len(whole.splitlines()) > 300
+    assert len(answer.splitlines()) <= 72 and len(whole.splitlines()) > 300
     assert "(1) " not in answer and "(1) " in whole
     assert answer.splitlines()[-1] == whole.splitlines()[-1]
 

@@ -147,7 +147,13 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     if not audit.reading.understood or "placement" not in words or words["stack"] not in stacks():
         return
     depth = ",".join(map(str, audit.reading.layers.values()))
+    for name, formulas in audit.rows.items():
+        yield doc.Paragraph(f"{name}: {formulas}.")
+    if audit.condition:
+        yield doc.Paragraph(audit.condition)
     options = {"optimizer": audit.optimizer or "NAME", **words, "depth": depth}
+    if audit.closure:
+        options["closure"] = audit.closure
     told = [f"--{name}\0{word}" for name, word in options.items()]
     lines = wrap(" ".join(("deepnet-theory derive", *told)), 54, break_on_hyphens=False)
     yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))

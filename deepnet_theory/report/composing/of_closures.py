@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.composing.of_derivation import owner, title
 from deepnet_theory.report.numbers import depth_words
+from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import RuleEntry
@@ -40,9 +42,19 @@ def document(comparison: Comparison) -> doc.Document:
         sections.append(doc.Section("Refused", (doc.Terms(tuple(comparison.refused.items())),)))
     return doc.Document(
         f"Closures: {title(comparison.selection)}",
-        (doc.Paragraph(f"Without --closure: {comparison.default}"),),
+        tuple(_named(comparison)),
         tuple(sections),
     )
+
+
+def _named(comparison: Comparison) -> Iterator[doc.Paragraph]:
+    """The closure that is derived first, and the one to train with."""
+    yield doc.Paragraph(f"Without --closure, {FIRST}: {comparison.default}.")
+    if comparison.training:
+        condition = comparison.selection.the_placement.training_condition
+        yield doc.Paragraph(
+            f"{TO_TRAIN_WITH.capitalize()}: {comparison.training}. {condition}".rstrip()
+        )
 
 
 def _table(comparison: Comparison, entry: RuleEntry) -> doc.Table:

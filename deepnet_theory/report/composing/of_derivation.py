@@ -14,7 +14,7 @@ from deepnet_theory.spec.verdict import Verdict
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic import derivation as made
     from deepnet_theory.symbolic.implications.consequences import Consequence
@@ -136,44 +136,29 @@ def same_rule(derivation: made.Derivation) -> str:
 
 def stability(derivation: made.Derivation) -> doc.Paragraph:
     """Whether the rule stays stable in depth, and which one to train with."""
-    return doc.Paragraph(derivation.in_depth + _to_train_with(derivation))
-
-
-def _to_train_with(derivation: made.Derivation) -> str:
-    """The rule to train with, where it is another, in one line."""
-    if derivation.recommended is None:
-        return ""
-    depth, rows = dict(derivation.values), []
-    for e in derivation.recommended.entries:
-        numbers = (*e.at(**depth), e.rate_at(**depth)) if depth else (None, None, None)
-        knobs = zip(("alpha", "beta", "kappa"), (e.alpha, e.beta, e.rate), numbers, strict=True)
-        told = (
-            f"{symbol} = {formula}" + (f" = {value:.6g}" if value and formula != "1" else "")
-            for symbol, formula, value in knobs
-            if symbol != "kappa" or formula != "1"
-        )
-        rows.append(f"{owner(e.part, e.sublayer)} {', '.join(told)}")
-    return f" There {'; '.join(rows)}."
+    return doc.Paragraph(derivation.in_depth)
 
 
 def rule(derivation: made.Derivation) -> doc.RuleBox:
-    """The rule; with values where the derivation was given a depth."""
-    return _box(derivation.rule, dict(derivation.values))
+    """The rule and the one to train with; with values where the derivation was given a depth."""
+    depth = dict(derivation.values)
+    rows = tuple(
+        (f"{owner(e.part, e.sublayer)}, {row.named}", _knobs(row.rule, e, depth))
+        for row in derivation.rows
+        for e in row.rule.entries
+    )
+    return doc.RuleBox(rows, depth_words(depth))
 
 
-def _box(given: Rule, depth: dict[str, int]) -> doc.RuleBox:
-    rows = []
-    for e in given.entries:
-        rates = (e.rate_at(**depth), given.eta_at(**depth)) if depth else (None, None)
-        values = (*(e.at(**depth) if depth else (None, None)), *rates)
-        formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", given.eta))
-        knobs = tuple(
-            doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
-            for (symbol, formula), value in zip(formulas, values, strict=True)
-            if symbol in ("alpha", "beta") or formula != "1"
-        )
-        rows.append((owner(e.part, e.sublayer), knobs))
-    return doc.RuleBox(tuple(rows), depth_words(depth))
+def _knobs(of: Rule, e: RuleEntry, depth: dict[str, int]) -> tuple[doc.Knob, ...]:
+    rates = (e.rate_at(**depth), of.eta_at(**depth)) if depth else (None, None)
+    values = (*(e.at(**depth) if depth else (None, None)), *rates)
+    formulas = (("alpha", e.alpha), ("beta", e.beta), ("kappa", e.rate), ("eta", of.eta))
+    return tuple(
+        doc.Knob(symbol, doc.Formula(formula), _value(formula, value))
+        for (symbol, formula), value in zip(formulas, values, strict=True)
+        if symbol in ("alpha", "beta") or formula != "1"
+    )
 
 
 def _value(formula: str, value: float | None) -> str:

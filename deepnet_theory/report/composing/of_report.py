@@ -56,12 +56,26 @@ def document(
         (
             doc.Paragraph(_QUESTION, aside=True),
             of_derivation.rule(replace(derivation, values=())),
+            *_of_which_rule(derivation, constants),
             _gains(constants),
             doc.Paragraph(of_derivation.reach(derivation)),
             doc.Paragraph((*proved, *found)),
         ),
         sections,
     )
+
+
+def _of_which_rule(
+    derivation: Derivation, constants: Sequence[Constants]
+) -> Iterator[doc.Paragraph]:
+    """Which of the two rules was measured, and which one the constants are of."""
+    measured, handed = derivation.rows[0].named, constants[0].origin.get("row")
+    if measured == handed:
+        yield doc.Paragraph(f"Measured here, and in the constants: the rule {measured}.")
+    elif handed is not None:
+        closure = doc.Code(f"--closure {constants[0].origin['select']['closure']}")
+        told = f"Measured here: the rule {measured}. In the constants: the rule {handed}, which "
+        yield doc.Paragraph((told, closure, " derives and measures."))
 
 
 def _rule(derivation: Derivation) -> Iterator[doc.Block | doc.Section]:
@@ -125,7 +139,8 @@ def _rates(constants: Sequence[Constants]) -> tuple[doc.Block, ...]:
         "balances. These learning-rate multipliers give them the same weight:"
     )
     head = ("layers", "of", "parameters", "multiplier")
-    return doc.Paragraph(told), doc.Table(head, rows, numbers=(3,))
+    table = doc.Table(head, rows, numbers=(3,))
+    return doc.Paragraph(told), table
 
 
 def _multipliers(constants: Constants) -> Iterator[tuple[doc.Words, ...]]:

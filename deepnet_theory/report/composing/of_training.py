@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import number
@@ -23,9 +24,19 @@ def document(training: Training) -> doc.Document:
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     return doc.Document(
         "Training",
-        (doc.Paragraph(verdict),),
+        (doc.Paragraph(verdict), *_constants(training.conditions.get("constants", {}))),
         (doc.Section("Losses", (*body, doc.Terms(findings)) if findings else body),),
     )
+
+
+def _constants(constants: Mapping[str, Any]) -> Iterator[doc.Paragraph]:
+    """Which rule was trained, the other one beside it, and what training with it needs."""
+    origin = constants.get("origin", {})
+    own, rows = origin.get("row"), origin.get("rows")  # of a file, which may say anything there
+    for name, told in rows.items() if isinstance(rows, dict) else ():
+        yield doc.Paragraph(f"{name}{', trained here' * (name == own)}: {told}.")
+    if condition := constants.get("condition"):
+        yield doc.Paragraph(str(condition))
 
 
 def _losses(run: Run) -> tuple[str, ...]:

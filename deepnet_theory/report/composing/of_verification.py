@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ def document(verification: Verification, rivals: Sequence[Verification] = ()) ->
     return doc.Document(
         f"‖ΔF‖/η per token, {measured_network(v) or rule_words(v)}",
         (
+            *_rows(v.rows),
             doc.Paragraph(answer(v)),
             *((doc.Paragraph(level(v)),) if v.level else ()),
             doc.Paragraph(_measured_on(v), aside=True),
@@ -49,6 +50,14 @@ def document(verification: Verification, rivals: Sequence[Verification] = ()) ->
         (*measurement(v, rivals), doc.Section("Assumptions", assumed)),
         (doc.Paragraph((v.verdict, ran)),),
     )
+
+
+def _rows(named: Mapping[str, str]) -> Iterator[doc.Paragraph]:
+    """The rule that was measured, and the one to train with."""
+    measured = ", measured here"
+    for name, told in named.items():
+        yield doc.Paragraph(f"{name}{measured}: {told}.")
+        measured = ""
 
 
 def three_lines(verification: Verification) -> str:

@@ -71,7 +71,7 @@ def _terms(terms: doc.Terms) -> Iterator[str]:
 
 def _rule(rule: doc.RuleBox) -> Iterator[str]:
     for owner, knobs in rule.rows:
-        yield f"  {owner}"
+        yield from _folded(owner, 2)
         for knob in knobs:
             name = "eta is multiplied by" if knob.symbol == "eta" else f"{knob.symbol:5} ="
             value = f"  = {knob.value}" if knob.value else ""

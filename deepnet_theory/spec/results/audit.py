@@ -173,6 +173,9 @@ class Audit(Result):
     effect: float | None = None  # of all findings together on ‖ΔF‖
     predicted: bool = False  # that effect, from single sublayers, or by the first order
     rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
+    closure: str | None = None  # of the rule to train with, where there is one
+    rows: dict[str, str] = field(default_factory=dict)  # the optimizer's rules by their names
+    condition: str = ""  # what training needs beside that rule
 
     @property
     def layers(self) -> int:
@@ -205,6 +208,9 @@ class Audit(Result):
             "head": list(r.head),
             "unused": list(r.unused),
             "rates": self.rates,
+            "closure": self.closure,
+            "rows": self.rows,
+            "condition": self.condition,
             "findings": [asdict(f) for f in self.findings],
             "effect": self.effect,
             "predicted": self.predicted,

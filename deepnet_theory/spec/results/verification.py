@@ -163,6 +163,7 @@ class Verification(Result):
     stopped: str = ""  # what ended the measuring before its end, in words
     level: Level | None = None  # absolute size, beside the exponents
     shares: tuple[MeasuredShare, ...] = ()  # of every kind of parameter, at the last point
+    rows: dict[str, str] = field(default_factory=dict)  # rules by name, that measured first
 
     @property
     def whole(self) -> tuple[Exponent, ...]:
@@ -192,6 +193,7 @@ class Verification(Result):
             "select": self.select,
             "measure": self.measure,
             "rule": self.rule,
+            "rows": self.rows,
             "points": [asdict(p) for p in self.points],
             "exponents": exponents,
             "exponent": exponents[0] if exponents else None,

@@ -24,6 +24,7 @@ class Comparison(Result):
     rules: dict[str, SolvedRule]
     consequences: dict[str, tuple[Consequence, ...]]
     refused: dict[str, str]
+    training: str | None = None  # the closure to train with, where there is one
     values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
 
     def __getitem__(self, closure: str) -> tuple[Consequence, ...] | str:
@@ -63,6 +64,7 @@ class Comparison(Result):
             "schema": "deepnet-theory/closures/1",
             "select": self.selection.to_dict(),
             "default": self.default,
+            "training": self.training,
             "closures": rows,
         }
 

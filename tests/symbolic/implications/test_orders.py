@@ -165,7 +165,7 @@ def test_what_leaves_the_identity_is_still_refused():
 
 def test_the_answer_says_what_happens_in_depth():
     told = {name: derive(Selection(optimizer=name)).in_depth for name in ("adam", "sgd", "lamb")}
-    assert told["adam"] == (
+    assert told["adam"].startswith(
         "Unstable in depth: rho goes as N^(1/2), and with it the higher orders; the failing rate "
         "goes as N^(-1/4). For training take the closure complete."
     )

@@ -1,0 +1,163 @@
+"""Every command that gives a rule names both: that first derived, and that to train with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import deepnet_theory as dt
+
+from .conftest import Cli
+
+BOTH = ("published or first derived (symmetric)", "to train with (complete)")
+SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,4"]
+HEAD = "The head must start at Xavier's size"
+MODEL = """
+import torch
+from torch import nn
+def make(depth=4):
+    layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
+    return nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, depth))
+"""
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("exported") / "constants.json"
+    dt.export("adam", 4, width=16, heads=2).save(path)
+    return path
+
+
+@pytest.mark.parametrize("format", ["text", "markdown", "latex"])
+def test_derive_names_both_rules_and_what_the_head_must_be(cli: Cli, format: str) -> None:
+    shown = plain(cli("derive", "--optimizer", "adam", "--format", format).out)
+    assert all(name in shown for name in BOTH)
+    assert HEAD in shown
+    stable = cli("derive", "--optimizer", "adam", "--closure", "complete", "--format", format).out
+    assert f"train with this rule. {HEAD}" in plain(stable)
+    pre = plain(cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out)
+    assert BOTH[1] in pre and HEAD not in pre
+    pre = cli("derive", "--optimizer", "lamb", "--placement", "pre-ln", "--format", format).out
+    assert "train with this rule." in plain(pre) and HEAD not in plain(pre)
+
+
+def test_the_json_has_both_rules_and_says_what_is_proved(cli: Cli) -> None:
+    found = json.loads(
+        cli("derive", "--optimizer", "adam", "--depth", "200", "--format", "json").out
+    )
+    complete = dt.derive("adam", closure="complete").rule.entries
+    assert (found["rule"][0]["alpha_value"], found["training"][0]["alpha_value"]) == (20, 400)
+    assert [row["alpha"] for row in found["training"]] == [e.alpha for e in complete]
+    assert found["training"][0].keys() == found["rule"][0].keys()
+    assert found["training_refused"] is None and HEAD in found["training_condition"]
+
+
+def test_where_there_is_no_rule_to_train_with_the_reason_is_given(cli: Cli) -> None:
+    words = "--optimizer sgd --placement res-post-ln --method lemma --layer attention,ffn:swiglu"
+    found = json.loads(cli("derive", *words.split(), "--one-alpha", "--format", "json").out)
+    assert found["training"] is None and found["training_refused"]
+    assert found["training_condition"] is None
+
+
+@pytest.mark.parametrize("select", [{}, {"method": "lemma"}, {"placement": "pre-ln"}])
+@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+def test_what_is_exported_is_what_derive_says_to_train_with(optimizer, select) -> None:
+    derivation = dt.derive(optimizer, **select)
+    constants = dt.export(derivation, 8)
+    alpha, beta = derivation.training.entries[0].at(N=8)
+    first = constants.parts[0].sublayers[0]
+    assert (first.alpha, first.beta) == (alpha, beta)
+    assert "to train with" in constants.origin["row"]
+    # one that is stable, and another one in other scales, is not called the one to train with
+    agree = derivation.rule.entries == derivation.training.entries
+    assert ("train with this rule" in derivation.in_depth) == agree
+
+
+def test_export_says_which_rule_it_wrote(cli: Cli) -> None:
+    found = cli("export", "--optimizer", "adam", "--depth", "200")
+    constants = json.loads(found.out)
+    assert list(constants["origin"]["rows"]) == list(BOTH)
+    assert constants["origin"]["row"] == BOTH[1] and HEAD in constants["condition"]
+    assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 20, beta" in found.err
+    assert f"{BOTH[1]}, exported: encoder alpha = 2*N = 400, beta = 1" in found.err
+    assert HEAD in found.err
+    named = cli("export", "--optimizer", "adam", "--depth", "200", "--closure", "symmetric")
+    assert "closure symmetric, exported: encoder alpha = (2*N)**(1/2) = 20" in named.err
+    assert json.loads(named.out)["condition"] == ""
+
+
+def test_the_constants_of_a_report_are_those_that_export_writes(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ("report", "--optimizer", "adam", *SMALL, "--no-rivals", "--depth", "200")
+    shown = cli(*words, "-o", str(page))
+    html = page.read_text(encoding="utf-8")
+    (data,) = re.findall(r'download="constants.json" href="[^,]*,([^"]*)"', html)
+    handed = json.loads(base64.b64decode(data))
+    assert handed == json.loads(cli("export", "--optimizer", "adam", "--depth", "200").out)
+    assert handed["parts"][0]["sublayers"][0]["alpha"] == 400
+    assert all(name in html for name in BOTH) and HEAD.split("'")[0] in html
+    assert f"Measured here: the rule {BOTH[0]}. In the constants: the rule {BOTH[1]}" in html
+    told = plain(shown.out)  # the header of what was measured
+    assert f"{BOTH[0]}, measured here: encoder alpha = (2*N)**(1/2)" in told
+    assert f"{BOTH[1]}: encoder alpha = 2*N" in told
+
+
+def test_verify_has_both_rules_but_for_one_of_ones_own(cli: Cli) -> None:
+    words = ("verify", "--optimizer", "adam", *SMALL, "--format", "json")
+    assert list(json.loads(cli(*words).out)["rows"]) == list(BOTH)
+    assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
+
+
+def test_train_says_which_rule_it_trains(cli: Cli, exported: Path) -> None:
+    words = ("train", str(exported), "--steps", "1", "--batch", "2", "--tokens", "8")
+    shown = plain(cli(*words).out)
+    assert f"{BOTH[0]}: encoder alpha" in shown and f"{BOTH[1]}, trained here: " in shown
+    assert HEAD in shown
+
+
+def test_apply_says_what_the_head_must_be(exported: Path) -> None:
+    from torch import nn
+
+    from deepnet_theory.runtime import apply_
+
+    layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
+    model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, 4))
+    assert HEAD in str(apply_(model, exported))
+
+
+def test_an_audit_ends_in_the_rule_to_train_with(cli: Cli, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(MODEL, encoding="utf-8")
+    shown = cli("audit", "model.py:make", "--optimizer", "adam", "--depth", "4").out
+    (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
+    told = cli(*command.replace("\\\n", " ").split()).out
+    assert "encoder, to train with (complete)\n    alpha = 2*N  = 8\n" in told
+    shown = plain(shown)
+    assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 2.82843" in shown
+    assert f"{BOTH[1]}: encoder alpha = 2*N = 8, beta = 1." in shown and HEAD in shown
+
+
+def test_closures_are_compared_under_both_names(cli: Cli) -> None:
+    shown = plain(cli("derive", "--optimizer", "adam", "--compare-closures").out)
+    assert "published or first derived: symmetric." in shown
+    assert f"To train with: complete. {HEAD}" in shown
+
+
+def test_a_notebook_shows_both_rules() -> None:
+    from deepnet_theory.report.notebook import rules
+
+    derivation = dt.derive("adam")
+    for shown in (
+        derivation._repr_html_(),
+        derivation._repr_latex_(),
+        repr(rules({"": derivation})),
+    ):
+        assert all(name in shown for name in BOTH)
