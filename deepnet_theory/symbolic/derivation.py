@@ -28,6 +28,11 @@ from deepnet_theory.symbolic.routes.route import supporting
 from deepnet_theory.symbolic.rule.problem import Problem
 
 SCHEMA = "deepnet-theory/derivation/1"
+# keys of the JSON that no step states; a verdict says nothing of them
+NOT_PROVED = (
+    "training", "consequences", "predictions", "parameters", "orders", "in_depth", "norm_epsilon",
+    "equivalent", "remarks",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -272,6 +277,8 @@ class Derivation(Result):
             "equivalent": [{"closure": name, "exact": exact} for name, exact in self.equivalent],
             "remarks": list(self.remarks),
             "verdict": self.verdict.value,
+            "verdict_of": ["rule", "steps"],
+            "computed_not_proved": list(NOT_PROVED),
         }
         if depth:
             result["depth"] = depth

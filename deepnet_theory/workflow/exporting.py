@@ -113,5 +113,6 @@ def constants_of(
             **({"in_depth": derivation.in_depth} if rule is None else {}),
             "depth": at,
             "verdict": derivation.verdict.value if rule is None else "ASSUMED",
+            "verdict_of": "formulas",  # the other multipliers are computed beside the steps
         },
     )

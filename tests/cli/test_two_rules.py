@@ -40,7 +40,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_derive_names_both_rules_and_what_the_head_must_be(cli: Cli, format: str) -> None:
     shown = plain(cli("derive", "--optimizer", "adam", "--format", format).out)
     assert all(name in shown for name in BOTH)
-    assert HEAD in shown
+    assert HEAD in shown and "computed and not proved" in shown
     stable = cli("derive", "--optimizer", "adam", "--closure", "complete", "--format", format).out
     assert f"train with this rule. {HEAD}" in plain(stable)
     pre = plain(cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out)
@@ -58,6 +58,9 @@ def test_the_json_has_both_rules_and_says_what_is_proved(cli: Cli) -> None:
     assert [row["alpha"] for row in found["training"]] == [e.alpha for e in complete]
     assert found["training"][0].keys() == found["rule"][0].keys()
     assert found["training_refused"] is None and HEAD in found["training_condition"]
+    assert found["verdict_of"] == ["rule", "steps"]
+    assert {"training", "parameters", "predictions", "orders"} <= set(found["computed_not_proved"])
+    assert set(found["computed_not_proved"]) < set(found)
 
 
 def test_where_there_is_no_rule_to_train_with_the_reason_is_given(cli: Cli) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
+NOT_PROVED = "computed and not proved"
+COMPUTED = doc.Paragraph(f"{NOT_PROVED.capitalize()}.", aside=True)
 MOST_ROWS = 12  # of a folded table that paper shows
 RELATION_MEANING = {
     "EQUAL": "exactly",
@@ -50,7 +52,7 @@ def document(derivation: made.Derivation) -> doc.Document:
 def short(derivation: made.Derivation) -> doc.Document:
     """The answer on one screen: the rule, what it means in depth, and what else steps beside it."""
     sections = (
-        doc.Section("In depth", (_in_depth(derivation),)),
+        doc.Section(f"In depth, {NOT_PROVED}", (_in_depth(derivation),)),
         *beside(derivation),
     )
     more = f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
@@ -198,12 +200,14 @@ def conclusion(derivation: made.Derivation) -> tuple[Verdict, str]:
     count = Counter(verdict.value for verdict in derivation.verdicts.values())
     imposed, given = count["IMPOSED"], len(derivation.assumptions)
     relation = derivation.relation.name
+    other = ", the rule to train with too," * (len(derivation.rows) > 1)
     told = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
     told += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
     told += f", given {given} assumption{'s' * (given != 1)}" if given else ""
     return (
         derivation.verdict,
-        f"{told}; the rule holds as {relation} ({RELATION_MEANING[relation]}).",
+        f"{told}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
+        f"What stands beside the steps{other} is computed, not proved.",
     )
 
 
@@ -215,7 +219,9 @@ def consequences(derivation: made.Derivation) -> tuple[doc.Section, ...]:
     folds = (("Consequences", own), ("Parameters that beta does not reach", rest))
     note = "as powers of the depth"
     return tuple(
-        doc.Section(name, (_orders(found),), folded=True, note=note, long=len(found) > MOST_ROWS)
+        doc.Section(
+            name, (COMPUTED, _orders(found)), folded=True, note=note, long=len(found) > MOST_ROWS
+        )
         for name, found in folds
         if found
     )
@@ -267,7 +273,7 @@ def beside(derivation: made.Derivation) -> tuple[doc.Section, ...]:
         for (part, by), names in found.items()
     )
     table = _valued(derivation, ("learning rate times", "value", "for"), rows)
-    return (doc.Section("Beside the matrices", (table,)),) if rows else ()
+    return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),) if rows else ()
 
 
 def _orders(found: Iterable[Consequence]) -> doc.Table:
@@ -290,7 +296,7 @@ def _predictions(derivation: made.Derivation) -> tuple[doc.Block, ...]:
         rivals = ", ".join(f"{name} {e}" for name, e in p.rivals)
         rows.append((f"in {p.variable}, {p.share}", shown, rivals))
     head = ("exponent", "predicted", "under the rules of others")
-    return (doc.Table(head, tuple(rows), sentences=(2,)),) if rows else ()
+    return (COMPUTED, doc.Table(head, tuple(rows), sentences=(2,))) if rows else ()
 
 
 def remarks(derivation: made.Derivation) -> tuple[doc.Block, ...]:

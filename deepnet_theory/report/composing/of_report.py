@@ -140,7 +140,7 @@ def _rates(constants: Sequence[Constants]) -> tuple[doc.Block, ...]:
     )
     head = ("layers", "of", "parameters", "multiplier")
     table = doc.Table(head, rows, numbers=(3,))
-    return doc.Paragraph(told), table
+    return of_derivation.COMPUTED, doc.Paragraph(told), table
 
 
 def _multipliers(constants: Constants) -> Iterator[tuple[doc.Words, ...]]:
