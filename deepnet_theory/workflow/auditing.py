@@ -43,6 +43,7 @@ def audit(
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials
     from deepnet_theory.sizes.wanted import wanted
+    from deepnet_theory.spec.guards import without_law
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.scheme import schemes
 
@@ -52,10 +53,10 @@ def audit(
     elif optimizer is not None:
         under, groups = name_and_groups(optimizer, model)
     reading = read(model, inputs, roles)
-    why_not = ""
+    why_not = without_law(reading)
     try:
         if constants is not None:
-            rules = [of_constants(reading, constants)]
+            rules = [] if why_not else [of_constants(reading, constants)]
         else:
             rules = wanted(reading, under)
     except Refusal as refusal:

@@ -20,6 +20,7 @@ from deepnet_theory.models.auditing.steps import of_steps, steps_of
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.guards import warnings
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placement
@@ -48,10 +49,12 @@ def judge(
 ) -> Audit:
     """Hold a reading against rules, and an optimizer's ``groups`` by parameter name.
 
-    ``why_not`` says why there are no rules, where there are none.
+    ``why_not`` says why no rule speaks of the model; what differs from a scheme is then no fault.
     """
     judged = [(rule, list(differences(reading, rule))) for rule in rules]
     fitting = [rule for rule, different in judged if not different]
+    if why_not and not fitting:
+        judged = []
     nearest, different = min(judged, key=lambda j: distance(reading, *j), default=(None, []))
     if fitting:
         nearest, different = fitting[0], []
@@ -85,7 +88,8 @@ def judge(
         alike=tuple(dict.fromkeys(others)),
         sublayers=tuple(_audited(reading, nearest)),
         findings=found,
-        remarks=(*([why_not] if why_not else []), *_remarks(reading, nearest, groups)),
+        remarks=tuple(_remarks(reading, nearest, groups)),
+        refusal="" if nearest else why_not,
         plan=tuple(_plan(reading, different)),
         verdict=verdict,
         effect=moved.times,
@@ -139,9 +143,7 @@ def _remarks(
     for name, size in list(odd.items())[:1]:
         which = name or "one that is no parameter,"
         yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"
-    off = [s for s in reading.sublayers if not s.branch]
-    if off:
-        yield f"{len(off)} branches are multiplied by 0: they move nothing in the first update"
+    yield from warnings(reading)
     if low := _low_rank(reading):
         yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
     if reading.unused:

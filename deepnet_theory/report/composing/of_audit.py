@@ -49,7 +49,8 @@ def answer(audit: Audit) -> doc.Words:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
         return (audit.verdict, stands, f"It follows {held}{also}.")
     if audit.against is None:
-        return (audit.verdict, stands, "It was held against no rule.")
+        why = f": {audit.refusal}" if audit.refusal else ""
+        return (audit.verdict, stands, f"It was held against no rule{why}.")
     if audit.verdict is Verdict.UNDECIDED:
         return (audit.verdict, stands, f"What was understood follows {held}.")
     moved = ""

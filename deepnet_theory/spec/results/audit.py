@@ -155,6 +155,7 @@ class Audit(Result):
 
     ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
     held against, ``alike`` others that fit. ``plan`` is what to change, parameter by parameter.
+    ``refusal`` says why it was held against no rule.
     """
 
     model: str
@@ -173,6 +174,7 @@ class Audit(Result):
     effect: float | None = None  # of all findings together on ‖ΔF‖
     predicted: bool = False  # that effect, from single sublayers, or by the first order
     rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
+    refusal: str = ""
 
     @property
     def layers(self) -> int:
@@ -211,9 +213,17 @@ class Audit(Result):
             "plan": [asdict(c) for c in self.plan],
             "notes": list(r.notes),
             "remarks": list(self.remarks),
+            "refusal": self.refusal,
             "verdict": self.verdict.value,
         }
 
+    def __str__(self) -> str:
+        from deepnet_theory.report.composing.of_audit import document
+        from deepnet_theory.report.printing.text import text
+
+        return text(document(self))
+
     def __repr__(self) -> str:
-        found = "; ".join(f"{f.where}: {f.what}" for f in self.findings[:3])
-        return f"Audit({self.verdict}, follows {self.follows}{'; ' if found else ''}{found})"
+        count = len(self.findings)
+        found = f", {count} finding{'s' * (count > 1)}" if count else ""
+        return f"Audit({self.verdict}, against {self.against}{found})"
