@@ -51,6 +51,14 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     return [*derived("probe"), *_published(reading, under), *derived("lemma")]
 
 
+def with_degrees(of: Wanted) -> Wanted:
+    """What constants want, with the degrees of the optimizer whose stack they are of."""
+    if of.selection is None:
+        return of
+    found = update.law(of.selection.the_optimizer)
+    return replace(of, degrees=(float(found.p), float(found.q)))
+
+
 def selection_of(reading: Reading, under: str) -> Selection:
     """The placement, stack, layer and norm of a reading as a selection."""
     names = tuple(reading.stacks)

@@ -46,6 +46,7 @@ def audit(
     from deepnet_theory.spec.guards import without_law
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.scheme import schemes
+    from deepnet_theory.sizes.wanted import wanted, with_degrees
 
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):
@@ -56,7 +57,7 @@ def audit(
     why_not = without_law(reading)
     try:
         if constants is not None:
-            rules = [] if why_not else [of_constants(reading, constants)]
+            rules = [] if why_not else [with_degrees(of_constants(reading, constants))]
         else:
             rules = wanted(reading, under)
     except Refusal as refusal:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from statistics import fmean
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 import deepnet_theory as dt
@@ -102,3 +105,96 @@ def test_a_printed_audit_is_the_report(gpt: Any, constants: dt.Constants) -> Non
     audit = dt.audit(model, IDS, constants=constants)
     assert "REFUTED" in str(audit) and "To derive for it" in str(audit)
     assert repr(audit) == "Audit(REFUTED, against adamw, 1 finding)"
+
+
+class Net(nn.Module):
+    """Feed-forward sublayers on vectors: pre-LN, at the gains that constants ask for."""
+
+    def __init__(self, constants: dt.Constants) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        gains = constants.parts[0].sublayers[0]
+        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(DEPTH))
+        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(DEPTH))
+        for name, maps in (("fc1", self.up), ("fc2", self.down)):
+            for own in maps:
+                nn.init.xavier_normal_(own.weight, gains.gain(name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for up, down in zip(self.up, self.down, strict=True):
+            x = x + down(F.relu(up(F.layer_norm(x, (64,)))))
+        return F.layer_norm(x, (64,))
+
+
+DEPTH = 12
+X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
+
+
+def one_forgotten(net: Net) -> None:
+    net.down[-1].weight.mul_(4)
+
+
+def zero_outputs(net: Net) -> None:
+    for own in net.down:
+        own.weight.zero_()
+
+
+def every_second_zero(net: Net) -> None:
+    for own in net.down[::2]:
+        own.weight.zero_()
+
+
+def graded(net: Net) -> None:
+    for index, own in enumerate(net.down):
+        own.weight.mul_(0.5 * 1.2**index)
+
+
+def far(net: Net) -> None:
+    for own in (*net.up, *net.down[:-1]):
+        own.weight.mul_(6)
+
+
+CHANGED: dict[str, tuple[Callable[[Net], None], bool]] = {  # and whether a number is given
+    "one layer forgotten": (one_forgotten, True),
+    "outputs of zero": (zero_outputs, False),
+    "every second output of zero": (every_second_zero, True),
+    "gains that grow with the layer": (graded, True),
+    "far from the identity": (far, False),
+}
+
+
+def one_step(net: Net) -> float:
+    """‖ΔF‖ of one sign step, as its derivative, over tokens of random targets."""
+    generator = torch.Generator().manual_seed(2)
+    sizes = []
+    for _ in range(4):
+        x, target = (torch.randn(1, 32, 64, generator=generator) for _ in range(2))
+        net.zero_grad()
+        out = net(x)
+        (out * target).sum().backward()
+        steps = {n: p - 1e-6 * p.grad.sign() for n, p in net.named_parameters()}
+        change = torch.func.functional_call(net, steps, (x,)) - out
+        sizes.append(change.norm(dim=-1).mean().item())
+    return fmean(sizes)
+
+
+@pytest.fixture(scope="module")
+def of_ffn() -> dt.Constants:
+    rule = dt.derive("adam", placement="pre-ln", layer="ffn")
+    return dt.export(rule, DEPTH, width=64, vocab=61)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_an_effect_is_that_of_a_real_step_or_no_number(name: str, of_ffn: dt.Constants) -> None:
+    change, given = CHANGED[name]
+    torch.set_default_dtype(torch.float64)
+    try:
+        right, wrong = Net(of_ffn), Net(of_ffn)
+        with torch.no_grad():
+            change(wrong)
+        audit = dt.audit(wrong, X.double(), optimizer="adam")
+        assert audit.verdict == "REFUTED" and (audit.effect is not None) == given
+        if given:
+            assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)
+    finally:
+        torch.set_default_dtype(torch.float32)
