@@ -198,3 +198,68 @@ def test_an_effect_is_that_of_a_real_step_or_no_number(name: str, of_ffn: dt.Con
             assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def varied(*alphas: float) -> Callable[..., Tensor]:
+    """A post-LN residual line whose α is another one in every layer of two sublayers."""
+    calls = []
+
+    def line(x: Tensor, f: Any, norm: Any) -> Tensor:
+        calls.append(f)
+        alpha = alphas[(len(calls) - 1) // 2 % len(alphas)]
+        return norm(alpha * x + f(x))  # type: ignore[no-any-return]
+
+    return line
+
+
+@pytest.fixture(scope="module")
+def post_ln() -> dt.Constants:
+    rule = dt.derive("lamb", stack="decoder")
+    return dt.export(rule, LAYERS, width=32, vocab=61)
+
+
+@pytest.mark.parametrize("times", [(1.2, 1.2, 1.2), (0.9, 1.2, 1.0), (0.5, 1.3, 2.0)])
+def test_alphas_that_vary_are_told_with_their_range(
+    times: tuple[float, ...], gpt: Any, post_ln: dt.Constants
+) -> None:
+    wanted = post_ln.parts[0].sublayers[0].alpha
+    model = gpt(LAYERS, varied(*(t * wanted for t in times)), final=False)
+    told = [f for f in dt.audit(model, IDS, constants=post_ln).findings if "alpha" in f.where]
+    assert len(told) == 2  # attention's and the feed-forward's
+    off = [t for t in times if t != 1]
+    for finding in told:
+        assert finding.size == pytest.approx(max(max(t, 1 / t) for t in off), rel=1e-6)
+        if len(set(off)) == 1:
+            assert finding.what.startswith(f"alpha is {1.2 * wanted:.4g}, wanted {wanted:.4g}: 1.2")
+        else:
+            low, high = f"{min(off) * wanted:.4g}", f"{max(off) * wanted:.4g}"
+            assert f"alpha varies with the layer, from {low} in layer" in finding.what
+            assert f"to {high} in layer" in finding.what
+            assert f"{min(off):.3g} to {max(off):.3g} times" in finding.what
+
+
+def test_gains_that_vary_are_told_with_their_range(gpt: Any, constants: dt.Constants) -> None:
+    model = plain(gpt)
+    apply_(model, constants, inputs=IDS)
+    with torch.no_grad():
+        for times, block in zip((2.0, 2.15, 2.3), model.h, strict=True):
+            block.mlp.c_fc.weight.mul_(times)
+    (finding,) = dt.audit(model, IDS, constants=constants).findings
+    gains = [g.gain for s in dt.audit(model, IDS, constants=constants).sublayers for g in s.gains
+             if g.matrix.role == "fc1"]  # fmt: skip
+    assert f"gain {min(gains):.3g} to {max(gains):.3g}, wanted" in finding.what
+    assert "each by its factor" in finding.mend
+
+
+def test_a_shared_matrix_is_mended_once(gpt: Any, constants: dt.Constants) -> None:
+    model = plain(gpt)
+    model.h = nn.ModuleList([model.h[0]] * LAYERS)
+    apply_(model, constants, inputs=IDS)
+    with torch.no_grad():
+        model.h[0].mlp.c_fc.weight.mul_(3.0)
+    audit = dt.audit(model, IDS, constants=constants)
+    (finding,) = audit.findings
+    assert audit.effect is None and len(audit.plan) == 1
+    assert "once" in finding.mend and "and in" not in finding.mend
+    exec(finding.mend, {"model": model})
+    assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
