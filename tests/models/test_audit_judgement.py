@@ -263,3 +263,56 @@ def test_a_shared_matrix_is_mended_once(gpt: Any, constants: dt.Constants) -> No
     assert "once" in finding.mend and "and in" not in finding.mend
     exec(finding.mend, {"model": model})
     assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
+
+
+class PostLN(nn.Module):
+    """DeepNorm's encoder of attention and feed-forward, its gains to the power of ``sign``."""
+
+    def __init__(self, sign: int, packed_whole: bool = False, value: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.alpha, beta = (2 * SHORT) ** 0.25, (8 * SHORT) ** (-0.25 * sign)
+        self.qkv = nn.ModuleList(nn.Linear(64, 192, bias=False) for _ in range(SHORT))
+        self.out = nn.ModuleList(nn.Linear(64, 64, bias=False) for _ in range(SHORT))
+        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(SHORT))
+        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(SHORT))
+        for qkv, *rest in zip(self.qkv, self.out, self.up, self.down, strict=True):
+            q, k, v = qkv.weight.detach().chunk(3)
+            for w in (q, k):
+                nn.init.xavier_normal_(w, beta if packed_whole else 1.0)
+            nn.init.xavier_normal_(v, beta if value else 1.0)
+            for own in rest:
+                nn.init.xavier_normal_(own.weight, beta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for qkv, out, up, down in zip(self.qkv, self.out, self.up, self.down, strict=True):
+            heads = [t.unflatten(-1, (4, -1)).transpose(1, 2) for t in qkv(x).chunk(3, -1)]
+            y = F.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+            x = F.layer_norm(self.alpha * x + out(y), (64,))
+            x = F.layer_norm(self.alpha * x + down(F.relu(up(x))), (64,))
+        return x
+
+
+SHORT = 6
+
+
+def test_without_an_optimizer_several_faults_are_held_against_no_one_rule() -> None:
+    audit = dt.audit(PostLN(-1), X)
+    assert (audit.verdict, audit.against, audit.findings, audit.plan) == ("REFUTED", None, (), ())
+    told = " ".join(str(audit).split())
+    assert "give the optimizer" in told
+    assert "deepnorm" in told and "sgd (closure symmetric)" in told
+    one = dt.audit(PostLN(1, value=False), X)  # one fault is one
+    assert [f.where.split(":")[0] for f in one.findings] == [
+        "encoder, all 6 layers, attention, value"
+    ]
+    assert one.findings[0].size == pytest.approx((8 * SHORT) ** 0.25, rel=0.03)
+
+
+def test_a_gain_that_moves_no_update_is_a_remark() -> None:
+    """Query and key scaled with the matrix that they are packed in."""
+    audit = dt.audit(PostLN(1, packed_whole=True), X, optimizer="adamw")
+    assert (audit.verdict, audit.follows, audit.findings) == ("SUPPORTED", "deepnorm", ())
+    assert not audit.plan and audit.effect is None
+    told = [r for r in audit.remarks if "takes gain 1" in r]
+    assert len(told) == 2 and all("moves the output 0.99" in r for r in told)

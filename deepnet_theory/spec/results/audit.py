@@ -155,7 +155,8 @@ class Audit(Result):
 
     ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
     held against, ``alike`` others that fit. ``plan`` is what to change, parameter by parameter.
-    ``refusal`` says why it was held against no rule.
+    ``refusal`` says why it was held against no rule; ``near`` are the nearest rules where no
+    optimizer was given and several may be meant.
     """
 
     model: str
@@ -175,6 +176,7 @@ class Audit(Result):
     predicted: bool = False  # that effect, from single sublayers, or by the first order
     rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
     refusal: str = ""
+    near: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:
@@ -214,6 +216,7 @@ class Audit(Result):
             "notes": list(r.notes),
             "remarks": list(self.remarks),
             "refusal": self.refusal,
+            "near": list(self.near),
             "verdict": self.verdict.value,
         }
 
