@@ -76,11 +76,9 @@ def judge(
     elif nearest and different:
         effects = Effects(reading, nearest)
         moved = effects.of(different)  # first, where not all can be predicted
-        different, slight = _weighed(different, effects)
-        if slight:
-            moved = effects.of(different) if different else Effect(None, predicted=False)
         found = findings(reading, nearest, different, effects)
-        light = findings(reading, nearest, slight, effects)
+        if _are_slight(different, effects):
+            found, light, different, moved = (), found, [], Effect(None, predicted=False)
     if nearest and not nearest.layers:
         found += tuple(of_steps(reading, nearest, groups or {}))
     if found or near:
@@ -102,7 +100,7 @@ def judge(
         alike=tuple(dict.fromkeys(others)),
         sublayers=tuple(_audited(reading, nearest)),
         findings=found,
-        remarks=(*_slight(light), *_remarks(reading, nearest, groups)),
+        remarks=(*_in_words(light), *_remarks(reading, nearest, groups)),
         refusal="" if nearest else why_not,
         near=near,
         plan=tuple(_plan(reading, different)),
@@ -126,25 +124,21 @@ def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -
             return
 
 
-def _weighed(
-    different: list[Difference], effects: Effects
-) -> tuple[list[Difference], list[Difference]]:
-    """Differences that count; and gains that leave ‖ΔF‖ as it is, each role's and all together."""
+def _are_slight(different: Sequence[Difference], effects: Effects) -> bool:
+    """Whether these are gains that leave ‖ΔF‖ as it is: together, and each role's alone."""
     by_role: dict[str, list[Difference]] = {}
     for d in different:
-        if d.matrix is not None:
-            by_role.setdefault(d.item, []).append(d)
-    slight = [d for own in by_role.values() if _keeps(effects.of(own)) for d in own]
-    if not slight or not _keeps(effects.of(slight)):
-        return different, []
-    return [d for d in different if d not in slight], slight
+        if d.matrix is None:
+            return False
+        by_role.setdefault(d.item, []).append(d)
+    return all(_keeps(effects.of(own)) for own in (different, *by_role.values()))
 
 
 def _keeps(effect: Effect) -> bool:
     return effect.predicted and effect.times is not None and abs(effect.times - 1) <= SLIGHT
 
 
-def _slight(findings: Sequence[Finding]) -> Iterator[str]:
+def _in_words(findings: Sequence[Finding]) -> Iterator[str]:
     """Differences that decide nothing, in words."""
     for f in findings:
         yield f"{f.where}: {f.what}; one update moves the output {f.effect:.3g} times as much by it"
