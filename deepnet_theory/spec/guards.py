@@ -1,4 +1,4 @@
-"""What no rule has a law for: ``audit`` and ``apply_`` refuse and warn alike."""
+"""What no rule has a law for: ``audit`` and ``apply_`` refuse alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def without_law(found: Reading, but: Container[str] = ()) -> str:
         for form, why in _forms(s, beside[s.stack, s.sums]):
             if form not in but:
                 return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind} {why}"
-    return ""
+    return _shared(found)
 
 
 def _forms(s: Sublayer, beside: int) -> Iterator[tuple[str, str]]:
@@ -34,14 +34,19 @@ def _forms(s: Sublayer, beside: int) -> Iterator[tuple[str, str]]:
         yield "zero", "is multiplied by 0"
 
 
-def warnings(found: Reading) -> tuple[str, ...]:
-    """What a rule takes otherwise than the model has it, and can be used beside."""
-    served = Counter((m.name, m.outputs) for s in found.sublayers for m in s.matrices)
-    most = max(served.values(), default=1)
-    if most == 1:
-        return ()
-    (name, _), times = served.most_common(1)[0]
+def _shared(found: Reading) -> str:
+    """Which parameters several sublayers share; no word where none do."""
+    used = Counter(name for s in found.sublayers for name in _own_names(s))
+    names = [name for name, times in used.items() if name and times > 1]
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return (
-        f"sublayers share their matrices ({name} serves {times} of them); the rule takes every "
-        "sublayer's as its own",
+        f"{used[names[0]]} sublayers share {names[0]}{more}: a step of it is a step of all of "
+        "them at once, which has no law here"
     )
+
+
+def _own_names(s: Sublayer) -> dict[str, None]:
+    """The matrices and norm gains of a sublayer, each once."""
+    return dict.fromkeys([*(m.where for m in s.matrices), *(n.gain or "" for n in s.ruled_norms)])

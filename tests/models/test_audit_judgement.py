@@ -59,7 +59,15 @@ def switched_off(gpt: Any) -> Any:
     return gpt(LAYERS, lambda x, f, norm: x + 0.0 * f(norm(x)))
 
 
+def shared(gpt: Any) -> Any:
+    """ALBERT's: one layer, used again and again."""
+    model = gpt(LAYERS)
+    model.h = nn.ModuleList([model.h[0]] * LAYERS)
+    return model
+
+
 WITHOUT_LAW = {
+    "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
     "norms inside": (inner_norm, "a norm within its branch"),
     "parallel branches": (parallel, "in parallel with another"),
@@ -86,15 +94,6 @@ def test_an_audit_judges_by_no_rule_that_apply_refuses(
         assert (audit.verdict, audit.findings, audit.effect) == ("UNDECIDED", (), None)
         told = " ".join(str(audit).split())
         assert why in told and str(refused.value) in told
-
-
-def test_shared_layers_are_said_once(gpt: Any, constants: dt.Constants) -> None:
-    model = plain(gpt)
-    model.h = nn.ModuleList([model.h[0]] * LAYERS)
-    apply_(model, constants, inputs=IDS)
-    audit = dt.audit(model, IDS, constants=constants)
-    assert audit.verdict == "SUPPORTED"
-    assert ["serves 3 of them" in remark for remark in audit.remarks].count(True) == 1
 
 
 def test_a_printed_audit_is_the_report(gpt: Any, constants: dt.Constants) -> None:
@@ -249,20 +248,6 @@ def test_gains_that_vary_are_told_with_their_range(gpt: Any, constants: dt.Const
              if g.matrix.role == "fc1"]  # fmt: skip
     assert f"gain {min(gains):.3g} to {max(gains):.3g}, wanted" in finding.what
     assert "each by its factor" in finding.mend
-
-
-def test_a_shared_matrix_is_mended_once(gpt: Any, constants: dt.Constants) -> None:
-    model = plain(gpt)
-    model.h = nn.ModuleList([model.h[0]] * LAYERS)
-    apply_(model, constants, inputs=IDS)
-    with torch.no_grad():
-        model.h[0].mlp.c_fc.weight.mul_(3.0)
-    audit = dt.audit(model, IDS, constants=constants)
-    (finding,) = audit.findings
-    assert audit.effect is None and len(audit.plan) == 1
-    assert "once" in finding.mend and "and in" not in finding.mend
-    exec(finding.mend, {"model": model})
-    assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
 
 
 class PostLN(nn.Module):

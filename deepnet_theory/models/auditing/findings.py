@@ -54,6 +54,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         return Finding(f"{where}: alpha", told, size, f"x = {mend}{so}", *moved)
     m = first.matrix
     assert m is not None
+    each = "" if _equal(group) else ", each by its factor in the plan"
     used = f", used {m.times:.3g} times" if m.times != 1 else ""
     entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]
     rms = f"{m.size / m.times:.3g}" if _equal(group) else _span(entries)
@@ -61,7 +62,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){_why_gain(s, wanted, first, m)}"
     )
     mend = (
-        f"{_code(m)} *= {1 / _mean(group):.4g}{_elsewhere(group, layers)}"
+        f"{_code(m)} *= {1 / _mean(group):.4g}{so}{each}"
         if first.ratio
         else _redrawn(m, first.wanted)
     )
@@ -119,17 +120,6 @@ def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
     wanted = _span([d.wanted for d in group], ".4g")
     times = _span([d.ratio for d in group])
     return f"varies with the layer, from {low} to {high}, wanted {wanted}: {times} times that"
-
-
-def _elsewhere(group: Sequence[Difference], layers: str) -> str:
-    """Which other tensors are mended so, each once."""
-    tensors = {(d.matrix.name, d.matrix.outputs) for d in group if d.matrix is not None}
-    if len(tensors) < len(group):
-        each = "" if len(tensors) == 1 else f", as are {len(tensors) - 1} more"
-        return f"  # once: it is shared by {layers}{each}"
-    if len(group) == 1:
-        return ""
-    return f"  # and in {layers}" + ("" if _equal(group) else ", each by its factor in the plan")
 
 
 def in_layers(layers: list[int], of: int) -> str:

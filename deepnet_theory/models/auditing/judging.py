@@ -20,7 +20,6 @@ from deepnet_theory.models.auditing.steps import of_steps, steps_of
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.guards import warnings
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placement
@@ -189,7 +188,6 @@ def _remarks(
     for name, size in list(odd.items())[:1]:
         which = name or "one that is no parameter,"
         yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"
-    yield from warnings(reading)
     if low := _low_rank(reading):
         yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
     if reading.unused:

@@ -17,7 +17,6 @@ from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.guards import warnings
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.audit import Wanted
 from deepnet_theory.spec.results.reading import Reading
@@ -36,7 +35,7 @@ class Predictor:
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
     the same draws; the model's is the rule's with these gains, α and norms as they were found.
     :meth:`ratio` is None where that cannot be said with constants: layers that differ among
-    themselves or share matrices, a stream that is multiplied without a norm or starts far from
+    themselves, a stream that is multiplied without a norm or starts far from
     rms 1, matrices that were not judged, a stack far from the identity; and beyond ``MOST``
     predictions (of two stacks, half as many).
     """
@@ -122,7 +121,7 @@ class Predictor:
             rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=told))
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
-        if not norms or ("sum" not in norms and self._runs_away()) or warnings(reading):
+        if not norms or ("sum" not in norms and self._runs_away()):
             raise Refusal("constants do not say these norms, or the size of this stream")
         return _placement(norms, multiplied), tuple(rows)
 
