@@ -42,11 +42,10 @@ def audit(
     from deepnet_theory.report.composing.of_scheme import standing
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials
-    from deepnet_theory.sizes.wanted import wanted
+    from deepnet_theory.sizes.wanted import wanted, with_degrees
     from deepnet_theory.spec.guards import without_law
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.scheme import schemes
-    from deepnet_theory.sizes.wanted import wanted, with_degrees
 
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):

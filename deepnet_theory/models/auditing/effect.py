@@ -45,7 +45,7 @@ class Effects:
         try:
             near = self._near(different)
             times = first_order(self._reading, self._rule, different) if near else None
-        except ZeroDivisionError:  # an α of 0, or a law that divides by the size of zeros
+        except (ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
             times = None
         return Effect(times, predicted=False)
 
@@ -93,7 +93,7 @@ def shares(
         return math.prod(gains[role] for role in scaled if role not in roles)
 
     def moved(role: str, size: float) -> float:
-        return rates.get(role, 1.0) * (size / alpha) ** (1 + p) * gains[role] ** q
+        return rates.get(role, 1.0) * math.pow(size / alpha, 1 + p) * math.pow(gains[role], q)
 
     found = [moved(role, without(role)) for role in scaled]
     if {"query", "key"} <= gains.keys():
