@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deepnet_theory.runtime.description import Description
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.guards import without_law
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
 from deepnet_theory.spec.sublayer import Role, sublayer
@@ -49,6 +50,8 @@ def fit(found: Reading, c: Constants) -> list[Fitted]:
     A lone encoder or decoder takes its own part of an encoder–decoder's constants.
     """
     _require_understood(found)
+    if why := without_law(found):
+        raise Refusal(why)
     stacks = list(found.stacks.values())
     parts = c.parts
     if len(stacks) < len(parts):
@@ -105,14 +108,6 @@ def _require_equation(s: Sublayer, c: Constants, equation: str, found: Reading) 
     where = f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
     if s.equation != equation:
         raise _of_another(found, f"{where} is {s.equation}, the constants are for {equation}")
-    if sum((other.stack, other.sums) == (s.stack, s.sums) for other in found.sublayers) > 1:
-        raise Refusal(f"{where} stands in parallel with another: {c.placement} has no such layer")
-    if any(n.where == "inside" for n in s.norms):
-        raise Refusal(f"{where} has a norm within its branch, which has no law here")
-    if s.learnt is not None:
-        raise Refusal(f"{where} is multiplied by {s.learnt}, which is learnt")
-    if s.branch == 0:
-        raise Refusal(f"{where} is multiplied by 0")
     centred = c.norm == "layer"
     if any(n.centred is not centred for n in s.ruled_norms):
         kind = "RMS norm" if centred else "LayerNorm"

@@ -14,6 +14,7 @@ from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
+from deepnet_theory.spec.guards import INSIDE, LEARNT, without_law
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.results.audit import Wanted, WantedSublayer
@@ -29,13 +30,16 @@ STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
 
-    Schemes stand before the rules of the lemma route, one of which is DeepNorm. Raises
-    :class:`Refusal` where the stacks that were read are none that the theory speaks of.
+    Schemes stand before the rules of the lemma route, one of which is DeepNorm. Branches that no
+    derived rule has a law for are left to the schemes of that form. Raises :class:`Refusal` where
+    the stacks that were read are none that the theory speaks of.
     """
     chosen = selection_of(reading, "sgd" if under is None else under)
     names = [under] if under else [of[0] for of in optimizer_classes().values()]
 
     def derived(method: str) -> list[Wanted]:
+        if without_law(reading):
+            return []
         of = (replace(chosen, optimizer=name, method=method) for name in names)
         return [w for selection in of for w in _derived(reading, selection)]
 
@@ -45,6 +49,14 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
             raise Refusal(mixed)
         return fitting
     return [*derived("probe"), *_published(reading, under), *derived("lemma")]
+
+
+def with_degrees(of: Wanted) -> Wanted:
+    """What constants want, with the degrees of the optimizer whose stack they are of."""
+    if of.selection is None:
+        return of
+    found = update.law(of.selection.the_optimizer)
+    return replace(of, degrees=(float(found.p), float(found.q)))
 
 
 def selection_of(reading: Reading, under: str) -> Selection:
@@ -161,8 +173,11 @@ def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
         parts = {part.name: part for part in scheme.parts}
         if len(parts) == 1 == len(reading.stacks):
             parts = dict.fromkeys(reading.stacks, scheme.parts[0])
+        form = {INSIDE: scheme.layer is not None, LEARNT: scheme.gate is not None}
         strange = scheme.streams > 1 or scheme.schedule or scheme.placement.scales_inside
-        if strange or set(parts) != set(reading.stacks) or (scheme.layer is not None) != inner:
+        if strange or set(parts) != set(reading.stacks) or form[INSIDE] != inner:
+            continue
+        if without_law(reading, [of for of, has in form.items() if has]):
             continue
         of = update.law(optimizer(under or scheme.optimizer))
         rows = tuple(_of_scheme(reading, scheme, parts))

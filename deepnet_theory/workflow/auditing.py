@@ -43,7 +43,8 @@ def audit(
     from deepnet_theory.report.composing.of_scheme import standing
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials
-    from deepnet_theory.sizes.wanted import wanted
+    from deepnet_theory.sizes.wanted import wanted, with_degrees
+    from deepnet_theory.spec.guards import without_law
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.scheme import schemes
 
@@ -53,10 +54,10 @@ def audit(
     elif optimizer is not None:
         under, groups = name_and_groups(optimizer, model)
     reading = read(model, inputs, roles)
-    why_not = ""
+    why_not = without_law(reading)
     try:
         if constants is not None:
-            rules = [of_constants(reading, constants)]
+            rules = [] if why_not else [with_degrees(of_constants(reading, constants))]
         else:
             rules = wanted(reading, under)
     except Refusal as refusal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, as_made, log
 from deepnet_theory.models.auditing.effect import SCALED, Effects
@@ -22,7 +23,7 @@ def findings(
             first = reading.sublayers[group[0].index]
             alike = (first.stack, first.kind, group[0].item) == (s.stack, s.kind, d.item)
             near = abs(log(group[0].ratio) - log(d.ratio)) < math.log(SIMILAR)
-            if alike and (near or (d.item == "alpha" and _runs_away(s))):
+            if alike and (near or d.item == "alpha"):
                 group.append(d)
                 break
         else:
@@ -36,8 +37,9 @@ def findings(
 def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: Effects) -> Finding:
     first = group[0]
     s, wanted = reading.sublayers[first.index], rule.sublayers[first.index]
-    mean = math.exp(sum(log(d.ratio) for d in group) / len(group))
-    size = max(mean, 1 / mean) if 0 < first.ratio < math.inf else math.inf
+    size = max(math.inf if d.ratio in (0, math.inf) else _apart(d.ratio) for d in group)
+    if _equal(group) and size < math.inf:
+        size = _apart(_mean(group))
     layers = in_layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
     where = f"{s.stack}, {layers}, {s.kind}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
@@ -46,29 +48,78 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
         what += _runs_away(s)
         return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", *moved)
-    way = f": {size:.3g} times too {'large' if mean > 1 else 'small'}" if size < math.inf else ""
     if first.item == "alpha":
-        why = _why_alpha(reading, s, wanted)
-        told = f"is {first.found:.4g}, wanted {first.wanted:.4g}{way}"
-        if _runs_away(s) and len(group) > 1:
-            size = max(math.exp(abs(log(d.ratio))) for d in group)
-            told = (
-                f"grows from {first.found:.4g} in the first of them to {group[-1].found:.4g} in "
-                f"the last, wanted {first.wanted:.4g} in each"
-            )
-        what = f"alpha {told}{why}"
+        told = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
         mend = _equation(wanted, f"{wanted.alpha:.4g}*")
-        return Finding(f"{where}: alpha", what, size, f"x = {mend}{so}", *moved)
+        return Finding(f"{where}: alpha", told, size, f"x = {mend}{so}", *moved)
     m = first.matrix
     assert m is not None
-    why = _why_gain(s, wanted, first, m)
+    each = "" if _equal(group) else ", each by its factor in the plan"
     used = f", used {m.times:.3g} times" if m.times != 1 else ""
+    entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]
+    rms = f"{m.size / m.times:.3g}" if _equal(group) else _span(entries)
     what = (
-        f"gain {first.found:.3g}, wanted {first.wanted:.3g}{way} "
-        f"(entries of rms {m.size / m.times:.3g}{used}){why}"
+        f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){_why_gain(s, wanted, first, m)}"
     )
-    mend = f"{_code(m)} *= {1 / first.ratio:.4g}{so}" if first.ratio else _redrawn(m, first.wanted)
+    mend = (
+        f"{_code(m)} *= {1 / _mean(group):.4g}{so}{each}"
+        if first.ratio
+        else _redrawn(m, first.wanted)
+    )
     return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, *moved)
+
+
+def _apart(ratio: float) -> float:
+    return max(ratio, 1 / ratio)
+
+
+def _mean(group: Sequence[Difference]) -> float:
+    first = group[0].ratio
+    return math.exp(fmean(log(d.ratio) for d in group)) if 0 < first < math.inf else first
+
+
+def _equal(group: Sequence[Difference]) -> bool:
+    """Whether all have one ratio and one wanted value, to what the matrices' entries say."""
+    mean = _mean(group)
+    return all(
+        math.isclose(d.ratio, mean, rel_tol=EXACT + _noise(d.matrix))
+        and math.isclose(d.wanted, group[0].wanted, rel_tol=EXACT)
+        for d in group
+    )
+
+
+def _noise(m: Matrix | None) -> float:
+    return 3 * m.error / m.size if m is not None and m.size else 0.0
+
+
+def _span(values: Sequence[float], form: str = ".3g") -> str:
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def _held(group: Sequence[Difference], form: str) -> str:
+    """What was found beside what is wanted and their ratio: one number each, or the range."""
+    wanted = _span([d.wanted for d in group], form)
+    if not _equal(group):
+        found = _span([d.found for d in group], form)
+        return f"{found}, wanted {wanted}: {_span([d.ratio for d in group])} times that"
+    mean = _mean(group)
+    if not 0 < group[0].ratio < math.inf:
+        return f"{group[0].found:{form}}, wanted {wanted}"
+    way = f"{_apart(mean):.3g} times too {'large' if mean > 1 else 'small'}"
+    return f"{mean * group[0].wanted:{form}}, wanted {wanted}: {way}"
+
+
+def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
+    if _equal(group):
+        return f"is {_held(group, '.4g')}"
+    ends = sorted(group, key=lambda d: d.found)
+    low, high = (
+        f"{d.found:.4g} in layer {reading.sublayers[d.index].layer}" for d in (ends[0], ends[-1])
+    )
+    wanted = _span([d.wanted for d in group], ".4g")
+    times = _span([d.ratio for d in group])
+    return f"varies with the layer, from {low} to {high}, wanted {wanted}: {times} times that"
 
 
 def in_layers(layers: list[int], of: int) -> str:

@@ -37,6 +37,9 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 
+NAMED = 3  # rules that are near, where no optimizer is given
+SLIGHT = 0.05  # of ‖ΔF‖: a gain that moves it by less, as predicted, is a remark
+
 
 def judge(
     reading: Reading,
@@ -48,25 +51,36 @@ def judge(
 ) -> Audit:
     """Hold a reading against rules, and an optimizer's ``groups`` by parameter name.
 
-    ``why_not`` says why there are no rules, where there are none.
+    ``why_not`` says why no rule speaks of the model; what differs from a scheme is then no fault.
+    Without an optimizer, one fault is held against the nearest rule; where several would have to
+    be there, another optimizer's rule may be meant, and the nearest are named instead.
     """
     judged = [(rule, list(differences(reading, rule))) for rule in rules]
     fitting = [rule for rule, different in judged if not different]
-    nearest, different = min(judged, key=lambda j: distance(reading, *j), default=(None, []))
+    if why_not and not fitting:
+        judged = []
+    judged.sort(key=lambda j: distance(reading, *j))
+    nearest, different = judged[0] if judged else (None, [])
+    near: tuple[str, ...] = ()
     if fitting:
         nearest, different = fitting[0], []
+    elif optimizer is None and len(rules) > 1 and len({d.item for d in different}) > 1:
+        near, nearest, different = tuple(_near(reading, judged)), None, []
     found: tuple[Finding, ...] = ()
     moved = Effect(None, predicted=False)
+    light: tuple[Finding, ...] = ()
     if nearest and nearest.layers:
         found = (_of_another_depth(reading, nearest, different),)
         different = []
     elif nearest and different:
         effects = Effects(reading, nearest)
-        moved = effects.of(different)
+        moved = effects.of(different)  # first, where not all can be predicted
         found = findings(reading, nearest, different, effects)
+        if _are_slight(different, effects):
+            found, light, different, moved = (), found, [], Effect(None, predicted=False)
     if nearest and not nearest.layers:
         found += tuple(of_steps(reading, nearest, groups or {}))
-    if found:
+    if found or near:
         verdict = Verdict.REFUTED
     else:
         known = reading.understood and not _low_rank(reading)
@@ -85,13 +99,48 @@ def judge(
         alike=tuple(dict.fromkeys(others)),
         sublayers=tuple(_audited(reading, nearest)),
         findings=found,
-        remarks=(*([why_not] if why_not else []), *_remarks(reading, nearest, groups)),
+        remarks=(*_in_words(light), *_remarks(reading, nearest, groups)),
+        refusal="" if nearest else why_not,
+        near=near,
         plan=tuple(_plan(reading, different)),
         verdict=verdict,
         effect=moved.times,
         predicted=moved.predicted,
         rates={name: own["lr"] for name, own in (groups or {}).items()},
     )
+
+
+def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -> Iterator[str]:
+    """The nearest rules that ask for different things, and where each differs."""
+    asked = []
+    for rule, different in judged:
+        asks = [(s.norms, round(s.alpha, 6), s.gains) for s in rule.sublayers]
+        if asks not in asked:
+            asked.append(asks)
+            places = dict.fromkeys(f"{reading.sublayers[d.index].kind} {d.item}" for d in different)
+            yield f"{rule.name} ({rule.detail}) but for {', '.join(places)}"
+        if len(asked) == NAMED:
+            return
+
+
+def _are_slight(different: Sequence[Difference], effects: Effects) -> bool:
+    """Whether these are gains that leave ‖ΔF‖ as it is: together, and each role's alone."""
+    by_role: dict[str, list[Difference]] = {}
+    for d in different:
+        if d.matrix is None:
+            return False
+        by_role.setdefault(d.item, []).append(d)
+    return all(_keeps(effects.of(own)) for own in (different, *by_role.values()))
+
+
+def _keeps(effect: Effect) -> bool:
+    return effect.predicted and effect.times is not None and abs(effect.times - 1) <= SLIGHT
+
+
+def _in_words(findings: Sequence[Finding]) -> Iterator[str]:
+    """Differences that decide nothing, in words."""
+    for f in findings:
+        yield f"{f.where}: {f.what}; one update moves the output {f.effect:.3g} times as much by it"
 
 
 def _audited(reading: Reading, rule: Wanted | None) -> Iterator[Audited]:
@@ -139,9 +188,6 @@ def _remarks(
     for name, size in list(odd.items())[:1]:
         which = name or "one that is no parameter,"
         yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"
-    off = [s for s in reading.sublayers if not s.branch]
-    if off:
-        yield f"{len(off)} branches are multiplied by 0: they move nothing in the first update"
     if low := _low_rank(reading):
         yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
     if reading.unused:

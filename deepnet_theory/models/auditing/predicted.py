@@ -35,9 +35,9 @@ class Predictor:
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
     the same draws; the model's is the rule's with these gains, α and norms as they were found.
     :meth:`ratio` is None where that cannot be said with constants: layers that differ among
-    themselves, a stream that is multiplied without a norm or starts far from rms 1, matrices that
-    were not judged, a stack far from the identity; and beyond ``MOST`` predictions
-    (of two stacks, half as many).
+    themselves, a stream that is multiplied without a norm or starts far from
+    rms 1, matrices that were not judged, a stack far from the identity; and beyond ``MOST``
+    predictions (of two stacks, half as many).
     """
 
     def __init__(self, reading: Reading, rule: Wanted) -> None:
@@ -55,6 +55,15 @@ class Predictor:
         return None if found is None else found / self._usual
 
     @cached_property
+    def distance(self) -> float | None:
+        """S·r² under the rule, None where constants do not say it."""
+        try:
+            where, rows = self._expressed(())
+            return max(distance_from_identity(self._case(where, rows)).whole)
+        except (InputError, Refusal):
+            return None
+
+    @cached_property
     def _usual(self) -> float | None:
         """The rule's own."""
         try:
@@ -70,6 +79,13 @@ class Predictor:
         return self._seen[where, rows]
 
     def _predicted(self, where: str, rows: Rows) -> float | None:
+        case = self._case(where, rows)
+        if not max(distance_from_identity(case).whole) <= NEAR:
+            return None
+        size = predict_model_update(case).mean
+        return size if 0 < size < math.inf else None
+
+    def _case(self, where: str, rows: Rows) -> Case:
         assert self._rule.selection is not None
         selection = replace(self._rule.selection, placement=where)
         parts = selection.the_stack.parts
@@ -77,11 +93,7 @@ class Predictor:
             part.depth: layers
             for part, layers in zip(parts, self._reading.layers.values(), strict=True)
         }
-        case = Case(selection, Rule(self._rule.name, rows), depth, SIZES)
-        if not max(distance_from_identity(case).whole) <= NEAR:
-            return None
-        size = predict_model_update(case).mean
-        return size if 0 < size < math.inf else None
+        return Case(selection, Rule(self._rule.name, rows), depth, SIZES)
 
     def _expressed(self, different: Sequence[Difference]) -> tuple[str, Rows]:
         """The placement and the entries of a rule that is like the model in these differences."""
@@ -109,7 +121,7 @@ class Predictor:
             rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=told))
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
-        if not norms or ("sum" not in norms and self._runs_away()) or self._of_other_form():
+        if not norms or ("sum" not in norms and self._runs_away()):
             raise Refusal("constants do not say these norms, or the size of this stream")
         return _placement(norms, multiplied), tuple(rows)
 
@@ -145,12 +157,6 @@ class Predictor:
     def _runs_away(self) -> bool:
         far = any(not 0.5 < size < 2 for size in self._reading.stream.values())
         return far or any(s.stream != 1 for s in self._reading.sublayers)
-
-    def _of_other_form(self) -> bool:
-        """Whether branches stand in parallel, or have norms inside."""
-        own = self._reading.sublayers
-        sums = {(s.stack, s.sums) for s in own}
-        return len(sums) < len(own) or any(n.where == "inside" for s in own for n in s.norms)
 
 
 def _placement(norms: frozenset[str], multiplied: bool) -> str:

@@ -48,8 +48,14 @@ def answer(audit: Audit) -> doc.Words:
     if audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
         return (audit.verdict, stands, f"It follows {held}{also}.")
+    if audit.near:
+        told = (
+            "It follows no rule of any optimizer; give the optimizer to see what differs. Nearest: "
+        )
+        return (audit.verdict, stands, f"{told}{'; '.join(audit.near)}.")
     if audit.against is None:
-        return (audit.verdict, stands, "It was held against no rule.")
+        why = f": {audit.refusal}" if audit.refusal else ""
+        return (audit.verdict, stands, f"It was held against no rule{why}.")
     if audit.verdict is Verdict.UNDECIDED:
         return (audit.verdict, stands, f"What was understood follows {held}.")
     moved = ""

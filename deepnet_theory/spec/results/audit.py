@@ -155,6 +155,8 @@ class Audit(Result):
 
     ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
     held against, ``alike`` others that fit. ``plan`` is what to change, parameter by parameter.
+    ``refusal`` says why it was held against no rule; ``near`` are the nearest rules where no
+    optimizer was given and several may be meant.
     """
 
     model: str
@@ -176,6 +178,8 @@ class Audit(Result):
     closure: str | None = None  # of the rule to train with, where there is one
     rows: dict[str, str] = field(default_factory=dict)  # the optimizer's rules by their names
     condition: str = ""  # what training needs beside that rule
+    refusal: str = ""
+    near: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:
@@ -217,9 +221,18 @@ class Audit(Result):
             "plan": [asdict(c) for c in self.plan],
             "notes": list(r.notes),
             "remarks": list(self.remarks),
+            "refusal": self.refusal,
+            "near": list(self.near),
             "verdict": self.verdict.value,
         }
 
+    def __str__(self) -> str:
+        from deepnet_theory.report.composing.of_audit import document
+        from deepnet_theory.report.printing.text import text
+
+        return text(document(self))
+
     def __repr__(self) -> str:
-        found = "; ".join(f"{f.where}: {f.what}" for f in self.findings[:3])
-        return f"Audit({self.verdict}, follows {self.follows}{'; ' if found else ''}{found})"
+        count = len(self.findings)
+        found = f", {count} finding{'s' * (count > 1)}" if count else ""
+        return f"Audit({self.verdict}, against {self.against}{found})"

@@ -1,0 +1,303 @@
+"""What an audit judges by: no rule where none has a law, and effects that a real step has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_
+from deepnet_theory.spec.errors import Refusal
+
+LAYERS = 3
+IDS = torch.arange(16).view(2, 8)
+
+
+def plain(gpt: Any) -> Any:
+    return gpt(LAYERS)
+
+
+def layer_scale(gpt: Any) -> Any:
+    """Every branch times a learnt vector that starts small."""
+    model = gpt(LAYERS, lambda x, f, norm: x + f(norm(x)) * f.scale)
+    for block in model.h:
+        for branch in (block.attn, block.mlp):
+            branch.scale = nn.Parameter(torch.full((32,), 0.1))
+    return model
+
+
+def inner_norm(gpt: Any) -> Any:
+    """Sub-LN's: one more norm before the last matrix of a branch."""
+    model = gpt(LAYERS)
+    for block in model.h:
+        block.attn.c_proj = nn.Sequential(nn.LayerNorm(32), block.attn.c_proj)
+        block.mlp.c_proj = nn.Sequential(nn.LayerNorm(128), block.mlp.c_proj)
+    return model
+
+
+def parallel(gpt: Any) -> Any:
+    """GPT-J's: attention and feed-forward of one stream."""
+    model = gpt(LAYERS)
+
+    def forward(block: Any, x: Tensor) -> Tensor:
+        y = block.ln_1(x)
+        return x + block.attn(y) + block.mlp(y)  # type: ignore[no-any-return]
+
+    kind = type("Parallel", (type(model.h[0]),), {"forward": forward})
+    for block in model.h:
+        block.__class__ = kind
+    return model
+
+
+def switched_off(gpt: Any) -> Any:
+    return gpt(LAYERS, lambda x, f, norm: x + 0.0 * f(norm(x)))
+
+
+def shared(gpt: Any) -> Any:
+    """ALBERT's: one layer, used again and again."""
+    model = gpt(LAYERS)
+    model.h = nn.ModuleList([model.h[0]] * LAYERS)
+    return model
+
+
+WITHOUT_LAW = {
+    "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
+    "a learnt multiplier": (layer_scale, "which is learnt"),
+    "norms inside": (inner_norm, "a norm within its branch"),
+    "parallel branches": (parallel, "in parallel with another"),
+    "multiplied by 0": (switched_off, "is multiplied by 0"),
+}
+
+
+@pytest.fixture(scope="module")
+def constants() -> dt.Constants:
+    rule = dt.derive("adamw", placement="pre-ln", stack="decoder")
+    return dt.export(rule, LAYERS, width=32, vocab=61)
+
+
+@pytest.mark.parametrize("name", WITHOUT_LAW)
+def test_an_audit_judges_by_no_rule_that_apply_refuses(
+    name: str, gpt: Any, constants: dt.Constants
+) -> None:
+    make, why = WITHOUT_LAW[name]
+    model = make(gpt)
+    with pytest.raises(Refusal) as refused:
+        apply_(model, constants, inputs=IDS)
+    for given in ({"optimizer": "adamw"}, {"constants": constants}):
+        audit = dt.audit(model, IDS, **given)
+        assert (audit.verdict, audit.findings, audit.effect) == ("UNDECIDED", (), None)
+        told = " ".join(str(audit).split())
+        assert why in told and str(refused.value) in told
+
+
+def test_a_printed_audit_is_the_report(gpt: Any, constants: dt.Constants) -> None:
+    model = plain(gpt)
+    apply_(model, constants, inputs=IDS)
+    with torch.no_grad():
+        model.h[0].mlp.c_fc.weight.mul_(3.0)
+    audit = dt.audit(model, IDS, constants=constants)
+    assert "REFUTED" in str(audit) and "To derive for it" in str(audit)
+    assert repr(audit) == "Audit(REFUTED, against adamw, 1 finding)"
+
+
+class Net(nn.Module):
+    """Feed-forward sublayers on vectors: pre-LN, at the gains that constants ask for."""
+
+    def __init__(self, constants: dt.Constants) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        gains = constants.parts[0].sublayers[0]
+        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(DEPTH))
+        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(DEPTH))
+        for name, maps in (("fc1", self.up), ("fc2", self.down)):
+            for own in maps:
+                nn.init.xavier_normal_(own.weight, gains.gain(name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for up, down in zip(self.up, self.down, strict=True):
+            x = x + down(F.relu(up(F.layer_norm(x, (64,)))))
+        return F.layer_norm(x, (64,))
+
+
+DEPTH = 12
+X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
+
+
+def one_forgotten(net: Net) -> None:
+    net.down[-1].weight.mul_(4)
+
+
+def zero_outputs(net: Net) -> None:
+    for own in net.down:
+        own.weight.zero_()
+
+
+def every_second_zero(net: Net) -> None:
+    for own in net.down[::2]:
+        own.weight.zero_()
+
+
+def graded(net: Net) -> None:
+    for index, own in enumerate(net.down):
+        own.weight.mul_(0.5 * 1.2**index)
+
+
+def far(net: Net) -> None:
+    for own in (*net.up, *net.down[:-1]):
+        own.weight.mul_(6)
+
+
+CHANGED: dict[str, tuple[Callable[[Net], None], bool]] = {  # and whether a number is given
+    "one layer forgotten": (one_forgotten, True),
+    "outputs of zero": (zero_outputs, False),
+    "every second output of zero": (every_second_zero, True),
+    "gains that grow with the layer": (graded, True),
+    "far from the identity": (far, False),
+}
+
+
+def one_step(net: Net) -> float:
+    """‖ΔF‖ of one sign step, as its derivative, over tokens of random targets."""
+    generator = torch.Generator().manual_seed(2)
+    sizes = []
+    for _ in range(4):
+        x, target = (torch.randn(1, 32, 64, generator=generator) for _ in range(2))
+        net.zero_grad()
+        out = net(x)
+        (out * target).sum().backward()
+        steps = {n: p - 1e-6 * p.grad.sign() for n, p in net.named_parameters()}
+        change = torch.func.functional_call(net, steps, (x,)) - out
+        sizes.append(change.norm(dim=-1).mean().item())
+    return fmean(sizes)
+
+
+@pytest.fixture(scope="module")
+def of_ffn() -> dt.Constants:
+    rule = dt.derive("adam", placement="pre-ln", layer="ffn")
+    return dt.export(rule, DEPTH, width=64, vocab=61)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_an_effect_is_that_of_a_real_step_or_no_number(name: str, of_ffn: dt.Constants) -> None:
+    change, given = CHANGED[name]
+    torch.set_default_dtype(torch.float64)
+    try:
+        right, wrong = Net(of_ffn), Net(of_ffn)
+        with torch.no_grad():
+            change(wrong)
+        audit = dt.audit(wrong, X.double(), optimizer="adam")
+        assert audit.verdict == "REFUTED" and (audit.effect is not None) == given
+        if given:
+            assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def varied(*alphas: float) -> Callable[..., Tensor]:
+    """A post-LN residual line whose α is another one in every layer of two sublayers."""
+    calls = []
+
+    def line(x: Tensor, f: Any, norm: Any) -> Tensor:
+        calls.append(f)
+        alpha = alphas[(len(calls) - 1) // 2 % len(alphas)]
+        return norm(alpha * x + f(x))  # type: ignore[no-any-return]
+
+    return line
+
+
+@pytest.fixture(scope="module")
+def post_ln() -> dt.Constants:
+    rule = dt.derive("lamb", stack="decoder")
+    return dt.export(rule, LAYERS, width=32, vocab=61)
+
+
+@pytest.mark.parametrize("times", [(1.2, 1.2, 1.2), (0.9, 1.2, 1.0), (0.5, 1.3, 2.0)])
+def test_alphas_that_vary_are_told_with_their_range(
+    times: tuple[float, ...], gpt: Any, post_ln: dt.Constants
+) -> None:
+    wanted = post_ln.parts[0].sublayers[0].alpha
+    model = gpt(LAYERS, varied(*(t * wanted for t in times)), final=False)
+    told = [f for f in dt.audit(model, IDS, constants=post_ln).findings if "alpha" in f.where]
+    assert len(told) == 2  # attention's and the feed-forward's
+    off = [t for t in times if t != 1]
+    for finding in told:
+        assert finding.size == pytest.approx(max(max(t, 1 / t) for t in off), rel=1e-6)
+        if len(set(off)) == 1:
+            assert finding.what.startswith(f"alpha is {1.2 * wanted:.4g}, wanted {wanted:.4g}: 1.2")
+        else:
+            low, high = f"{min(off) * wanted:.4g}", f"{max(off) * wanted:.4g}"
+            assert f"alpha varies with the layer, from {low} in layer" in finding.what
+            assert f"to {high} in layer" in finding.what
+            assert f"{min(off):.3g} to {max(off):.3g} times" in finding.what
+
+
+def test_gains_that_vary_are_told_with_their_range(gpt: Any, constants: dt.Constants) -> None:
+    model = plain(gpt)
+    apply_(model, constants, inputs=IDS)
+    with torch.no_grad():
+        for times, block in zip((2.0, 2.15, 2.3), model.h, strict=True):
+            block.mlp.c_fc.weight.mul_(times)
+    (finding,) = dt.audit(model, IDS, constants=constants).findings
+    gains = [g.gain for s in dt.audit(model, IDS, constants=constants).sublayers for g in s.gains
+             if g.matrix.role == "fc1"]  # fmt: skip
+    assert f"gain {min(gains):.3g} to {max(gains):.3g}, wanted" in finding.what
+    assert "each by its factor" in finding.mend
+
+
+class PostLN(nn.Module):
+    """DeepNorm's encoder of attention and feed-forward, its gains to the power of ``sign``."""
+
+    def __init__(self, sign: int, packed_whole: bool = False, value: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.alpha, beta = (2 * SHORT) ** 0.25, (8 * SHORT) ** (-0.25 * sign)
+        self.qkv = nn.ModuleList(nn.Linear(64, 192, bias=False) for _ in range(SHORT))
+        self.out = nn.ModuleList(nn.Linear(64, 64, bias=False) for _ in range(SHORT))
+        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(SHORT))
+        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(SHORT))
+        for qkv, *rest in zip(self.qkv, self.out, self.up, self.down, strict=True):
+            q, k, v = qkv.weight.detach().chunk(3)
+            for w in (q, k):
+                nn.init.xavier_normal_(w, beta if packed_whole else 1.0)
+            nn.init.xavier_normal_(v, beta if value else 1.0)
+            for own in rest:
+                nn.init.xavier_normal_(own.weight, beta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for qkv, out, up, down in zip(self.qkv, self.out, self.up, self.down, strict=True):
+            heads = [t.unflatten(-1, (4, -1)).transpose(1, 2) for t in qkv(x).chunk(3, -1)]
+            y = F.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+            x = F.layer_norm(self.alpha * x + out(y), (64,))
+            x = F.layer_norm(self.alpha * x + down(F.relu(up(x))), (64,))
+        return x
+
+
+SHORT = 6
+
+
+def test_without_an_optimizer_several_faults_are_held_against_no_one_rule() -> None:
+    audit = dt.audit(PostLN(-1), X)
+    assert (audit.verdict, audit.against, audit.findings, audit.plan) == ("REFUTED", None, (), ())
+    told = " ".join(str(audit).split())
+    assert "give the optimizer" in told
+    assert "deepnorm" in told and "sgd (closure symmetric)" in told
+    one = dt.audit(PostLN(1, value=False), X)  # one fault is one
+    assert [f.where.split(":")[0] for f in one.findings] == [
+        "encoder, all 6 layers, attention, value"
+    ]
+    assert one.findings[0].size == pytest.approx((8 * SHORT) ** 0.25, rel=0.03)
+
+
+def test_a_gain_that_moves_no_update_is_a_remark() -> None:
+    """Query and key scaled with the matrix that they are packed in."""
+    audit = dt.audit(PostLN(1, packed_whole=True), X, optimizer="adamw")
+    assert (audit.verdict, audit.follows, audit.findings) == ("SUPPORTED", "deepnorm", ())
+    assert not audit.plan and audit.effect is None
+    told = [r for r in audit.remarks if "takes gain 1" in r]
+    assert len(told) == 2 and all("moves the output 0.99" in r for r in told)
