@@ -120,6 +120,13 @@ def test_derive_shows_the_rule(cli: Cli, optimizer: str, form: str) -> None:
         assert max(map(len, outcome.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("asked", ["--optimizer lamb", "--optimizer sgd --closure complete"])
+def test_a_lemma_with_three_matrices_is_proved(cli: Cli, asked: str) -> None:
+    done = cli("derive", *asked.split(), "--method", "lemma", "--layer", "attention,ffn:swiglu")
+    assert done.code == 0
+    assert "REFUTED" not in done.out
+
+
 @pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
 def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli, stack: str) -> None:
     depth = "100" if stack == "encoder" else "100,50"
