@@ -285,6 +285,25 @@ def test_report_is_written(cli: Cli, tmp_path: Path) -> None:
     assert outcome.out.rstrip().splitlines()[-1].split()[0] in ("SUPPORTED", "UNDECIDED", "REFUTED")
 
 
+LITTLE = ("--layer", "ffn", "--depths", "1,2", "--width", "4", "--heads", "1", "--tokens", "3",
+          "--seeds", "2")  # fmt: skip
+
+
+def test_a_report_on_little_is_written(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    outcome = cli("report", "--optimizer", "adam", *LITTLE, "--no-rivals", "-o", str(path))
+    assert outcome.code in (0, 1, 3)
+    assert "<svg" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_what_cannot_be_saved_is_printed_all_the_same(cli: Cli, command: str) -> None:
+    outcome = cli(command, "--optimizer", "adam", *LITTLE, "-o", "/dev/full")
+    assert outcome.code == 2 and "cannot write '/dev/full'" in outcome.err
+    assert "UNDECIDED" in outcome.out
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m deepnet_theory derive --optimizer sgd | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
