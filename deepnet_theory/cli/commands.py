@@ -33,7 +33,7 @@ from deepnet_theory.cli.options import (
     whole,
     words_of,
 )
-from deepnet_theory.cli.saving import save, save_page
+from deepnet_theory.cli.saving import deliver, save, save_json, save_page
 from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
@@ -159,10 +159,12 @@ def verify(
             **place,
             **given(measure),
         )
-    if result.points or not result.stopped:
-        save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    _show(result, format, of_verification.document)
+    anything = bool(result.points) or not result.stopped
+    deliver(
+        lambda: _show(result, format, of_verification.document),
+        lambda: anything and save_json(output, result, talk, whole=not result.stopped),
+    )
     return result.exit_code
 
 
@@ -300,8 +302,10 @@ def train(
         live("train", talk.quiet) as progress,
     ):
         result = training.train(loaded, progress=progress, **place, **given(course))
-    save(output, result.to_json() + "\n", talk, whole=result.complete)
-    _show(result, format, of_training.document)
+    deliver(
+        lambda: _show(result, format, of_training.document),
+        lambda: save_json(output, result, talk, whole=result.complete),
+    )
     return result.exit_code
 
 
@@ -357,10 +361,12 @@ def transfer(
             **place,
             **given(measure),
         )
-    save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    save_page(page, of_transfer.document, result, talk, whole=not result.stopped)
-    _show(result, format, of_transfer.document)
+    deliver(
+        lambda: _show(result, format, of_transfer.document),
+        lambda: save_json(output, result, talk, whole=not result.stopped),
+        lambda: save_page(page, of_transfer.document, result, talk, whole=not result.stopped),
+    )
     return result.exit_code
 
 
@@ -424,9 +430,11 @@ def measure(
             watch=watch,
             **place,
         )
-    save(output, result.to_json() + "\n", talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    _show(result, format, of_model.document)
+    deliver(
+        lambda: _show(result, format, of_model.document),
+        lambda: save_json(output, result, talk, whole=not result.stopped),
+    )
     return result.exit_code
 
 
@@ -470,9 +478,12 @@ def report(
             **place,
             **given(measure),
         )
-    save(output, result.html, talk, whole=not result.stopped)
     goes_on(result.stopped, place)
-    print(_printed(of_verification.document(result.verification, result.rivals), "text"))
+    shown = of_verification.document(result.verification, result.rivals)
+    deliver(
+        lambda: print(_printed(shown, "text")),
+        lambda: save(output, result.html, talk, whole=not result.stopped),
+    )
     return result.exit_code
 
 
@@ -541,8 +552,10 @@ def audit(
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
-    save_page(page, of_audit.document, result, talk)
-    _show(result, format, of_audit.document)
+    deliver(
+        lambda: _show(result, format, of_audit.document),
+        lambda: save_page(page, of_audit.document, result, talk),
+    )
     return result.exit_code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,23 @@ from deepnet_theory.spec.files import write_text
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.spec.results.result import Result
+
+
+def deliver(show: Callable[[], object], *saves: Callable[[], object]) -> None:
+    """Show a result, then save it; each is tried, whatever becomes of the others.
+
+    A full disk takes nothing off the screen, a closed pipe nothing off the disk.
+    """
+    with ExitStack() as after:
+        for write in reversed(saves):
+            after.callback(write)
+        show()
+
+
+def save_json(file: str | None, result: Result, talk: Talk, whole: bool = True) -> None:
+    """Write a result as JSON, where a file is given."""
+    if file is not None:
+        save(file, result.to_json() + "\n", talk, whole)
 
 
 def save_page(

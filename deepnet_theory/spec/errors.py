@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 INTERRUPTION = "interrupted"
 INTERRUPTED = 130  # Ctrl-C, by the shells' convention
@@ -41,9 +41,26 @@ class MissingExtraError(DeepNetTheoryError, ImportError):
 
 
 class Refusal(DeepNetTheoryError):  # noqa: N818  the outcome's name, as in the exit code
-    """No rule exists for the selection, or the engine lacks a law; the sentence says which."""
+    """No rule exists for the selection, or the engine lacks a law; the sentence says which.
+
+    ``remedy`` ends the sentence. It may take a search, so it is called when the sentence is read:
+    most refusals only rule a candidate out.
+    """
 
     exit_code = 4
+
+    def __init__(self, sentence: str = "", remedy: Callable[[], str] | None = None) -> None:
+        super().__init__(sentence)
+        self._remedy = remedy
+
+    def __str__(self) -> str:
+        if self._remedy is not None:
+            self.args = (short(f"{super().__str__()}; {self._remedy()}"),)
+            self._remedy = None
+        return super().__str__()
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str]]:
+        return type(self), (str(self),)  # a search does not go to another process
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

@@ -120,6 +120,13 @@ def test_derive_shows_the_rule(cli: Cli, optimizer: str, form: str) -> None:
         assert max(map(len, outcome.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("asked", ["--optimizer lamb", "--optimizer sgd --closure complete"])
+def test_a_lemma_with_three_matrices_is_proved(cli: Cli, asked: str) -> None:
+    done = cli("derive", *asked.split(), "--method", "lemma", "--layer", "attention,ffn:swiglu")
+    assert done.code == 0
+    assert "REFUTED" not in done.out
+
+
 @pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
 def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli, stack: str) -> None:
     depth = "100" if stack == "encoder" else "100,50"
@@ -276,6 +283,25 @@ def test_report_is_written(cli: Cli, tmp_path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     assert "50 encoder" in page and "100 encoder" in page
     assert outcome.out.rstrip().splitlines()[-1].split()[0] in ("SUPPORTED", "UNDECIDED", "REFUTED")
+
+
+LITTLE = ("--layer", "ffn", "--depths", "1,2", "--width", "4", "--heads", "1", "--tokens", "3",
+          "--seeds", "2")  # fmt: skip
+
+
+def test_a_report_on_little_is_written(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    outcome = cli("report", "--optimizer", "adam", *LITTLE, "--no-rivals", "-o", str(path))
+    assert outcome.code in (0, 1, 3)
+    assert "<svg" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_what_cannot_be_saved_is_printed_all_the_same(cli: Cli, command: str) -> None:
+    outcome = cli(command, "--optimizer", "adam", *LITTLE, "-o", "/dev/full")
+    assert outcome.code == 2 and "cannot write '/dev/full'" in outcome.err
+    assert "UNDECIDED" in outcome.out
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -310,7 +310,7 @@ def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification
     words = [t.text for t in root.findall("{*}text")]
     assert {"attention value", "ffn fc1"} < set(words)
     assert [p.get("class") for p in root.findall("{*}path")].count("lead") == 2
-    assert "75" not in words  # the ticks are round, not the points'
+    assert "93" not in words  # the ticks are round, not the points'
     assert shares_figure(verification) == ()
     several = replace(found, shares=(*shares, replace(shares[0], part="decoder")))
     assert "decoder attention value" in text(of_verification.document(several))

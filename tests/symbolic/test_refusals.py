@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -125,3 +127,27 @@ def test_a_branch_that_no_one_gain_balances_is_refused(
     monkeypatch.setattr("deepnet_theory.spec.sublayer.sublayers", lambda: {"mine": mine})
     with pytest.raises(Refusal, match=r"no law for the sublayer 'mine'.*no one beta balances it"):
         derive(Selection(optimizer="sgd", layer="mine", method=method))
+
+
+@pytest.mark.parametrize(
+    ("placement", "most"), [("post-ln", 15), ("pre-ln", 20)], ids=["none refused", "some refused"]
+)
+def test_a_derivation_solves_nothing_for_sentences_of_refusals(
+    monkeypatch: pytest.MonkeyPatch, placement: str, most: int
+) -> None:
+    solved = []
+    rref = sp.Matrix.rref
+    monkeypatch.setattr(
+        sp.Matrix, "rref", lambda of, *a, **k: solved.append(of) or rref(of, *a, **k)
+    )
+    repr(derive(Selection(optimizer="adam", placement=placement)))
+    assert 0 < len(solved) <= most
+
+
+def test_a_refusal_looks_for_its_remedy_once_it_is_read() -> None:
+    asked = []
+    refusal = Refusal("no rule", lambda: asked.append(1) or "take another")
+    assert not asked
+    for read in (refusal, refusal, pickle.loads(pickle.dumps(refusal)), copy.copy(refusal)):
+        assert str(read) == "no rule; take another"
+    assert asked == [1]

@@ -29,35 +29,45 @@ def roomy(low: float, high: float) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers, ones, twos and fives, between two ends of a logarithmic axis."""
+    """Round numbers between two ends of a logarithmic axis, at most nine.
+
+    Ones, twos and fives, ones alone on a long axis; the levels of one that is too short for two.
+    """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low < 300 else (1,)
-    values = [step * 10.0**decade for decade in decades for step in steps]
+    values = [float(f"{step}e{decade}") for decade in decades for step in steps]
     inside = [v for v in values if low <= v <= high]
+    if len(inside) < 2:
+        return levels(low, high)
     every = -(-len(inside) // 9)
     return inside[::every]
 
 
 def levels(low: float, high: float) -> list[float]:
-    """Round numbers, at most eight, between the ends of a linear axis."""
-    step = next(
-        s for power in range(-6, 12) for s in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)
-        if (high - low) / s <= 8
-    )  # fmt: skip
-    first = int(low // step) + 1
-    return [round(i * step, 9) for i in range(first, first + 9) if i * step <= high]
+    """Round numbers, at most eight, between the ends of a linear axis; of no length, its one end.
+
+    They are the multiples of the least step 1, 2 or 5 times a power of ten that are no more.
+    """
+    if high <= low:
+        return [low]
+    decade = math.floor(math.log10((high - low) / 8))
+    steps = (float(f"{step}e{decade}") for step in (1, 2, 5, 10))
+    step = next(s for s in steps if (high - low) / s <= 8)
+    first = math.floor(low / step)
+    values = (float(f"{i * step:.12g}") for i in range(first, first + 10))
+    return [v for v in values if low < v <= high]
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def tick_label(value: float) -> str:
-    """The label of a tick: 0.02, 1000, 10⁵, 2·10⁻⁴."""
+    """The label of a tick: 0.02, 1000, 10⁵, 2·10⁻⁴, 1.25·10⁻⁴."""
     if 1e-3 <= value < 1e4:
         return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
+    mantissa, exponent = f"{value:.5e}".split("e")
     power = f"10{str(int(exponent)).translate(_RAISED)}"
-    return power if mantissa == "1" else f"{mantissa}·{power}"
+    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
 
 
 def ceiling(figure: Panels) -> float:

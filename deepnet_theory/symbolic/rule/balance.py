@@ -50,15 +50,14 @@ def balance(
     before = (count, total, *(() if amplified is None else amplified.steps))
     conditions = _Conditions(setting, part, of, before, amplified)
     imposed, solution = conditions.solved(setting.closure)
-    others = conditions.alternatives()
     if solution is None:
-        raise Refusal(_no_solution(setting, part, of, others))
+        raise _no_solution(setting, part, of, conditions.alternatives)
     if not solution.unique:
         free = ", ".join(str(u) for u in solution.unknowns if u not in solution.values)
         raise Refusal(
             f"the closure {setting.closure.name!r} leaves {free} undetermined in the {part.name}: "
-            f"the balance under {setting.selection.the_placement.name} does not depend on it; "
-            f"{others}"
+            f"the balance under {setting.selection.the_placement.name} does not depend on it",
+            conditions.alternatives,
         )
     result = Balanced(part, count.rhs, of, setting.closure, solution.values, (), amplified)
     whole = Check("the whole stack added up", _whole_stack(setting, result, later))
@@ -70,7 +69,7 @@ def balance(
     )
     broken = broken_premise(setting, result)
     if broken is not None:
-        raise Refusal(f"{broken}; {others}")
+        raise Refusal(broken, conditions.alternatives)
     return result
 
 
@@ -224,7 +223,9 @@ def _times(setting: Setting, later: Later, layers: int) -> sp.Expr:
     return size if more[1] > more[0] * sp.Float("1.000001") else sp.Integer(1)
 
 
-def _no_solution(setting: Setting, part: Part, of: tuple[Kind, ...], others: str) -> str:
+def _no_solution(
+    setting: Setting, part: Part, of: tuple[Kind, ...], others: Callable[[], str]
+) -> Refusal:
     felt = [
         name
         for name, allowed in (("alpha", setting.law.has_alpha), ("beta", True))
@@ -232,14 +233,15 @@ def _no_solution(setting: Setting, part: Part, of: tuple[Kind, ...], others: str
     ]
     update, placement = setting.selection.the_optimizer.update, setting.selection.placement
     if not felt:
-        return (
+        return Refusal(
             f"under the update {update!r} (degree p = {setting.degrees.p}, q = "
             f"{setting.degrees.q}) one step changes the output by an amount that neither alpha nor "
             f"beta can change with placement {placement!r}; the learning rate "
             "can: use the closure learning-rate"
         )
-    return (
+    return Refusal(
         f"the closure {setting.closure.name!r} leaves no knob that balances the {part.name} under "
         f"the update {update!r} with placement {placement!r}: the increment depends on "
-        f"{' and '.join(felt)} alone, or on a product that the closure fixes; {others}"
+        f"{' and '.join(felt)} alone, or on a product that the closure fixes",
+        others,
     )

@@ -77,7 +77,8 @@ def test_a_wrong_exponent_is_not_saved_by_it(less: dict[str, object]) -> None:
 def test_missing_depths_decide_nothing_against_a_prediction_either() -> None:
     assert judged(exponent=0.75, wanted=5).verdict is Verdict.UNDECIDED
     one = judged(values=LINE[:, :1], depths=DEPTHS[:1])
-    assert one.verdict is Verdict.UNDECIDED and math.isnan(one.estimate)
+    assert one.verdict is Verdict.UNDECIDED
+    assert all(map(math.isnan, (one.estimate, one.low, one.high)))
     assert "too few depths" in one.because
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 import torch
@@ -78,6 +79,13 @@ def test_draws_average(adam):
     many = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=4)
     assert many.first_draw == one.values == one.first_draw
     assert many.values != one.values
+    # the first has the twin, by which a step is seen to be linear; each draw counts once
+    case = Case(adam, rule("adam"), {"N": 4}, SMALL)
+    drawn = [measure_draw(case, many.eta, draw) for draw in range(4)]
+    assert [d.second_order > 0 for d in drawn] == [True, False, False, False]
+    assert many.second_order == drawn[0].second_order
+    values = zip(*(d.values for d in drawn), strict=True)
+    assert many.values == pytest.approx([fmean(of_a_seed) for of_a_seed in values])
 
 
 def test_gradient_is_freed_and_first_order_predicts_the_loss(adam):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 import torch
@@ -114,6 +115,13 @@ def test_where_the_stream_grows_blocks_grow_with_it(adam):
         for group in found:
             assert group.layers / (1 + below) < math.expm1(0.5) + 1e-9
             below += group.layers
+    # of 17 layers' log(17) = 2.83 no block has more than 0.5: 2, 3 and 2 of them, alike in a gap
+    case = Sampled(select, plain, {"N": 16}, SMALL, (0.2, 0.7), growth=1.0)
+    found = list(case.groups(16))
+    assert [g.copy for g in found] == [None, None, 0, None, None, None, 1, None, None]
+    below = accumulate(g.layers / 14 for g in found if g.copy is None)
+    at = [math.log1p(16 * share) / math.log(17) for share in below]
+    assert at == pytest.approx([0.1, 0.2, 0.2 + 0.5 / 3, 0.2 + 1 / 3, 0.7, 0.85, 1])
     # u and v are independent and uniform: the layers of a unit of place are all of them
     places = [(i + 0.5) / 1000 for i in range(1000)]
     counts = [Sampled(select, plain, {"N": 64}, SMALL, (u, u), growth=1.0) for u in places]
@@ -232,6 +240,15 @@ def of_scheme(name, layers):
     given = scheme(name)
     selection, texts = measurable(given, "adam", None)
     return Case(selection, texts, {"N": layers}, LAB, scheme=given)
+
+
+def test_a_block_has_the_constants_of_its_middle_layer():
+    given = scheme("layernorm-scaling")  # alpha is sqrt(l)
+    selection, texts = measurable(given, "adam", None)
+    case = Sampled(selection, texts, {"N": 14}, SMALL, scheme=given, places=(0.25, 0.5))
+    alphas = [layer[0].constants.alpha for layer in case.layers(case.constants.parts[0])]
+    # layers 1 to 3, the fourth, 5 to 7, the eighth, 9 to 14
+    assert alphas == pytest.approx([math.sqrt(layer) for layer in (2, 4, 6, 8, 11.5)])
 
 
 def test_a_layer_may_be_long():

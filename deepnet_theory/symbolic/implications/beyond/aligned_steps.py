@@ -82,7 +82,7 @@ def _explicit_products(of: OfKind, step: Step) -> bool:
         for size in ("0.1", "1"):
             at = {**numbers, tau: sp.Integer(2), eta: sp.Float(size, 30) / 2}
             for aligned in (True, False):
-                moved = _moved(count, of.kind.matrices, weight, rho, float(size), aligned)
+                moved = _moved(count, of.kind.matrices, weight, mpmath.mpf(size) * rho, aligned)
                 if moved > value(step.rhs, at) * (1 + mpmath.mpf(10) ** -20):
                     return False
     return True
@@ -126,8 +126,8 @@ def _slope(of: OfKind, step: Step) -> bool:
         return bool(abs(slopes[0] - slopes[1]) < mpmath.mpf("1e-2"))
 
 
-def _moved(count: int, matrices: int, weight: Any, rho: Any, size: float, aligned: bool) -> Any:
-    """‖F_τ − F_0‖ of an explicit stack of branches, on a vector of norm 1.
+def _moved(count: int, matrices: int, weight: Any, step: Any, aligned: bool) -> Any:
+    """‖F_τ − F_0‖ of an explicit stack of branches, on a vector of norm 1; ``step`` is τηρ.
 
     Aligned, every matrix grows along itself; else it moves towards another direction.
     """
@@ -137,7 +137,7 @@ def _moved(count: int, matrices: int, weight: Any, rho: Any, size: float, aligne
         for matrix in range(matrices):
             own = mpmath.eye(3) if aligned else _reflection(3 * layer + matrix)
             towards = own if aligned else _reflection(5 * layer + 2 * matrix + 1)
-            before, after = own * before, (own + size * rho * towards) * after
+            before, after = own * before, (own + step * towards) * after
         still, moved = still + weight * (before * still), moved + weight * (after * moved)
     return mpmath.norm(moved - still)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,11 +124,21 @@ def near(side: sp.Expr, expected: Any, numbers: dict[sp.Symbol, Any]) -> bool:
 
 
 def value(expression: sp.Expr, numbers: dict[sp.Symbol, Any]) -> Any:
-    """The number at the working precision of mpmath.
+    """The number at the working precision of mpmath, every node computed in it.
 
-    SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up.
+    SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up. Nor does
+    Python: in code printed for it, an unevaluated 3**(-1) is a quotient of integers, in double
+    precision.
     """
-    expression = sp.sympify(expression)
-    symbols = [symbol for symbol in numbers if expression.has(symbol)]
-    values = [mpmath.mpmathify(sp.N(numbers[symbol], mpmath.mp.dps)) for symbol in symbols]
-    return mpmath.mpf(sp.lambdify(symbols, expression, "mpmath")(*values))
+    leaf = numbers.get(expression, expression)
+    if leaf.is_Atom:
+        return mpmath.mpmathify(sp.N(leaf, mpmath.mp.dps))
+    return _COMPUTED[expression.func](*(value(node, numbers) for node in expression.args))
+
+
+_COMPUTED: dict[type[sp.Expr], Callable[..., Any]] = {
+    sp.Add: lambda *terms: mpmath.fsum(terms),
+    sp.Mul: lambda *factors: mpmath.fprod(factors),
+    sp.Pow: mpmath.power,
+    sp.exp: mpmath.exp,
+}
