@@ -290,6 +290,7 @@ def train(
     ):
         result = training.train(loaded, progress=progress, **place, **given(course))
     save(output, result.to_json() + "\n", talk, whole=result.complete)
+    goes_on(result.stopped, place)
     _show(result, format, of_training.document)
     return result.exit_code
 

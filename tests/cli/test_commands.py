@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sympy
@@ -15,6 +17,7 @@ import sympy
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import EXAMPLES
 from deepnet_theory.spec.constants import Constants
+from deepnet_theory.training.runner import Runner
 
 from .conftest import Cli
 
@@ -455,16 +458,25 @@ def test_an_interrupted_training_replaces_no_whole_one(
     whole = output.read_text("utf-8")
     assert json.loads(whole)["complete"] is True
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+    step, taken = Runner.step, itertools.count()
+
+    def interrupted(runner: Runner, batch: Any) -> None:
+        if next(taken) == 3:  # of two a run
+            raise KeyboardInterrupt
+        step(runner, batch)
 
     monkeypatch.setattr("deepnet_theory.training.runs.Runner.step", interrupted)
-    outcome = cli(*words)
-    assert outcome.code == 130 and "stopped after 0 of 2 steps" in outcome.out
+    outcome = cli(*words, "--cache", str(tmp_path / "cache"))
+    assert outcome.code == 130 and "1 of 4 runs were finished" in outcome.out
+    assert "the same command goes on" in outcome.err
     assert output.read_text("utf-8") == whole
     output.unlink()
+    taken = itertools.count()
     assert cli(*words).code == 130  # where there is nothing yet, a part is worth keeping
     assert json.loads(output.read_text("utf-8"))["complete"] is False
+    goes_on = cli(*words, "--cache", str(tmp_path / "cache"), "-v")
+    assert goes_on.code == 0 and "1 results were in" in goes_on.err
+    assert json.loads(output.read_text("utf-8"))["runs"] == json.loads(whole)["runs"]
 
 
 def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
