@@ -129,6 +129,7 @@ def train(
                     partial(in_threads, count, partial(_train, course, corpus, watch)),
                     partial(finished.__setitem__, (own, rule)),
                     depends_on=("train", course, corpus.digest, count),
+                    fits=partial(_fits, course),
                 )
             )  # fmt: skip
     with repeatable(where):
@@ -155,6 +156,13 @@ def train(
         {"torch": torch.__version__, "python": platform.python_version()}, comparisons,
         stopped,
     )  # fmt: skip
+
+
+def _fits(course: _Course, found: Run) -> bool:
+    """Whether a kept run is one of this course: as long as it, or ended by what it found."""
+    steps = len(found.losses)
+    ended = steps == course.steps or (steps < course.steps and found.finding != "")
+    return ended and found.rule == course.rule
 
 
 def _told(progress: Progress, before: int, total: int, done: int, what: str) -> None:
