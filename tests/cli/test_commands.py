@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -324,33 +328,40 @@ COLOUR = r"\x1b\[[0-9;]*m"
 SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
 
 
-def on_a_terminal(*words: str, **environment: str) -> tuple[int, str, str]:
-    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
-    import os
-    import pty
+Terminal = Callable[..., tuple[int, str, str]]
 
-    ours, theirs = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "deepnet_theory", *words], stdout=subprocess.PIPE, stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    assert done.stdout is not None
-    out = done.stdout.read()
-    return done.wait(), out.decode(), shown.decode()
+
+@pytest.fixture
+def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
+
+    def run(*words: str, **environment: str) -> tuple[int, str, str]:
+        import pty
+
+        ours, theirs = pty.openpty()
+        shown = bytearray()
+
+        def read() -> None:
+            with suppress(OSError):  # how Linux says that the other end is closed
+                while piece := os.read(ours, 4096):
+                    shown.extend(piece)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with os.fdopen(theirs, "w", encoding="utf-8") as screen, monkeypatch.context() as within:
+            within.setattr(sys, "stderr", screen)
+            for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", **environment}.items():
+                within.setenv(name, value)
+            outcome = cli(*words)
+        reader.join()
+        os.close(ours)
+        return outcome.code, outcome.out, shown.decode()
+
+    return run
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_verify_shows_a_live_table_on_a_terminal() -> None:
+def test_verify_shows_a_live_table_on_a_terminal(on_a_terminal: Terminal) -> None:
     words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
     code, out, shown = on_a_terminal(*words)
     assert code in (0, 1, 3)
@@ -367,7 +378,7 @@ def test_verify_shows_a_live_table_on_a_terminal() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_no_color_and_quiet_on_a_terminal() -> None:
+def test_no_color_and_quiet_on_a_terminal(on_a_terminal: Terminal) -> None:
     words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
     _, _, plain = on_a_terminal(*words, NO_COLOR="1")
     assert not re.search(COLOUR, plain) and "N = 4 " in plain
@@ -375,8 +386,8 @@ def test_no_color_and_quiet_on_a_terminal() -> None:
     assert quiet == "" and "N = 4 " in out
 
 
-def test_no_progress_through_a_pipe(process: Cli) -> None:
-    outcome = process("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
+def test_no_progress_through_a_pipe(cli: Cli) -> None:
+    outcome = cli("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
     assert outcome.err == ""
 
 
