@@ -413,14 +413,6 @@ def test_draws_are_an_option(cli: Cli) -> None:
     assert cli("verify", "--optimizer", "adam", "--depths", "2,4", "--draws", "0").code == 2
 
 
-def test_processes_change_nothing_but_the_time(cli: Cli) -> None:
-    words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL, "--format", "json")
-    one, two = (json.loads(cli(*words, "--processes", n).out) for n in ("1", "2"))
-    assert one["points"] == two["points"] and one["exponents"] == two["exponents"]
-    refused = cli(*words, "--processes", "0")
-    assert refused.code == 2 and "processes 0" in refused.err
-
-
 def test_closures_side_by_side(cli: Cli) -> None:
     select = ("derive", "--optimizer", "sgd", "--placement", "res-post-ln", "--compare-closures")
     data = json.loads(cli(*select, "--depth", "50", "--format", "json").out)

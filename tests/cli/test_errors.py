@@ -16,6 +16,7 @@ from deepnet_theory.cli import INTERNAL_ERROR, main
 from .conftest import Cli
 
 BAD = [
+    (("verify", "--optimizer", "adam", "--processes", "0"), "processes 0 is not a whole number"),
     (("derive", "--optimizer", "adamm"), "unknown optimizer 'adamm'; valid are: adafactor"),
     (("derive", "--optimizer", ""), "unknown optimizer ''"),
     (("derive",), "exactly one of --optimizer NAME and --update EXPR"),
