@@ -39,8 +39,9 @@ def conforms(value: object, kind: Any) -> bool:
         return type(value) is dict and all(_each(pair, within) for pair in value.items())
     if is_typeddict(kind):
         hints = get_type_hints(kind)
-        asked = type(value) is dict and kind.__required_keys__ <= value.keys() <= hints.keys()
-        return asked and all(conforms(one, hints[name]) for name, one in value.items())
+        if type(value) is not dict or not kind.__required_keys__ <= value.keys() <= hints.keys():
+            return False
+        return all(conforms(one, hints[name]) for name, one in value.items())
     if kind is float:
         return type(value) in (float, int)
     if not is_dataclass(kind) and not _named(kind):

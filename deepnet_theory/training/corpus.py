@@ -87,7 +87,7 @@ class Text:
         self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self._span)))
         self.piece = len(text) // (10 * self.cycles)
         cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
-        self.digest = sha256(cycles.numpy()).hexdigest()
+        self.digest = sha256(cycles.numpy().data).hexdigest()
         self.train, self.held_out = cycles[:, : -self.piece], cycles[:, -self.piece :]
         # no model that ignores its input has a mean loss below the entropy of what it is tried on
         self.baseline = min(entropy(self.train), entropy(self.held_out))

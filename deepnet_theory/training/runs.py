@@ -115,7 +115,7 @@ def train(
     alone = executor is None and processes in (None, 1)
     count = fitting_threads(batch * tokens * constants.architecture.width)
     finished: dict[tuple[int, str], Run] = {}
-    jobs = []
+    jobs: list[Job] = []
     for own in range(seed, seed + seeds):
         for rule, its in rules.items():
             course = _Course(rule, its, reference, steps, batch, tokens, lr, own, where.type)
