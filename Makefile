@@ -33,10 +33,10 @@ run: $(STAMP)  ## the main job: rules of three optimizers, measured on text, con
 	done
 
 test: $(STAMP)  ## the fast tests
-	$(BIN)/python -m pytest -n 2 -m "not slow and not notebooks"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks"
 
 slow: $(STAMP)  ## the tests that take longer
-	$(BIN)/python -m pytest -n 2 -m "slow and not notebooks"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not notebooks"
 
 fuzz: $(STAMP)  ## hostile input at large: FUZZ times the number that the tests try
 	OMP_NUM_THREADS=1 DEEPNET_THEORY_FUZZ=$(FUZZ) $(BIN)/python -m pytest -x tests/fuzz
@@ -56,7 +56,7 @@ contracts: $(STAMP)  ## which room may import which
 	$(BIN)/lint-imports
 
 notebooks: $(STAMP)  ## execute the notebooks and the readers' paths
-	$(BIN)/python -m pytest -n 2 -m notebooks tests/test_notebooks.py tests/test_paths.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/test_notebooks.py tests/test_paths.py
 
 bench: $(STAMP)  ## measured comparisons
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

@@ -306,6 +306,7 @@ def train(
         lambda: _show(result, format, of_training.document),
         lambda: save_json(output, result, talk, whole=result.complete),
     )
+    goes_on(result.stopped, place)
     return result.exit_code
 
 

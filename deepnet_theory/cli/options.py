@@ -298,9 +298,6 @@ class Course:
     device: Annotated[str | None, choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda"))] = (
         None
     )
-    state: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Kept while training, to go on from.")
-    ] = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.processes.identity import BEGAN, INSTALLED, source_beside, sources
 from deepnet_theory.spec.errors import InputError, guess, shown
+from deepnet_theory.spec.files import require_file
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
 BATCH, TOKENS = 2, 16  # of inputs that the user did not give
@@ -136,6 +137,7 @@ def load_known_factory(text: str) -> Factory:
     """The factory that a text names, with the digest of its code, to travel and to be kept."""
     place, _, name = text.rpartition(":")
     if place.endswith(".py"):
+        require_file(Path(place))
         path = Path(place).resolve()
         code, found = source_beside(path), load_factory(text)
         if code is not None and sources(path.parent) != code:
@@ -175,8 +177,7 @@ def _loaded(name: str, text: str, code: str) -> Factory:
 
 
 def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}")
+    require_file(path)
     name = f"_factory_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # of any file that ends in .py

@@ -227,16 +227,17 @@ class _Schedule:
             self._keep(row, row.seeds[0], found)
             return follow(found)
 
-        return self._job(row, row.seeds[0], scale, None, keep)
+        return self._job(row, row.seeds[0], scale, None, keep, {ALL, *self.family.shares})
 
     def _others(self, row: _Row, scale: Scale, first: Measured) -> Iterator[Job]:
         scale = replace(scale, eta=first.eta)  # of this depth: nothing else is asked
         for seed in row.seeds[1:]:
-            yield self._job(row, seed, scale, first.eta, partial(self._keep, row, seed))
+            keep = partial(self._keep, row, seed)
+            yield self._job(row, seed, scale, first.eta, keep, set(first.sizes))
 
     def _job(
         self, row: _Row, seed: int, scale: Scale, eta: float | None,
-        keep: Callable[[Measured], Iterator[Job] | None],
+        keep: Callable[[Measured], Iterator[Job] | None], names: set[str],
     ) -> Job:  # fmt: skip
         asked = (row.depth, seed, scale, eta, row is self.rows[-1])
         return Job(
@@ -245,6 +246,9 @@ class _Schedule:
             partial(self.family.measure, *asked),
             keep,
             None if self.depends_on is None else (self.depends_on, *asked),
+            fits=lambda found: (
+                (found.update is not None or eta is not None) and names <= found.sizes.keys()
+            ),
         )
 
     def _keep(self, row: _Row, seed: int, found: Measured) -> None:

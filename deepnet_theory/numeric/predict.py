@@ -24,7 +24,7 @@ from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
-from deepnet_theory.processes import Job, Work, run_where
+from deepnet_theory.processes import Job, Work, per_seed, run_where
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.results.prediction import PredictedPoint, PredictedShare, UpdatePrediction
@@ -60,15 +60,16 @@ def predict(
         _ = case.constants, case.eta_factor
     seen: dict[str, tuple[PredictedUpdate, Distance]] = {}
     kinds: list[dict[Key, PredictedUpdate]] = []
+    fits = partial(per_seed, seeds=settings.seeds)
     with fitting_threads(settings) as threads:
         jobs = []
         for case in cases:
             one = partial(in_threads, threads, partial(_one_depth, case))
             keep = partial(seen.__setitem__, depth_key(case.depth))
             what = f"one sublayer at depth {depth_key(case.depth)}"
-            jobs.append(Job(what, 1, one, keep, depends_on=one))
+            jobs.append(Job(what, 1, one, keep, depends_on=one, fits=fits))
         last = partial(in_threads, threads, partial(predict_shares, cases[-1]))
-        jobs.append(Job("shares", 1, last, kinds.append, depends_on=last))
+        jobs.append(Job("shares", 1, last, kinds.append, depends_on=last, fits=fits))
         depths = [case.depth for case in cases]
         work["processes"] = fitting_processes(work.get("processes", 1), depths, settings)
         run_where(jobs, len(jobs), **work)

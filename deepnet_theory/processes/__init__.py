@@ -9,6 +9,7 @@ from deepnet_theory.processes.cache import MISSING as MISSING
 from deepnet_theory.processes.cache import Cache as Cache
 from deepnet_theory.processes.cache import Kept as Kept
 from deepnet_theory.processes.cache import cache_of as cache_of
+from deepnet_theory.processes.form import per_seed as per_seed
 from deepnet_theory.processes.jobs import Job as Job
 from deepnet_theory.processes.jobs import ProcessDied as ProcessDied
 from deepnet_theory.processes.jobs import Progress as Progress

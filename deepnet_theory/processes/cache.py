@@ -7,21 +7,24 @@ import io
 import os
 import pickle
 import re
-from collections.abc import Iterator
-from dataclasses import is_dataclass
-from enum import Enum
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from deepnet_theory.processes.form import classes, conforms
 from deepnet_theory.processes.identity import environment, identity
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.files import write_bytes
+from deepnet_theory.spec.files import replace_bytes
 
 FOLDER = "DEEPNET_THEORY_CACHE"  # the environment's word; empty, nothing is kept by default
 MISSING: Final = object()
+MOST_BYTES = 2**28  # of a result
 TAG = "CACHEDIR.TAG"  # marks a folder as this cache's own, and keeps it out of backups
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# finished work of deepnet-theory\n"
+SHELF = re.compile(r"[0-9a-f]{2}")
 NAME = re.compile(r"[0-9a-f]{64}")
 BEGUN = re.compile(r"\.[0-9a-f]{32}\..+")  # what a writer that was killed has left
 
@@ -29,9 +32,11 @@ BEGUN = re.compile(r"\.[0-9a-f]{32}\..+")  # what a writer that was killed has l
 class Cache:
     """Results in ``folder``, where any number of processes may read and write.
 
-    A file is replaced as a whole, and begins with the digest of what follows: one that was cut
-    short, or damaged otherwise, is as good as none. Where nothing can be written, the disk being
-    full, say, the work goes on, and ``trouble`` says why. ``taken`` counts what was found.
+    A file is replaced as a whole, and begins with the digest of its name and of what follows.
+    Whatever is no regular file in a regular folder, was cut short or damaged, or holds another
+    form of result than was asked for is as good as none. Links are neither followed nor written
+    through. Where nothing can be written, the disk being full, say, the work goes on, and
+    ``trouble`` says why. ``taken`` counts what was found.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,15 +46,20 @@ class Cache:
     def _environment(self) -> dict[str, str]:
         return environment()
 
-    def get(self, depends_on: object) -> Any:
-        """The result of what ``depends_on`` tells, or ``MISSING``."""
+    def get(
+        self, depends_on: object, kind: Any = Any, fits: Callable[[Any], bool] = lambda _: True
+    ) -> Any:
+        """The result of what ``depends_on`` tells, of type ``kind`` and fitting, or ``MISSING``."""
+        file = self._file(depends_on)
         try:
-            raw = self._file(depends_on).read_bytes()
+            raw = _read(file)
             digest, content = raw[:32], raw[32:]
-            if hashlib.sha256(content).digest() != digest:
+            if _digest(file, content) != digest:
                 return MISSING
-            found = _Reader(io.BytesIO(content)).load()
-        except (OSError, pickle.UnpicklingError):
+            found = _Reader(content, kind).load()
+            if not (conforms(found, kind) and fits(found)):
+                return MISSING
+        except Exception:  # what was not written here fails in as many ways as it can be made
             return MISSING
         self.taken += 1
         return found
@@ -60,25 +70,31 @@ class Cache:
         file = self._file(depends_on)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            if file.parent.is_symlink():
+                raise NotADirectoryError(f"{str(file.parent)!r} is a link")
             if not (self.folder / TAG).exists():
-                write_bytes(self.folder / TAG, SIGNATURE)
-            write_bytes(file, hashlib.sha256(content).digest() + content)
-        except (OSError, InputError) as wrong:
+                replace_bytes(self.folder / TAG, SIGNATURE)
+            replace_bytes(file, _digest(file, content) + content)
+        except OSError as wrong:
             self.trouble = self.trouble or f"finished work is not kept: {wrong}"
 
     def files(self) -> Iterator[Path]:
-        """The files of the cache, finished or not."""
-        for file in self.folder.glob("[0-9a-f][0-9a-f]/*"):
-            if NAME.fullmatch(file.name) or BEGUN.fullmatch(file.name):
-                yield file
+        """The files of the cache, finished or not: regular ones, in folders that are no links."""
+        for shelf in _scanned(self.folder):
+            if SHELF.fullmatch(shelf.name) and shelf.is_dir(follow_symlinks=False):
+                for file in _scanned(shelf.path):
+                    known = NAME.fullmatch(file.name) or BEGUN.fullmatch(file.name)
+                    if known and file.is_file(follow_symlinks=False):
+                        yield Path(file.path)
 
     def clear(self) -> int:
-        """Remove what is kept; the number of files."""
+        """Remove what is kept, and nothing else; the number of files."""
         files = list(self.files())
         for file in files:
-            file.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another process has cleared it meanwhile
+                file.unlink()
         for folder in {file.parent for file in files}:
-            if not any(folder.iterdir()):
+            with suppress(OSError):  # it holds something else
                 folder.rmdir()
         return len(files)
 
@@ -87,17 +103,44 @@ class Cache:
         return self.folder / name[:2] / name
 
 
+def _read(file: Path) -> bytes:
+    """The content of a regular file; raises OSError for anything else, and waits for no writer."""
+    if file.parent.is_symlink():
+        raise NotADirectoryError(f"{str(file.parent)!r} is a link")
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(file, "rb", opener=lambda path, mode: os.open(path, mode | flags)) as opened:
+        found = os.fstat(opened.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+            raise OSError(f"{str(file)!r} is no result")
+        return opened.read(MOST_BYTES)
+
+
+def _digest(file: Path, content: bytes) -> bytes:
+    """It covers the name too: the answer to one question is none to another."""
+    return hashlib.sha256(file.name.encode() + content).digest()
+
+
+def _scanned(folder: Path | str) -> list[os.DirEntry[str]]:
+    """What a folder holds, by name; nothing where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
 class _Reader(pickle.Unpickler):
-    """Reads plain data and this package's own, so that a file can run nothing."""
+    """Reads plain data and the classes that ``kind`` names, so that a file can run nothing."""
+
+    def __init__(self, content: bytes, kind: Any) -> None:
+        super().__init__(io.BytesIO(content))
+        self._known = {(one.__module__, one.__qualname__): one for one in classes(kind)}
 
     def find_class(self, module: str, name: str) -> Any:
-        """A dataclass or an enumeration of this package."""
-        if module.startswith("deepnet_theory.") and "." not in name:
-            found = super().find_class(module, name)
-            own = isinstance(found, type) and found.__module__.startswith("deepnet_theory.")
-            if own and (is_dataclass(found) or issubclass(found, Enum)):
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name} is no result")
+        """One of these classes."""
+        if (module, name) not in self._known:
+            raise pickle.UnpicklingError(f"{module}.{name} is no result")
+        return self._known[module, name]
 
 
 Kept = Cache | str | Path | bool | None  # how a cache is asked for

@@ -31,8 +31,8 @@ def sources(*folders: Path) -> str:
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
-            if INSTALLED & set(path.relative_to(folder).parts):
-                continue  # a virtual environment
+            if INSTALLED & set(path.relative_to(folder).parts) or not path.is_file():
+                continue  # a virtual environment; a pipe, which would be waited for
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
     return digest.hexdigest()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of
+from deepnet_theory.processes.form import promised
 from deepnet_theory.processes.pool import executor_of
 from deepnet_theory.spec.errors import INTERRUPTION, DeepNetTheoryError, ran_out_of_memory
 
@@ -52,7 +53,8 @@ class Job:
     ``keep`` receives the result and hands back the jobs that it has made possible, if any.
     ``cost`` is in the units of the progress, which tells ``what`` is done. ``depends_on`` is all
     that the result depends on, beside code and machine; None keeps the job out of every cache,
-    as ``lasting`` does a result of which it is false.
+    as ``lasting`` does a result of which it is false. What a cache has must be of the type that
+    the annotation of ``work`` promises, and ``fits`` be true of it.
     """
 
     what: str
@@ -61,6 +63,7 @@ class Job:
     keep: Callable[[Any], Iterable[Job] | None]
     depends_on: object = None
     lasting: Callable[[Any], bool] = lambda result: True
+    fits: Callable[[Any], bool] = lambda result: True
 
 
 def run_jobs(
@@ -92,7 +95,7 @@ def run_jobs(
                 job = todo.popleft()
                 known = MISSING
                 if cache is not None and job.depends_on is not None:
-                    known = cache.get(job.depends_on)
+                    known = cache.get(job.depends_on, promised(job.work), job.fits)
                 if known is not MISSING:
                     keep(job, known)
                 else:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from deepnet_theory.spec.errors import InputError
 
+PATIENCE = 2.0  # seconds that a pipe's reader has to come
 PIECE = 2**20  # read at once: the memory for a whole limit would be asked for before a byte is read
 
 
@@ -31,11 +34,23 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open; a pipe opened in the ordinary way would wait for a writer, who may never come."""
+    """Open; a pipe opened in the ordinary way would wait for its other end, maybe forever."""
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if hasattr(os, "O_NONBLOCK"):
         os.set_blocking(handle, True)
     return handle
+
+
+def _open_for_a_reader(path: str, flags: int) -> int:
+    """Open for writing; a pipe has no reader where its command has not begun yet, or never does."""
+    given_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return _open_at_once(path, flags)
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > given_up:
+                raise
+        time.sleep(0.01)
 
 
 def read_text(path: str | Path, limit: int) -> str:
@@ -44,6 +59,18 @@ def read_text(path: str | Path, limit: int) -> str:
         return read_bytes(path, limit).decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{str(path)!r} is not UTF-8 text") from None
+
+
+def require_file(path: Path) -> None:
+    """Raise :class:`InputError` where there is no file of this name, or no way to it."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        found = None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
+    if found is None or not stat.S_ISREG(found.st_mode):
+        raise InputError(f"there is no file {str(path)!r}")
 
 
 def require_writable(path: str | Path) -> Path:
@@ -68,18 +95,26 @@ def write_text(path: str | Path, text: str) -> None:
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Write a file by atomic replacement in its own folder; its mode and owner are kept.
 
-    A link keeps pointing where it does, and a device or a pipe is written to, not replaced.
+    A link keeps pointing where it does, and a device or a pipe is written to, not replaced. The
+    reader of a pipe is waited for ``PATIENCE`` seconds.
+
     Raises :class:`InputError` where the file cannot be written.
     """
     target, before = _target(path)
     try:
         if before is not None and not stat.S_ISREG(before.st_mode):
-            with target.open("wb") as file:
+            with open(target, "wb", opener=_open_for_a_reader) as file:
                 file.write(content)
         else:
             _replace(target, before, content)
     except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {_why(error)}") from None
+        why = "no process reads the pipe" if error.errno == errno.ENXIO else _why(error)
+        raise InputError(f"cannot write {str(path)!r}: {why}") from None
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Put a file where ``path`` says, in the place of a link or a pipe too; raises OSError."""
+    _replace(path, None, content)
 
 
 def _replace(target: Path, before: os.stat_result | None, content: bytes) -> None:

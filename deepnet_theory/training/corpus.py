@@ -9,6 +9,7 @@ from __future__ import annotations
 import gettext
 import math
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import util
 from pathlib import Path
 from typing import Protocol
@@ -57,6 +58,7 @@ class Corpus(Protocol):
 
     name: str
     baseline: float
+    digest: str  # of what is learnt from, whose name says nothing of its content
 
     def batch(self, size: int, generator: torch.Generator, *, held_out: bool = False) -> Batch:
         """``size`` examples at random."""
@@ -85,6 +87,7 @@ class Text:
         self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self._span)))
         self.piece = len(text) // (10 * self.cycles)
         cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
+        self.digest = sha256(cycles.numpy().data).hexdigest()
         self.train, self.held_out = cycles[:, : -self.piece], cycles[:, -self.piece :]
         # no model that ignores its input has a mean loss below the entropy of what it is tried on
         self.baseline = min(entropy(self.train), entropy(self.held_out))
@@ -123,6 +126,7 @@ class Translation:
                 "100 are needed"
             )
         # every tenth message is held out, whole: the catalogues are sorted by application
+        self.digest = sha256(repr(pairs).encode()).hexdigest()
         self.held_out = pairs[::10]
         self.train = [p for i, p in enumerate(pairs) if i % 10]
         self.baseline = min(

@@ -74,7 +74,12 @@ class Training(Result):
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
-    complete: bool = True  # False where it was interrupted
+    stopped: str = ""  # what ended it early
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs came to their end."""
+        return not self.stopped
 
     @property
     def exit_code(self) -> int:
@@ -83,7 +88,8 @@ class Training(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.value}
+        found = {**asdict(self), "verdict": self.verdict.value, "complete": self.complete}
+        return {"schema": SCHEMA, **found}
 
 
 def mean_run(seeds: Sequence[Run]) -> Run:

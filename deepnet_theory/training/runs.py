@@ -1,4 +1,4 @@
-"""The loop: every model takes the same step on the same batch, side by side, seed by seed."""
+"""The loop: every model is trained on the same batches, seed by seed, each by itself."""
 
 from __future__ import annotations
 
@@ -6,39 +6,28 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from deepnet_theory.numeric.stepping.reference import library_optimizer
-from deepnet_theory.processes import Cache, Job, Progress, run_until_stopped, silent
+from deepnet_theory.processes import Job, Kept, Progress, run_until_stopped
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
 from deepnet_theory.spec.constants import LARGEST, Constants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
-from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.corpus import (
-    BYTES,
-    MAX_BYTES,
-    Batch,
-    Corpus,
-    Text,
-    Translation,
-)
+from deepnet_theory.training.corpus import BYTES, Batch, Corpus, Text, Translation
 from deepnet_theory.training.references import causal, gpt_2, plain
 from deepnet_theory.training.result import Run, Training, compare, judge, mean_run
 from deepnet_theory.training.runner import Runner
-from deepnet_theory.training.state import State
 
 HELD_OUT_BATCHES = 8
 MOST = 2**20  # steps, windows and bytes: far more than a short run has
@@ -56,11 +45,10 @@ def train(
     seeds: int = 3,
     device: str = "auto",
     language: str = "de",
-    state: str | Path | None = None,
     progress: Progress | None = None,
     processes: int | None = 1,
     executor: Executor | None = None,
-    cache: Cache | None = None,
+    cache: Kept = None,
 ) -> Training:
     """Train the model of the constants beside plain post-LN, plain pre-LN and GPT-2's pre-LN.
 
@@ -85,9 +73,9 @@ def train(
     3.24); at β = 1 by 0.010 at both, with losses 2.72 and 2.73
     (``benchmarks/learning_rate.py``).
 
-    ``state`` names a file that is written every tenth of the way; a later call with the same
-    settings goes on from there. On Ctrl-C the partial result is returned. ``processes``, or an
-    ``executor``, share out the seeds, and ``cache`` keeps each that is finished. Raises
+    A run is one rule with one seed. ``processes``, or an ``executor``, share out the runs, and
+    ``cache`` keeps each that is finished, so that a call that was stopped goes on with the others.
+    On Ctrl-C the result of what is finished is returned. Raises
     :class:`InputError` for settings that cannot be run, :class:`Refusal` for constants whose
     optimizer no library has, and :class:`MissingExtraError` where its library or the
     translations are not installed.
@@ -124,64 +112,73 @@ def train(
         "optimizer": f"{reference.target}, no warm-up", "seed": seed, "seeds": seeds,
         "device": str(where), "constants": constants.to_dict(),
     }  # fmt: skip
-    kept = None if state is None else State(Path(state), conditions)
     alone = executor is None and processes in (None, 1)
-    if kept is not None and not alone:
-        raise InputError(
-            f"the state {shown(str(state))} is one process's: leave it out, or the other processes"
-        )
-    finished: dict[int, tuple[Run, ...]] = {}
-    broken_off: dict[int, tuple[Run, ...]] = {}
-
-    def keep(index: int, found: tuple[tuple[Run, ...], bool]) -> None:
-        (finished if found[1] else broken_off)[index] = found[0]
-        if not found[1]:
-            raise KeyboardInterrupt
-
     count = fitting_threads(batch * tokens * constants.architecture.width)
-    learnt_from = sha256(read_bytes(text, MAX_BYTES)).hexdigest() if text and cache else language
-    jobs = []
-    for index in range(seeds):
-        one = {**conditions, "seed": seed + index}
-        del one["seeds"]  # of which each is its own
-        work = partial(_train_seed, rules, reference, corpus, conditions, index)
-        # only here, at once, can a state be written and every step be told of
-        told = partial(work, kept, progress) if alone else work
-        jobs.append(
-            Job(
-                f"seed {seed + index}", steps, partial(in_threads, count, told),
-                partial(keep, index), depends_on=("train", one, learnt_from, count),
-                lasting=_whole,
-            )
-        )  # fmt: skip
-    watched = silent if alone or progress is None else progress
+    finished: dict[tuple[int, str], Run] = {}
+    jobs: list[Job] = []
+    for own in range(seed, seed + seeds):
+        for rule, its in rules.items():
+            course = _Course(rule, its, reference, steps, batch, tokens, lr, own, where.type)
+            # only here can every step be told of
+            watch = None
+            if alone and progress is not None:
+                watch = partial(_told, progress, len(jobs) * steps, seeds * len(rules) * steps)
+            jobs.append(
+                Job(
+                    f"{rule}, seed {own}", steps,
+                    partial(in_threads, count, partial(_train, course, corpus, watch)),
+                    partial(finished.__setitem__, (own, rule)),
+                    depends_on=("train", course, corpus.digest, count),
+                    fits=partial(_fits, course),
+                )
+            )  # fmt: skip
     with repeatable(where):
         stopped = run_until_stopped(
             jobs,
-            seeds * steps,
+            len(jobs) * steps,
             processes=processes,
             executor=executor,
-            progress=watched,
+            progress=None if alone else progress,
             cache=cache,
         )
-    done = [finished[i] for i in sorted(finished)] or list(broken_off.values())
-    if not done:
+    if not finished:
         if stopped == INTERRUPTION:
             raise KeyboardInterrupt
         raise InputError(f"{stopped}: a smaller batch, fewer tokens or processes need less")
-    whole = not stopped
-    runs = tuple(map(mean_run, zip(*done, strict=True)))
+    runs = _means(rules, finished)
     comparisons = tuple(compare(runs[0], rival) for rival in runs[1:])
     verdict, because = judge(runs, comparisons, corpus.baseline)
-    if not whole:
+    if stopped:
         verdict = Verdict.UNDECIDED
-        because = f"{stopped}: {len(finished)} of {seeds} seeds were trained"
-    for index, found in broken_off.items():
-        because = f"stopped after {len(found[0].losses)} of {steps} steps of seed {seed + index}"
+        because = f"{stopped}: {len(finished)} of {len(jobs)} runs were finished"
     return Training(
         runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
-        {"torch": torch.__version__, "python": platform.python_version()}, comparisons, whole,
+        {"torch": torch.__version__, "python": platform.python_version()}, comparisons,
+        stopped,
     )  # fmt: skip
+
+
+def _fits(course: _Course, found: Run) -> bool:
+    """Whether a kept run is one of this course: as long as it, or ended by what it found."""
+    steps = len(found.losses)
+    ended = steps == course.steps or (steps < course.steps and found.finding != "")
+    return ended and found.rule == course.rule
+
+
+def _told(progress: Progress, before: int, total: int, done: int, what: str) -> None:
+    progress(before + done, total, what)
+
+
+def _means(
+    rules: Mapping[str, Constants], finished: Mapping[tuple[int, str], Run]
+) -> tuple[Run, ...]:
+    """Every rule's mean over the seeds that all rules have; where there is none, the first's."""
+    seeds = sorted({seed for seed, _ in finished})
+    whole = [seed for seed in seeds if all((seed, rule) in finished for rule in rules)]
+    return tuple(
+        mean_run([finished.get((s, rule), Run(rule, c.placement, ())) for s in whole or seeds[:1]])
+        for rule, c in rules.items()
+    )
 
 
 def _reference(constants: Constants) -> Reference:
@@ -198,80 +195,45 @@ def _reference(constants: Constants) -> Reference:
     return found.reference
 
 
-def _whole(found: tuple[tuple[Run, ...], bool]) -> bool:
-    """Whether a seed came to its end."""
-    return found[1]
+@dataclass(frozen=True)
+class _Course:
+    """All that one run depends on, beside the text."""
+
+    rule: str
+    constants: Constants
+    reference: Reference
+    steps: int
+    batch: int
+    tokens: int
+    lr: float
+    seed: int
+    device: str
 
 
-def _train_seed(
-    rules: dict[str, Constants],
-    reference: Reference,
-    corpus: Corpus,
-    conditions: dict[str, Any],
-    index: int,
-    kept: State | None = None,
-    progress: Progress | None = None,
-) -> tuple[tuple[Run, ...], bool]:
-    """The runs of one seed, whose models are there as long as it is trained."""
-    optimizer, seed = library_optimizer(reference), conditions["seed"] + index
-    where = torch.device(conditions["device"])
-    runners = [_runner(r, c, optimizer, conditions["lr"], seed, where) for r, c in rules.items()]
-    return _run(runners, corpus, conditions, index, kept, progress)
-
-
-def _run(
-    runners: list[Runner],
-    corpus: Corpus,
-    conditions: dict[str, Any],
-    index: int,
-    kept: State | None,
-    progress: Progress | None,
-) -> tuple[tuple[Run, ...], bool]:
-    """All steps of one seed and the held-out losses, and whether it was not interrupted."""
-    steps, batch, seeds = conditions["steps"], conditions["batch"], conditions["seeds"]
-    seed = conditions["seed"] + index
-    where = torch.device(conditions["device"])
-    done = 0 if kept is None else kept.take_up(index, runners)
-    whole = True
-    for step in range(done, steps):
-        try:
-            shared = corpus.batch(batch, _generator(seed, step)).to(where)
-            for runner in runners:
-                runner.step(shared)
-            if progress is not None:
-                now = ", ".join(f"{r.rule} {r.losses[-1]:.2f}" for r in runners if r.losses)
-                progress(index * steps + step + 1, seeds * steps, now)
-        except KeyboardInterrupt:
-            for runner in runners:  # some may have taken this step already
-                del runner.losses[step:]
-            whole = False
-            break
-        if kept is not None and ((step + 1) % max(1, steps // 10) == 0 or step + 1 == steps):
-            kept.save(index, runners, step + 1)
-    held_out = [
-        corpus.batch(batch, _generator(seed, -1 - i), held_out=True).to(where)
-        for i in range(HELD_OUT_BATCHES)
-    ]
-    return tuple(_finish(r, held_out, whole) for r in runners), whole
-
-
-def _runner(
-    rule: str,
-    c: Constants,
-    optimizer: Callable[..., torch.optim.Optimizer],
-    lr: float,
-    seed: int,
-    device: torch.device,
-) -> Runner:
+def _train(course: _Course, corpus: Corpus, watch: Callable[[int, str], None] | None = None) -> Run:
+    """All steps of one rule with one seed, and the held-out losses."""
+    c, seed, where = course.constants, course.seed, torch.device(course.device)
     # embedding and head have a generator of their own and are the same in every run
     outer, inner = _generator(seed, 0), _generator(seed, 1)
-    model = build(c, generator=inner, embedding_generator=outer).to(device)
-    return Runner(rule, c, model, optimizer(parameter_groups(model, lr), lr=lr))
+    model = build(c, generator=inner, embedding_generator=outer).to(where)
+    groups = parameter_groups(model, course.lr)
+    optimizer = library_optimizer(course.reference)(groups, lr=course.lr)
+    runner = Runner(course.rule, c, model, optimizer)
+    for step in range(course.steps):
+        runner.step(corpus.batch(course.batch, _generator(seed, step)).to(where))
+        if watch is not None:
+            shown = f" {runner.losses[-1]:.2f}" if runner.losses else ""
+            watch(step + 1, f"{course.rule}, seed {seed}:{shown}")
+    held_out = [
+        corpus.batch(course.batch, _generator(seed, -1 - i), held_out=True).to(where)
+        for i in range(HELD_OUT_BATCHES)
+    ]
+    return _finish(runner, held_out)
 
 
-def _finish(r: Runner, held_out: list[Batch], whole: bool) -> Run:
+def _finish(r: Runner, held_out: list[Batch]) -> Run:
     run = Run(r.rule, r.constants.placement, tuple(r.losses), finding=r.finding)
-    own = r.evaluate(held_out) if whole and not r.finding else []
+    own = [] if r.finding else r.evaluate(held_out)
     if not (own and all(map(math.isfinite, own))):
         return run
     run = replace(run, held_out=statistics.fmean(own))
@@ -285,5 +247,5 @@ def _finish(r: Runner, held_out: list[Batch], whole: bool) -> Run:
 
 
 def _generator(seed: int, index: int) -> torch.Generator:
-    """A generator of its own for every batch, so that a resumed run sees the same ones."""
+    """A generator of its own for every batch, so that every rule sees the same ones."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)

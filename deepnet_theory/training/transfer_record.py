@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stepping.trajectory import running_of
-from deepnet_theory.processes import MISSING, Cache
+from deepnet_theory.processes import MISSING, Cache, per_seed
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.files import read_bytes
@@ -94,7 +94,8 @@ class Record:
     def find(self, candidate: Candidate, depth: str, rate: float) -> None:
         """Take the losses that the cache has."""
         if self.cache is not None:
-            found = self.cache.get(self._depends_on(candidate, depth, rate))
+            fits = partial(per_seed, seeds=self.course.settings.seeds)
+            found = self.cache.get(self._depends_on(candidate, depth, rate), Losses, fits)
             if found is not MISSING:
                 self.losses.setdefault((candidate.closure, depth), {})[rate] = found
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sympy
@@ -15,6 +21,7 @@ import sympy
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import EXAMPLES
 from deepnet_theory.spec.constants import Constants
+from deepnet_theory.training.runner import Runner
 
 from .conftest import Cli
 
@@ -347,33 +354,40 @@ COLOUR = r"\x1b\[[0-9;]*m"
 SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
 
 
-def on_a_terminal(*words: str, **environment: str) -> tuple[int, str, str]:
-    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
-    import os
-    import pty
+Terminal = Callable[..., tuple[int, str, str]]
 
-    ours, theirs = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "deepnet_theory", *words], stdout=subprocess.PIPE, stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    assert done.stdout is not None
-    out = done.stdout.read()
-    return done.wait(), out.decode(), shown.decode()
+
+@pytest.fixture
+def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
+
+    def run(*words: str, **environment: str) -> tuple[int, str, str]:
+        import pty
+
+        ours, theirs = pty.openpty()
+        shown = bytearray()
+
+        def read() -> None:
+            with suppress(OSError):  # how Linux says that the other end is closed
+                while piece := os.read(ours, 4096):
+                    shown.extend(piece)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with os.fdopen(theirs, "w", encoding="utf-8") as screen, monkeypatch.context() as within:
+            within.setattr(sys, "stderr", screen)
+            for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", **environment}.items():
+                within.setenv(name, value)
+            outcome = cli(*words)
+        reader.join()
+        os.close(ours)
+        return outcome.code, outcome.out, shown.decode()
+
+    return run
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_verify_shows_a_live_table_on_a_terminal() -> None:
+def test_verify_shows_a_live_table_on_a_terminal(on_a_terminal: Terminal) -> None:
     words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
     code, out, shown = on_a_terminal(*words)
     assert code in (0, 1, 3)
@@ -390,7 +404,7 @@ def test_verify_shows_a_live_table_on_a_terminal() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_no_color_and_quiet_on_a_terminal() -> None:
+def test_no_color_and_quiet_on_a_terminal(on_a_terminal: Terminal) -> None:
     words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
     _, _, plain = on_a_terminal(*words, NO_COLOR="1")
     assert not re.search(COLOUR, plain) and "N = 4 " in plain
@@ -398,8 +412,8 @@ def test_no_color_and_quiet_on_a_terminal() -> None:
     assert quiet == "" and "N = 4 " in out
 
 
-def test_no_progress_through_a_pipe(process: Cli) -> None:
-    outcome = process("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
+def test_no_progress_through_a_pipe(cli: Cli) -> None:
+    outcome = cli("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
     assert outcome.err == ""
 
 
@@ -423,14 +437,6 @@ def test_draws_are_an_option(cli: Cli) -> None:
                   "--format", "json")  # fmt: skip
     assert json.loads(outcome.out)["measure"]["draws"] == 1
     assert cli("verify", "--optimizer", "adam", "--depths", "2,4", "--draws", "0").code == 2
-
-
-def test_processes_change_nothing_but_the_time(cli: Cli) -> None:
-    words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL, "--format", "json")
-    one, two = (json.loads(cli(*words, "--processes", n).out) for n in ("1", "2"))
-    assert one["points"] == two["points"] and one["exponents"] == two["exponents"]
-    refused = cli(*words, "--processes", "0")
-    assert refused.code == 2 and "processes 0" in refused.err
 
 
 def test_closures_side_by_side(cli: Cli) -> None:
@@ -481,16 +487,25 @@ def test_an_interrupted_training_replaces_no_whole_one(
     whole = output.read_text("utf-8")
     assert json.loads(whole)["complete"] is True
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+    step, taken = Runner.step, itertools.count()
+
+    def interrupted(runner: Runner, batch: Any) -> None:
+        if next(taken) == 3:  # of two a run
+            raise KeyboardInterrupt
+        step(runner, batch)
 
     monkeypatch.setattr("deepnet_theory.training.runs.Runner.step", interrupted)
-    outcome = cli(*words)
-    assert outcome.code == 130 and "stopped after 0 of 2 steps" in outcome.out
+    outcome = cli(*words, "--cache", str(tmp_path / "cache"))
+    assert outcome.code == 130 and "1 of 4 runs were finished" in outcome.out
+    assert "the same command goes on" in outcome.err
     assert output.read_text("utf-8") == whole
     output.unlink()
+    taken = itertools.count()
     assert cli(*words).code == 130  # where there is nothing yet, a part is worth keeping
     assert json.loads(output.read_text("utf-8"))["complete"] is False
+    goes_on = cli(*words, "--cache", str(tmp_path / "cache"), "-v")
+    assert goes_on.code == 0 and "1 results were in" in goes_on.err
+    assert json.loads(output.read_text("utf-8"))["runs"] == json.loads(whole)["runs"]
 
 
 def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from deepnet_theory.cli import INTERNAL_ERROR, main
 from .conftest import Cli
 
 BAD = [
+    (("verify", "--optimizer", "adam", "--processes", "0"), "processes 0 is not a whole number"),
     (("derive", "--optimizer", "adamm"), "unknown optimizer 'adamm'; valid are: adafactor"),
     (("derive", "--optimizer", ""), "unknown optimizer ''"),
     (("derive",), "exactly one of --optimizer NAME and --update EXPR"),
@@ -185,3 +188,41 @@ def test_no_words_give_a_traceback(words: list[str]) -> None:
     except SystemExit as exit:  # never expected, but a clean code even so
         code = int(exit.code or 0)
     assert code in (0, 2, 4)
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
+@pytest.mark.parametrize("command", [("audit",), ("measure", "--depths", "1,2")])
+def test_a_model_file_that_cannot_be_read_is_one_sentence(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "link.py").symlink_to("nowhere")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    os.mkfifo("pipe.py")
+    for name in ("folder", "link", "loop", "pipe", "none", LONG, f"{LONG}/model", "a\0b"):
+        outcome = cli(*command, f"{name}.py:make")
+        assert outcome.code == 2 and outcome.out == "", outcome
+        assert name[:9] in outcome.err.replace("\\x00", "\0") and outcome.err.count("\n") == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
+def test_an_output_that_takes_nothing_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = ("export", "--optimizer", "adam", "--depth", "2", "-o")
+    for file, why in (
+        (str(pipe), "no process reads the pipe"),
+        ("/dev/full", os.strerror(errno.ENOSPC)),
+        (LONG, os.strerror(errno.ENAMETOOLONG)),
+    ):
+        outcome = cli(*words, file)
+        assert outcome.code == 2 and why in outcome.err and outcome.err.count("\n") == 1
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert cli(*words, str(pipe)).code == 0
+        assert reader.stdout is not None and b"deepnet-theory/constants/1" in reader.stdout.read()

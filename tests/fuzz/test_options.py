@@ -13,7 +13,7 @@ from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
 from deepnet_theory.spec.discovery import names
 
-ORDINARY = 90
+ORDINARY = 45
 SECONDS = 30.0  # for one command of the smallest sizes
 HOSTILE = (
     "", " ", "-1", "0", "1", "2", "3.5", "nan", "inf", "-inf", "1e308", "1e-308", "9" * 400,

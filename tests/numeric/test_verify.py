@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import signal
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -16,7 +14,7 @@ from deepnet_theory.numeric.measuring.one_sublayer import predict_shares
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.verify import plan_exponents, verify
-from deepnet_theory.processes import ThisProcess, executor_of
+from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.assumption import Assumption, assumptions
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
@@ -28,11 +26,17 @@ LAB = Settings(width=16, heads=2, tokens=8, seeds=8)
 DEEP = depths(8, 16, 32)
 
 
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory):
+    """What several tests ask of the same stacks."""
+    return Cache(tmp_path_factory.mktemp("measured"))
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "lamb"])
 @pytest.mark.parametrize("name", sorted(SU))
-def test_cross_table_of_rules_and_optimizers(optimizer, name, cache):
+def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
     selection = Selection(optimizer=optimizer)
-    found = verify(selection, rule(name), predictions(optimizer, name), DEEP, LAB, cache=cache)
+    found = verify(selection, rule(name), predictions(optimizer, name), DEEP, LAB, cache=measured)
     (exponent,) = found.exponents
     assert abs(exponent.estimate - float(predicted(optimizer, name))) < 0.08
     # the other optimizers' predictions, which differ, are never supported
@@ -40,18 +44,18 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, cache):
         wrong = predicted(optimizer, other)
         if wrong != predicted(optimizer, name):
             planted = Predictions((Prediction("N", "all", wrong),))
-            judged = verify(selection, rule(name), planted, DEEP, LAB, cache=cache)
+            judged = verify(selection, rule(name), planted, DEEP, LAB, cache=measured)
             assert judged.verdict is Verdict.REFUTED
 
 
-def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, cache):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=cache)
+def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, measured):
+    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=measured)
     assert found.verdict is Verdict.SUPPORTED
     assert "excludes the nearest rival" in found.exponents[0].because
     sgd = predictions("sgd", "sgd").exponents[0]
     assert dict(sgd.rivals)["lamb"] == sgd.exponent  # LAMB's rule is equivalent under SGD
     muddled = Predictions((replace(sgd, rivals=(*sgd.rivals, ("close", Fraction(-1, 200)))),))
-    again = verify(adam, rule("adam"), muddled, DEEP, LAB, cache=cache)
+    again = verify(adam, rule("adam"), muddled, DEEP, LAB, cache=measured)
     assert "equivalent to it: lamb" in again.exponents[0].because
     assert again.verdict in (Verdict.UNDECIDED, Verdict.SUPPORTED)
     assert (again.verdict is Verdict.SUPPORTED) == (
@@ -59,17 +63,17 @@ def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, cache):
     )
 
 
-def test_constant_is_another_question_than_the_verdict(adam, cache):
+def test_constant_is_another_question_than_the_verdict(adam, measured):
     """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
     half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
     growing = Predictions((Prediction("N", "all", Fraction(1, 2)),))
-    found = verify(adam, half, growing, DEEP, LAB, cache=cache)
+    found = verify(adam, half, growing, DEEP, LAB, cache=measured)
     assert found.verdict is Verdict.SUPPORTED
     assert not found.constant and json.loads(found.to_json())["constant"] is False
     assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
-    wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, cache=cache)
+    wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, cache=measured)
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
-    own = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB)
+    own = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=measured)
     assert own.constant and own.trend.startswith("is CONSTANT in N, exponent ")
 
 
@@ -222,40 +226,9 @@ def test_the_step_of_a_depth_depends_on_the_settings_alone(adam):
     asked = predictions("adam", "adam")
     lab = replace(SMALL, width=32, seeds=2)
     whole = verify(adam, plain, asked, depths(4, 8, 16, 32), lab)
-    for fewer, used in ((depths(4, 32), {}), (depths(4, 8, 16, 32), {"processes": 2})):
-        found = verify(adam, plain, asked, fewer, lab, **used)
-        assert found.points[-1] == whole.points[-1]
-        assert found.checks["steps"][-1] == whole.checks["steps"][-1]
-    assert found.checks == whole.checks
-
-
-def test_an_interrupt_ends_the_other_processes_and_keeps_what_came(adam, cache):
-    def interrupt(point):
-        raise KeyboardInterrupt
-
-    asked = predictions("adam", "adam")
-    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    part = verify(*given, processes=2, watch=interrupt, cache=cache)
-    assert any("interrupted" in w for w in part.warnings)
-    assert 1 <= len(part.points) <= 3
-    assert verify(*given, cache=cache).points == verify(*given).points
-    assert cache.taken
-
-
-def test_a_process_that_is_killed_ends_in_a_partial_result(adam):
-    asked = predictions("adam", "adam")
-    with executor_of(2) as where:
-
-        def kill(point):
-            for pid in list(where._processes):
-                os.kill(pid, signal.SIGKILL)
-
-        part = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL, executor=where, watch=kill)
-    assert "a process ended before its work" in part.stopped
-    assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, Verdict.UNDECIDED.exit_code)
-    assert 1 <= len(part.points) <= 3
-    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    assert all(point in whole.points for point in part.points)
+    fewer = verify(adam, plain, asked, depths(4, 32), lab)
+    assert fewer.points[-1] == whole.points[-1]
+    assert fewer.checks["steps"][-1] == whole.checks["steps"][-1]
 
 
 class Broken(ThisProcess):

@@ -182,17 +182,18 @@ def stored(cache):
 def test_a_file_that_was_cut_short_or_changed_is_as_good_as_none(tmp_path):
     cache = Cache(tmp_path)
     result = {"a": (1.5, float("inf")), "b": [Verdict.SUPPORTED]}
+    kind = dict[str, tuple[float, ...] | list[Verdict]]
     cache.put("asked", result)
-    assert cache.get("asked") == result
+    assert cache.get("asked", kind) == result
     whole = stored(cache).read_bytes()
     for length in range(0, len(whole), 3):
         stored(cache).write_bytes(whole[:length])
-        assert cache.get("asked") is MISSING
+        assert cache.get("asked", kind) is MISSING
     for place in range(0, len(whole), 3):
         stored(cache).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert cache.get("asked") is MISSING
+        assert cache.get("asked", kind) is MISSING
     cache.put("asked", result)
-    assert cache.get("asked") == result
+    assert cache.get("asked", kind) == result
 
 
 class Hostile:

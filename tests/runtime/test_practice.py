@@ -204,26 +204,25 @@ def _model(constants, foreign):
     return model
 
 
-def _worker(rank, way, foreign, constants, rendezvous, queue, both_done):
+def _worker(rank, foreign, constants, rendezvous, queue, both_done):
     torch.set_num_threads(1)
     if "lo" in (name for _, name in socket.if_nameindex()):
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine's own name resolves to
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=WORLD)
     try:
-        model = _model(constants, foreign)
-        if way == "ddp":
-            model = torch.nn.parallel.DistributedDataParallel(model)
-        else:
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
-
-            mesh = init_device_mesh("cpu", (WORLD,))
-            stacks = [model[1]] if foreign else model.parts.values()
-            for layer in (layer for stack in stacks for layer in stack.layers):
-                fully_shard(layer, mesh=mesh)
-            fully_shard(model, mesh=mesh)
         mine = _data().chunk(WORLD, dim=1)[rank]
-        losses = _train(model, mine, _mean), _train(_model(constants, foreign), mine, _mean)
+        losses = [_train(_model(constants, foreign), mine, _mean)]  # that share no gradients
+        model = torch.nn.parallel.DistributedDataParallel(_model(constants, foreign))
+        losses.append(_train(model, mine, _mean))
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh, model = init_device_mesh("cpu", (WORLD,)), _model(constants, foreign)
+        stacks = [model[1]] if foreign else model.parts.values()
+        for layer in (layer for stack in stacks for layer in stack.layers):
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        losses.append(_train(model, mine, _mean))
         if rank == 0:
             queue.put(losses)
         both_done.wait(timeout=60)  # one that leaves early closes the other's connection
@@ -231,19 +230,19 @@ def _worker(rank, way, foreign, constants, rendezvous, queue, both_done):
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("way", ["ddp", "fsdp2"])
 @pytest.mark.parametrize(
     "foreign", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["built", "applied"]
 )
-def test_two_processes_get_the_losses_of_one(constants, way, foreign, tmp_path):
+def test_two_processes_get_the_losses_of_one(constants, foreign, tmp_path):
     c = constants("encoder" if foreign else "decoder", multipliers={"norm-gain": 0.5})
     alone = _train(_model(c, foreign), _data(), lambda loss: loss.item())
     context = mp.get_context("spawn")
     queue = context.SimpleQueue()
     meet = str(tmp_path / "meet")
-    mp.spawn(_worker, (way, foreign, c, meet, queue, context.Barrier(WORLD)), nprocs=WORLD)
-    together, apart = queue.get()
-    assert together == pytest.approx(alone, rel=1e-10)
+    mp.spawn(_worker, (foreign, c, meet, queue, context.Barrier(WORLD)), nprocs=WORLD)
+    apart, ddp, fsdp2 = queue.get()
+    assert ddp == pytest.approx(alone, rel=1e-10)
+    assert fsdp2 == pytest.approx(alone, rel=1e-10)
     # planted error: processes that do not share their gradients go elsewhere
     assert apart[0] == pytest.approx(alone[0], rel=1e-10)
     assert apart[-1] != pytest.approx(alone[-1], rel=1e-6)

@@ -9,6 +9,7 @@ from deepnet_theory.numeric.measuring.model_update import ModelUpdate
 from deepnet_theory.numeric.measuring.one_sublayer import Key, PredictedUpdate
 from deepnet_theory.numeric.measuring.shares import Shares
 from deepnet_theory.numeric.stacks.depths import by_depth
+from deepnet_theory.numeric.stepping.reference import RealStep
 from deepnet_theory.spec.rule import Rule
 
 
@@ -31,7 +32,7 @@ class Record:
 
     updates: dict[str, ModelUpdate] = field(default_factory=dict)
     samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    references: dict[str, dict[str, Any]] = field(default_factory=dict)
+    references: dict[str, RealStep] = field(default_factory=dict)
     kinds: list[tuple[Shares, dict[Key, PredictedUpdate]]] = field(default_factory=list)
 
     def checks(self) -> dict[str, Any]:

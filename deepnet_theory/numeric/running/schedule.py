@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from deepnet_theory.numeric.measuring.many_updates import measure_updates
+from deepnet_theory.numeric.measuring.many_updates import counts, measure_updates
 from deepnet_theory.numeric.measuring.measurement import measurement
 from deepnet_theory.numeric.measuring.model_update import (
     ModelUpdate,
@@ -15,14 +15,20 @@ from deepnet_theory.numeric.measuring.model_update import (
     measure_draw,
     measure_model_update,
 )
-from deepnet_theory.numeric.measuring.one_sublayer import predict_samples
+from deepnet_theory.numeric.measuring.one_sublayer import (
+    BLOCK,
+    ERROR,
+    IDENTITY,
+    PREDICTED,
+    predict_samples,
+)
 from deepnet_theory.numeric.measuring.probe import Probe
 from deepnet_theory.numeric.measuring.shares import compare_shares
 from deepnet_theory.numeric.running.record import Record
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.depths import Depth, depth_key
 from deepnet_theory.numeric.stepping.reference import compare_with_real_step
-from deepnet_theory.processes import Job
+from deepnet_theory.processes import Job, per_seed
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
 
@@ -74,19 +80,24 @@ class Schedule:
             last = self.by_kind and depth == depths[-1]
             key, follow = depth_key(depth), partial(self._first, depth, depth in ends, last)
             if self.predicted:
-                work = partial(predict_samples, self.case_at(depth))
+                case = self.case_at(depth)
+                work = partial(predict_samples, case)
                 yield self._job(
-                    f"one sublayer at depth {key}", 1, work, partial(self._predicted, key, follow)
-                )
+                    case, f"one sublayer at depth {key}", 1, work,
+                    partial(self._predicted, key, follow),
+                    (IDENTITY, BLOCK, f"{PREDICTED} all", f"{ERROR} all"),
+                )  # fmt: skip
             else:
                 yield from follow()
 
     def _first(self, depth: Depth, at_end: bool, by_kind: bool) -> Iterator[Job]:
         """The first draw of a depth, which what is predicted of it goes before."""
+        case = self.case_at(depth)
         yield self._job(
+            case,
             f"model update at depth {depth_key(depth)}",
             sum(depth.values()),
-            partial(measure_model_update, self.case_at(depth)),
+            partial(measure_model_update, case),
             partial(self._follow, depth, at_end, by_kind),
         )
 
@@ -102,6 +113,7 @@ class Schedule:
             self._complete(first)
         for draw in draws:
             yield self._job(
+                case,
                 f"model update at depth {key}",
                 layers / len(draws),
                 partial(measure_draw, case, first.eta, draw),
@@ -109,6 +121,7 @@ class Schedule:
             )
         for share in self.shares:
             yield self._job(
+                case,
                 f"the share {share} at depth {key}",
                 layers,
                 partial(_share, Probe(case, first), share),
@@ -116,20 +129,25 @@ class Schedule:
             )
         if case.settings.updates > 1:
             yield self._job(
+                case,
                 f"{case.settings.updates} updates at depth {key}",
                 layers,
                 partial(measure_updates, case),
                 partial(self._moved, key),
+                counts(case.settings.updates),
             )
         if self.names:
             yield self._job(
+                case,
                 f"assumptions at depth {key}",
                 layers,
                 partial(_samples, Probe(case, first), self.names),
                 partial(self._sampled, key),
+                self.names,
             )
         if by_kind and not first.finding:
             yield self._job(
+                case,
                 f"every kind of parameter at depth {key}",
                 layers,
                 partial(compare_shares, case),
@@ -137,6 +155,7 @@ class Schedule:
             )
         if at_end:
             yield self._job(
+                case,
                 f"the real optimizer at depth {key}",
                 layers,
                 partial(compare_with_real_step, case, first.eta),
@@ -144,11 +163,12 @@ class Schedule:
             )
 
     def _job(
-        self, what: str, cost: float, work: Callable[[], T],
-        keep: Callable[[T], Iterable[Job] | None],
+        self, case: Case, what: str, cost: float, work: Callable[[], T],
+        keep: Callable[[T], Iterable[Job] | None], names: Iterable[object] = (),
     ) -> Job:  # fmt: skip
         alone = partial(in_threads, self.threads, work)
-        return Job(what, cost, alone, keep, depends_on=alone)
+        fits = partial(_fits, case, set(names))
+        return Job(what, cost, alone, keep, depends_on=alone, fits=fits)
 
     def _draw(self, drawn: dict[int, ModelUpdate], draw: int, count: int, one: ModelUpdate) -> None:
         drawn[draw] = one
@@ -172,6 +192,13 @@ class Schedule:
     def _sampled(self, key: str, found: dict[str, list[float]]) -> None:
         for name, values in found.items():
             self.record.samples.setdefault(name, {})[key] = values
+
+
+def _fits(case: Case, names: set[object], found: Any) -> bool:
+    """Whether a kept result is of this depth, has these names, and one number a seed."""
+    depth = found.get("depth") if isinstance(found, dict) else getattr(found, "depth", None)
+    named = not names or names <= found.keys()
+    return named and depth in (None, case.depth) and per_seed(found, case.settings.seeds)
 
 
 def share_key(share: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import nn
@@ -52,13 +52,29 @@ def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimiz
     return partial(optimizer, **dict(reference.options))
 
 
-def compare_with_real_step(case: Case, eta: float) -> dict[str, Any]:
+class _Step(TypedDict):
+    depth: dict[str, int]
+    eta: float
+
+
+class RealStep(_Step, total=False):
+    """One seed's ‖ΔF‖/η by the expression and by the real optimizer, or why there is none."""
+
+    skipped: str
+    optimizer: str
+    expression: float
+    real: float
+    difference: float
+    deviation: float
+
+
+def compare_with_real_step(case: Case, eta: float) -> RealStep:
     """Step one seed by the expression and by the real optimizer, and compare the two ‖ΔF‖.
 
     ``difference`` is relative, of the two sizes; ``deviation`` is ‖ΔF − ΔF'‖/‖ΔF‖. Where the
     optimizer has no real implementation, or it is not installed, the row says so.
     """
-    row: dict[str, Any] = {"depth": dict(case.depth), "eta": eta}
+    row: RealStep = {"depth": dict(case.depth), "eta": eta}
     selection = case.selection
     reference = selection.the_optimizer.reference
     if reference is None:

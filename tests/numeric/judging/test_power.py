@@ -39,14 +39,6 @@ def test_a_few_repeated_experiments(name):
     assert len(set(found.exponents)) == 4  # fresh data and weights in each
 
 
-def test_processes_change_nothing():
-    small = Settings(width=8, heads=2, tokens=4, seeds=2, draws=1)
-    asked = (Selection(optimizer="adam"), rule("adam"), 0.0, depths(2, 4), small)
-    assert measure_power(*asked, experiments=21, processes=2) == measure_power(
-        *asked, experiments=21
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WRONG))
 def test_power_is_at_least_99_percent(name):

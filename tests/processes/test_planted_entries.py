@@ -1,0 +1,200 @@
+"""Whatever lies in the cache's folder and is no entry of ours is as if it were not there."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import pickle
+import random
+import sys
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deepnet_theory as dt
+from deepnet_theory.cli import main
+from deepnet_theory.processes import MISSING, Cache
+
+SIZES = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2, "draws": 1, "device": "cpu"}
+
+
+def entries(folder: Path) -> list[Path]:
+    """Every entry of a cache, by name."""
+    return sorted(folder.glob("[0-9a-f][0-9a-f]/*"))
+
+
+def plant(file: Path, content: bytes) -> None:
+    """Write content under a digest that is right."""
+    file.write_bytes(hashlib.sha256(file.name.encode() + content).digest() + content)
+
+
+def a_link(file: Path, beside: Path) -> None:
+    file.unlink()
+    file.symlink_to(beside)
+
+
+def a_dangling_link(file: Path, beside: Path) -> None:
+    file.unlink()
+    file.symlink_to(beside.with_name("nowhere"))
+
+
+def a_pipe(file: Path, beside: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def a_folder(file: Path, beside: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def a_linked_folder(file: Path, beside: Path) -> None:
+    file.parent.rename(beside.with_name("moved"))
+    file.parent.symlink_to(beside.with_name("moved"))
+
+
+NO_FILES = [a_link, a_dangling_link, a_pipe, a_folder, a_linked_folder]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
+@pytest.mark.parametrize("made", NO_FILES)
+def test_what_is_no_regular_file_is_neither_read_nor_written_through(tmp_path: Path, made: Any):
+    cache, beside = Cache(tmp_path / "cache"), tmp_path / "beside"
+    cache.put("asked", 1)
+    (file,) = entries(cache.folder)
+    beside.write_bytes(file.read_bytes())  # an entry that would be good, elsewhere
+    made(file, beside)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and p != file}
+    assert cache.get("asked") is MISSING
+    assert not list(cache.files())
+    assert main(["cache", "clear", "--cache", str(cache.folder)]) == 0
+    assert file.is_symlink() or file.exists()  # it is not ours to remove
+    cache.put("asked", 2)
+    if made in (a_folder, a_linked_folder):
+        assert cache.get("asked") is MISSING and "finished work is not kept" in cache.trouble
+    else:
+        assert cache.get("asked") == 2 and file.is_file() and not file.is_symlink()
+    assert before == {p: p.read_bytes() for p in before}
+
+
+def test_the_mark_of_the_folder_is_not_written_through_a_link(tmp_path: Path):
+    cache = Cache(tmp_path / "cache")
+    cache.folder.mkdir()
+    (cache.folder / "CACHEDIR.TAG").symlink_to(tmp_path / "outside")
+    cache.put("asked", 1)
+    assert cache.get("asked") == 1 and not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("word", ["show", "clear"])
+def test_showing_and_clearing_leave_what_is_not_ours(tmp_path: Path, word: str, capsys: Any):
+    cache = Cache(tmp_path / "cache")
+    for number in range(3):
+        cache.put(number, number)
+    first, second, third = entries(cache.folder)
+    outside = tmp_path / "outside" / "00"
+    outside.mkdir(parents=True)
+    (outside / third.name).write_text("theirs")
+    (cache.folder / "zz").mkdir()
+    (cache.folder / "zz" / third.name).write_text("theirs")
+    spare = next(n for n in ("00", "01", "02", "03") if not (cache.folder / n).exists())
+    (cache.folder / spare).symlink_to(outside)
+    a_link(first, outside / third.name)
+    assert main(["cache", word, "--cache", str(cache.folder)]) == 0
+    assert "2 results" in capsys.readouterr().out
+    assert (outside / third.name).read_text() == "theirs" and first.is_symlink()
+    assert (cache.folder / "zz" / third.name).exists()
+    assert second.exists() is third.exists() is (word == "show")
+
+
+def test_an_entry_under_another_name_answers_nothing(tmp_path: Path):
+    cache = Cache(tmp_path)
+    cache.put("one", 1)
+    (one,) = entries(tmp_path)
+    cache.put("two", 2)
+    (two,) = set(entries(tmp_path)) - {one}
+    two.write_bytes(one.read_bytes())
+    assert cache.get("two") is MISSING and cache.get("one") == 1
+
+
+class Endless:
+    """Not a result, and worse to those who read it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (130,)
+
+
+CONTENTS = [
+    pickle.dumps(value)
+    for value in (None, 7, "x", b"", [], {}, (), {"x": [float("nan")]}, [[[]]], Endless(), KeyError)
+]
+CONTENTS += [b"", b"cdeepnet_theory.__main__\nrun\n.", b"\x80\x05.", b"(lp0\n0.", b"\x80\xff."]
+
+
+def other_forms(value: Any) -> list[Any]:
+    """Values of the same type as ``value``, or nearly so, with another number of things inside."""
+    match value:
+        case dict():
+            found = [{}, {**value, "more": 1}, {f"other {k}": v for k, v in value.items()}]
+            return found + [{**value, k: v} for k in value for v in other_forms(value[k])]
+        case list() | tuple():
+            own = type(value)
+            found = [own(), own(value[1:]), own([*value, *value])] if own in (list, tuple) else []
+            rest = [
+                [*value[:i], v, *value[i + 1 :]] for i in range(len(value))
+                for v in other_forms(value[i])
+            ]  # fmt: skip
+            return found + ([own(r) for r in rest] if own in (list, tuple) else [])
+        case float():
+            return ["x", None]
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = copy.copy(value)
+        changed.__dict__["to_dict"] = 1
+        lacking = copy.copy(value)
+        del lacking.__dict__[fields(value)[0].name]
+        found = [changed, lacking]
+        for field in fields(value):
+            found += [
+                replace(value, **{field.name: v}) for v in other_forms(getattr(value, field.name))
+            ]
+        return found
+    return []
+
+
+def untimed(result: Any) -> dict[str, Any]:
+    return {key: value for key, value in result.to_dict().items() if key != "seconds"}
+
+
+def verified(cache: Cache) -> object:
+    return untimed(dt.verify("adam", [1, 2], cache=cache, updates=2, **SIZES))
+
+
+def predicted(cache: Cache) -> object:
+    return untimed(dt.predict_update("adam", [1, 2], cache=cache, **SIZES))
+
+
+def trained(cache: Cache) -> object:
+    constants = dt.export("adam", depth=1, width=8, heads=1)
+    return dt.train(constants, steps=2, batch=1, tokens=4, seeds=2, cache=cache).runs
+
+
+@pytest.mark.parametrize("asked", [verified, predicted, trained])
+def test_a_planted_entry_of_another_form_changes_nothing(tmp_path: Path, asked: Any):
+    cache = Cache(tmp_path)
+    sound = asked(cache)
+    whole = {file: file.read_bytes() for file in entries(tmp_path)}
+    cache.taken = 0
+    assert asked(cache) == sound and cache.taken == len(whole)
+    plants = {}
+    for file, content in whole.items():
+        others = other_forms(pickle.loads(content[32:]))
+        others = [o for o in others if not (is_dataclass(o) and getattr(o, "held_out", 0) is None)]
+        plants[file] = CONTENTS + [pickle.dumps(other, protocol=5) for other in others]
+    draw = random.Random(0)
+    for _ in range(3):
+        for file, contents in plants.items():
+            plant(file, draw.choice(contents))
+        assert asked(Cache(tmp_path)) == sound
