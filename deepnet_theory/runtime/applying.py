@@ -313,7 +313,11 @@ def _outside(found: Reading, rows: Sequence[Fitted]) -> str:
         told += f"; the {stack}'s stream starts at rms {size:.3g}"
         normed = any(n.where == "start" for n in found.norms) or "norm(x +" in rows[0].read.equation
         if not normed and not 1 / NEAR_ONE < size < NEAR_ONE:
-            told += f", where the rule takes 1: multiply the embedding by {1 / size:.3g}"
-            shared = [name for name in found.embeddings if name in found.head]
-            told += f" ({shared[0]} is the head too)" if shared else ""
+            tied = [name for name in found.embeddings if name in found.head]
+            told += ", where the rule takes 1"
+            told += (  # a multiple would multiply the logits
+                f"; {tied[0]} is the head too: leave it as it is"
+                if tied
+                else f": multiply the embedding by {1 / size:.3g}"
+            )
     return told

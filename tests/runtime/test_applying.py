@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -672,7 +673,49 @@ def test_five_lines_say_what_was_done_and_what_stays(constants):
     said = str(apply_(model, constants("decoder", "pre-ln", width=D, beta=0.2))).splitlines()
     assert len(said) == 5 and "18 matrices drawn, 12 biases 0" in said[0]
     assert said[1] == "gains: query, key 1; value, output, fc1, fc2 0.2"
-    assert "stream starts at rms 0.02" in said[4] and "the head too" in said[4]
+    assert "stream starts at rms 0.02" in said[4]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_advice_for_an_embedding_does_not_raise_the_loss(constants, tied):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=50, n_embd=D, n_layer=3, n_head=4, n_positions=32, tie_word_embeddings=tied
+    )
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    tokens = torch.randint(50, (4, 32))
+    said = str(apply_(model, constants("decoder", "pre-ln", width=D, beta=0.2)))
+    before = model(tokens, labels=tokens).loss.item()
+    factor = re.search(r"multiply the embedding by ([\d.]+)", said)
+    assert (factor is None) is tied and ("wte.weight is the head too: leave it" in said) is tied
+    with torch.no_grad():
+        for table in (model.transformer.wte, model.transformer.wpe):
+            table.weight *= float(factor[1]) if factor else 50  # planted: what is no advice
+    after = model(tokens, labels=tokens).loss.item()
+    assert after > 2 * before if tied else after < 1.02 * before
+
+
+@pytest.mark.parametrize("shared", ["layers", "a matrix", "a norm"])
+def test_sublayers_that_share_parameters_are_refused(constants, shared):
+    model = NanoGPT("pre-LN")
+    first = model.h[0]
+    match shared:
+        case "layers":  # ALBERT's
+            model.h = nn.ModuleList([first] * 3)
+        case "a matrix":
+            model.h[2].mlp.c_fc.weight = first.mlp.c_fc.weight
+        case "a norm":
+            model.h[1].ln_2 = first.ln_2
+    before = everything(model)
+    why = {"layers": r"3 sublayers share h.0.attn.c_attn.weight.0:64. and 7 more: a step",
+           "a matrix": "2 sublayers share h.0.mlp.c_fc.weight: a step",
+           "a norm": "2 sublayers share h.0.ln_2.weight: a step"}[shared]  # fmt: skip
+    with pytest.raises(Refusal, match=why):
+        apply_(model, constants("decoder", "pre-ln", width=D), initialise=True)
+    with pytest.raises(Refusal, match=why):
+        parameter_groups(model, 1.0, constants=constants("decoder", "pre-ln", width=D))
+    assert everything(model) == before
 
 
 def test_a_shared_matrix_of_two_gains_and_a_low_rank_one_are_refused(constants):
