@@ -77,10 +77,12 @@ def measure(
 
     ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
     result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
-    where factory and optimizer are named by texts, or the optimizer is installed: under the
-    source of all Python files in the folder of the named file, or of its package. Other code, and
-    files that it reads, are not seen. A function in memory is not kept, since variables that it
-    reads may have changed, and one that cannot be pickled, as a lambda, runs in this process.
+    where factory and optimizer are named by texts, or the optimizer is installed. It holds while
+    the Python files in the folder of the named file, or of its package, every loaded module that
+    is not installed, every file that was opened, and every variable of the environment that was
+    read are as they were; a file that a compiled library opens by itself (safetensors, HDF5) is
+    not seen. A function in memory is not kept, since variables that it reads may have changed,
+    and one that cannot be pickled, as a lambda, runs in this process.
 
     Raises :class:`InputError` for a factory or settings that do not serve.
 
@@ -245,6 +247,8 @@ class _Schedule:
             partial(self.family.measure, *asked),
             keep,
             None if self.depends_on is None else (self.depends_on, *asked),
+            lasting=lambda found: found.seen.known,
+            fits=lambda found: found.seen.holds(),
         )
 
     def _keep(self, row: _Row, seed: int, found: Measured) -> None:

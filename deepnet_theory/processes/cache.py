@@ -7,7 +7,7 @@ import io
 import os
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property
@@ -31,18 +31,20 @@ class Cache:
 
     A file is replaced as a whole, and begins with the digest of what follows: one that was cut
     short, or damaged otherwise, is as good as none. Where nothing can be written, the disk being
-    full, say, the work goes on, and ``trouble`` says why. ``taken`` counts what was found.
+    full, say, the work goes on, and ``trouble`` says why. ``taken`` counts what was found, of
+    what was ``asked`` for.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.taken, self.trouble = folder, 0, ""
+        self.folder, self.asked, self.taken, self.trouble = folder, 0, 0, ""
 
     @cached_property
     def _environment(self) -> dict[str, str]:
         return environment()
 
-    def get(self, depends_on: object) -> Any:
-        """The result of what ``depends_on`` tells, or ``MISSING``."""
+    def get(self, depends_on: object, fits: Callable[[Any], bool] = lambda result: True) -> Any:
+        """The result of what ``depends_on`` tells, where ``fits`` is true of it, or ``MISSING``."""
+        self.asked += 1
         try:
             raw = self._file(depends_on).read_bytes()
             digest, content = raw[:32], raw[32:]
@@ -50,6 +52,8 @@ class Cache:
                 return MISSING
             found = _Reader(io.BytesIO(content)).load()
         except (OSError, pickle.UnpicklingError):
+            return MISSING
+        if not fits(found):
             return MISSING
         self.taken += 1
         return found

@@ -52,7 +52,8 @@ class Job:
     ``keep`` receives the result and hands back the jobs that it has made possible, if any.
     ``cost`` is in the units of the progress, which tells ``what`` is done. ``depends_on`` is all
     that the result depends on, beside code and machine; None keeps the job out of every cache,
-    as ``lasting`` does a result of which it is false.
+    as ``lasting`` does a result of which it is false. What a cache has is taken where ``fits`` is
+    true of it.
     """
 
     what: str
@@ -61,6 +62,7 @@ class Job:
     keep: Callable[[Any], Iterable[Job] | None]
     depends_on: object = None
     lasting: Callable[[Any], bool] = lambda result: True
+    fits: Callable[[Any], bool] = lambda result: True
 
 
 def run_jobs(
@@ -92,7 +94,7 @@ def run_jobs(
                 job = todo.popleft()
                 known = MISSING
                 if cache is not None and job.depends_on is not None:
-                    known = cache.get(job.depends_on)
+                    known = cache.get(job.depends_on, fits=job.fits)
                 if known is not MISSING:
                     keep(job, known)
                 else:
