@@ -122,16 +122,18 @@ def measure(
         cache=kept,
     )
     measured = [row for row in rows.values() if row.complete]
+    same = seeds > 1 and any(row.alike for row in measured)
+    if same:  # repeating one seed gives no interval
+        measured = [row.of_first_seed() for row in measured]
     shared = dict.fromkeys(shares)
     exponents = tuple(_exponent(name, measured, len(wanted)) for name in (ALL, *shared))
     warnings = [row.update.finding for row in measured if row.update.finding]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
-    same = seeds > 1 and bool(measured) and all(row.alike for row in measured)
     if same:
         warnings.append(
-            f"{factory.name} draws the same weights whatever torch's seed is (does it set a seed?):"
-            " all seeds are one, and there is no interval"
+            f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed itself?): "
+            "the first seed alone counts, and one gives no interval"
         )
     return ModelMeasurement(
         model=factory.name,
@@ -140,7 +142,7 @@ def measure(
         points=tuple(row.point() for row in measured),
         exponents=exponents,
         shares=measured[-1].shares() if measured else (),
-        verdict=Verdict.UNDECIDED if stopped or same else exponents[0].verdict,
+        verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
         device=next((m.device for row in measured for m in row.found.values()), "cpu"),
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
@@ -152,9 +154,11 @@ def measure(
 class _Row:
     """What has been measured at one depth, by seed."""
 
-    def __init__(self, depth: Depth, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, depth: Depth, seeds: Sequence[int], found: dict[int, Measured] | None = None
+    ) -> None:
         self.depth, self.seeds = depth, seeds
-        self.found: dict[int, Measured] = {}
+        self.found = {} if found is None else found
 
     @property
     def complete(self) -> bool:
@@ -172,6 +176,11 @@ class _Row:
     def alike(self) -> bool:
         """Whether all seeds have the same weights."""
         return len({found.weights for found in self.found.values()}) == 1
+
+    def of_first_seed(self) -> _Row:
+        """What the first seed alone has given."""
+        first = self.seeds[:1]
+        return _Row(self.depth, first, {seed: self.found[seed] for seed in first})
 
     def values(self, name: str = ALL) -> tuple[float, ...]:
         """‖ΔF‖/η, one value a seed."""
