@@ -340,7 +340,10 @@ class Work:
                 if cache.trouble:
                     say(f"warning: {cache.trouble}")
                 if cache.taken:
-                    talk.note(f"{cache.taken} results were in {cache.folder}")
+                    say(
+                        f"{cache.taken} of {cache.asked} results came from the cache; --no-cache "
+                        "measures again"
+                    )
 
     @contextmanager
     def _executor(self) -> Iterator[Executor | None]:

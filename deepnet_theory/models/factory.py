@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.processes.identity import BEGAN, INSTALLED, source_beside, sources
+from deepnet_theory.processes.seen import watched
 from deepnet_theory.spec.errors import InputError, guess, shown
 from deepnet_theory.spec.files import require_file
 
@@ -200,7 +201,7 @@ def _importing(what: str, folder: Path) -> Iterator[None]:
     # a compiled file is told by its second and size: one edited within a second would be stale
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        with _talking_aside():
+        with _talking_aside(), watched():
             yield
     except (Exception, SystemExit) as error:
         raise InputError(f"{what} cannot be imported: {_told(error)}") from error

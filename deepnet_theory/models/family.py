@@ -19,6 +19,7 @@ from deepnet_theory.numeric.judging.exponents import ALL
 from deepnet_theory.numeric.measuring.model_update import FIRST_ETA, ModelUpdate, find_linear_step
 from deepnet_theory.numeric.stacks.depths import Depth
 from deepnet_theory.processes.identity import identity, installed
+from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError
 
@@ -41,7 +42,8 @@ class Measured:
     """One seed at one depth: ``sizes`` are ‖ΔF‖/η by what was stepped.
 
     ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
-    parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's.
+    parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
+    ``seen`` is all that the factory's process has read.
     """
 
     sizes: dict[str, float]
@@ -52,6 +54,7 @@ class Measured:
     weights: float
     entries: int
     device: str
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Family:
 
         With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
         """
-        with machine.threads(scale.threads), _default_dtype(self.dtype):
+        with machine.threads(scale.threads), _default_dtype(self.dtype), watched():
             stepped = self._stepped(depth["N"], seed)
             unit, update = scale.unit or stepped.rate, None
             if eta is None:
@@ -89,10 +92,14 @@ class Family:
                 weights=stepped.weights,
                 entries=stepped.before.numel(),
                 device=str(stepped.before.device),
+                seen=seen(),
             )
 
     def depends_on(self) -> object:
-        """All that its numbers depend on beside a job's own arguments; None: not all is known."""
+        """What its numbers depend on beside a job's own arguments and what was :class:`Seen`.
+
+        None where that is not known.
+        """
         if self.factory.code is None or self.step.code is None:
             return None
         by_default = (str(self.dtype), str(torch.get_default_device()))

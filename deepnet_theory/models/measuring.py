@@ -77,10 +77,12 @@ def measure(
 
     ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
     result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
-    where factory and optimizer are named by texts, or the optimizer is installed: under the
-    source of all Python files in the folder of the named file, or of its package. Other code, and
-    files that it reads, are not seen. A function in memory is not kept, since variables that it
-    reads may have changed, and one that cannot be pickled, as a lambda, runs in this process.
+    where factory and optimizer are named by texts, or the optimizer is installed. It holds while
+    the Python files in the folder of the named file, or of its package, every loaded module that
+    is not installed, every file that was opened, and every variable of the environment that was
+    read are as they were; a file that a compiled library opens by itself (safetensors, HDF5) is
+    not seen. A function in memory is not kept, since variables that it reads may have changed,
+    and one that cannot be pickled, as a lambda, runs in this process.
 
     Raises :class:`InputError` for a factory or settings that do not serve.
 
@@ -120,16 +122,19 @@ def measure(
         cache=kept,
     )
     measured = [row for row in rows.values() if row.complete]
+    same = seeds > 1 and any(row.alike for row in measured)
+    if same:  # repeating one seed gives no interval
+        measured = [row.of_first_seed() for row in measured]
     shared = dict.fromkeys(shares)
     exponents = tuple(_exponent(name, measured, len(wanted)) for name in (ALL, *shared))
     warnings = [row.update.finding for row in measured if row.update.finding]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
-    same = seeds > 1 and bool(measured) and all(row.alike for row in measured)
     if same:
         warnings.append(
-            f"{factory.name} draws the same weights whatever torch's seed is (does it set a seed?):"
-            " all seeds are one, and there is no interval"
+            f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
+            "itself?): "
+            "the first seed alone counts, and one gives no interval"
         )
     return ModelMeasurement(
         model=factory.name,
@@ -138,7 +143,7 @@ def measure(
         points=tuple(row.point() for row in measured),
         exponents=exponents,
         shares=measured[-1].shares() if measured else (),
-        verdict=Verdict.UNDECIDED if stopped or same else exponents[0].verdict,
+        verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
         device=next((m.device for row in measured for m in row.found.values()), "cpu"),
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
@@ -150,9 +155,11 @@ def measure(
 class _Row:
     """What has been measured at one depth, by seed."""
 
-    def __init__(self, depth: Depth, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, depth: Depth, seeds: Sequence[int], found: dict[int, Measured] | None = None
+    ) -> None:
         self.depth, self.seeds = depth, seeds
-        self.found: dict[int, Measured] = {}
+        self.found = {} if found is None else found
 
     @property
     def complete(self) -> bool:
@@ -170,6 +177,11 @@ class _Row:
     def alike(self) -> bool:
         """Whether all seeds have the same weights."""
         return len({found.weights for found in self.found.values()}) == 1
+
+    def of_first_seed(self) -> _Row:
+        """What the first seed alone has given."""
+        first = self.seeds[:1]
+        return _Row(self.depth, first, {seed: self.found[seed] for seed in first})
 
     def values(self, name: str = ALL) -> tuple[float, ...]:
         """‖ΔF‖/η, one value a seed."""
@@ -246,8 +258,11 @@ class _Schedule:
             partial(self.family.measure, *asked),
             keep,
             None if self.depends_on is None else (self.depends_on, *asked),
+            lasting=lambda found: found.seen.known,
             fits=lambda found: (
-                (found.update is not None or eta is not None) and names <= found.sizes.keys()
+                (found.update is not None or eta is not None)
+                and names <= found.sizes.keys()
+                and found.seen.holds()
             ),
         )
 

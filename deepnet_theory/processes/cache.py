@@ -36,11 +36,12 @@ class Cache:
     Whatever is no regular file in a regular folder, was cut short or damaged, or holds another
     form of result than was asked for is as good as none. Links are neither followed nor written
     through. Where nothing can be written, the disk being full, say, the work goes on, and
-    ``trouble`` says why. ``taken`` counts what was found.
+    ``trouble`` says why. ``taken`` counts what was found, of what was
+    ``asked`` for.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.taken, self.trouble = folder, 0, ""
+        self.folder, self.asked, self.taken, self.trouble = folder, 0, 0, ""
 
     @cached_property
     def _environment(self) -> dict[str, str]:
@@ -51,6 +52,7 @@ class Cache:
     ) -> Any:
         """The result of what ``depends_on`` tells, of type ``kind`` and fitting, or ``MISSING``."""
         file = self._file(depends_on)
+        self.asked += 1
         try:
             raw = _read(file)
             digest, content = raw[:32], raw[32:]

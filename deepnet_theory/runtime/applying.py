@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.description import describe_, mark_of
 from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit
 from deepnet_theory.runtime.linear import NORM_EPS
+from deepnet_theory.runtime.restoring import Before, own_module, restored_on_error
 from deepnet_theory.runtime.scaling import Places
 from deepnet_theory.runtime.trying import multiplied_values
 from deepnet_theory.spec.constants import Constants
@@ -81,11 +82,27 @@ def apply_(
     Then the forward pass is read once more: what does not show the constants' α and sizes is
     put back as it was and refused. ``initialise=False`` sets α alone; weights that are not as a
     model begins with are redrawn with ``initialise=True`` only. Idempotent: a model that has the
-    same constants is left as it is. Raises :class:`Refusal`, having changed nothing, for a model
-    that was not understood or that does not fit the constants.
+    same constants is left as it is. A compiled model is compiled anew. Raises :class:`Refusal` for
+    a model that was not understood, that does not fit the constants or whose parameters are spread
+    over processes; any error, an interrupt too, leaves the model as it was.
     """
     constants = checked(constants)
     constants.warn()
+    own = own_module(model)
+    with restored_on_error(own) as before:
+        return _applied(own, constants, inputs, roles, initialise, generator, before)
+
+
+def _applied(
+    model: nn.Module,
+    constants: Constants,
+    inputs: object,
+    roles: Mapping[str, str] | None,
+    initialise: bool | None,
+    generator: torch.Generator | None,
+    before: Before,
+) -> Applied:
+    """As :func:`apply_` says of a module that is no wrapper."""
     whole = _made(model, inputs)
     found = _read(whole, roles)
     rows = fit(found, constants)
@@ -100,17 +117,15 @@ def apply_(
             "draw them anew, or initialise=False to set alpha alone"
         )
     changes: list[Change] = []
-    undo = _set_alpha(model, rows, changes)
+    _set_alpha(model, rows, changes)
     if initialise is not False:
-        undo += _draw(model, rows, constants, changes, generator)
+        _draw(model, rows, constants, changes, generator, before)
     try:
         again = fit(_read(whole, roles), constants)
     except DeepNetTheoryError:  # of what was put in, for it was read before
         again = []
     why = _not_applied(rows, again, constants, drawn=initialise is not False)
     if why:
-        for step in reversed(undo):
-            step()
         raise Refusal(f"{why}; nothing was changed")
     describe_(model, describe(found, rows), constants, drawn=initialise is not False)
     return Applied(tuple(changes), tuple(_summary(found, rows, constants, changes)))
@@ -123,15 +138,17 @@ def read_(
 
     Raises :class:`Refusal` where it has another α.
     """
-    found = _read(_made(model, inputs), roles)
-    rows = fit(found, constants)
-    for row in rows:
-        if not row.has_alpha():
-            raise Refusal(
-                f"{row.where} has alpha {row.read.alpha:.4g}, the constants have "
-                f"{row.wanted.alpha:.4g}: put them into the model with apply_ first"
-            )
-    describe_(model, describe(found, rows), constants, drawn=False)
+    model = own_module(model)
+    with restored_on_error(model):
+        found = _read(_made(model, inputs), roles)
+        rows = fit(found, constants)
+        for row in rows:
+            if not row.has_alpha():
+                raise Refusal(
+                    f"{row.where} has alpha {row.read.alpha:.4g}, the constants have "
+                    f"{row.wanted.alpha:.4g}: put them into the model with apply_ first"
+                )
+        describe_(model, describe(found, rows), constants, drawn=False)
 
 
 def _made(model: nn.Module, inputs: object) -> Any:
@@ -148,19 +165,16 @@ def _read(whole: Any, roles: Mapping[str, str] | None) -> Reading:
     return read(whole, roles=roles)
 
 
-def _set_alpha(
-    model: nn.Module, rows: Sequence[Fitted], changes: list[Change]
-) -> list[Callable[[], None]]:
-    """Set α where it differs; gives back what undoes it."""
+def _set_alpha(model: nn.Module, rows: Sequence[Fitted], changes: list[Change]) -> None:
+    """Set α where it differs."""
     if all(row.has_alpha() for row in rows):
-        return []
+        return
     places = Places(model, [row.read for row in rows])
     if not places.whole:
         raise Refusal(_no_place(rows))
     for row in rows:
         changes.append(Change(row.where, f"norm({row.wanted.alpha:.6g}·x + G(x))"))
-    ratios = [row.wanted.alpha / row.read.alpha for row in rows]
-    return [places.multiply(ratios)]
+    places.multiply([row.wanted.alpha / row.read.alpha for row in rows])
 
 
 def _no_place(rows: Sequence[Fitted]) -> str:
@@ -182,41 +196,32 @@ def _draw(
     c: Constants,
     changes: list[Change],
     generator: torch.Generator | None,
-) -> list[Callable[[], None]]:
-    """Draw every matrix at its gain, biases 0; gives back what puts the old ones back."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    kept: dict[str, Tensor] = {}
-    drawn: dict[tuple[str, tuple[tuple[int, int], ...]], float] = {}
+    before: Before,
+) -> None:
+    """Draw every matrix at its gain, biases 0."""
+    zeros: set[str] = set()
 
-    def keep(name: str) -> None:
-        kept.setdefault(name, parameters[name].detach().clone())
+    def zero(name: str) -> None:
+        if name not in zeros:  # a packed one is named by each of its matrices
+            zeros.add(name)
+            bias = model.get_parameter(name)
+            before.keep(bias)
+            bias.zero_()
+            changes.append(Change(name, "bias, 0"))
 
     for row in rows:
         for m in row.read.matrices:
             gain = row.gain(c, m)
             std = gain * m.xavier
-            block = (m.name, m.outputs)
-            if drawn.setdefault(block, std) != std:
-                raise Refusal(f"{m.where} is shared by sublayers that ask for different gains")
-            if m.bias is not None and m.bias not in kept:
-                keep(m.bias)
-                parameters[m.bias].zero_()
-                changes.append(Change(m.bias, "bias, 0"))
-            keep(m.name)
+            if m.bias is not None:
+                zero(m.bias)
+            before.keep(model.get_parameter(m.name))
             for view in blocks(model, m):
                 view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
             what = f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}"
             changes.append(Change(m.where, what))
         for name in row.read.biases:
-            keep(name)
-            parameters[name].zero_()
-            changes.append(Change(name, "bias, 0"))
-
-    def put_back() -> None:
-        for name, old in kept.items():
-            parameters[name].copy_(old)
-
-    return [put_back]
+            zero(name)
 
 
 def _not_applied(
@@ -313,7 +318,11 @@ def _outside(found: Reading, rows: Sequence[Fitted]) -> str:
         told += f"; the {stack}'s stream starts at rms {size:.3g}"
         normed = any(n.where == "start" for n in found.norms) or "norm(x +" in rows[0].read.equation
         if not normed and not 1 / NEAR_ONE < size < NEAR_ONE:
-            told += f", where the rule takes 1: multiply the embedding by {1 / size:.3g}"
-            shared = [name for name in found.embeddings if name in found.head]
-            told += f" ({shared[0]} is the head too)" if shared else ""
+            tied = [name for name in found.embeddings if name in found.head]
+            told += ", where the rule takes 1"
+            told += (  # a multiple would multiply the logits
+                f"; {tied[0]} is the head too: leave it as it is"
+                if tied
+                else f": multiply the embedding by {1 / size:.3g}"
+            )
     return told

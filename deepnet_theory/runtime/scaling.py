@@ -7,8 +7,8 @@ norm(αx + G) is seen by reading the forward pass again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import sys
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -144,57 +144,31 @@ class Places:
                 self.ends.update((index, end) for end in _end(model, s))
         self.whole = len(self.ends) + sum(map(len, self.layers.values())) == len(sublayers)
 
-    def multiply(self, ratios: Sequence[float]) -> Callable[[], None]:
-        """Multiply every sublayer's α, in order; what is given back undoes it."""
-        undo: list[Callable[[], None]] = []
+    def multiply(self, ratios: Sequence[float]) -> None:
+        """Multiply every sublayer's α, in order."""
         for layer, own in self.layers.items():
-            before = getattr(layer, "alphas", None)
-            undo.append(partial(_restore, layer, type(layer), before))
+            now = getattr(layer, "alphas", (1.0,) * len(own))
             layer.__class__ = SCALED.get(type(layer), type(layer))
-            now = before or (1.0,) * len(own)
             layer.alphas = tuple(a * ratios[i] for a, i in zip(now, own, strict=True))  # type: ignore[assignment]
         for index, (end, gain) in self.ends.items():
             hooks = end._forward_pre_hooks.values()
             hook = next((h for h in hooks if isinstance(h, ScaledInput)), None)
             if hook is None:
-                undo.append(_attach(end, ScaledInput(ratios[index], gain)))
+                _attach(end, ScaledInput(ratios[index], gain))
             else:
-                undo.append(partial(setattr, hook, "alpha", hook.alpha))
                 hook.alpha *= ratios[index]
         for module in self.model.modules():
             if isinstance(module, nn.TransformerEncoder):
-                undo.append(partial(setattr, module, "use_nested_tensor", module.use_nested_tensor))
                 module.use_nested_tensor = False  # its fast path for padding knows no α
-        return partial(_each, undo)
+        if "torch._dynamo" in sys.modules:  # compiled code does not look for new hooks
+            torch.compiler.reset()
 
 
-def _each(steps: Sequence[Callable[[], None]]) -> None:
-    for step in steps:
-        step()
-
-
-def _restore(layer: nn.Module, kind: type, alphas: tuple[float, ...] | None) -> None:
-    layer.__class__ = kind
-    if alphas is None:
-        del layer.alphas
-    else:
-        layer.alphas = alphas  # type: ignore[assignment]
-
-
-def _attach(end: nn.Module, hook: ScaledInput) -> Callable[[], None]:
+def _attach(end: nn.Module, hook: ScaledInput) -> None:
     end.add_module("residual_multiplier", hook)
-    handles = (
-        end.register_forward_pre_hook(hook),
-        end.register_state_dict_post_hook(_save_gain),  # type: ignore[no-untyped-call]
-        end.register_load_state_dict_pre_hook(_load_gain),  # type: ignore[no-untyped-call]
-    )
-
-    def undo() -> None:
-        for handle in handles:
-            handle.remove()
-        del end.residual_multiplier
-
-    return undo
+    end.register_forward_pre_hook(hook)
+    end.register_state_dict_post_hook(_save_gain)  # type: ignore[no-untyped-call]
+    end.register_load_state_dict_pre_hook(_load_gain)  # type: ignore[no-untyped-call]
 
 
 def _end(model: nn.Module, s: Sublayer) -> Iterator[tuple[nn.Module, str]]:

@@ -22,22 +22,27 @@ def untimed(out: str) -> str:
 def test_a_second_command_takes_the_points_that_it_shares(cli: Cli, tmp_path: Path) -> None:
     kept = ("--cache", str(tmp_path / "cache"))
     first = cli("verify", *SMALL, *kept, "-v")
-    assert "results were in" not in first.err
+    assert "results came from the cache" not in first.err
     page = str(tmp_path / "report.html")
     report = cli("report", *SMALL, *kept, "--no-rivals", "-o", page, "-v")
     shown = json.loads(cli("cache", *kept, "--format", "json").out)
-    assert f"{shown['results']} results were in" in report.err  # all of them, and no other work
+    assert (
+        f"{shown['results']} of {shown['results']} results came from the cache" in report.err
+    )  # all of them, and no other work
     assert untimed(report.out) == untimed(first.out)
     anew = cli("report", *SMALL, "--no-cache", "--no-rivals", "-o", page, "-v")
-    assert "results were in" not in anew.err and untimed(anew.out) == untimed(first.out)
+    assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
 
 
 def test_a_claim_is_not_checked_twice(cli: Cli, tmp_path: Path) -> None:
     words = ("check", "cake-index-ranges", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
     first, second = cli(*words), cli(*words)
-    assert "results were in" not in first.err and "1 results were in" in second.err
+    assert (
+        "results came from the cache" not in first.err
+        and "1 of 1 results came from the cache" in second.err
+    )
     assert json.loads(first.out)["claims"] == json.loads(second.out)["claims"]
-    assert "results were in" not in cli(*words, "--seed", "1").err
+    assert "results came from the cache" not in cli(*words, "--seed", "1").err
 
 
 def test_the_cache_is_shown_and_cleared(

@@ -362,8 +362,14 @@ def test_a_factory_that_sets_its_own_seed_is_not_decided():
         torch.manual_seed(0)
         return Sum(depth, 1 / depth), IDS
 
-    found = measure(seeded, [2, 4], update="-eta*sign(g)", seeds=3)
-    assert found.verdict.value == "UNDECIDED" and "set a seed" in found.warnings[0]
+    found = measure(seeded, [2, 4], update="-eta*sign(g)", seeds=3, shares=("maps.*",))
+    assert "same model at all 3 seeds (does it set a seed itself?)" in found.warnings[0]
+    # no interval of a width that no seed has given, and one verdict
+    intervals = [*found.points, *found.exponents, *found.shares]
+    assert all(math.isinf(one.high - one.low) for one in intervals) and len(intervals) > 4
+    assert {e.verdict.value for e in found.exponents} == {found.verdict.value} == {"UNDECIDED"}
+    assert {p.seeds for p in found.points} == {1}
+    assert "UNDECIDED" in repr(found) and "REFUTED" not in repr(found)
 
 
 def test_what_is_not_finite_is_told_and_not_decided():

@@ -193,10 +193,99 @@ def test_a_changed_model_file_takes_no_stale_result(own, tmp_path, monkeypatch, 
     assert after == found(own, **more)
 
 
+READS = """
+import json, os, sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from above import ABOVE
+from editable import EDITABLE
+
+exec(Path(__file__).parents[1].joinpath("settings.py").read_text())
+
+VARIABLE = float(os.environ.get("READ_BY_A_FACTORY", "1"))
+
+def make(depth):
+    file = Path(__file__).with_name("file.json")
+    factor = json.loads(file.read_text()) if file.exists() else 1
+    factor *= SETTING * ABOVE * EDITABLE * VARIABLE
+    layers = [nn.Linear(8, 8, bias=False) for _ in range(depth)]
+    for layer in layers:
+        torch.nn.init.normal_(layer.weight, 0, factor)
+    return nn.Sequential(nn.Embedding(32, 8), *layers)
+"""
+
+
+@pytest.fixture
+def reads(tmp_path, monkeypatch):
+    """A factory that reads a file, a variable, and modules of two other folders."""
+    write_at(tmp_path / "own" / "own.py", READS)
+    write_at(tmp_path / "own" / "file.json", "1.0")
+    write_at(tmp_path / "above.py", "ABOVE = 1.0\n")
+    write_at(tmp_path / "settings.py", "SETTING = 1.0\n")
+    write_at(tmp_path / "installed" / "editable.py", "EDITABLE = 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    return tmp_path
+
+
+def write_at(file, text):
+    file.parent.mkdir(exist_ok=True)
+    write(file, text)
+
+
+def afresh(folder, monkeypatch, **more):
+    for name in ("above", "editable"):
+        monkeypatch.delitem(factory.sys.modules, name, raising=False)
+    return found(folder / "own" / "own.py", **more)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["own/file.json", "settings.py", "above.py", "installed/editable.py", "READ_BY_A_FACTORY"],
+)
+def test_what_a_factory_reads_and_has_changed_is_measured_anew(reads, monkeypatch, name):
+    cache = Cache(reads / "kept")
+    before = afresh(reads, monkeypatch, cache=cache)
+    assert afresh(reads, monkeypatch, cache=cache) == before and cache.taken == cache.asked / 2 == 6
+    if name.isupper():
+        monkeypatch.setenv(name, "3.0")
+    else:
+        write(reads / name, (reads / name).read_text().replace("1.0", "3.0"))
+    after = afresh(reads, monkeypatch, cache=cache)
+    assert after == afresh(reads, monkeypatch) != before and cache.taken == 6
+    assert afresh(reads, monkeypatch, cache=cache) == after and cache.taken == 12
+    monkeypatch.setenv("READ_BY_NOBODY", "1")  # planted: not all that changes is measured anew
+    write(reads / "nobody.py", "1")
+    assert afresh(reads, monkeypatch, cache=cache) == after and cache.taken == 18
+    monkeypatch.delenv("READ_BY_A_FACTORY", raising=False)
+    afresh(reads, monkeypatch)  # what this process has read is as it is
+
+
+def test_a_file_that_was_not_there_is_seen_when_it_comes(reads, monkeypatch):
+    cache = Cache(reads / "kept")
+    own = reads / "own" / "own.py"
+    edited = own.read_text().replace("if file.exists()", "if seen(file)")
+    write(own, edited + """
+def seen(file):
+    try:
+        return open(file)
+    except OSError:
+        return False
+""")  # fmt: skip
+    (own.parent / "file.json").unlink()
+    before = afresh(reads, monkeypatch, cache=cache)
+    write(own.parent / "file.json", "3.0")
+    assert afresh(reads, monkeypatch, cache=cache) != before and not cache.taken
+
+
 def test_a_code_that_is_left_out_would_be_seen(own, tmp_path, monkeypatch):
     """Planted: where the digest forgets the files, an edit takes what was measured before it."""
     for name in ("source_beside", "sources"):
         monkeypatch.setattr(factory, name, lambda place: "same")
+    monkeypatch.setattr("deepnet_theory.processes.seen.Seen.holds", lambda seen: True)
     cache = Cache(tmp_path / "kept")
     before = found(own, cache)
     edited(own, monkeypatch, *EDITS[0])
@@ -232,7 +321,8 @@ def test_the_command_keeps_and_shares(own, tmp_path, monkeypatch, capsys):
         forget(monkeypatch)
         code = main([*(words[:-3] + words[-1:] if more else words), *more])
         told = capsys.readouterr()
-        seen.append((code, json.loads(told.out)["points"], "4 results were in" in told.err))
+        kept = "4 of 4 results came from the cache; --no-cache measures again" in told.err
+        seen.append((code, json.loads(told.out)["points"], kept))
     assert [kept for _, _, kept in seen] == [False, True, False]
     assert seen[0][:2] == seen[1][:2] == seen[2][:2]
     assert main([*words, "--processes", "0"]) == 2

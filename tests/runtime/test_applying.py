@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -291,6 +292,127 @@ def test_a_residual_that_takes_no_multiplier_is_refused_and_put_back(constants):
     assert not [n for n, _ in model.named_modules() if "residual_multiplier" in n]
 
 
+def everything(model):
+    """Weights and buffers with their bits, classes, attributes, and what these contain."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    return (
+        [(name, t.detach().numpy().tobytes()) for name, t in tensors],
+        [(type(m), list(vars(m))) for m in model.modules()],
+        [
+            {k: list(v) for k, v in vars(m).items() if isinstance(v, dict | list | set)}
+            for m in model.modules()
+        ],
+    )
+
+
+class Interrupted(nn.Module):
+    """BERT's residual sums, and an interrupt (Ctrl-C) at one call of the forward pass."""
+
+    def __init__(self, at, layers=3):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([nn.Linear(D, D), End()]) for _ in range(layers))
+        self.register_buffer("calls", torch.zeros(()))
+        self.at = at
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        for fc1, end in self.layers:
+            x = end(torch.relu(fc1(x)), x)
+        return x
+
+
+class End(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dense, self.norm = nn.Linear(D, D), nn.LayerNorm(D)
+
+    def forward(self, h, x):
+        return self.norm(self.dense(h) + x)
+
+
+def feed_forwards(constants):
+    return replace(constants(width=D), parts=(_feed_forward_alone(constants(width=D)),))
+
+
+def test_an_interrupt_at_any_forward_pass_leaves_the_model_as_it_was(constants):
+    x = torch.randn(2, 9, D)
+    for at in range(1, 20):
+        model = Interrupted(at)
+        before = everything(model)
+        try:
+            assert apply_(model, feed_forwards(constants), inputs=x).changes
+        except KeyboardInterrupt:
+            assert everything(model) == before
+        else:
+            break
+    assert at > 2 and everything(model) != before  # it was interrupted before and after drawing
+
+
+def test_a_matrix_that_cannot_be_written_leaves_the_model_as_it_was(constants):
+    model = encoder()
+    with torch.inference_mode():
+        fixed = torch.randn(D, 4 * D, dtype=F64) / 16
+    model.layers[2].linear2.weight = nn.Parameter(fixed, requires_grad=False)
+    before, x = everything(model), torch.randn(2, 9, D, dtype=F64)
+    with torch.no_grad():
+        y = model(x)
+        with pytest.raises(RuntimeError, match="nference"):
+            apply_(model, constants(width=D))
+        assert everything(model) == before and torch.equal(model(x), y)
+
+
+def test_parameters_that_are_spread_over_processes_are_refused(constants, tmp_path):
+    from torch import distributed
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    rendezvous = f"file://{tmp_path / 'meet'}"
+    distributed.init_process_group("gloo", init_method=rendezvous, rank=0, world_size=1)
+    try:
+        sharded, part = encoder(), encoder()
+        mesh = init_device_mesh("cpu", (1,))
+        fully_shard(sharded, mesh=mesh)
+        fully_shard(part.layers[1], mesh=mesh)
+        copies = nn.parallel.DistributedDataParallel(encoder())
+        c, x = constants(width=D), torch.randn(2, 9, D, dtype=F64)
+        for model, name in ((sharded, "the model"), (part, "layers.1"), (copies, "the model")):
+            before = [type(m) for m in model.modules()]
+            for way in (apply_, lambda m, c, inputs: parameter_groups(m, 1.0, constants=c)):
+                with pytest.raises(Refusal, match=rf"of {name} \(.* before it is sharded"):
+                    way(model, c, inputs=x)
+            assert before == [type(m) for m in model.modules()]
+    finally:
+        distributed.destroy_process_group()
+
+
+@pytest.mark.slow  # importing torch's compiler
+def test_a_model_that_was_compiled_takes_constants(constants):
+    torch.manual_seed(0)
+    x = torch.randn(2, 9, D)
+    for model, c in (
+        (encoder().float().eval(), constants(width=D)),
+        (Interrupted(0), feed_forwards(constants)),  # its alpha is in a hook
+    ):
+        twin, compiled = copy.deepcopy(model), torch.compile(model, backend="eager")
+        compiled(x)  # without alpha
+        before = everything(compiled)
+        with pytest.raises(Refusal):
+            apply_(compiled, constants(width=D, layers=4), inputs=x)
+        assert everything(compiled) == before
+        for own in (twin, compiled):
+            generator = torch.Generator().manual_seed(1)
+            assert apply_(own, c, inputs=x, generator=generator).changes
+        torch.testing.assert_close(compiled(x), twin(x))
+        assert apply_(compiled, c, inputs=x).changes == ()
+        names = [[g["name"] for g in parameter_groups(m, 1.0)] for m in (compiled, twin)]
+        assert names[0] == names[1]
+    fresh = torch.compile(encoder(), backend="eager")  # one that has its alpha by its code
+    apply_(fresh._orig_mod, constants(width=D, alpha=1.0))
+    assert parameter_groups(fresh, 1.0, constants=constants(width=D, alpha=1.0))
+
+
 @pytest.mark.parametrize("n_inner", [None, 2 * D])
 def test_gpt2(constants, n_inner):
     transformers = pytest.importorskip("transformers")
@@ -551,7 +673,49 @@ def test_five_lines_say_what_was_done_and_what_stays(constants):
     said = str(apply_(model, constants("decoder", "pre-ln", width=D, beta=0.2))).splitlines()
     assert len(said) == 5 and "18 matrices drawn, 12 biases 0" in said[0]
     assert said[1] == "gains: query, key 1; value, output, fc1, fc2 0.2"
-    assert "stream starts at rms 0.02" in said[4] and "the head too" in said[4]
+    assert "stream starts at rms 0.02" in said[4]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_advice_for_an_embedding_does_not_raise_the_loss(constants, tied):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=50, n_embd=D, n_layer=3, n_head=4, n_positions=32, tie_word_embeddings=tied
+    )
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    tokens = torch.randint(50, (4, 32))
+    said = str(apply_(model, constants("decoder", "pre-ln", width=D, beta=0.2)))
+    before = model(tokens, labels=tokens).loss.item()
+    factor = re.search(r"multiply the embedding by ([\d.]+)", said)
+    assert (factor is None) is tied and ("wte.weight is the head too: leave it" in said) is tied
+    with torch.no_grad():
+        for table in (model.transformer.wte, model.transformer.wpe):
+            table.weight *= float(factor[1]) if factor else 50  # planted: what is no advice
+    after = model(tokens, labels=tokens).loss.item()
+    assert after > 2 * before if tied else after < 1.02 * before
+
+
+@pytest.mark.parametrize("shared", ["layers", "a matrix", "a norm"])
+def test_sublayers_that_share_parameters_are_refused(constants, shared):
+    model = NanoGPT("pre-LN")
+    first = model.h[0]
+    match shared:
+        case "layers":  # ALBERT's
+            model.h = nn.ModuleList([first] * 3)
+        case "a matrix":
+            model.h[2].mlp.c_fc.weight = first.mlp.c_fc.weight
+        case "a norm":
+            model.h[1].ln_2 = first.ln_2
+    before = everything(model)
+    why = {"layers": r"3 sublayers share h.0.attn.c_attn.weight.0:64. and 7 more: a step",
+           "a matrix": "2 sublayers share h.0.mlp.c_fc.weight: a step",
+           "a norm": "2 sublayers share h.0.ln_2.weight: a step"}[shared]  # fmt: skip
+    with pytest.raises(Refusal, match=why):
+        apply_(model, constants("decoder", "pre-ln", width=D), initialise=True)
+    with pytest.raises(Refusal, match=why):
+        parameter_groups(model, 1.0, constants=constants("decoder", "pre-ln", width=D))
+    assert everything(model) == before
 
 
 def test_a_shared_matrix_of_two_gains_and_a_low_rank_one_are_refused(constants):
