@@ -161,9 +161,10 @@ def verify(
         )
     goes_on(result.stopped, place)
     anything = bool(result.points) or not result.stopped
+    file = output if anything else None
     deliver(
         lambda: _show(result, format, of_verification.document),
-        lambda: anything and save_json(output, result, talk, whole=not result.stopped),
+        lambda: save_json(file, result, talk, whole=not result.stopped),
     )
     return result.exit_code
 

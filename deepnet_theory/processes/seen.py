@@ -134,7 +134,7 @@ def seen() -> Seen:
     """All that watched code has read in this process."""
     _watch.loaded(by_watched=True)
     modules = {path: digest for _, path, digest in _watch.modules.values() if digest is not None}
-    return Seen(_watch.files | modules, dict(_watch.variables))
+    return Seen({**_watch.files, **modules}, dict(_watch.variables))
 
 
 def _told(path: str) -> bool:

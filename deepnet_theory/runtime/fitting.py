@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -77,27 +76,7 @@ def fit(found: Reading, c: Constants) -> list[Fitted]:
             rows.append(Fitted(s, part, index % len(wanted)))
     if c.architecture.residual_gain is not None:
         raise Refusal("the constants ask for residual gains, which this model has none of")
-    if why := _shared(found):
-        raise Refusal(why)
     return rows
-
-
-def _shared(found: Reading) -> str:
-    """Which parameters several sublayers share, whose steps have no law; no word where none do."""
-    used = Counter(name for s in found.sublayers for name in _own_names(s))
-    names = [name for name, times in used.items() if name and times > 1]
-    if not names:
-        return ""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return (
-        f"{used[names[0]]} sublayers share {names[0]}{more}: a step of it is a step of all of "
-        "them at once, which has no law here; constants are for sublayers with their own parameters"
-    )
-
-
-def _own_names(s: Sublayer) -> dict[str, None]:
-    """The matrices and norm gains of a sublayer, each once."""
-    return dict.fromkeys([*(m.where for m in s.matrices), *(n.gain or "" for n in s.ruled_norms)])
 
 
 def _require_understood(found: Reading) -> None:
