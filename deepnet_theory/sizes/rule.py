@@ -72,6 +72,8 @@ class Balanced:
     closure: Closure
     values: dict[str, Monomial]
     amplification: Amplification | None
+    joined: tuple[Closure, ...] = ()  # the closures whose conditions picked the rule
+    rated: tuple[str, ...] = ()  # the kinds that κ is a knob of
 
     @property
     def count(self) -> Monomial:
@@ -123,6 +125,21 @@ class Balanced:
     def kind_of(self, sublayer: str) -> Kind:
         """The kind that a sublayer belongs to."""
         return next(kind for kind in self.kinds if sublayer in kind.members)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Closures joined to the balance, the kinds whose κ is a knob, and what comes of it."""
+
+    joined: tuple[Closure, ...]
+    rated: tuple[Kind, ...]
+    solution: Solution | None
+    broken: str | None  # the premise that the solution breaks
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is one solution, and it keeps the premises."""
+        return self.solution is not None and not self.solution.free and self.broken is None
 
 
 def constant(method: str, matrices: int, of: update.Update) -> Monomial:
@@ -272,21 +289,24 @@ class _Problem:
         kinds = self.kinds(part)
         amplified = None if later is None else self.amplification(later)
         bare = Balanced(part, kinds, self.closure, {}, amplified)
-        solution, broken = self.attempt(bare, self.closure)
+        attempt = self.attempt(bare, self.closure)
+        solution = attempt.solution
         if solution is None:
-            raise Refusal(self._no_solution(bare))
+            raise self._no_solution(bare)
         if solution.free:
             free = ", ".join(_symbol(u, self.selection) for u in solution.free)
             raise Refusal(
                 f"the closure {self.closure.name!r} leaves {free} undetermined in the "
                 f"{part.name}: the balance under {self.selection.the_placement.name} does not "
-                f"depend on it; {self._alternatives(bare)}"
+                "depend on it",
+                lambda: self._alternatives(bare),
             )
-        if broken is not None:
-            raise Refusal(f"{broken}; {self._alternatives(bare)}")
-        return replace(bare, values=solution.values)
+        if attempt.broken is not None:
+            raise Refusal(attempt.broken, lambda: self._alternatives(bare))
+        rated = tuple(kind.name for kind in attempt.rated)
+        return replace(bare, values=solution.values, joined=attempt.joined, rated=rated)
 
-    def attempt(self, bare: Balanced, chosen: Closure) -> tuple[Solution | None, str | None]:
+    def attempt(self, bare: Balanced, chosen: Closure) -> Attempt:
         """The first attempt that has one solution and keeps the premises; else the first of all."""
         first = None
         for joined, rated in self._attempts(bare.kinds, chosen):
@@ -296,9 +316,10 @@ class _Problem:
             broken = None
             if solution is not None and not solution.free:
                 broken = self.broken_premise(replace(bare, closure=chosen, values=solution.values))
-                if broken is None:
-                    return solution, None
-            first = first or (solution, broken)
+            attempt = Attempt(joined, rated, solution, broken)
+            if attempt.holds:
+                return attempt
+            first = first or attempt
         assert first is not None
         return first
 
@@ -367,15 +388,11 @@ class _Problem:
 
     def _alternatives(self, bare: Balanced) -> str:
         """The closures that do balance, found by solving with each; in words."""
-        works = []
-        for name, other in closures().items():
-            if name != self.closure.name:
-                solution, broken = self.attempt(bare, other)
-                if solution is not None and not solution.free and broken is None:
-                    works.append(name)
+        others = (c for c in closures().values() if c.name != self.closure.name)
+        works = [other.name for other in others if self.attempt(bare, other).holds]
         return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 
-    def _no_solution(self, bare: Balanced) -> str:
+    def _no_solution(self, bare: Balanced) -> Refusal:
         has_alpha = bare.kinds[0].law.has_alpha
         felt = [
             name
@@ -385,16 +402,16 @@ class _Problem:
         ]
         text, where = self.selection.the_optimizer.update, self.selection.placement
         if not felt:
-            return (
+            return Refusal(
                 f"under the update {text!r} (degree p = {self.update.p}, q = {self.update.q}) one "
                 "step changes the output by an amount that neither alpha nor beta can change with "
                 f"placement {where!r}; the learning rate can: use the closure learning-rate"
             )
-        return (
+        return Refusal(
             f"the closure {self.closure.name!r} leaves no knob that balances the "
             f"{bare.part.name} under the update {text!r} with placement {where!r}: the increment "
-            f"depends on {' and '.join(felt)} alone, or on a product that the closure fixes; "
-            f"{self._alternatives(bare)}"
+            f"depends on {' and '.join(felt)} alone, or on a product that the closure fixes",
+            lambda: self._alternatives(bare),
         )
 
     # ---- premises, judged at the rule ----

@@ -88,6 +88,16 @@ class Stepped:
     starts_at_zero: bool = False
 
     @cached_property
+    def _signs(self) -> tuple[int, int]:
+        """Of g and θ, such that the update is not 0, as max(-theta, 0)*g is at some."""
+        update = degrees(self.optimizer).reduced
+        return next(
+            signs
+            for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+            if any(self._at(update, 1.0, 1.0, signs))
+        )
+
+    @cached_property
     def _unit(self) -> float:
         return self._length(degrees(self.optimizer).reduced, 1.0, 1.0)
 
@@ -102,8 +112,18 @@ class Stepped:
     def _entries(
         self, update: Node, gradient: float, parameter: float, **constants: float
     ) -> tuple[float, float]:
+        return self._at(update, gradient, parameter, self._signs, **constants)
+
+    def _at(
+        self,
+        update: Node,
+        gradient: float,
+        parameter: float,
+        signs: tuple[int, int],
+        **constants: float,
+    ) -> tuple[float, float]:
         with mpmath.workdps(DIGITS):
-            g, theta = mpmath.mpf(gradient), mpmath.mpf(parameter)
+            g, theta = signs[0] * mpmath.mpf(gradient), signs[1] * mpmath.mpf(parameter)
             values = {
                 "eta": mpmath.mpf(1),
                 "g": (g * 0.6, -g * 0.8),
@@ -145,8 +165,8 @@ class Stepped:
             # beside the gradient's size, and beside the update's: where either would show
             for lam in (gradient / parameter, math.hypot(*still) / parameter):
                 values = {"eta": mpmath.mpf(1), "epsilon": mpmath.mpf(0)}
-                g = [mpmath.mpf(gradient) * part for part in (0.6, -0.8)]
-                theta = [mpmath.mpf(parameter) * part / 13 for part in (5, 12)]
+                g = [self._signs[0] * mpmath.mpf(gradient) * part for part in (0.6, -0.8)]
+                theta = [self._signs[1] * mpmath.mpf(parameter) * part / 13 for part in (5, 12)]
                 shifted = [a + lam * b for a, b in zip(g, theta, strict=True)]
                 values["theta"] = tuple(theta)  # type: ignore[assignment]
                 one = on_numbers(root, {**values, "g": tuple(g), "decay": mpmath.mpf(lam)})

@@ -12,7 +12,6 @@ from functools import cache
 
 import sympy as sp
 
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra.nodes import coefficient
@@ -61,20 +60,6 @@ def at_common_gains(sublayer: Sublayer) -> dict[sp.Symbol, sp.Expr]:
 def gains_product(sublayer: Sublayer) -> sp.Expr:
     """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
     return coefficient(branch(sublayer)).xreplace(at_common_gains(sublayer))
-
-
-def require_one_gain(sublayer: Sublayer) -> None:
-    """Raise :class:`Refusal` where no one gain β balances the scaled matrices of a branch."""
-    try:
-        gains_product(sublayer)
-        orders = {_through(sublayer, matrix.name) for matrix in sublayer.scaled}
-    except ValueError:  # the terms of a sum, of different gains
-        orders = set()
-    if len(orders) != 1:
-        raise Refusal(
-            f"no law for the sublayer {sublayer.name!r}: its branch {sublayer.branch!r} is no "
-            "product that grows alike in every scaled matrix, so that no one beta balances it"
-        )
 
 
 def _through(sublayer: Sublayer, parameter: str) -> sp.Expr:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.selection import AMPLIFICATIONS
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
@@ -69,7 +68,6 @@ class Amplification:
     factor: sp.Expr
     steps: tuple[Step, ...]
     backward: sp.Expr
-    alternatives: tuple[tuple[str, sp.Expr], ...] = ()
 
 
 def amplification(setting: Setting, part: Part, later: Later) -> Amplification:
@@ -80,8 +78,7 @@ def amplification(setting: Setting, part: Part, later: Later) -> Amplification:
     entering 1 + p times.
     """
     chosen = setting.selection.amplification
-    forms = {form: _in_form(setting, part, later, form) for form in AMPLIFICATIONS}
-    steps = forms[chosen]
+    steps = _in_form(setting, part, later, chosen)
     times = sp.Integer(0) if chosen == "published" else setting.degrees.p
     return Amplification(
         form=chosen,
@@ -89,7 +86,6 @@ def amplification(setting: Setting, part: Part, later: Later) -> Amplification:
         factor=_factor(steps),
         steps=steps,
         backward=simplified(steps[1].rhs ** times),
-        alternatives=tuple((form, _factor(found)) for form, found in forms.items()),
     )
 
 

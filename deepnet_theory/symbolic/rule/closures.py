@@ -6,33 +6,15 @@ from collections.abc import Callable, Iterator
 
 import sympy as sp
 
-from deepnet_theory.spec.closure import Closure, closure
+from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.expression import Expression, FloatAlgebra, fold
 from deepnet_theory.symbolic.algebra.depth import in_sympy
-from deepnet_theory.symbolic.laws.optimizer import Degrees
-from deepnet_theory.symbolic.laws.placement import PlacementLaw
 from deepnet_theory.symbolic.proof.checks import defines
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.rule.kinds import Kind
 
 SECTION = Section("The closure")
-
-
-def default_closure(method: str, d: Degrees, law: PlacementLaw) -> Closure:
-    """The closure that is taken where none is asked for, from (p, q) and the placement's law."""
-    if not law.has_alpha:
-        name = "unit-residual"
-    elif not law.feeds_beta:
-        # before the next case: with α = 1 a branch that does not feel β has no knob left
-        name = "unit-init"
-    elif method != "probe":
-        name = "parameter-norm"
-    elif (d.p, d.q) == (0, 1):
-        name = "unit-residual"
-    else:
-        name = "symmetric"
-    return closure(name)
 
 
 def closure_steps(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.symbolic.rule.balance import balance
 from deepnet_theory.symbolic.rule.balanced import Balanced
 from deepnet_theory.symbolic.rule.kinds import kinds
@@ -22,14 +21,9 @@ class Problem(Setting):
 
         Raises :class:`Refusal` where there is no rule, or where a law is missing.
         """
-        parts = self.selection.the_stack.parts
-        if len(parts) > 1 and "eta" in self.closure.knobs:
-            raise Refusal(
-                "one learning rate cannot balance the encoder and the decoder at once; "
-                "use another closure, or balance each part of the stack by itself"
-            )
+        sized, parts = self.sized, self.selection.the_stack.parts
         solved: list[Balanced] = []
         for part in reversed(parts):
             of = kinds(part, len(parts), self.route, self.selection)
-            solved.append(balance(self, part, of, solved[-1] if solved else None))
+            solved.append(balance(self, sized.part(part.name), of, solved[-1] if solved else None))
         return tuple(reversed(solved))

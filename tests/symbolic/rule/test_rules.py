@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory
+from deepnet_theory.sizes import update
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws.descent import descends
-from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.routes.moments.increment import is_gradient_step
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
@@ -353,7 +352,7 @@ def test_ascent_is_refused_without_its_flag_and_said_with_it(update):
 
 def test_every_library_optimizer_goes_down_the_gradient():
     for optimizer in optimizers().values():
-        assert descends(degrees(optimizer))
+        assert update.law(optimizer).descends
 
 
 @pytest.mark.parametrize(
