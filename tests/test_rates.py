@@ -14,7 +14,6 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.scheme import scheme
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
 
 LAYER = "attention,ffn:swiglu"
 
@@ -142,7 +141,7 @@ def test_a_weight_decay_takes_the_same_share_of_the_weights_at_every_depth(optim
         if share.role in (Role.SCALED, Role.UNSCALED):
             shares = {True: [], False: []}
             for depth in (2, 200):
-                own, gradient = rule.at(N=depth), float(share.gradient.subs(DEPTHS["N"], depth))
+                own, gradient = rule.at(N=depth), share.gradient.at(N=depth)
                 for used in shares:
                     times = own.weight_decay if used else 1.0
                     shares[used].append(decayed(optimizer, own, gradient, least * times))
@@ -186,7 +185,7 @@ def test_an_unstable_rule_is_exported_with_a_warning(capsys, tmp_path):
 def test_python_warns_where_it_exports_and_builds():
     with pytest.warns(UnstableWarning, match="take the closure complete"):
         unstable = dt.export(dt.derive("adam", closure="symmetric"), 4, width=16, heads=2)
-    with pytest.warns(UnstableWarning, match="rho goes as"):
+    with pytest.warns(UnstableWarning, match="rho scales as"):
         build(unstable)
     with warnings.catch_warnings(action="error", category=UnstableWarning):
         build(dt.export("adam", 4, width=16, heads=2))
