@@ -74,9 +74,9 @@ def transfer(
     settings, work = settings_and_work({**TRANSFER, **given})
     wanted = wanted_depths(depths, stack)
     grid = parse_rates(rates if isinstance(rates, str) else list(rates))
-    course = Course(
-        selection.the_optimizer, settings, steps, None if text is None else str(text), outer
-    )
+    # a worker elsewhere has another folder
+    place = None if text is None else str(Path(text).absolute())
+    course = Course(selection.the_optimizer, settings, steps, place, outer)
     names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
     answers: dict[str, tuple[Answer, Rule | None]] = {
         name: (Answer(replace(selection, closure=name)), None) for name in names
