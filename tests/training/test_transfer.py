@@ -237,6 +237,16 @@ def test_a_relative_text_is_found_from_another_folder(tmp_path, monkeypatch):
     assert result.closures[0].curves[0].rates == RATES and not result.stopped
 
 
+@pytest.mark.parametrize("rates", ["1e-3", "1e-3,1e-2", "1e-3:1e-2:2", [1e-3, 1e-3, 1e-2]])
+def test_rates_that_decide_nothing_are_refused_before_any_work(rates):
+    def working(*_):
+        raise AssertionError("a model was trained")
+
+    with pytest.raises(InputError, match=r"can decide nothing.* give 3 or more") as refused:
+        dt.transfer("adam", [2, 4], rates, ["symmetric"], **SMALL, progress=working)
+    assert str(rates) in str(refused.value) and refused.value.exit_code == 2
+
+
 def test_rates_are_a_list_or_a_range():
     assert parse_rates("1e-2,1e-3") == (1e-3, 1e-2)
     found = parse_rates("1e-3:1e-1")
