@@ -20,6 +20,7 @@ from deepnet_theory.cli.options import (
     Model,
     Own,
     Select,
+    Takes,
     Talk,
     Work,
     choice,
@@ -50,6 +51,7 @@ DERIVATION_FORMATS = ("text", "markdown", "latex", "json")
 TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
+Derived = Annotated[Select, Takes(without=("scheme",))]
 Text = Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")]
 
 
@@ -185,7 +187,7 @@ def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Veri
 def predict(
     select: Select,
     own: Own,
-    measure: Measure,
+    measure: Annotated[Measure, Takes(("updates", "eta"))],
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
@@ -238,7 +240,7 @@ def check(
 
 
 def export(
-    select: Select,
+    select: Derived,
     own: Own,
     model: Model,
     talk: Talk,
@@ -312,9 +314,19 @@ def train(
 
 
 def transfer(
-    select: Select,
-    own: Own,
-    measure: Measure,
+    select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder."})],
+    own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
+    measure: Annotated[
+        Measure,
+        Takes(
+            ("draws", "updates", "eta", "data"),
+            {
+                "depths": "8,16,32 or 8:1000. Default 8,16,32,64,128.",
+                "batch": "Sequences a batch; 8.",
+                "seeds": "Independent repetitions; 4.",
+            },
+        ),
+    ],
     work: Work,
     talk: Talk,
     rates: Annotated[
@@ -441,7 +453,7 @@ def measure(
 
 
 def report(
-    select: Select,
+    select: Derived,
     measure: Measure,
     work: Work,
     talk: Talk,

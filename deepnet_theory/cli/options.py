@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from copy import copy
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -68,13 +69,13 @@ def choice(help: str, complete: Callable[[str], list[str]], metavar: str = "NAME
 
 
 def whole(metavar: str, help: str) -> Any:
-    """An option that takes a whole number."""
-    return typer.Option(metavar=metavar, help=help, parser=_whole)
+    """An option that takes a whole number; its help ends in the default."""
+    return typer.Option(metavar=metavar, help=help, parser=_whole, show_default=False)
 
 
 def real(metavar: str, help: str) -> Any:
-    """An option that takes a real number."""
-    return typer.Option(metavar=metavar, help=help, parser=_real)
+    """An option that takes a real number; its help ends in the default."""
+    return typer.Option(metavar=metavar, help=help, parser=_real, show_default=False)
 
 
 def one_of(*formats: str) -> Any:
@@ -97,6 +98,25 @@ def _writable(file: str | None) -> str | None:
     if file is not None:
         require_writable(file)
     return file
+
+
+@dataclass(frozen=True)
+class Takes:
+    """How a command takes a group of options: with helps of its own, and ``without`` some.
+
+    Those are refused with the reason where they are given, and its help does not list them.
+    """
+
+    without: tuple[str, ...] = ()
+    helps: Mapping[str, str] = field(default_factory=dict)
+
+    def option(self, name: str, annotation: Any) -> Any:
+        """An option's annotation as the command takes it."""
+        kind, option = get_args(annotation)
+        own = copy(option)
+        own.hidden = name in self.without
+        own.help = self.helps.get(name, option.help)
+        return Annotated[kind, own]
 
 
 def given(group: object, *besides: str) -> dict[str, Any]:
@@ -281,7 +301,7 @@ class Measure:
     updates: Annotated[int | None, whole("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates; 1.")] = (
         None
     )
-    eta: Annotated[float | None, real("ETA", "Their learning rate; 0.00098.")] = None
+    eta: Annotated[float | None, real("ETA", "Their learning rate; 0.0009765625.")] = None
 
 
 @dataclass(frozen=True)
@@ -408,7 +428,9 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     options: list[inspect.Parameter] = []
     groups: dict[str, type] = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        kind = hints[name]
+        kind, takes = hints[name], Takes()
+        if isinstance(getattr(kind, "__metadata__", (None,))[0], Takes):
+            kind, takes = get_args(kind)
         if not is_dataclass(kind):
             own.append(parameter.replace(annotation=kind))
             continue
@@ -419,7 +441,7 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
                 f.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=inspect.Parameter.empty if f.default is MISSING else f.default,
-                annotation=inner[f.name],
+                annotation=takes.option(f.name, inner[f.name]),
             )
             for f in fields(kind)
         ]

@@ -183,8 +183,8 @@ def _from_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # of any file that ends in .py
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look their module up
     with _importing(str(path), path.parent):
+        sys.modules[name] = module  # dataclasses and pickle look their module up
         spec.loader.exec_module(module)
     return module
 

@@ -133,8 +133,7 @@ def measure(
     if same:
         warnings.append(
             f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
-            "itself?): "
-            "the first seed alone counts, and one gives no interval"
+            "itself?): the first seed alone counts, and one gives no interval"
         )
     return ModelMeasurement(
         model=factory.name,

@@ -11,7 +11,7 @@ from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import relative_updates
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.spec.constants import Sizes
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.workflow.exporting import constants_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given
 
+FEWEST_RATES = 3  # a best rate and its neighbours
 TRANSFER: Given = {"batch": 8, "seeds": 4}  # what training takes where it is not given
 
 
@@ -74,9 +75,14 @@ def transfer(
     settings, work = settings_and_work({**TRANSFER, **given})
     wanted = wanted_depths(depths, stack)
     grid = parse_rates(rates if isinstance(rates, str) else list(rates))
-    course = Course(
-        selection.the_optimizer, settings, steps, None if text is None else str(text), outer
-    )
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
+        )
+    # a worker elsewhere has another folder
+    place = None if text is None else str(Path(text).absolute())
+    course = Course(selection.the_optimizer, settings, steps, place, outer)
     names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
     answers: dict[str, tuple[Answer, Rule | None]] = {
         name: (Answer(replace(selection, closure=name)), None) for name in names

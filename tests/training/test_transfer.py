@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,6 +14,7 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.processes import ThisProcess
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import unstack
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -212,6 +215,36 @@ def test_a_model_that_ignores_its_input_never_beats_the_baseline():
     result = dt.transfer("adam", [2], RATES, ["symmetric"], **SMALL)
     assert float(least) == pytest.approx(result.baseline, rel=1e-6)
     assert result.baseline < run.corpus().baseline  # of the whole text: a collapsed model passes
+
+
+class Elsewhere(ThisProcess):
+    """A worker in another folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def submit(self, *given, **more):
+        with contextlib.chdir(self.folder):
+            return super().submit(*given, **more)
+
+
+def test_a_relative_text_is_found_from_another_folder(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "own.txt").write_bytes(random.Random(0).randbytes(4000))
+    monkeypatch.chdir(tmp_path / "here")
+    given = {**SMALL, "text": "own.txt", "executor": Elsewhere(tmp_path)}
+    result = dt.transfer("adam", [2], RATES, ["symmetric"], **given)
+    assert result.closures[0].curves[0].rates == RATES and not result.stopped
+
+
+@pytest.mark.parametrize("rates", ["1e-3", "1e-3,1e-2", "1e-3:1e-2:2", [1e-3, 1e-3, 1e-2]])
+def test_rates_that_decide_nothing_are_refused_before_any_work(rates):
+    def working(*_):
+        raise AssertionError("a model was trained")
+
+    with pytest.raises(InputError, match=r"can decide nothing.* give 3 or more") as refused:
+        dt.transfer("adam", [2, 4], rates, ["symmetric"], **SMALL, progress=working)
+    assert str(rates) in str(refused.value) and refused.value.exit_code == 2
 
 
 def test_rates_are_a_list_or_a_range():

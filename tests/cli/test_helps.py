@@ -1,0 +1,119 @@
+"""A help lists what its command takes, and the defaults that it prints are those used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from deepnet_theory.cli.commands import COMMANDS
+from deepnet_theory.cli.parser import command_line
+
+from .conftest import Cli
+
+SELECT = "--optimizer adam --depths 1,2"
+WORDS = {
+    "derive": "--optimizer adam",
+    "verify": SELECT,
+    "predict": SELECT,
+    "export": "--optimizer adam --depth 4",
+    "train": "{constants} --steps 1 --batch 1 --tokens 8",
+    "transfer": f"{SELECT} --rates 1e-3,1e-2,1e-1 --steps 1",
+    "measure": "{model}:make --depths 1,2 --update -eta*g",
+    "report": f"{SELECT} --no-rivals -o {{page}}",
+    "check": "cake-index-ranges",
+    "audit": "{model}:make",
+    "cache": "",
+    "list": "optimizers",
+}
+MODEL = """
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.n = nn.Linear(8, 8), nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.n(x + self.b(self.a(x).relu()))
+
+def make(depth):
+    return nn.Sequential(nn.Embedding(32, 8), *(Layer() for _ in range(depth)))
+"""
+
+
+def options(command: str) -> list[Any]:
+    """The options that the help of a command lists."""
+    group = command_line([command])
+    parameters = group.commands[command].params if hasattr(group, "commands") else group.params
+    return [p for p in parameters if p.param_type_name == "option" and not p.hidden]
+
+
+def defaults(command: str) -> dict[str, str]:
+    """Every default that the help of a command prints, by option."""
+    found = {}
+    for option in options(command):
+        typed = re.search(r"; ([\d.e-]+)\.$", option.help or "")
+        if typed:
+            found[option.opts[0]] = typed[1]
+        elif isinstance(option.default, str):
+            found[option.opts[0]] = option.default
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command: str) -> None:
+    model, constants = tmp_path / "model.py", tmp_path / "constants.json"
+    model.write_text(MODEL, encoding="utf-8")
+    if command == "train":
+        cli("export", "--optimizer", "adam", "--depth", "1", "--width", "8", "--heads", "2",
+            "-o", str(constants))  # fmt: skip
+    words = WORDS[command].format(model=model, constants=constants, page=tmp_path / "p.html")
+    given = words.split()
+    printed = defaults(command)
+    spelt = [word for pair in printed.items() if pair[0] not in given for word in pair]
+    assert len(printed) > 2 or command in ("derive", "check", "audit", "cache", "list", "predict")
+    kept = []
+    if "--cache" in (name for option in options(command) for name in option.opts):
+        kept = ["--cache", str(tmp_path / "kept")] if command != "cache" else []
+    torch.manual_seed(0)
+    alone = cli(command, *given, *kept)
+    torch.manual_seed(0)
+    whole = cli(command, *given, *kept, *spelt)
+    assert alone.code in (0, 1, 3), alone.err
+    assert whole.code == alone.code, whole.err
+    if kept and command not in ("cache",):  # another setting would be other work
+        done = re.search(r"(\d+) of (\d+) results came from the cache", whole.err)
+        assert done is not None and done[1] == done[2], whole.err
+    untimed = r"[\d.]+ s\b"
+    assert re.sub(untimed, "", whole.out) == re.sub(untimed, "", alone.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--scheme deepnet-adam"),
+        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--draws 2"),
+        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--updates 2"),
+        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--eta 1"),
+        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--data gaussian:0.5"),
+        (
+            "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1 --alpha 1 --beta 1",
+            "--decoder-alpha 2",
+        ),
+        ("export --optimizer adam --depth 4", "--scheme deepnet-adam"),
+        ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
+        ("predict --optimizer adam --depths 1,2", "--updates 2"),
+    ],
+)
+def test_what_a_command_refuses_its_help_does_not_list(cli: Cli, words: str, option: str) -> None:
+    command, name = words.split()[0], option.split()[0]
+    refused = cli(*words.split(), *option.split())
+    assert refused.code == 2 and len(refused.err.strip().splitlines()) == 1
+    listed = [name for o in options(command) for name in o.opts]
+    assert name not in listed and "--optimizer" in listed
+    assert name not in cli(command, "--help").out
+    assert name in cli("verify", "--help").out  # where it is taken
