@@ -18,10 +18,9 @@ from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
 from deepnet_theory.symbolic.measured import Measured, measured
-from deepnet_theory.symbolic.proof.relation import Relation, join
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Relation, Step, join
 from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.solved_rule import SolvedRule
+from deepnet_theory.symbolic.rule.problem import SolvedRule
 
 SCHEMA = "deepnet-theory/derivation/1"
 # keys of the JSON that no step states: explicit matrices say whether they hold

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.monomial import simplified
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, depth_expression, simplified
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.implications.beyond import beyond_steps
 from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
+from deepnet_theory.symbolic.implications.many_steps import beyond_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.problem import Problem
-from deepnet_theory.symbolic.rule.self_consistency import self_consistency_steps
-from deepnet_theory.symbolic.rule.solved_rule import rule_of
+from deepnet_theory.symbolic.rule.kinds import self_consistency_steps
+from deepnet_theory.symbolic.rule.problem import Problem, rule_of
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.entries import on_numbers
-from deepnet_theory.symbolic.laws.optimizer import degrees
+from deepnet_theory.symbolic.laws.optimizer import degrees, on_numbers
 from deepnet_theory.symbolic.proof import witness
 from deepnet_theory.symbolic.proof.witness import Knobs
 

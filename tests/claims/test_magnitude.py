@@ -10,9 +10,8 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import beta
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.algebra.monomial import beta
+from deepnet_theory.symbolic.proof.step import Relation, Step
 from paper_checks.shared.steps.magnitude import magnitude_steps
 from paper_checks.shared.steps.magnitude.distance import d, m, t1, t2
 from paper_checks.shared.steps.magnitude.random_matrix import sigma

@@ -13,8 +13,7 @@ from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import DirectionalDifferential, Label, Softmax
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Check, Regime, Relation, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)

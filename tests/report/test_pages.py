@@ -28,8 +28,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import Activation
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Relation, Step
 
 SELECTIONS = [
     {"optimizer": "sgd"},

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from deepnet_theory.sizes.growth import growth, leading_term
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, evaluate
-from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.symbols import N
+from deepnet_theory.symbolic.algebra.monomial import N, depth_expression
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule as proved_rule
+from deepnet_theory.symbolic.rule.problem import solve_rule as proved_rule
 
 # Su's table, DeepNet's constants and Su's instruction for pre-LN carried out
 PUBLISHED = {

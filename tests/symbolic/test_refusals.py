@@ -19,10 +19,8 @@ from deepnet_theory.spec.optimizer import custom_optimizer
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
-from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
+from deepnet_theory.symbolic.algebra.monomial import N, depth_expression, exponent_in, exponents
 from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
-from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.derive import derive, require_stated
 from deepnet_theory.symbolic.expectation import Index, Tensor, enumerate_expectation
 from deepnet_theory.symbolic.laws.optimizer import degrees

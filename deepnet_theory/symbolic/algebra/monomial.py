@@ -1,13 +1,53 @@
-"""Positive monomials: exact exponents, linear solving in logarithms, and a readable form."""
+"""The symbols of the papers, once, with their assumptions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from math import gcd, lcm
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
+from sympy.polys.orderings import lex
+from sympy.polys.rings import PolyElement, PolyRing
+
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import DEPTH, Expression, OperatorAlgebra, fold
+
+N, M = sp.symbols("N M", positive=True)
+DEPTHS = {"N": N, "M": M}
+alpha, beta, eta = sp.symbols("alpha beta eta", positive=True)
+S = sp.Symbol("S", positive=True)  # residual sublayers of one part
+
+
+def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Symbol:
+    """``alpha`` of a stack with one part, ``alpha_e`` or ``alpha_d`` of one with two.
+
+    Where the kinds of sublayers take their own, the kind is appended.
+    """
+    suffix = "" if parts == 1 else f"_{part[0]}"
+    kind = "" if sublayer == "*" else "_" + sublayer.replace("-", "")
+    return sp.Symbol(f"{name}{suffix}{kind}", positive=True)
+
+
+v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scaled matrices
+r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
+i, j, k, l = sp.symbols("i j k l", integer=True, positive=True)  # noqa: E741  counters
+
+_GAINS = {1: (w,), 2: (v, w)}
+
+
+def gains(count: int) -> tuple[sp.Symbol, ...]:
+    """The magnitudes of the ``count`` scaled matrices of a branch: v and w where there are two."""
+    return _GAINS.get(count) or tuple(
+        sp.Symbol(f"b_{index}", positive=True) for index in range(1, count + 1)
+    )
+
+
+# ---- Positive monomials: exact exponents, linear solving in logarithms, and a readable form ----
+
 
 Exponents = dict[sp.Expr, sp.Rational]  # a prime or a symbol → its exponent
 
@@ -188,3 +228,140 @@ def text(expression: sp.Expr) -> str:
         return f"1/{base}"
     shown = str(outer) if outer.is_Integer and outer > 0 else f"({outer})"
     return f"{base}**{shown}"
+
+
+# ---- Formulas of the grammar as SymPy expressions; those in N and M among them ----
+
+
+Functions = Mapping[str, Callable[..., sp.Expr]]
+FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
+
+
+def rational(value: Fraction) -> sp.Rational:
+    """The SymPy rational of a fraction."""
+    return sp.Rational(value.numerator, value.denominator)
+
+
+@dataclass(frozen=True)
+class _Sympy(OperatorAlgebra[sp.Expr]):
+    names: Mapping[str, sp.Expr]
+    functions: Functions
+
+    def number(self, value: Fraction) -> sp.Expr:
+        return rational(value)
+
+    def name(self, name: str) -> sp.Expr:
+        return self.names[name]
+
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
+        return base ** rational(exponent)
+
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
+        return self.functions[function](*arguments)
+
+
+def in_sympy(
+    expression: Expression, names: Mapping[str, sp.Expr], functions: Functions = FUNCTIONS
+) -> sp.Expr:
+    """A formula with its names and functions read as given, its numbers exact."""
+    return fold(expression.root, _Sympy(names, functions))
+
+
+def depth_expression(source: str | Expression) -> sp.Expr:
+    """The SymPy form of an expression in N and M.
+
+    Raises :class:`InputError` where it is not finite, as for ``1/0``.
+    """
+    expression = DEPTH.parse(source) if isinstance(source, str) else source
+    value = in_sympy(expression, DEPTHS)
+    if value.has(sp.zoo, sp.nan, sp.oo):
+        raise InputError(f"{expression.text!r} divides by zero")
+    return value
+
+
+# ---- Whether an expression is zero, or nowhere negative, by its numerator and denominator ----
+
+
+class NotRationalError(ValueError):
+    """The expression holds a power that is not a whole number, or a known function."""
+
+
+def vanishes(expression: sp.Expr) -> bool:
+    """Whether an expression is zero by expanding its numerator; False where that is not seen."""
+    if expression == 0:
+        return True
+    try:
+        above, below = fraction(expression)
+        return bool(above == 0 and below != 0)
+    except NotRationalError:
+        return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
+
+
+def is_nonnegative(expression: sp.Expr) -> bool:
+    """Whether numerator and denominator are sums of non-negative terms."""
+    try:
+        above, below = fraction(expression)
+        if below != 0 and has_no_negative_term(above) and has_no_negative_term(below):
+            return True
+    except NotRationalError:
+        pass
+    if expression.is_nonnegative:
+        return True
+    numerator, denominator = sp.fraction(sp.together(expression))
+    return bool(
+        sp.expand(numerator).is_nonnegative
+        and (denominator.is_positive or sp.expand(denominator).is_positive)
+    )
+
+
+def fraction(expression: sp.Expr) -> tuple[PolyElement, PolyElement]:
+    """Numerator and denominator as ring elements; raises :class:`NotRationalError`."""
+    generators = sorted(_generators(expression), key=str)
+    ring = PolyRing(generators or [sp.Symbol("_")], sp.QQ, lex)
+    values = dict(zip(generators, ring.gens, strict=False))
+
+    def pair(node: sp.Expr) -> tuple[PolyElement, PolyElement]:
+        if node in values:
+            return values[node], ring.one
+        if node.is_Rational:
+            return ring(sp.QQ.from_sympy(node)), ring.one
+        if node.is_Pow:
+            above, below = pair(node.base)
+            power = int(node.exp)
+            return (above**power, below**power) if power > 0 else (below**-power, above**-power)
+        parts = [pair(argument) for argument in node.args]
+        above, below = parts[0]
+        for top, bottom in parts[1:]:
+            if node.is_Mul:
+                above, below = above * top, below * bottom
+            elif bottom == below:
+                above = above + top
+            else:
+                above, below = above * bottom + top * below, below * bottom
+        return above, below
+
+    return pair(expression)
+
+
+def _generators(node: sp.Expr) -> set[sp.Expr]:
+    if node.is_Rational:
+        return set()
+    if node.is_Add or node.is_Mul:
+        return set().union(*(_generators(argument) for argument in node.args))
+    if node.is_Pow:
+        if not node.exp.is_Integer:
+            raise NotRationalError(str(node))
+        return _generators(node.base)
+    if not (node.is_Symbol or isinstance(node, AppliedUndef)):
+        raise NotRationalError(str(node))
+    return {node}
+
+
+def has_no_negative_term(polynomial: PolyElement) -> bool:
+    """Whether every term is non-negative: its coefficient, and its generators' odd powers."""
+    signed = [not generator.is_nonnegative for generator in polynomial.ring.symbols]
+    return all(
+        coefficient >= 0
+        and not any(power % 2 and odd for power, odd in zip(powers, signed, strict=True))
+        for powers, coefficient in polynomial.terms()
+    )

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import sympy as sp
 from sympy.printing.printer import Printer
 
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 
 Model = Mapping[sp.Expr, sp.Expr]
 

@@ -18,8 +18,7 @@ from deepnet_theory.symbolic.expectation.contraction import Known, expect
 from deepnet_theory.symbolic.expectation.enumeration import Entries, enumerate_expectation
 from deepnet_theory.symbolic.expectation.exact import Number, Point, exact, is_zero, root
 from deepnet_theory.symbolic.expectation.polynomial import Index, Polynomial, Tensor, Term
-from deepnet_theory.symbolic.proof.section import Options, Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Options, Section, Step
 
 if TYPE_CHECKING:
     from xml.dom.minidom import Element

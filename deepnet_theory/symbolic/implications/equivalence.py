@@ -29,15 +29,13 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.symbolic.algebra.monomial import alpha, eta
 from deepnet_theory.symbolic.algebra.nodes import Branch
-from deepnet_theory.symbolic.algebra.symbols import alpha, eta
 from deepnet_theory.symbolic.laws.branch import x
-from deepnet_theory.symbolic.laws.entries import DIGITS, Value, on_numbers
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.laws.optimizer import degrees, practised
+from deepnet_theory.symbolic.laws.optimizer import DIGITS, Value, degrees, on_numbers, practised
 from deepnet_theory.symbolic.laws.placement import P, residual
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 from deepnet_theory.symbolic.rule.problem import Problem
 
 SECTION = "Equivalent rules"

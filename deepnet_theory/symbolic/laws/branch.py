@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.depth import in_sympy
+from deepnet_theory.symbolic.algebra.monomial import in_sympy
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
     Activation,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 import sympy as sp
 from mpmath import fp
 
-from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
-from deepnet_theory.symbolic.algebra.symbols import i, r
+from deepnet_theory.symbolic.algebra.monomial import i, is_nonnegative, r, vanishes
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 SIZES = (1, 2, 3)

@@ -1,16 +1,60 @@
-"""A step: two sides, a relation, a reason, and a check by another route than the producer's."""
+"""How the two sides of a step are related, and how relations compose along a chain."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypedDict, Unpack
 
 import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.algebra.monomial import vanishes
+
+
+class Relation(StrEnum):
+    """EQUAL; ASYMPTOTIC: ratio → 1; AT_MOST: ≤; ORDER: Θ; BOUND: O."""
+
+    EQUAL = "="
+    ASYMPTOTIC = "~"
+    AT_MOST = "<="
+    ORDER = "Theta"
+    BOUND = "O"
+
+
+# What each relation still implies; joining two takes the strongest thing implied by both.
+# a = b gives everything; a ~ b gives Θ and O; a ≤ b gives O; a = Θ(b) gives a = O(b).
+_IMPLIES: dict[Relation, tuple[Relation, ...]] = {
+    Relation.EQUAL: tuple(Relation),
+    Relation.ASYMPTOTIC: (Relation.ASYMPTOTIC, Relation.ORDER, Relation.BOUND),
+    Relation.AT_MOST: (Relation.AT_MOST, Relation.BOUND),
+    Relation.ORDER: (Relation.ORDER, Relation.BOUND),
+    Relation.BOUND: (Relation.BOUND,),
+}
+_STRENGTH = (
+    Relation.EQUAL,
+    Relation.ASYMPTOTIC,
+    Relation.AT_MOST,
+    Relation.ORDER,
+    Relation.BOUND,
+)
+
+
+def join(relations: Iterable[Relation]) -> Relation:
+    """The relation of a chain: EQUAL < ASYMPTOTIC < ORDER < BOUND, EQUAL < AT_MOST < BOUND.
+
+    AT_MOST joined with ASYMPTOTIC or ORDER is BOUND.
+    """
+    common = set(Relation)
+    for relation in relations:
+        common &= set(_IMPLIES[relation])
+    return next(r for r in _STRENGTH if r in common)
+
+
+# ---- a step: two sides, a relation, a reason, and a check by another road ----
+
 
 SAMPLES = 3
 
@@ -228,3 +272,70 @@ _GENERIC: dict[Relation, tuple[Check, ...]] = {
     Relation.AT_MOST: (SIGN, SAMPLED_AT_MOST),
     Relation.BOUND: (BOUNDED,),
 }
+
+
+# ---- a section: steps that share a title and a source ----
+
+
+class Options(TypedDict, total=False):
+    """What a step says besides its two sides, as :class:`Step` describes it."""
+
+    source: str
+    uses: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    establishes: tuple[sp.Symbol, ...]
+    bounded: tuple[sp.Symbol, ...]
+    regime: Regime | None
+    imposed: bool
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Makes the steps of a section: ``section.equal(name, lhs, rhs, because, …)``."""
+
+    title: str
+    source: str = "derived here"
+
+    def equal(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """lhs = rhs."""
+        return self.step(Relation.EQUAL, name, lhs, rhs, because, **more)
+
+    def asymptotic(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """lhs/rhs → 1 in a regime."""
+        return self.step(Relation.ASYMPTOTIC, name, lhs, rhs, because, **more)
+
+    def at_most(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """lhs ≤ rhs."""
+        return self.step(Relation.AT_MOST, name, lhs, rhs, because, **more)
+
+    def order(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """lhs = Θ(rhs)."""
+        return self.step(Relation.ORDER, name, lhs, rhs, because, **more)
+
+    def bound(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """lhs = O(rhs)."""
+        return self.step(Relation.BOUND, name, lhs, rhs, because, **more)
+
+    def step(
+        self,
+        relation: Relation,
+        name: str,
+        lhs: sp.Expr,
+        rhs: sp.Expr,
+        because: str,
+        **more: Unpack[Options],
+    ) -> Step:
+        """lhs relation rhs."""
+        more.setdefault("source", self.source)
+        return Step(name, lhs, rhs, relation, because, section=self.title, **more)

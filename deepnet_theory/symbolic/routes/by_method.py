@@ -12,7 +12,7 @@ from deepnet_theory.symbolic.routes.route import Route
 
 # By name, since the moment route alone doubles what an import of the package costs.
 _ROUTES = {
-    "probe": ("deepnet_theory.symbolic.routes.probe.route", "probe_route"),
+    "probe": ("deepnet_theory.symbolic.routes.probe", "probe_route"),
     "lemma": ("deepnet_theory.symbolic.routes.lemma.route", "lemma_route"),
     "moments": ("deepnet_theory.symbolic.routes.moments.route", "moment_route"),
 }

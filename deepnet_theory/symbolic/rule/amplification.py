@@ -16,13 +16,18 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.stack import Part
-from deepnet_theory.symbolic.algebra.monomial import exponent_in, present, simplified
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta
+from deepnet_theory.symbolic.algebra.monomial import (
+    DEPTHS,
+    alpha,
+    beta,
+    exponent_in,
+    present,
+    simplified,
+)
 from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.checks import NAMED
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.rule.kinds import SECTION, Kind
-from deepnet_theory.symbolic.rule.setting import Setting
+from deepnet_theory.symbolic.rule.kinds import SECTION, Kind, Setting
 
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.3"
 _index = sp.Symbol("j", integer=True, positive=True)

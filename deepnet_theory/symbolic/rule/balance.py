@@ -1,32 +1,175 @@
-"""Balance: every part changes its output by η whatever the depth, each sublayer by its share.
-
-The conditions are the two sides of imposed steps, and those are made of the values of the steps
-before them: the route's increments, their sum over the listed sublayers, the amplification.
-Nothing here knows an optimizer or a placement by name.
-"""
+"""Closures: one more condition that picks a point of the balanced curve."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import sympy as sp
 
 from deepnet_theory.sizes.rule import Balanced as Sized
-from deepnet_theory.symbolic.algebra.monomial import simplified, solve
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, eta
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.spec.closure import Closure
+from deepnet_theory.spec.expression import Expression, FloatAlgebra, fold
+from deepnet_theory.symbolic.algebra.monomial import (
+    DEPTHS,
+    Solution,
+    eta,
+    exponents,
+    in_sympy,
+    monomial,
+    present,
+    simplified,
+    solve,
+)
+from deepnet_theory.symbolic.proof.checks import NAMED, defines
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.amplification import (
     Amplification,
     Later,
     amplification,
     one_by_one,
 )
-from deepnet_theory.symbolic.rule.balanced import Balanced
-from deepnet_theory.symbolic.rule.closures import closure_steps, fixed_alpha_step
-from deepnet_theory.symbolic.rule.kinds import SECTION, Kind, added_up, count_step, sum_step
-from deepnet_theory.symbolic.rule.setting import Setting
-from deepnet_theory.symbolic.rule.solution import rate, solution_steps
+from deepnet_theory.symbolic.rule.kinds import (
+    SECTION as BALANCE,
+)
+from deepnet_theory.symbolic.rule.kinds import (
+    Balanced,
+    Kind,
+    Setting,
+    added_up,
+    count_step,
+    sum_step,
+)
+
+SECTION = Section("The closure")
+
+
+def closure_steps(
+    chosen: Closure, kind: Kind, part: str, times: sp.Expr, first: int = 1
+) -> Iterator[Step]:
+    """The closure's conditions for one kind of sublayer, imposed; numbered from ``first``.
+
+    ``times`` is what multiplies its relative update: κ, or what comes with the gradient.
+    """
+    matrices = sp.Integer(kind.matrices)
+    names = {"alpha": kind.alpha, "beta": kind.beta, "m": matrices, "rho": times * kind.relative}
+    for number, sides in enumerate(chosen.expressions, first):
+        left, right = (in_sympy(side, names) for side in sides)
+        yield SECTION.equal(
+            f"closure-{kind.tag(part)}-{number}",
+            left,
+            right,
+            f"imposed by the closure '{chosen.name}': {chosen.summary}",
+            imposed=True,
+            source=chosen.source,
+            establishes=(kind.alpha, kind.beta),
+            checks=(Check("as the closure's own text says", _as_written(sides, kind, times)),),
+        )
+
+
+def _as_written(
+    sides: tuple[Expression, Expression], kind: Kind, times: sp.Expr
+) -> Callable[[Step], bool]:
+    others = dict.fromkeys(sp.sympify(times).free_symbols, 0.7)  # κ, and depths behind it
+
+    def relative(a: float, b: float) -> float:
+        """ρ from the increment, which is in proportion to the branch's weight and to ρ."""
+        per_weight = kind.increment / kind.weight
+        at, plain = ({kind.alpha: x, kind.beta: y} for x, y in ((a, b), (1.0, 1.0)))
+        return float(times.subs(others) * per_weight.subs(at) / per_weight.subs(plain))
+
+    def holds(step: Step) -> bool:
+        for a, b in ((0.3, 1.7), (2.5, 0.6)):
+            names = {"alpha": a, "beta": b, "m": float(len(kind.sublayer.scaled))}
+            names["rho"] = relative(a, b)
+            for side, written in zip((step.lhs, step.rhs), sides, strict=True):
+                value = float(side.subs({kind.alpha: a, kind.beta: b, **others}))
+                if abs(value - float(fold(written.root, FloatAlgebra(**names)))) > 1e-12 * value:
+                    return False
+        return True
+
+    return holds
+
+
+def fixed_alpha_step(kind: Kind, part: str, placement: str) -> Step:
+    """α = 1 where the placement has no residual multiplier."""
+    return SECTION.equal(
+        f"fixed-alpha-{kind.tag(part)}",
+        kind.alpha,
+        sp.Integer(1),
+        f"the placement '{placement}' has no residual multiplier",
+        imposed=True,
+        establishes=(kind.alpha,),
+        checks=(defines("no other value is imposed", lambda: sp.Integer(1)),),
+    )
+
+
+# ---- The imposed conditions solved, by two methods ----
+
+
+rate = sp.Symbol("eta_0", positive=True)  # the learning rate's factor where it is a knob
+
+
+def solution_steps(
+    solution: Solution, imposed: Sequence[Step], part: str, whole: Check
+) -> Iterator[Step]:
+    """Each unknown's value; ``whole`` checks it on an explicit stack."""
+    for symbol in solution.unknowns:
+        yield SECTION.equal(
+            f"solution-{part}-{'eta' if symbol == rate else symbol}",
+            symbol,
+            present(solution.values[symbol]),
+            "solved in logarithms, where balance and closure are linear",
+            source="derived here",
+            uses=tuple(step.name for step in imposed),
+            establishes=(symbol,),
+            checks=(
+                Check("satisfies its conditions", _satisfies(symbol, solution, imposed)),
+                Check("the normal equations' only solution", _again(symbol, solution, imposed)),
+                whole,
+                NAMED,
+            ),
+        )
+
+
+def _satisfies(
+    symbol: sp.Symbol, solution: Solution, imposed: Sequence[Step]
+) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        values = {**solution.values, symbol: step.rhs}
+        return bool(step.rhs.is_positive) and all(
+            not exponents(simplified(sp.sympify(one.lhs / one.rhs).xreplace(values)))
+            for one in imposed
+        )
+
+    return holds
+
+
+def _again(
+    symbol: sp.Symbol, solution: Solution, imposed: Sequence[Step]
+) -> Callable[[Step], bool]:
+    """Aᵀ A x = Aᵀ b by its inverse, base by base; an inconsistent system leaves a residual."""
+
+    def holds(step: Step) -> bool:
+        unknowns = list(solution.unknowns)
+        powers = [exponents(sp.sympify(one.lhs / one.rhs)) for one in imposed]
+        system = sp.Matrix([[row.get(u, 0) for u in unknowns] for row in powers])
+        normal = system.T * system
+        if normal.det() == 0:
+            return False
+        found = {}
+        for base in {b for row in powers for b in row} - set(unknowns):
+            side = sp.Matrix([-row.get(base, 0) for row in powers])
+            values = normal.inv() * system.T * side
+            if system * values != side:
+                return False
+            found[base] = values[unknowns.index(symbol)]
+        return not exponents(simplified(step.rhs / monomial(found)))
+
+    return holds
+
+
+# ---- the balance: every part changes its output by η, each sublayer by its share ----
 
 
 def balance(
@@ -81,7 +224,7 @@ def _imposed(
         one = total.rhs / eta if len(of) == 1 else count.rhs * kind.increment
         every = times * factor * own_rates[kind.name]
         steps.append(
-            SECTION.equal(
+            BALANCE.equal(
                 f"balance-{kind.tag(part.name)}",
                 simplified(every * one),
                 sp.Integer(1),

@@ -1,24 +1,77 @@
-"""The sublayers of a part: which behave alike, how many there are, and what they add up to."""
+"""A selection with the laws and the route that every part's balance shares."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import sympy as sp
 
+from deepnet_theory.sizes.rule import Rule, solve_rule
+from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.monomial import simplified
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta, part_symbol
-from deepnet_theory.symbolic.laws.optimizer import degrees
-from deepnet_theory.symbolic.laws.parameters import relative_update
-from deepnet_theory.symbolic.laws.placement import placement_law
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.algebra.monomial import (
+    DEPTHS,
+    alpha,
+    beta,
+    eta,
+    exponent_in,
+    exponents,
+    part_symbol,
+    present,
+    simplified,
+)
+from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees
+from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.routes.by_method import route_of
 from deepnet_theory.symbolic.routes.route import Route
+from deepnet_theory.symbolic.rule.amplification import Amplification
+from deepnet_theory.symbolic.rule.balance import rate
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is talked about, and the laws that hold of it.
+
+    ``sized`` is the rule by the algebra of sizes: it refuses where there is none, and says which
+    closures' conditions pick it. What the rule is, the steps find by themselves.
+    """
+
+    selection: Selection
+
+    @cached_property
+    def sized(self) -> Rule:
+        """The rule by sizes; raises :class:`Refusal` where there is none."""
+        return solve_rule(self.selection)
+
+    @cached_property
+    def degrees(self) -> Degrees:
+        """p and q of the optimizer."""
+        return degrees(self.selection.the_optimizer)
+
+    @cached_property
+    def law(self) -> PlacementLaw:
+        """The placement's law."""
+        return placement_law(self.selection.the_placement)
+
+    @property
+    def closure(self) -> Closure:
+        """The closure asked for, or the default."""
+        return self.sized.closure
+
+    @cached_property
+    def route(self) -> Route:
+        """The steps of the method, up to the increments of single sublayers."""
+        return route_of(self.selection)
+
+
+# ---- The sublayers of a part: which behave alike, how many there are, and what they add up to ----
+
 
 SECTION = Section("The balance")
 _layer = sp.Symbol("l", integer=True, positive=True)
@@ -188,3 +241,118 @@ def _added_up(part: Part, of: tuple[Kind, ...], route: Route) -> Callable[[Step]
         return True
 
     return holds
+
+
+# ---- one part of a stack at its rule ----
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """One part: its steps from the count of its sublayers to the solution."""
+
+    part: Part
+    sublayers: sp.Expr  # S, in the depth symbol
+    kinds: tuple[Kind, ...]
+    closure: Closure
+    values: dict[sp.Symbol, sp.Expr]  # α's and β's (and η's factor), in the depth symbols
+    steps: tuple[Step, ...] = ()
+    amplification: Amplification | None = None
+
+    @property
+    def conclusion(self) -> tuple[str, ...]:
+        """The steps that state the solution."""
+        return tuple(s.name for s in self.steps if s.name.startswith("solution-"))
+
+    @property
+    def factor(self) -> sp.Expr:
+        """What the later part multiplies this part's increment with."""
+        return sp.Integer(1) if self.amplification is None else self.amplification.factor
+
+    @property
+    def rate(self) -> sp.Expr:
+        """The learning rate's factor."""
+        return self.values.get(rate, sp.Integer(1))
+
+    def rate_of(self, kind: Kind) -> sp.Expr:
+        """κ, the learning-rate multiplier of a kind's scaled matrices."""
+        return self.values.get(kind.rate, sp.Integer(1))
+
+    @property
+    def upstream(self) -> sp.Expr:
+        """What the later part multiplies the gradients of this one with."""
+        passed = self.amplification
+        return sp.Integer(1) if passed is None or passed.form == "published" else passed.size
+
+    @property
+    def backward(self) -> sp.Expr:
+        """What it multiplies the updates of this one with."""
+        return sp.Integer(1) if self.amplification is None else self.amplification.backward
+
+    def relative_update(self, kind: Kind) -> sp.Expr:
+        """ρ = ‖ΔW‖/(η‖W‖) of a scaled matrix at the solution."""
+        times = self.rate * self.rate_of(kind) * self.backward
+        return simplified(times * self.at_solution(kind.relative))
+
+    def value(self, symbol: sp.Symbol) -> sp.Expr:
+        """The solved value of α or β (or of η's factor)."""
+        return self.values[symbol]
+
+    def at_solution(self, expression: sp.Expr) -> sp.Expr:
+        """An expression in α's and β's with the solved values put in."""
+        return simplified(sp.sympify(expression).xreplace(self.values))
+
+    def self_consistency(self, kind: Kind, power: int = 2) -> sp.Expr:
+        """S·r^power of a kind at the solution."""
+        return self.sublayers * self.at_solution(kind.weight) ** power
+
+
+# ---- S·r and S·r² at the solution: whether the rule keeps its premises ----
+
+
+SELF_CONSISTENCY = Section("Self-consistency", "Su, §Post-hoc analysis")
+
+# what S·r^power says of a product of Jacobians; negative: the residual sum is not normalised
+_PRODUCTS = {
+    1: "branches that are all aligned with the stream multiply a change by up to exp(S*r)",
+    2: "along a typical path of independent branches a change is multiplied by exp(-S*r^2), in "
+    "root mean square not at all",
+    -1: "branches that are all aligned make the stream grow as 1 + S*r",
+    -2: "independent branches make the stream grow as sqrt(1 + S*r^2)",
+}
+
+
+def self_consistency_steps(setting: Setting, balanced: Balanced) -> Iterator[Step]:
+    """S·r and S·r² of every kind, judged in every depth that they hold."""
+    part = balanced.part
+    own = DEPTHS[part.depth]
+    for kind in balanced.kinds:
+        weights = tuple(setting.route.weights[name].name for name in kind.members)
+        for power in (1, 2):
+            value = balanced.self_consistency(kind, power)
+            others = value.free_symbols - {own}  # an encoder's constants may hold both depths
+            behaviour = " and ".join(_behaviour(value, depth) for depth in (own, *others))
+            shown = f"S*r^{power}" if power > 1 else "S*r"
+            yield SELF_CONSISTENCY.equal(
+                f"self-consistency-{power}-{kind.tag(part.name)}",
+                balanced.sublayers * kind.weight**power,
+                present(value),
+                (
+                    f"r = {present(balanced.at_solution(kind.weight))}; {shown} {behaviour}; "
+                    f"{_PRODUCTS[power if setting.law.normalised else -power]}"
+                ),
+                uses=(f"sublayers-{part.name}", *weights, *balanced.conclusion),
+                checks=(Check("holds once the solution is put in", _put_in(balanced)),),
+            )
+
+
+def _put_in(balanced: Balanced) -> Callable[[Step], bool]:
+    def holds(step: Step) -> bool:
+        return not exponents(balanced.at_solution(step.lhs / step.rhs))
+
+    return holds
+
+
+def _behaviour(value: sp.Expr, depth: sp.Symbol) -> str:
+    growth = exponent_in(value, depth)
+    state = "grows" if growth > 0 else ("vanishes" if growth < 0 else "stays bounded")
+    return f"{state} with depth as {depth}^({growth})"

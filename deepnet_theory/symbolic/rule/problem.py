@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
+import sympy as sp
+
+from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
+from deepnet_theory.spec.errors import InputError, Refusal, shown
+from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
+from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.algebra.monomial import present, text
 from deepnet_theory.symbolic.rule.balance import balance
-from deepnet_theory.symbolic.rule.balanced import Balanced
-from deepnet_theory.symbolic.rule.kinds import kinds
-from deepnet_theory.symbolic.rule.setting import Setting
+from deepnet_theory.symbolic.rule.kinds import Balanced, Setting, kinds
 
 
 @dataclass(frozen=True)
@@ -27,3 +33,80 @@ class Problem(Setting):
             of = kinds(part, len(parts), self.route, self.selection)
             solved.append(balance(self, sized.part(part.name), of, solved[-1] if solved else None))
         return tuple(reversed(solved))
+
+
+# ---- The rule that solved balances amount to, with SymPy expressions for α and β ----
+
+
+@dataclass(frozen=True)
+class SolvedRule(Rule):
+    """A rule whose ``alpha`` and ``beta`` are SymPy expressions in N and M.
+
+    Where parts or kinds of sublayers differ they are mappings, as :meth:`keyed` says. The symbols
+    are SymPy's positive ones, ``Symbol("N", positive=True)``, which ``subs("N", 100)`` does not
+    reach: :meth:`alpha_at` and :meth:`beta_at` give the numbers.
+    """
+
+    solved: tuple[tuple[sp.Expr, sp.Expr], ...] = ()  # α and β of every entry
+    rate: sp.Expr = sp.S.One  # the factor on the learning rate
+
+    @cached_property
+    def alpha(self) -> sp.Expr | dict[str, sp.Expr]:
+        """α."""
+        return self.keyed([present(alpha) for alpha, _ in self.solved])
+
+    @cached_property
+    def beta(self) -> sp.Expr | dict[str, sp.Expr]:
+        """β."""
+        return self.keyed([present(beta) for _, beta in self.solved])
+
+
+def rule_of(problem: Problem) -> SolvedRule:
+    """The rule of a problem; raises :class:`Refusal` where there is none."""
+    selection = problem.selection
+    entries, solved = [], []
+    rate: sp.Expr = sp.S.One
+    for balanced in problem.balanced:
+        for kind in balanced.kinds:
+            values = (balanced.value(kind.alpha), balanced.value(kind.beta))
+            multiplied = (balanced.rate_of(kind), balanced.relative_update(kind))
+            written = (_written(problem, value) for value in (*values, *multiplied))
+            entries.append(RuleEntry(balanced.part.name, kind.name, *written))
+            solved.append(values)
+        rate = balanced.rate
+    solved_rule = SolvedRule(
+        name=selection.optimizer or "custom",
+        entries=tuple(entries),
+        eta=_written(problem, rate),
+        meaning=(
+            "the powers of the depth are derived orders; the constant in front is the convention "
+            f"of the balance '= 1' and of the closure '{problem.closure.name}'"
+        ),
+        solved=tuple(solved),
+        rate=rate,
+    )
+    return with_norm_epsilon(selection, solved_rule)
+
+
+def _written(problem: Problem, value: sp.Expr) -> str:
+    """A solved value in the grammar of depths, whose exponents are bounded."""
+    written = text(value)
+    try:
+        DEPTH.parse(written)
+    except InputError:
+        raise Refusal(
+            f"the rule of the update {shown(problem.selection.the_optimizer.update)} would be "
+            f"{shown(written)}, and no rule is written with an exponent whose numerator or "
+            f"denominator is beyond {MAX_EXPONENT}; give the update powers of smaller denominators"
+        ) from None
+    return written
+
+
+def solve_rule(selection: Selection) -> SolvedRule:
+    """The rule of a selection without its derivation; cached, for tables of many rules."""
+    return _solved(selection, selection.named)
+
+
+@cache
+def _solved(selection: Selection, _named: tuple[object, ...]) -> SolvedRule:
+    return rule_of(Problem(selection))

@@ -12,11 +12,9 @@ from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import i, j, r
+from deepnet_theory.symbolic.algebra.monomial import i, j, r, vanishes
 from deepnet_theory.symbolic.proof.checks import equal_at_sizes
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
 
 SECTION = Section("Absolute size")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import chain, derive
 from deepnet_theory.symbolic.proof.step import Step

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import beta
+from deepnet_theory.symbolic.algebra.monomial import beta
 from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, moment
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Section, Step
 
 SOURCE = "layer cake, §3"
 SECTION = Section("A fully connected layer", SOURCE)

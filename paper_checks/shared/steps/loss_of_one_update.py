@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.symbols import eta
+from deepnet_theory.symbolic.algebra.monomial import eta
 from deepnet_theory.symbolic.laws.optimizer import entrywise
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")
 

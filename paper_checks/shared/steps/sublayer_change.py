@@ -13,13 +13,13 @@ import random
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.monomial import alpha
 from deepnet_theory.symbolic.algebra.nodes import (
     Activation,
     DirectionalDifferential,
     Label,
     Normalise,
 )
-from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import AT_REST, delta, x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
@@ -31,8 +31,7 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
     random_matrix,
     value_of,
 )
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SECTION = Section("Derivatives of a sublayer", "layer cake, §5.1, change of the output")
 

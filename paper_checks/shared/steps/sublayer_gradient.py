@@ -18,8 +18,8 @@ import sympy as sp
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
+from deepnet_theory.symbolic.algebra.monomial import alpha
 from deepnet_theory.symbolic.algebra.nodes import Branch, Loss, Normalise, coefficient
-from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import branch, direction, gain, plain_branch, weight, x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
@@ -30,8 +30,7 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 )
 from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.probe.gradient import jacobian, unit, upstream
-from deepnet_theory.symbolic.routes.probe.sublayer import SUBLAYER, section_of
+from deepnet_theory.symbolic.routes.probe import SUBLAYER, jacobian, section_of, unit, upstream
 
 # where the source displays them: the sublayer, its gradients, their orders
 _DISPLAYED = {

@@ -18,8 +18,8 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.placement import Placement
+from deepnet_theory.symbolic.algebra.monomial import r
 from deepnet_theory.symbolic.algebra.nodes import Above, Activation, Beside, Branch, Normalise
-from deepnet_theory.symbolic.algebra.symbols import r
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
@@ -30,8 +30,7 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 )
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.checks import squares_meet, written_out
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
 
 SECTION = Section("The stream unrolled")
 NOTE = "Pre/Post norm note, §1"

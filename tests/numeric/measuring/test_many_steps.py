@@ -9,7 +9,7 @@ from deepnet_theory.numeric.stacks.trial import Trial
 from deepnet_theory.numeric.stepping.gradients import backward
 from deepnet_theory.numeric.stepping.step import only, stepping
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.problem import solve_rule
 
 SIZES = Settings(width=32, heads=2, tokens=16, seeds=2)
 ETA, STEPS = 2.0**-11, 16

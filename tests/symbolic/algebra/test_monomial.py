@@ -4,9 +4,15 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.monomial import exponents, monomial, present, solve, text
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import (
+    DEPTHS,
+    depth_expression,
+    exponents,
+    monomial,
+    present,
+    solve,
+    text,
+)
 
 N, M = DEPTHS["N"], DEPTHS["M"]
 a, b = sp.symbols("a b", positive=True)

@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
+from deepnet_theory.symbolic.algebra.monomial import is_nonnegative, vanishes
 
 a, b = sp.symbols("a b", positive=True)
 y = sp.Symbol("y", real=True)

@@ -37,8 +37,7 @@ from deepnet_theory.symbolic.expectation import (
 from deepnet_theory.symbolic.expectation.exact import root
 from deepnet_theory.symbolic.expectation.node import sizes_that_determine
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Relation, Step
 
 d, m, sigma, p = (sp.Symbol(name, positive=True) for name in ("d", "m", "sigma", "p"))
 i, j = Index("i", d), Index("j", d)

@@ -6,7 +6,7 @@ import pytest
 
 from deepnet_theory.sizes.table import crossings, table
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.problem import solve_rule
 
 
 def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms():

@@ -12,7 +12,7 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.problem import solve_rule
 
 TABLE = cross_table()
 

@@ -17,12 +17,11 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector, sublayers
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.implications.beyond import beyond_steps
+from deepnet_theory.symbolic.implications.many_steps import beyond_steps
 from deepnet_theory.symbolic.laws.optimizer import degrees
-from deepnet_theory.symbolic.rule.problem import Problem
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.problem import Problem, solve_rule
 
 LAYERS = (None, "attention,ffn:swiglu", "ffn:swiglu,attention,ffn")
 DEPTH = 10**12

@@ -14,9 +14,8 @@ from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.entries import samples
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, practised
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, practised, samples
+from deepnet_theory.symbolic.rule.problem import solve_rule
 from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
 

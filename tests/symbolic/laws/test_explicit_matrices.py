@@ -7,6 +7,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import OperatorAlgebra
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.sublayer import sublayers
+from deepnet_theory.symbolic.algebra.monomial import alpha
 from deepnet_theory.symbolic.algebra.nodes import (
     Activation,
     DirectionalDifferential,
@@ -15,7 +16,6 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Softmax,
     Transpose,
 )
-from deepnet_theory.symbolic.algebra.symbols import alpha
 from deepnet_theory.symbolic.laws.branch import branch, delta, gain
 from deepnet_theory.symbolic.laws.explicit_matrices import Witness, distance
 from deepnet_theory.symbolic.laws.placement import placement_law, probed

@@ -7,9 +7,9 @@ import sympy as sp
 
 from deepnet_theory.spec.optimizer import custom_optimizer
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.algebra.symbols import alpha, beta
+from deepnet_theory.symbolic.algebra.monomial import alpha, beta
 from deepnet_theory.symbolic.laws.optimizer import degrees
-from deepnet_theory.symbolic.laws.parameters import STARTS_AT_ZERO, Term
+from deepnet_theory.symbolic.laws.placement import STARTS_AT_ZERO, Term
 
 UPDATES = ("-eta*g/norm(g)**2", "-eta*sign(g)", "-eta*g*norm(theta)", "-eta*g/norm(theta)")
 

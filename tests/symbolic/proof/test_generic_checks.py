@@ -9,12 +9,12 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.proof.relation import Relation
 from deepnet_theory.symbolic.proof.step import (
     SAMPLED,
     SAMPLED_AT_MOST,
     Check,
     Regime,
+    Relation,
     Step,
     rational_point,
 )

@@ -7,10 +7,9 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 from paper_checks.shared.steps.catalogue import asides_of
 
 N, M = DEPTHS["N"], DEPTHS["M"]

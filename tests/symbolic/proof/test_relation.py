@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.symbolic.proof.relation import Relation, join
+from deepnet_theory.symbolic.proof.step import Relation, join
 
 relations = st.sampled_from(list(Relation))
 

@@ -12,8 +12,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.symbolic.algebra.monomial import solve
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, M, N, alpha, beta, part_symbol
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, M, N, alpha, beta, part_symbol, solve
 from deepnet_theory.symbolic.laws import placement as matrix_law
 from deepnet_theory.symbolic.routes.lemma.placement import directions, placement_steps
 from deepnet_theory.symbolic.routes.lemma.route import lemma_route

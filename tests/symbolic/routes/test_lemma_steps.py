@@ -14,10 +14,9 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import N, alpha, beta
+from deepnet_theory.symbolic.algebra.monomial import N, alpha, beta
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Relation, Step
 from deepnet_theory.symbolic.routes.lemma.route import lemma_route
 from paper_checks.shared.steps.lemma import before_steps, following_steps, given
 

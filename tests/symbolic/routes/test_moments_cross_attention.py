@@ -14,16 +14,14 @@ import sympy as sp
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import M, N, eta
+from deepnet_theory.symbolic.algebra.monomial import M, N, eta
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Relation, Step
 from deepnet_theory.symbolic.routes.moments.amplification import Half, Parts
 from deepnet_theory.symbolic.routes.moments.setting import alpha, beta, d, m, v, w
 from deepnet_theory.symbolic.rule.kinds import SECTION as BALANCE
-from deepnet_theory.symbolic.rule.problem import Problem
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.problem import Problem, solve_rule
 from paper_checks.shared.steps.catalogue import background
 from paper_checks.shared.steps.moments import moment_asides
 

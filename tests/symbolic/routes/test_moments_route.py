@@ -17,8 +17,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import IndexSum
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Relation, Step
 from deepnet_theory.symbolic.routes.moments import BRANCHES, moment_route
 from deepnet_theory.symbolic.routes.moments.increment import is_gradient_step
 from deepnet_theory.symbolic.routes.moments.setting import (

@@ -16,13 +16,11 @@ from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import AMPLIFICATIONS, METHODS, Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.depth import depth_expression
-from deepnet_theory.symbolic.algebra.monomial import exponent_in
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, depth_expression, exponent_in
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Relation
 from deepnet_theory.symbolic.routes.by_method import route_of
-from deepnet_theory.symbolic.rule.solved_rule import SolvedRule, solve_rule
+from deepnet_theory.symbolic.rule.problem import SolvedRule, solve_rule
 
 # complete may leave a whole curve, of which each route's own default closure takes a point
 CLOSURES = sorted(set(closures()) - {"learning-rate", "complete"})

@@ -9,7 +9,7 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.symbols import M
+from deepnet_theory.symbolic.algebra.monomial import M
 from deepnet_theory.symbolic.rule.amplification import A
 from deepnet_theory.symbolic.rule.problem import Problem
 

@@ -19,9 +19,9 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.proof.relation import Relation
+from deepnet_theory.symbolic.proof.step import Relation
 from deepnet_theory.symbolic.routes.moments.increment import is_gradient_step
-from deepnet_theory.symbolic.rule.solved_rule import solve_rule
+from deepnet_theory.symbolic.rule.problem import solve_rule
 
 N, M = sp.symbols("N M", positive=True)
 R = sp.Rational

@@ -15,8 +15,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from deepnet_theory.spec.stack import Part
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, l
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, l, vanishes
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     DERIVATIVE,
@@ -25,10 +24,9 @@ from deepnet_theory.symbolic.proof.checks import (
     ratio_in_branch_weight,
     written_out,
 )
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.lemma.placement import Directions, epsilon
-from deepnet_theory.symbolic.routes.two_parts import added_up, crossings, sublayers
+from deepnet_theory.symbolic.routes.route import added_up, crossings, sublayers
 
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
 SECTION = Section("Encoder and decoder", SOURCE)

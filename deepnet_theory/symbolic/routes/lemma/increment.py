@@ -18,9 +18,9 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import S, alpha, beta, eta, i, r
-from deepnet_theory.symbolic.laws import optimizer, parameters
+from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
+from deepnet_theory.symbolic.laws import optimizer
+from deepnet_theory.symbolic.laws import placement as laws
 from deepnet_theory.symbolic.laws.optimizer import Degrees
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
@@ -29,9 +29,7 @@ from deepnet_theory.symbolic.proof.checks import (
     equal_at_sizes,
     ratio_in_branch_weight,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Regime, Relation, Section, Step
 from deepnet_theory.symbolic.routes.lemma.placement import Directions
 from deepnet_theory.symbolic.routes.lemma.scalar import Gains
 from deepnet_theory.symbolic.routes.route import Increment, Proved
@@ -221,7 +219,7 @@ def weight_of(sublayer: Sublayer, law: Law) -> Proved:
 
     def holds(step: Step) -> bool:
         matrices = placement_law(law.found.placement)
-        expected = parameters.branch_weight(sublayer, matrices)
+        expected = laws.branch_weight(sublayer, matrices)
         return step.lhs == r and vanishes(step.rhs - expected)
 
     return Proved(
@@ -273,7 +271,7 @@ def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Callable[[Ste
     def holds(step: Step) -> bool:
         d = optimizer.degrees(selection.the_optimizer)
         matrices = placement_law(selection.the_placement)
-        terms = [t for t in parameters.terms(sublayer, matrices) if t.role is Role.SCALED]
+        terms = [t for t in laws.terms(sublayer, matrices) if t.role is Role.SCALED]
         response = sp.sqrt(sum(t.gradient**2 for t in terms))
         theta = sp.sqrt(sum(t.size**2 for t in terms))
         expected = eta * response ** (1 + d.p) * theta**d.q

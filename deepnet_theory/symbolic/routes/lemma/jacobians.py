@@ -12,11 +12,9 @@ from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import alpha, r
+from deepnet_theory.symbolic.algebra.monomial import alpha, r, vanishes
 from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.lemma.scalar import sublayer, x
 
 SOURCE = "layer cake, §4.3, supplement"

@@ -15,9 +15,7 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.symbolic.algebra.depth import in_sympy
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, r
+from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, in_sympy, l, r, vanishes
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     EXACT,
@@ -28,9 +26,7 @@ from deepnet_theory.symbolic.proof.checks import (
     ratio_in_branch_weight,
     written_out,
 )
-from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Check, Regime, Relation, Section, Step
 from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
 
 SECTION = Section("Placement")

@@ -6,8 +6,7 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, alpha, beta, eta, gains
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, eta, gains, vanishes
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import P
 from deepnet_theory.symbolic.proof.step import Step
@@ -23,8 +22,7 @@ from deepnet_theory.symbolic.routes.lemma.jacobians import jacobian_step
 from deepnet_theory.symbolic.routes.lemma.placement import Directions, directions, placement_steps
 from deepnet_theory.symbolic.routes.lemma.scalar import scalar_steps
 from deepnet_theory.symbolic.routes.lemma.telescoping import telescoping_steps
-from deepnet_theory.symbolic.routes.route import Route
-from deepnet_theory.symbolic.routes.two_parts import encoder_and_decoder
+from deepnet_theory.symbolic.routes.route import Route, encoder_and_decoder
 
 
 def lemma_route(selection: Selection) -> Route:

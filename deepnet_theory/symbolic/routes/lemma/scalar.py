@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import alpha, r
+from deepnet_theory.symbolic.algebra.monomial import alpha, r
 from deepnet_theory.symbolic.proof.checks import DERIVATIVE, EXACT, defines
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Section, Step
 
 SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
 SECTION = Section("Scalar sublayer", SOURCE)

@@ -12,11 +12,9 @@ from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import S, i, l
+from deepnet_theory.symbolic.algebra.monomial import S, i, l, vanishes
 from deepnet_theory.symbolic.proof.checks import equal_at_sizes, written_out
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.2; layer cake, §4.2"
 SECTION = Section("Telescoping bound", SOURCE)

@@ -18,13 +18,11 @@ import sympy as sp
 
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS, part_symbol
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, part_symbol, vanishes
 from deepnet_theory.symbolic.expectation.model import NamedQuantity, norm_of
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.recursion import change, index
-from deepnet_theory.symbolic.routes.two_parts import added_up, crossings, sublayers
+from deepnet_theory.symbolic.routes.route import added_up, crossings, sublayers
 
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
 SECTION = Section("Encoder and decoder", SOURCE)

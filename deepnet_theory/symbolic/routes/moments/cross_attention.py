@@ -31,8 +31,7 @@ from deepnet_theory.symbolic.expectation import (
 )
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.checks import REACHED, meet_for_a_weak_branch
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_AVERAGE,

@@ -14,8 +14,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.expectation import Index, Known, Polynomial, Tensor, expect, moment
 from deepnet_theory.symbolic.expectation.model import NamedQuantity, norm_of
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_X,
     GaussianBranch,

@@ -15,13 +15,11 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import alpha, beta, eta
+from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, vanishes
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.laws.optimizer import degrees, entrywise, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, SAMPLED, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import v, w
 from deepnet_theory.symbolic.routes.route import Increment, Proved
 

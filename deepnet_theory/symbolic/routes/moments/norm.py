@@ -20,8 +20,7 @@ from sympy.polys.rings import PolyElement
 
 from deepnet_theory.symbolic.expectation import Expectation, Rademacher, Tensor, is_enumerated
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Step
+from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
     GaussianBranch,

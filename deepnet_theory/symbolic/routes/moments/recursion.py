@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import sympy as sp
 from sympy.printing.printer import Printer
 
+from deepnet_theory.symbolic.algebra.monomial import S, vanishes
 from deepnet_theory.symbolic.algebra.nodes import mathml
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation.model import in_models, norm_of
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Step

@@ -29,8 +29,7 @@ from deepnet_theory.symbolic.routes.moments.setting import (
 )
 from deepnet_theory.symbolic.routes.moments.stream import Stream, norm_s, stream_of, stream_steps
 from deepnet_theory.symbolic.routes.moments.sublayer import sublayer_steps
-from deepnet_theory.symbolic.routes.route import Proved, Route, supporting
-from deepnet_theory.symbolic.routes.two_parts import encoder_and_decoder
+from deepnet_theory.symbolic.routes.route import Proved, Route, encoder_and_decoder, supporting
 
 BRANCHES = {
     "ffn": GaussianBranch("ffn", True, source_convention(True), CAKE),

@@ -11,11 +11,11 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import DEPTHS as DEPTHS
-from deepnet_theory.symbolic.algebra.symbols import S as S
-from deepnet_theory.symbolic.algebra.symbols import alpha as alpha
-from deepnet_theory.symbolic.algebra.symbols import beta as beta
-from deepnet_theory.symbolic.algebra.symbols import eta as eta
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS as DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import S as S
+from deepnet_theory.symbolic.algebra.monomial import alpha as alpha
+from deepnet_theory.symbolic.algebra.monomial import beta as beta
+from deepnet_theory.symbolic.algebra.monomial import eta as eta
 from deepnet_theory.symbolic.expectation import (
     Bernoulli,
     Gaussian,

@@ -18,9 +18,8 @@ import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
+from deepnet_theory.symbolic.algebra.monomial import S, vanishes
 from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, split
-from deepnet_theory.symbolic.algebra.rational import vanishes
-from deepnet_theory.symbolic.algebra.symbols import S
 from deepnet_theory.symbolic.expectation import Known, Tensor, moment
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.laws.branch import x

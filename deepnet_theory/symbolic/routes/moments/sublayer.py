@@ -18,8 +18,7 @@ from deepnet_theory.symbolic.expectation import (
     moment,
 )
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,
     KNOWN_DV_I,

@@ -14,8 +14,8 @@ import random
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, l, v, w
 from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
-from deepnet_theory.symbolic.algebra.symbols import S, alpha, i, l, v, w
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, random_matrix, value_of
 from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step

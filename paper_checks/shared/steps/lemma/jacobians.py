@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.rational import is_nonnegative, vanishes
-from deepnet_theory.symbolic.algebra.symbols import S, r
+from deepnet_theory.symbolic.algebra.monomial import S, is_nonnegative, r, vanishes
 from deepnet_theory.symbolic.proof.checks import EXACT, written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.jacobians import (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import S, alpha, beta, eta
+from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta
 from deepnet_theory.symbolic.laws.placement import P
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.lemma.increment import SECTION, SOURCE, Law, delta

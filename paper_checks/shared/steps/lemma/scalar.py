@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import alpha, r
+from deepnet_theory.symbolic.algebra.monomial import alpha, r
 from deepnet_theory.symbolic.proof.checks import EXACT, NONNEGATIVE_TERMS, ratio_in_branch_weight
 from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.increment import responses

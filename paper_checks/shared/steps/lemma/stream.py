@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import S, i, r
+from deepnet_theory.symbolic.algebra.monomial import S, i, r
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.lemma.placement import SECTION
 

@@ -12,8 +12,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.expectation import ENUMERATED, Gaussian, Index, Known, Tensor, moment
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Section, Step
 from paper_checks.shared.steps.magnitude.distance import SU, d, m
 from paper_checks.shared.steps.magnitude.random_matrix import sigma
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import beta
+from deepnet_theory.symbolic.algebra.monomial import beta
 from deepnet_theory.symbolic.expectation import (
     ENUMERATED,
     Expectation,
@@ -21,8 +21,7 @@ from deepnet_theory.symbolic.expectation import (
 )
 from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.proof.checks import squares_meet
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Regime, Step
+from deepnet_theory.symbolic.proof.step import Regime, Section, Step
 from paper_checks.shared.steps.magnitude.distance import d, m
 
 RANDOM = Section("Magnitude of a Xavier matrix")

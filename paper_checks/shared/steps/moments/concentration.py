@@ -11,8 +11,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation import Expectation, expect
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_X,
     GaussianBranch,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation import Gaussian, Index, Tensor, expect, moment
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE_ATTENTION,
     KNOWN_AVERAGE,

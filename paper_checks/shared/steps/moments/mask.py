@@ -28,8 +28,7 @@ from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.expectation.node import random_entries
 from deepnet_theory.symbolic.expectation.parity import even_in_columns
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     CAKE,
     HALF,

@@ -9,8 +9,7 @@ from fractions import Fraction
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation.model import NamedQuantity
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import CAKE, GaussianBranch, d, m, v
 from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
 

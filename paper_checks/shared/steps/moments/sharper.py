@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import present, solve
-from deepnet_theory.symbolic.algebra.symbols import N
+from deepnet_theory.symbolic.algebra.monomial import N, present, solve
 from deepnet_theory.symbolic.expectation import expect
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.norm import RECURSION
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,

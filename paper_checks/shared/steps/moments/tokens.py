@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.proof.step import Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import n
 
 TOKENS = Section("Sequence length")

@@ -7,8 +7,7 @@ from dataclasses import replace
 import sympy as sp
 
 from deepnet_theory.symbolic.expectation import expect, moment
-from deepnet_theory.symbolic.proof.section import Section
-from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Step
+from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Section, Step
 from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,

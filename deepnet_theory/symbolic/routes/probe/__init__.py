@@ -1,1 +1,0 @@
-"""The probe route: Su's scalar magnitudes."""
