@@ -38,6 +38,7 @@ from deepnet_theory.symbolic.rule.kinds import (
     Setting,
     added_up,
     count_step,
+    rate,
     sum_step,
 )
 
@@ -105,9 +106,6 @@ def fixed_alpha_step(kind: Kind, part: str, placement: str) -> Step:
 
 
 # ---- The imposed conditions solved, by two methods ----
-
-
-rate = sp.Symbol("eta_0", positive=True)  # the learning rate's factor where it is a knob
 
 
 def solution_steps(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -30,8 +31,6 @@ from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, 
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.by_method import route_of
 from deepnet_theory.symbolic.routes.route import Route
-from deepnet_theory.symbolic.rule.amplification import Amplification
-from deepnet_theory.symbolic.rule.balance import rate
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,11 @@ class Setting:
 
 # ---- The sublayers of a part: which behave alike, how many there are, and what they add up to ----
 
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.rule.amplification import Amplification
 
+
+rate = sp.Symbol("eta_0", positive=True)  # the learning rate's factor where it is a knob
 SECTION = Section("The balance")
 _layer = sp.Symbol("l", integer=True, positive=True)
 
