@@ -276,7 +276,8 @@ class _Residual:
         moved = dict(left.moved)
         for name, moves in right.moved.items():
             moved[name] = (*moved.get(name, ()), *moves)
-        unit = left.unit if left.path is not None else right.unit
+        units = {signal.unit for signal in (left, right) if signal.path is not None}
+        unit = units.pop() if len(units) == 1 else STREAM
         norms = (*left.norms, *right.norms)
         return Signal(None, path, unit, left.branch or right.branch, moved, norms)
 
@@ -404,7 +405,7 @@ def law(
         weight=signal.branch / size,
         added=signal.branch,
         responses=dict(signal.moved),
-        multiplied=None if placement.normalises_sum else signal.path,
+        multiplied=signal.path if signal.unit == STREAM else None,  # else a norm has taken it
         has_alpha="alpha" in placement.expression.names,
         norms=signal.norms,
     )
