@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from deepnet_theory.numeric.measuring.bound import SIZE, _steps, measure_bound
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.numeric.stacks.trial import Trial
@@ -13,6 +12,7 @@ from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
+from paper_checks.shared.bound import SIZE, _steps, measure_bound
 
 SETTINGS = Settings(width=16, heads=2, tokens=8, seeds=4, dtype="float64", device="cpu")
 DEEPNORM = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")

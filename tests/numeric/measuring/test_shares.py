@@ -1,4 +1,4 @@
-"""Shares of ‖ΔF‖ and profiles along the stack."""
+"""Shares of ‖ΔF‖."""
 
 from dataclasses import replace
 
@@ -7,13 +7,12 @@ import pytest
 from published_rules import SMALL, rule
 
 from deepnet_theory.numeric.judging.level import ratio_interval
-from deepnet_theory.numeric.measuring.layerwise import QUANTITIES, measure_sublayers
 from deepnet_theory.numeric.measuring.model_update import measure_model_update
 from deepnet_theory.numeric.measuring.one_sublayer import predict_shares
 from deepnet_theory.numeric.measuring.shares import measure_shares
 from deepnet_theory.numeric.stacks.case import Case
 from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
+from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 
 
@@ -70,17 +69,3 @@ def test_shares_say_in_which_matrix_a_gain_is_wrong():
         assert ratios["ffn fc1"].estimate == pytest.approx(expected, rel=0.1)
         assert (ratios["ffn fc1"].low > 1.3) == (case is model)
         assert ratios["ffn fc2"].estimate == pytest.approx(1, rel=0.1)
-
-
-def test_profile_has_every_sublayer_and_parameter():
-    pair = Selection(optimizer="sgd", stack="encoder-decoder")
-    own = own_rule(("encoder", "decoder"), "1", "1/2")
-    rows = measure_sublayers(Case(pair, own, {"N": 2, "M": 3}, SMALL))
-    for quantity in QUANTITIES:
-        assert sum(r.quantity == quantity for r in rows) == 2 * 2 + 3 * 3
-    gradients = [r for r in rows if r.quantity.startswith("gradient of ")]
-    assert len(gradients) == 2 * (4 + 2) + 3 * (4 + 4 + 2)
-    assert all(len(r.values) == 3 and min(r.values) >= 0 for r in gradients)
-    assert [r.layer for r in rows if r.quantity == "gradient of fc1" and r.part == "decoder"] == [
-        0, 1, 2,
-    ]  # fmt: skip
