@@ -56,9 +56,9 @@ if TYPE_CHECKING:
         MissingExtraError,
         Refusal,
     )
-    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
+    from deepnet_theory.spec.results.verification import ModelMeasurement
     from deepnet_theory.spec.results.prediction import UpdatePrediction
-    from deepnet_theory.spec.results.transfer import Transfer
+    from deepnet_theory.spec.results.training import Transfer
     from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict

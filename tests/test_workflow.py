@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.stacks.settings import Measure, Settings
+from deepnet_theory.numeric.settings import Measure, Settings
 from deepnet_theory.spec.constants import Architecture, Sizes
 from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select

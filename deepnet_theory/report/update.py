@@ -11,7 +11,7 @@ from deepnet_theory.report.numbers import depth_words, power
 from deepnet_theory.spec.rule import PLAIN
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
+    from deepnet_theory.spec.results.verification import ModelMeasurement
     from deepnet_theory.spec.results.verification import Point, Verification
 
 Y_LABEL = "‖ΔF‖/η per token"

@@ -12,7 +12,7 @@ from deepnet_theory.spec.errors import InputError, guess
 from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
-    from deepnet_theory.numeric.stacks.settings import Measure, Settings
+    from deepnet_theory.numeric.settings import Measure, Settings
     from deepnet_theory.processes import Work
     from deepnet_theory.symbolic.derivation import Derivation
 
@@ -64,7 +64,7 @@ def settings_and_work(given: Given) -> tuple[Settings, Work]:
 
     Raises :class:`InputError` for a name that neither of them knows.
     """
-    from deepnet_theory.numeric.stacks.settings import Settings
+    from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.processes import Work
 
     work = {name: value for name, value in given.items() if name in Work.__annotations__}

@@ -81,8 +81,8 @@ def _predicted(
     given: Given,
     scheme: Scheme | None = None,
 ) -> UpdatePrediction:
+    from deepnet_theory.numeric.depths import wanted_depths
     from deepnet_theory.numeric.predict import predict as run
-    from deepnet_theory.numeric.stacks.depths import wanted_depths
 
     settings, work = settings_and_work(given)
     if settings.updates > 1:

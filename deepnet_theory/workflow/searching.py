@@ -18,7 +18,7 @@ from deepnet_theory.workflow.exporting import constants_of
 from deepnet_theory.workflow.given import selection_of, settings_and_work
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.transfer import Transfer
+    from deepnet_theory.spec.results.training import Transfer
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given
 
@@ -53,14 +53,13 @@ def transfer(
     Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
     gives no rule, or the optimizer is known by its first step alone.
     """
-    from deepnet_theory.numeric.running.record import rule_to_dict
-    from deepnet_theory.numeric.stacks.case import VOCAB
-    from deepnet_theory.numeric.stacks.depths import depth_key, wanted_depths
+    from deepnet_theory.numeric.case import VOCAB
+    from deepnet_theory.numeric.depths import depth_key, wanted_depths
+    from deepnet_theory.numeric.schedule import rule_to_dict
     from deepnet_theory.spec.closures.complete import COMPLETE
-    from deepnet_theory.training.references import causal
-    from deepnet_theory.training.transfer import parse_rates
+    from deepnet_theory.training.runs import causal
+    from deepnet_theory.training.transfer import Candidate, Course, parse_rates
     from deepnet_theory.training.transfer import transfer as run
-    from deepnet_theory.training.transfer_record import Candidate, Course
 
     selection = selection_of(selection, {})
     stack = selection.the_stack

@@ -40,7 +40,7 @@ def verify(
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
     ``watch`` receives each depth's point as it is measured. ``given`` are the fields of
-    :class:`~deepnet_theory.numeric.stacks.settings.Settings` (``width``, ``seeds``, ``data`` …) and
+    :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …) and
     of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
     where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
     is the same; ``cache`` is a folder where finished work is kept and found again, True for the
@@ -48,7 +48,7 @@ def verify(
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
-    from deepnet_theory.numeric.stacks.depths import wanted_depths
+    from deepnet_theory.numeric.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
 
     derivation = derived(derivation)
@@ -82,7 +82,7 @@ def verify_scheme(
     The rivals are the rules that the engine derives for the same placement. Raises
     :class:`Refusal` where the scheme has no law, or needs a stack that cannot be built.
     """
-    from deepnet_theory.numeric.stacks.depths import wanted_depths
+    from deepnet_theory.numeric.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
     from deepnet_theory.sizes.judgement import predictions
     from deepnet_theory.spec.scheme import measurable
@@ -139,7 +139,7 @@ def verify_rivals(
     is predicted where the stack is far from the identity, as a deep plain one is. Raises what
     ``verify`` raises.
     """
-    from deepnet_theory.numeric.stacks.depths import wanted_depths
+    from deepnet_theory.numeric.depths import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
 
     derivation = derived(derivation)

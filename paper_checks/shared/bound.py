@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.measuring.model_update import FIRST_ETA
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.threads import fitting_threads
-from deepnet_theory.numeric.stacks.trial import Trial, generator_for
-from deepnet_theory.numeric.stepping.gradients import gradients
-from deepnet_theory.numeric.stepping.step import only
-from deepnet_theory.numeric.stepping.update import norm, update
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import FIRST_ETA
+from deepnet_theory.numeric.settings import fitting_threads
+from deepnet_theory.numeric.stepping import gradients, norm, only, update
+from deepnet_theory.numeric.trial import Trial, generator_for
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection

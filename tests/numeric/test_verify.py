@@ -10,9 +10,9 @@ from fractions import Fraction
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
-from deepnet_theory.numeric.measuring.one_sublayer import predict_shares
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.one_sublayer import predict_shares
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import plan_exponents, verify
 from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.assumption import Assumption, assumptions

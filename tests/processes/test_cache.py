@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.numeric.measuring.model_update import measure_model_update
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.processes import MISSING, Cache, cache_of
 from deepnet_theory.processes import identity as identities
