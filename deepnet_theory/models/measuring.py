@@ -30,9 +30,8 @@ from deepnet_theory.processes import (
 )
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.results.verification import ModelMeasurement, Share
 from deepnet_theory.spec.results.prediction import Prediction
-from deepnet_theory.spec.results.verification import Exponent, Point
+from deepnet_theory.spec.results.verification import Exponent, ModelMeasurement, Point, Share
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict

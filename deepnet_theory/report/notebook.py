@@ -22,10 +22,8 @@ from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import CrossTable
-    from deepnet_theory.spec.results.verification import ModelMeasurement
-    from deepnet_theory.spec.results.training import Training
-    from deepnet_theory.spec.results.training import Transfer
-    from deepnet_theory.spec.results.verification import Verification
+    from deepnet_theory.spec.results.training import Training, Transfer
+    from deepnet_theory.spec.results.verification import ModelMeasurement, Verification
     from deepnet_theory.symbolic.derivation import Derivation
 
 

@@ -169,7 +169,9 @@ class Exponents:
                         found.append(f"{variable}^({power}) in {sublayer.name} of the {part.name}")
         if not found:
             return ""
-        return f"Unstable in depth: rho scales as {', '.join(found)}, and with it the higher orders."
+        return (
+            f"Unstable in depth: rho scales as {', '.join(found)}, and with it the higher orders."
+        )
 
     def warnings(self) -> Iterator[str]:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
