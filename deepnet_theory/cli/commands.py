@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepnet_theory.cli.options import (
-    Course,
-    Measure,
-    Model,
+    MEASURE,
+    PREDICT,
+    SIZES,
+    TRAIN,
+    TRANSFER,
     Own,
     Select,
     Takes,
@@ -26,7 +28,6 @@ from deepnet_theory.cli.options import (
     choice,
     chosen,
     file_to_write,
-    given,
     goes_on,
     in_lower_case,
     names_of,
@@ -52,6 +53,7 @@ TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
 Derived = Annotated[Select, Takes(without=("scheme",))]
+Given = dict[str, Any]
 Text = Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")]
 
 
@@ -129,7 +131,7 @@ def _compare(selection: Selection, depth: str | None, format: str) -> int:
 def verify(
     select: Select,
     own: Own,
-    measure: Measure,
+    measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
@@ -159,7 +161,7 @@ def verify(
             progress=progress,
             watch=watch,
             **place,
-            **given(measure),
+            **measure,
         )
     goes_on(result.stopped, place)
     anything = bool(result.points) or not result.stopped
@@ -187,7 +189,7 @@ def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Veri
 def predict(
     select: Select,
     own: Own,
-    measure: Annotated[Measure, Takes(("updates", "eta"))],
+    measure: Annotated[Given, PREDICT],
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
@@ -208,7 +210,7 @@ def predict(
         selection = select.selection()
         run = partial(workflow.predict_update, selection, rule=own.rule(selection))
     with work.place(talk) as place, live("predict", talk.quiet) as progress:
-        result = run(progress=progress, **place, **given(measure))
+        result = run(progress=progress, **place, **measure)
     _show(result, format, of_prediction.document)
     return 0
 
@@ -242,7 +244,7 @@ def check(
 def export(
     select: Derived,
     own: Own,
-    model: Model,
+    model: Annotated[Given, SIZES],
     talk: Talk,
     depth: Annotated[str, typer.Option(metavar="N[,M]", help="Layers of the model.")],
     form: Annotated[
@@ -262,7 +264,7 @@ def export(
     from deepnet_theory import workflow
 
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = workflow.export(selection, depth, rule=rule, form=form, **given(model))
+        constants = workflow.export(selection, depth, rule=rule, form=form, **model)
     if not talk.quiet:
         _say_which(constants)
     if output is None:
@@ -283,7 +285,7 @@ def _say_which(constants: Constants) -> None:
 
 
 def train(
-    course: Course,
+    course: Annotated[Given, TRAIN],
     work: Work,
     talk: Talk,
     constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
@@ -304,7 +306,7 @@ def train(
         work.place(talk) as place,
         live("train", talk.quiet) as progress,
     ):
-        result = training.train(loaded, progress=progress, **place, **given(course))
+        result = training.train(loaded, progress=progress, **place, **course)
     deliver(
         lambda: _show(result, format, of_training.document),
         lambda: save_json(output, result, talk, whole=result.complete),
@@ -316,17 +318,7 @@ def train(
 def transfer(
     select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder."})],
     own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
-    measure: Annotated[
-        Measure,
-        Takes(
-            ("draws", "updates", "eta", "data"),
-            {
-                "depths": "8,16,32 or 8:1000. Default 8,16,32,64,128.",
-                "batch": "Sequences a batch; 8.",
-                "seeds": "Independent repetitions; 4.",
-            },
-        ),
-    ],
+    measure: Annotated[Given, TRANSFER],
     work: Work,
     talk: Talk,
     rates: Annotated[
@@ -373,7 +365,7 @@ def transfer(
             outer=outer,
             progress=progress,
             **place,
-            **given(measure),
+            **measure,
         )
     goes_on(result.stopped, place)
     deliver(
@@ -454,7 +446,7 @@ def measure(
 
 def report(
     select: Derived,
-    measure: Measure,
+    measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
     output: Annotated[str, file_to_write("The HTML page.", "--output", "-o")],
@@ -490,7 +482,7 @@ def report(
             progress=progress,
             watch=watch,
             **place,
-            **given(measure),
+            **measure,
         )
     goes_on(result.stopped, place)
     shown = of_verification.document(result.verification, result.rivals)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from deepnet_theory.cli.streams import say
+from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.discovery import names
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.files import require_writable
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.settings import Measurement, Setting, ShortRun, settings_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -119,12 +121,6 @@ class Takes:
         return Annotated[kind, own]
 
 
-def given(group: object, *besides: str) -> dict[str, Any]:
-    """What was given of a group of options; the rest takes the library's own defaults."""
-    values = {f.name: getattr(group, f.name) for f in fields(group)}  # type: ignore[arg-type]
-    return {name: v for name, v in values.items() if v is not None and name not in besides}
-
-
 @dataclass(frozen=True)
 class Select:
     """What to derive for."""
@@ -199,7 +195,8 @@ class Select:
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
         regime = tuple(_comparison(text) for text in self.regime or ())
-        return Selection(**given(self, "regime"), regime=regime)
+        given = {f.name: getattr(self, f.name) for f in fields(Selection)} | {"regime": regime}
+        return Selection(**{name: value for name, value in given.items() if value is not None})
 
     def require_scheme_alone(self) -> None:
         """Raise :class:`InputError` for options that a scheme answers itself."""
@@ -253,71 +250,6 @@ class Own:
         from deepnet_theory.workflow import own_rule
 
         return own_rule(selection, self.alpha, self.beta, self.decoder_alpha, self.decoder_beta)
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What to measure on."""
-
-    depths: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128.",
-        ),
-    ] = None
-    width: Annotated[int | None, whole("D", "Model width; 64.")] = None
-    heads: Annotated[int | None, whole("H", "Attention heads; 4.")] = None
-    tokens: Annotated[int | None, whole("N", "Tokens a sequence; 32.")] = None
-    batch: Annotated[int | None, whole("N", "Sequences a batch; 1.")] = None
-    seeds: Annotated[int | None, whole("N", "Independent repetitions; 8.")] = None
-    draws: Annotated[int | None, whole("N", "Draws a seed is the mean of; 4.")] = None
-    ffn_ratio: Annotated[float | None, real("R", "Hidden width over width; 4.")] = None
-    activation: Annotated[
-        str | None,
-        choice("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
-    ] = None
-    step: Annotated[
-        str | None,
-        choice(
-            "Step the branch matrices (default) or all parameters.",
-            words_of("matrices", "all"),
-            "WHICH",
-        ),
-    ] = None
-    data: Annotated[
-        str | None,
-        choice("text, or gaussian:RHO of token correlation RHO.", words_of("text"), "DATA"),
-    ] = None
-    device: Annotated[
-        str | None,
-        choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda")),
-    ] = None
-    dtype: Annotated[
-        str | None,
-        choice("float32 or float64.", words_of("float32", "float64")),
-    ] = None
-    seed: Annotated[int | None, whole("S", "Of all random draws; 0.")] = None
-    updates: Annotated[int | None, whole("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates; 1.")] = (
-        None
-    )
-    eta: Annotated[float | None, real("ETA", "Their learning rate; 0.0009765625.")] = None
-
-
-@dataclass(frozen=True)
-class Course:
-    """How to train."""
-
-    text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None
-    steps: Annotated[int | None, whole("N", "Steps; 300.")] = None
-    batch: Annotated[int | None, whole("N", "Windows a step; 8.")] = None
-    tokens: Annotated[int | None, whole("N", "Bytes a window; 64.")] = None
-    lr: Annotated[float | None, real("ETA", "Learning rate; 3e-4.")] = None
-    seed: Annotated[int | None, whole("S", "Of all draws; 0.")] = None
-    seeds: Annotated[int | None, whole("N", "Independent repetitions; 3.")] = None
-    device: Annotated[str | None, choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda"))] = (
-        None
-    )
 
 
 @dataclass(frozen=True)
@@ -385,28 +317,6 @@ def goes_on(stopped: str, place: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Model:
-    """The sizes of the model that constants are exported for."""
-
-    width: Annotated[int | None, whole("D", "Model width; 512.")] = None
-    heads: Annotated[int | None, whole("H", "Attention heads; 8.")] = None
-    kv_heads: Annotated[int | None, whole("H", "Key and value heads; as many as heads.")] = None
-    ffn_ratio: Annotated[float | None, real("R", "Hidden width over width; 4.")] = None
-    vocab: Annotated[int | None, whole("V", "Vocabulary; 256, bytes.")] = None
-    activation: Annotated[
-        str | None,
-        choice("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
-    ] = None
-    bias: Annotated[
-        bool | None, typer.Option("--bias/--no-bias", help="Bias vectors; with them.")
-    ] = None
-    tied_head: Annotated[
-        bool, typer.Option("--tied-head", help="Share embedding and output head.")
-    ] = False
-    dropout: Annotated[float | None, real("P", "Dropout; 0.")] = None
-
-
-@dataclass(frozen=True)
 class Talk:
     """How much to say on standard error."""
 
@@ -421,42 +331,125 @@ class Talk:
             say(message)
 
 
-def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command whose parameters are option groups the groups' fields as parameters."""
-    hints = get_type_hints(command, include_extras=True)
-    own: list[inspect.Parameter] = []
-    options: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        kind, takes = hints[name], Takes()
-        if isinstance(getattr(kind, "__metadata__", (None,))[0], Takes):
-            kind, takes = get_args(kind)
-        if not is_dataclass(kind):
-            own.append(parameter.replace(annotation=kind))
-            continue
-        groups[name] = kind  # type: ignore[assignment]
-        inner = get_type_hints(kind, include_extras=True)
-        options += [
-            inspect.Parameter(
+class Generated:
+    """Options made of a dataclass of settings: what was given of them, as keywords.
+
+    ``besides`` are options that are no settings, by name; ``without`` names settings that a command
+    does not take, ``defaults`` its own of the others.
+    """
+
+    def __init__(
+        self,
+        kind: type,
+        besides: Mapping[str, Any] | None = None,
+        without: Sequence[str] = (),
+        **defaults: object,
+    ) -> None:
+        self.options = {**(besides or {})} | {
+            one.name: _generated(one, defaults.get(one.name, one.default))
+            for one in settings_of(kind)
+            if one.name not in without
+        }
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """A command's parameters; None of what is not given."""
+        for name, annotation in self.options.items():
+            yield inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+            )
+
+    def take(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The keywords; the rest takes the library's own defaults."""
+        found = {name: given.pop(name) for name in self.options}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _generated(one: Setting, default: object) -> Any:
+    """The annotation of the parameter that a setting becomes."""
+    o, name, told = one.option, f"--{one.name.replace('_', '-')}", ""
+    if one.kind in (int, float) and default is not None:
+        told = f"; {default}" if one.kind is int else f"; {default:.10g}"
+    text = f"{o.help}{told}."
+    if one.kind is bool:
+        flag = f"{name}/--no-{one.name.replace('_', '-')}" if default else name
+        return Annotated[bool | None, typer.Option(flag, help=text)]
+    if one.kind is int:
+        return Annotated[int | None, whole(o.metavar, text)]
+    if one.kind is float:
+        return Annotated[float | None, real(o.metavar, text)]
+    if o.words:
+        return Annotated[str | None, choice(text, words_of(*o.words), o.metavar)]
+    return Annotated[str | None, typer.Option(metavar=o.metavar, help=text)]
+
+
+def _depths(form: str = "8,16,32 or 8:1000; encoder-decoder 8x6,16x6.") -> dict[str, Any]:
+    told = f"{form} Default 8,16,32,64,128."
+    return {"depths": Annotated[str | None, typer.Option(metavar="LIST", help=told)]}
+
+
+MEASURE = Generated(Measurement, _depths())
+PREDICT = Generated(Measurement, _depths(), ("updates", "eta"))
+TRANSFER = Generated(
+    Measurement,
+    _depths("8,16,32 or 8:1000."),
+    ("draws", "updates", "eta", "data"),
+    batch=8,
+    seeds=4,
+)
+SIZES = Generated(Architecture)
+TRAIN = Generated(ShortRun)
+
+
+class _Group:
+    """Options that are the fields of a dataclass, which the command receives."""
+
+    def __init__(self, kind: Any, takes: Takes) -> None:
+        self.kind, self.takes = kind, takes
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """A command's parameters."""
+        hints = get_type_hints(self.kind, include_extras=True)
+        for f in fields(self.kind):
+            yield inspect.Parameter(
                 f.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=inspect.Parameter.empty if f.default is MISSING else f.default,
-                annotation=takes.option(f.name, inner[f.name]),
+                annotation=self.takes.option(f.name, hints[f.name]),
             )
-            for f in fields(kind)
-        ]
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    required = [p for p in (*own, *options) if p.default is inspect.Parameter.empty]
-    optional = [p for p in (*own, *options) if p.default is not inspect.Parameter.empty]
+
+    def take(self, given: dict[str, Any]) -> Any:
+        """The dataclass."""
+        return self.kind(**{f.name: given.pop(f.name) for f in fields(self.kind)})
+
+
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command whose parameters are groups of options these options as its parameters."""
+    hints = get_type_hints(command, include_extras=True)
+    own: list[inspect.Parameter] = []
+    groups: dict[str, _Group | Generated] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind, takes = hints[name], next(iter(getattr(hints[name], "__metadata__", ())), None)
+        if isinstance(takes, Generated):
+            groups[name] = takes
+        elif is_dataclass(kind):
+            groups[name] = _Group(kind, Takes())
+        elif isinstance(takes, Takes):
+            groups[name] = _Group(get_args(kind)[0], takes)
+        else:
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            own.append(parameter.replace(annotation=kind, kind=keyword))
+    every = [*own, *(p for group in groups.values() for p in group.parameters())]
+    # those that must be given come first; the others in their order
+    every.sort(key=lambda p: p.default is not inspect.Parameter.empty)
 
     @wraps(command)
     def run(**given: Any) -> int:
-        for name, kind in groups.items():
-            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        for name, group in groups.items():
+            given[name] = group.take(given)
         return command(**given)
 
-    run.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*required, *optional)}
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in every}
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
 

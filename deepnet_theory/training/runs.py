@@ -7,7 +7,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -19,36 +19,30 @@ from torch import Tensor, nn
 from deepnet_theory.numeric.reference import library_optimizer
 from deepnet_theory.numeric.statistics import t_interval
 from deepnet_theory.numeric.stepping import backward
-from deepnet_theory.processes import Job, Progress, Work, run_until_stopped
+from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
-from deepnet_theory.spec.constants import LARGEST, Constants, SublayerConstants
+from deepnet_theory.spec.constants import Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.results.training import Comparison, Run, Training
 from deepnet_theory.spec.scheme import scheme as published
-from deepnet_theory.spec.seed import require_seed
+from deepnet_theory.spec.settings import ShortRun, Train, record
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.corpus import BYTES, Batch, Text
 
 HELD_OUT_BATCHES = 8
-MOST = 2**20  # steps, windows and bytes: far more than a short run has
+
+
+class Given(Train, Work, total=False):
+    """What to train with, who does the work and who watches it."""
 
 
 def train(
     constants: Constants | str | Path,
-    *,
-    text: str | Path | None = None,
-    steps: int = 300,
-    batch: int = 8,
-    tokens: int = 64,
-    lr: float = 3e-4,
-    seed: int = 0,
-    seeds: int = 3,
-    device: str = "auto",
-    **work: Unpack[Work],
+    **given: Unpack[Given],
 ) -> Training:
     """Train the model of the constants beside plain post-LN, plain pre-LN and GPT-2's pre-LN.
 
@@ -78,13 +72,9 @@ def train(
     :class:`Refusal` for constants whose optimizer no library has, and :class:`MissingExtraError`
     where its library is not installed.
     """
-    counts = {"steps": steps, "batch": batch, "tokens": tokens, "seeds": seeds}
-    for name, number in counts.items():
-        if type(number) is not int or not 1 <= number <= MOST:
-            raise InputError(f"{name} must be a whole number from 1 to {MOST}, not {shown(number)}")
-    if type(lr) not in (int, float) or not 0 < lr <= LARGEST:
-        raise InputError(f"lr must be positive, not {shown(lr)}")
-    require_seed(seed)
+    settings, work = split(given)
+    asked = record(ShortRun, "a training", settings)
+    steps, seeds = asked.steps, asked.seeds
     constants = checked(constants)
     constants.warn()
     if constants.architecture.vocab < BYTES:
@@ -94,9 +84,9 @@ def train(
         )
     reference = _reference(constants)
     library_optimizer(reference)  # one that is not installed is refused before the work
-    where = device_called(device)
+    where = device_called(asked.device)
     started = time.perf_counter()
-    corpus = Text(text, tokens, len(constants.parts))
+    corpus = Text(asked.text, asked.tokens, len(constants.parts))
     rules = {
         f"{constants.placement}, the constants' rule": causal(constants),
         "plain post-LN": causal(plain(constants, "post-ln")),
@@ -104,27 +94,28 @@ def train(
         "GPT-2's pre-LN": causal(gpt_2(constants)),
     }
     conditions = {
-        "corpus": corpus.name, "steps": steps, "batch": batch, "tokens": tokens, "lr": lr,
-        "optimizer": f"{reference.target}, no warm-up", "seed": seed, "seeds": seeds,
-        "device": str(where), "constants": constants.to_dict(),
+        **asdict(asked), "optimizer": f"{reference.target}, no warm-up", "device": str(where),
+        "corpus": corpus.name, "constants": constants.to_dict(),
     }  # fmt: skip
+    del conditions["text"]  # it is the corpus
     # only in this process can every step be told of
     alone = work.get("executor") is None and work.get("processes") in (None, 1)
     progress = work.pop("progress", None) if alone else None
-    count = fitting_threads(batch * tokens * constants.architecture.width)
+    count = fitting_threads(asked.batch * asked.tokens * constants.architecture.width)
     finished: dict[tuple[int, str], Run] = {}
     jobs: list[Job] = []
-    for own in range(seed, seed + seeds):
+    for seed in range(asked.seed, asked.seed + seeds):
         for rule, its in rules.items():
-            course = _Course(rule, its, reference, steps, batch, tokens, lr, own, where.type)
+            own = replace(asked, seed=seed, seeds=1, text=None, device=where.type)
+            course = _Course(rule, its, reference, own)
             watch = None
             if progress is not None:
                 watch = partial(_told, progress, len(jobs) * steps, seeds * len(rules) * steps)
             jobs.append(
                 Job(
-                    f"{rule}, seed {own}", steps,
+                    f"{rule}, seed {seed}", steps,
                     partial(in_threads, count, partial(_train, course, corpus, watch)),
-                    partial(finished.__setitem__, (own, rule)),
+                    partial(finished.__setitem__, (seed, rule)),
                     depends_on=("train", course, corpus.digest, count),
                     fits=partial(_fits, course),
                 )
@@ -151,7 +142,9 @@ def train(
 def _fits(course: _Course, found: Run) -> bool:
     """Whether a kept run is one of this course: as long as it, or ended by what it found."""
     steps = len(found.losses)
-    ended = steps == course.steps or (steps < course.steps and found.finding != "")
+    ended = steps == course.settings.steps or (
+        steps < course.settings.steps and found.finding != ""
+    )
     return ended and found.rule == course.rule
 
 
@@ -192,30 +185,25 @@ class _Course:
     rule: str
     constants: Constants
     reference: Reference
-    steps: int
-    batch: int
-    tokens: int
-    lr: float
-    seed: int
-    device: str
+    settings: ShortRun
 
 
 def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | None = None) -> Run:
     """All steps of one rule with one seed, and the held-out losses."""
-    c, seed, where = course.constants, course.seed, torch.device(course.device)
+    c, asked = course.constants, course.settings
+    seed, where = asked.seed, torch.device(asked.device)
     # embedding and head have a generator of their own and are the same in every run
     outer, inner = _generator(seed, 0), _generator(seed, 1)
     model = build(c, generator=inner, embedding_generator=outer).to(where)
-    groups = parameter_groups(model, course.lr)
-    optimizer = library_optimizer(course.reference)(groups, lr=course.lr)
+    optimizer = library_optimizer(course.reference)(parameter_groups(model, asked.lr), lr=asked.lr)
     runner = Runner(course.rule, c.placement, model, optimizer)
-    for step in range(course.steps):
-        runner.step(corpus.batch(course.batch, _generator(seed, step)).to(where))
+    for step in range(asked.steps):
+        runner.step(corpus.batch(asked.batch, _generator(seed, step)).to(where))
         if watch is not None:
             shown = f" {runner.losses[-1]:.2f}" if runner.losses else ""
             watch(step + 1, f"{course.rule}, seed {seed}:{shown}")
     held_out = [
-        corpus.batch(course.batch, _generator(seed, -1 - i), held_out=True).to(where)
+        corpus.batch(asked.batch, _generator(seed, -1 - i), held_out=True).to(where)
         for i in range(HELD_OUT_BATCHES)
     ]
     return runner.run(held_out)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import (
-    STEPS,
     Settings,
     available_bytes,
     fitting_processes,
@@ -347,7 +346,7 @@ def cross_entropies(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor
 def stacked(constants: Constants, course: Course, repeats: int) -> Model:
     """The models of all seeds, ``repeats`` times over, each drawn as if it were alone."""
     settings, a = course.settings, constants.architecture
-    vectors = settings.step == STEPS[1]
+    vectors = settings.step == "all"
     make = Make(
         repeats * settings.seeds, settings.torch_device, settings.torch_dtype, vectors, a.bias
     )
