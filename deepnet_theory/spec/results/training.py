@@ -94,7 +94,7 @@ class Transfer(Measured):
     stopped: str = ""  # what ended the training before its end, in words
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Verdict:  # type: ignore[override]
         """The verdict of the first closure that was asked for."""
         return self.closures[0].verdict
 
