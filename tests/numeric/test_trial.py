@@ -1,4 +1,6 @@
-"""Trials: what is the same at all depths, and what is not."""
+"""Trials: paired seeds, twins and draws of their own, real bytes, Gaussian tokens."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
@@ -8,7 +10,13 @@ from published_rules import SMALL, rule
 
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.trial import Trial, generator_for
+from deepnet_theory.numeric.trial import (
+    Trial,
+    gaussian_tokens,
+    generator_for,
+    text_bytes,
+    text_windows,
+)
 from deepnet_theory.runtime import build, described, unstack
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
@@ -109,3 +117,25 @@ def test_what_a_step_moves(adam, step):
     assert not moved & {Role.EMBEDDING, Role.HEAD}
     assert (Role.NORM_GAIN in moved) == (step == "all")
     assert {Role.SCALED, Role.UNSCALED} <= moved
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_windows_are_stretches_of_the_text():
+    text = bytes(text_bytes().tolist())
+    windows = text_windows(5, 40, generator())
+    assert windows.shape == (5, 40)
+    assert all(bytes(w) in text for w in windows.tolist())
+    assert torch.equal(windows, text_windows(5, 40, generator()))
+    assert not torch.equal(windows, text_windows(5, 40, generator(1)))
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.9, 1.0])
+def test_gaussian_tokens_have_unit_size_and_the_correlation(rho):
+    x = gaussian_tokens((2, 2000, 2, 16), rho, generator())
+    assert x.shape == (2, 2000, 2, 16)
+    assert abs(x.square().mean().item() - 1) < 0.02
+    measured = (x[:, :, 0] * x[:, :, 1]).mean().item()
+    assert abs(measured - rho) < 0.02

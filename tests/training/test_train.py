@@ -212,15 +212,6 @@ def test_another_text_of_the_same_name_is_learnt_anew(tmp_path):
     assert seen[0] != seen[1] and not cache.taken
 
 
-@pytest.mark.parametrize("damage", [lambda raw: raw[:200], lambda raw: raw[:-9] + b"\1" + raw[-8:]])
-def test_damaged_finished_runs_are_trained_again(tmp_path, damage):
-    c, cache = constants(layers=1), Cache(tmp_path)
-    whole = train(c, **SMALL, seeds=1, cache=cache)
-    for file in cache.files():
-        file.write_bytes(damage(file.read_bytes()))
-    assert train(c, **SMALL, seeds=1, cache=cache).runs == whole.runs and not cache.taken
-
-
 BAD = [
     *(
         {name: value}
@@ -308,18 +299,3 @@ def test_an_encoder_decoder_learns_to_read_its_source(reads, monkeypatch, tmp_pa
     else:
         assert "the decoder does not read its source" in result.because
         assert own.shuffled == own.held_out
-
-
-@pytest.mark.slow
-def test_processes_change_nothing_and_finished_seeds_are_not_trained_again(tmp_path):
-    c = constants()
-    alone = train(c, **SMALL)
-    cache, told = Cache(tmp_path), []
-    shared = train(c, **SMALL, processes=2, cache=cache)
-    assert shared.runs == alone.runs and len(list(cache.files())) == 3 * 4
-    more = train(c, **{**SMALL, "seeds": 4}, cache=cache, progress=lambda *step: told.append(step))
-    assert len(told) == 4 * SMALL["steps"]  # the fourth seed's
-    assert [run.held_out_by_seed[:3] for run in more.runs] == [
-        run.held_out_by_seed for run in alone.runs
-    ]
-    assert train(c, **SMALL, lr=0.01, cache=cache).runs == train(c, **SMALL, lr=0.01).runs

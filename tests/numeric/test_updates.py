@@ -1,4 +1,4 @@
-"""‖F_T − F_0‖ after several updates, beside a plain loop of torch's own optimizer."""
+"""The output after many steps: beside the library's, and what a first balance does not tell."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from published_rules import rule
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import FRESH, counts, measure_updates
 from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stepping import backward, only, stepping
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 FIVE = Settings(width=16, heads=2, tokens=8, seeds=2, dtype="float64", updates=5, eta=0.01, draws=1)
 
@@ -50,3 +52,48 @@ def test_a_verification_has_an_exponent_for_each_number_of_updates_and_goes_on(c
     assert again.exponents == result.exponents
     with pytest.raises(Refusal, match="first step alone"):
         verify(Selection(optimizer="lion"), rule("adam"), Predictions(()), depths, FIVE)
+
+
+SIZES = Settings(width=32, heads=2, tokens=16, seeds=2)
+ETA, STEPS = 2.0**-11, 16
+
+
+def moved(closure: str, depth: int, steps: int, placement: str = "post-ln") -> float:
+    """‖F_T − F_0‖ per token after T steps of Adam's expression."""
+    selection = Selection(optimizer="adam", closure=closure, placement=placement)
+    trial = Trial(Case(selection, solve_rule(selection), {"N": depth}, SIZES))
+    expression = selection.the_optimizer.expression
+    parameters = [p for p, _ in trial.parameters()]
+    rates = torch.full((trial.seeds,), ETA)
+    with torch.no_grad():
+        first = trial.output().clone()
+    for _ in range(steps):
+        with (
+            only(trial.model, parameters),
+            stepping(parameters, expression, rates, rate=trial.rate),
+        ):
+            backward(trial.loss(trial.output()))
+    with torch.no_grad():
+        return float((trial.output() - first).norm(dim=-1).mean())
+
+
+def test_complete_moves_as_far_at_every_depth_and_symmetric_does_not():
+    grown = {
+        closure: moved(closure, 32, STEPS) / moved(closure, 8, STEPS)
+        for closure in ("symmetric", "complete")
+    }
+    assert grown["complete"] == pytest.approx(1, abs=0.05)
+    assert grown["symmetric"] > 1.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placement", ["pre-ln", "branch-multiplier"])
+def test_complete_moves_as_far_wherever_the_norm_stands(placement):
+    far = [moved("complete", depth, STEPS, placement) for depth in (8, 64)]
+    assert far[1] / far[0] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.slow
+def test_one_step_does_not_show_it():
+    grown = moved("symmetric", 64, 1) / moved("symmetric", 8, 1)
+    assert grown == pytest.approx(1, abs=0.2)
