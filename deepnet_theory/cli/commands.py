@@ -16,7 +16,6 @@ import typer
 
 from deepnet_theory.cli.options import (
     MEASURE,
-    PREDICT,
     SIZES,
     TRAIN,
     TRANSFER,
@@ -189,7 +188,7 @@ def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Veri
 def predict(
     select: Select,
     own: Own,
-    measure: Annotated[Given, PREDICT],
+    measure: Annotated[Given, MEASURE, Takes(("updates", "eta"))],
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
@@ -316,9 +315,9 @@ def train(
 
 
 def transfer(
-    select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder."})],
+    select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder; encoder."})],
     own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
-    measure: Annotated[Given, TRANSFER],
+    measure: Annotated[Given, TRANSFER, Takes(("draws", "updates", "eta", "data"))],
     work: Work,
     talk: Talk,
     rates: Annotated[

@@ -1,14 +1,14 @@
-"""Groups of options: each a dataclass, whose fields a command takes as its own options."""
+"""Groups of options, made of the settings that the library declares, and what they give."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -102,6 +102,52 @@ def _writable(file: str | None) -> str | None:
     return file
 
 
+Options = Mapping[str, Any]  # annotations of a command's parameters, by name
+
+
+def options_of(kind: type, **defaults: object) -> Options:
+    """The options of a dataclass of settings; ``defaults`` are a command's own."""
+    return {
+        one.name: _option(one, defaults.get(one.name, one.default)) for one in settings_of(kind)
+    }
+
+
+def _option(one: Setting, default: object) -> Any:
+    """The annotation of the parameter that a setting becomes; its help ends in the default."""
+    o, name = one.option, f"--{one.name.replace('_', '-')}"
+    if one.kind is bool:
+        flag = f"{name}/--no-{one.name.replace('_', '-')}" if default else name
+        return Annotated[bool | None, typer.Option(flag, help=f"{o.help}.")]
+    told = f"{default:.10g}" if isinstance(default, float) else default
+    text = f"{o.help}." if default is None else f"{o.help}; {told}."
+    if one.kind is int:
+        return Annotated[int | None, whole(o.metavar, text)]
+    if one.kind is float:
+        return Annotated[float | None, real(o.metavar, text)]
+    if o.words or o.folder:
+        complete = names_of(o.folder) if o.folder else words_of(*o.words)
+        return Annotated[str | None, choice(text, complete, o.metavar)]
+    return _text(o.metavar, text)
+
+
+def _text(metavar: str, help: str) -> Any:
+    return Annotated[str | None, typer.Option(metavar=metavar, help=help)]
+
+
+def _flag(help: str, *names: str) -> Any:
+    return Annotated[bool | None, typer.Option(*names, help=help)]
+
+
+def _depths(form: str = "8,16,32 or 8:1000; encoder-decoder 8x6,16x6.") -> Options:
+    return {"depths": _text("LIST", f"{form} Default 8,16,32,64,128.")}
+
+
+MEASURE = {**_depths(), **options_of(Measurement)}
+TRANSFER = {**_depths("8,16,32 or 8:1000."), **options_of(Measurement, batch=8, seeds=4)}
+SIZES = options_of(Architecture)
+TRAIN = options_of(ShortRun)
+
+
 @dataclass(frozen=True)
 class Takes:
     """How a command takes a group of options: with helps of its own, and ``without`` some.
@@ -121,69 +167,27 @@ class Takes:
         return Annotated[kind, own]
 
 
-@dataclass(frozen=True)
 class Select:
     """What to derive for."""
 
-    optimizer: Annotated[
-        str | None,
-        choice("Optimizer; see `deepnet-theory list optimizers`.", names_of("optimizers")),
-    ] = None
-    update: Annotated[
-        str | None,
-        typer.Option(metavar="EXPR", help="Or your own first update, in eta, g and theta."),
-    ] = None
-    regime: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A>B", help="Which of two terms of an update is the larger; repeatable."
-        ),
-    ] = None
-    placement: Annotated[
-        str,
-        choice("post-ln, pre-ln, res-post-ln or sandwich-ln.", names_of("placements")),
-    ] = "post-ln"
-    norm: Annotated[
-        str,
-        choice("layer or rms.", names_of("norms")),
-    ] = "layer"
-    stack: Annotated[
-        str,
-        choice(
-            "encoder, decoder or encoder-decoder.",
-            words_of("encoder", "decoder", "encoder-decoder"),
-        ),
-    ] = "encoder"
-    layer: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", help='Your own layer, e.g. "attention,ffn:swiglu".'),
-    ] = None
-    method: Annotated[
-        str | None,
-        choice("probe, lemma or moments.", words_of("probe", "lemma", "moments")),
-    ] = None
-    closure: Annotated[
-        str | None,
-        choice("The condition beside the balance; computed if not given.", names_of("closures")),
-    ] = None
-    amplification: Annotated[
-        str | None,
-        choice(
-            "Of an encoder by its decoder: published, worst-case or independent.",
-            words_of("published", "worst-case", "independent"),
-        ),
-    ] = None
-    one_alpha: Annotated[
-        bool, typer.Option("--one-alpha", help="One alpha for all kinds of sublayers of a part.")
-    ] = False
-    allow_ascent: Annotated[
-        bool, typer.Option("--allow-ascent", help="Admit an update under which the loss rises.")
-    ] = False
+    options: ClassVar[Options] = {
+        **options_of(Selection),
+        "regime": Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="A>B", help="Which of two terms of an update is the larger; repeatable."
+            ),
+        ],
+        "scheme": Annotated[
+            str | None,
+            choice("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
+        ],
+    }
 
-    scheme: Annotated[
-        str | None,
-        choice("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
-    ] = None
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+        self.optimizer, self.update = given.get("optimizer"), given.get("update")
+        self.scheme = given.get("scheme")
 
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""
@@ -194,16 +198,14 @@ class Select:
             )
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
-        regime = tuple(_comparison(text) for text in self.regime or ())
-        given = {f.name: getattr(self, f.name) for f in fields(Selection)} | {"regime": regime}
-        return Selection(**{name: value for name, value in given.items() if value is not None})
+        regime = tuple(map(_comparison, self.given.get("regime", ())))
+        return Selection(**{**self.given, "regime": regime})
 
     def require_scheme_alone(self) -> None:
         """Raise :class:`InputError` for options that a scheme answers itself."""
-        besides = ("scheme", "optimizer", "update")
-        given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
-        for name in given:
-            if name not in besides:
+        defaults = {f.name: f.default for f in fields(Selection)}
+        for name, value in self.given.items():
+            if name not in ("scheme", "optimizer", "update") and value != defaults[name]:
                 raise InputError(
                     f"--{name.replace('_', '-')} was given with --scheme {self.scheme}, which has "
                     "its own; a scheme is judged under --optimizer NAME or --update EXPR"
@@ -221,16 +223,16 @@ def _comparison(text: str) -> tuple[str, str]:
 class Own:
     """A rule of one's own in place of the derived one."""
 
-    alpha: Annotated[
-        str | None, typer.Option(metavar="EXPR", help='Your own alpha, e.g. "N**(1/3)".')
-    ] = None
-    beta: Annotated[str | None, typer.Option(metavar="EXPR", help="Your own beta.")] = None
-    decoder_alpha: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Alpha of the decoder, if it differs.")
-    ] = None
-    decoder_beta: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Beta of the decoder, if it differs.")
-    ] = None
+    options: ClassVar[Options] = {
+        "alpha": _text("EXPR", 'Your own alpha, e.g. "N**(1/3)".'),
+        "beta": _text("EXPR", "Your own beta."),
+        "decoder_alpha": _text("EXPR", "Alpha of the decoder, if it differs."),
+        "decoder_beta": _text("EXPR", "Beta of the decoder, if it differs."),
+    }
+    alpha: str | None = None
+    beta: str | None = None
+    decoder_alpha: str | None = None
+    decoder_beta: str | None = None
 
     def refuse_beside_scheme(self, scheme: str) -> None:
         """Raise :class:`InputError` where a rule was given beside a scheme."""
@@ -256,20 +258,18 @@ class Own:
 class Work:
     """Where the work is done, and what of it is kept."""
 
-    processes: Annotated[
-        int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
-    ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, whose workers do the work."),
-    ] = None
-    cache: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Finished work is kept there; ~/.cache/deepnet-theory."),
-    ] = None
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Do all of it anew, and keep nothing.")
-    ] = False
+    options: ClassVar[Options] = {
+        "processes": Annotated[
+            int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
+        ],
+        "cluster": _text("ADDRESS", "A Dask scheduler, whose workers do the work."),
+        "cache": _text("DIR", "Finished work is kept there; ~/.cache/deepnet-theory."),
+        "no_cache": _flag("Do all of it anew, and keep nothing.", "--no-cache"),
+    }
+    processes: int | None = None
+    cluster: str | None = None
+    cache: str | None = None
+    no_cache: bool = False
 
     @contextmanager
     def place(self, talk: Talk) -> Iterator[dict[str, Any]]:
@@ -320,10 +320,12 @@ def goes_on(stopped: str, place: dict[str, Any]) -> None:
 class Talk:
     """How much to say on standard error."""
 
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to standard error.")] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress, no notes on standard error.")
-    ] = False
+    options: ClassVar[Options] = {
+        "verbose": _flag("Log to standard error.", "--verbose", "-v"),
+        "quiet": _flag("No progress, no notes on standard error.", "--quiet", "-q"),
+    }
+    verbose: bool = False
+    quiet: bool = False
 
     def note(self, message: str) -> None:
         """Say on standard error what has been done, where ``--verbose`` asks for it."""
@@ -331,125 +333,43 @@ class Talk:
             say(message)
 
 
-class Generated:
-    """Options made of a dataclass of settings: what was given of them, as keywords.
-
-    ``besides`` are options that are no settings, by name; ``without`` names settings that a command
-    does not take, ``defaults`` its own of the others.
-    """
-
-    def __init__(
-        self,
-        kind: type,
-        besides: Mapping[str, Any] | None = None,
-        without: Sequence[str] = (),
-        **defaults: object,
-    ) -> None:
-        self.options = {**(besides or {})} | {
-            one.name: _generated(one, defaults.get(one.name, one.default))
-            for one in settings_of(kind)
-            if one.name not in without
-        }
-
-    def parameters(self) -> Iterator[inspect.Parameter]:
-        """A command's parameters; None of what is not given."""
-        for name, annotation in self.options.items():
-            yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-            )
-
-    def take(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The keywords; the rest takes the library's own defaults."""
-        found = {name: given.pop(name) for name in self.options}
-        return {name: value for name, value in found.items() if value is not None}
-
-
-def _generated(one: Setting, default: object) -> Any:
-    """The annotation of the parameter that a setting becomes."""
-    o, name, told = one.option, f"--{one.name.replace('_', '-')}", ""
-    if one.kind in (int, float) and default is not None:
-        told = f"; {default}" if one.kind is int else f"; {default:.10g}"
-    text = f"{o.help}{told}."
-    if one.kind is bool:
-        flag = f"{name}/--no-{one.name.replace('_', '-')}" if default else name
-        return Annotated[bool | None, typer.Option(flag, help=text)]
-    if one.kind is int:
-        return Annotated[int | None, whole(o.metavar, text)]
-    if one.kind is float:
-        return Annotated[float | None, real(o.metavar, text)]
-    if o.words:
-        return Annotated[str | None, choice(text, words_of(*o.words), o.metavar)]
-    return Annotated[str | None, typer.Option(metavar=o.metavar, help=text)]
-
-
-def _depths(form: str = "8,16,32 or 8:1000; encoder-decoder 8x6,16x6.") -> dict[str, Any]:
-    told = f"{form} Default 8,16,32,64,128."
-    return {"depths": Annotated[str | None, typer.Option(metavar="LIST", help=told)]}
-
-
-MEASURE = Generated(Measurement, _depths())
-PREDICT = Generated(Measurement, _depths(), ("updates", "eta"))
-TRANSFER = Generated(
-    Measurement,
-    _depths("8,16,32 or 8:1000."),
-    ("draws", "updates", "eta", "data"),
-    batch=8,
-    seeds=4,
-)
-SIZES = Generated(Architecture)
-TRAIN = Generated(ShortRun)
-
-
-class _Group:
-    """Options that are the fields of a dataclass, which the command receives."""
-
-    def __init__(self, kind: Any, takes: Takes) -> None:
-        self.kind, self.takes = kind, takes
-
-    def parameters(self) -> Iterator[inspect.Parameter]:
-        """A command's parameters."""
-        hints = get_type_hints(self.kind, include_extras=True)
-        for f in fields(self.kind):
-            yield inspect.Parameter(
-                f.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if f.default is MISSING else f.default,
-                annotation=self.takes.option(f.name, hints[f.name]),
-            )
-
-    def take(self, given: dict[str, Any]) -> Any:
-        """The dataclass."""
-        return self.kind(**{f.name: given.pop(f.name) for f in fields(self.kind)})
-
-
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command whose parameters are groups of options these options as its parameters."""
-    hints = get_type_hints(command, include_extras=True)
-    own: list[inspect.Parameter] = []
-    groups: dict[str, _Group | Generated] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        kind, takes = hints[name], next(iter(getattr(hints[name], "__metadata__", ())), None)
-        if isinstance(takes, Generated):
-            groups[name] = takes
-        elif is_dataclass(kind):
-            groups[name] = _Group(kind, Takes())
-        elif isinstance(takes, Takes):
-            groups[name] = _Group(get_args(kind)[0], takes)
-        else:
-            keyword = inspect.Parameter.KEYWORD_ONLY
-            own.append(parameter.replace(annotation=kind, kind=keyword))
-    every = [*own, *(p for group in groups.values() for p in group.parameters())]
-    # those that must be given come first; the others in their order
-    every.sort(key=lambda p: p.default is not inspect.Parameter.empty)
+    """Give a command the options of its groups as parameters of its own.
+
+    A group is a parameter whose type has ``options``, or that is annotated with some: the command
+    receives that type, or a dictionary, made of those that were given.
+    """
+    keyword, parameters = inspect.Parameter.KEYWORD_ONLY, []
+    groups: dict[str, tuple[Callable[..., Any], Options]] = {}
+    for name, kind in get_type_hints(command, include_extras=True).items():
+        of, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+        options = getattr(of, "options", None)
+        takes = Takes()
+        for note in notes:
+            options = note if isinstance(note, dict) else options
+            takes = note if isinstance(note, Takes) else takes
+        if options is not None:
+            groups[name] = (of if hasattr(of, "options") else dict, options)
+            parameters += [
+                inspect.Parameter(n, keyword, default=None, annotation=takes.option(n, o))
+                for n, o in options.items()
+            ]
+        elif name != "return":
+            own = inspect.signature(command).parameters[name]
+            parameters.append(own.replace(annotation=kind, kind=keyword))
+    # those that must be given come first, then the command's own
+    shared = {name for _, options in groups.values() for name in options}
+    parameters.sort(key=lambda p: (p.default is not inspect.Parameter.empty, p.name in shared))
 
     @wraps(command)
     def run(**given: Any) -> int:
-        for name, group in groups.items():
-            given[name] = group.take(given)
+        for name, (make, options) in groups.items():
+            found = {n: given.pop(n) for n in options}
+            given[name] = make(**{n: value for n, value in found.items() if value is not None})
         return command(**given)
 
-    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in every}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
 

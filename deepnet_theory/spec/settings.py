@@ -25,6 +25,7 @@ class Option:
     """What a setting is on the command line: its value's name, what it means, some of its values.
 
     A whole number has a ``least``; a setting whose ``words`` are ``all`` its values takes no other.
+    A ``folder`` holds a file for each of its values.
     """
 
     metavar: str
@@ -32,6 +33,7 @@ class Option:
     words: tuple[str, ...] = ()
     all: bool = True
     least: int | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,7 @@ class Measurement:
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
     step: Annotated[
         str,
-        Option(
-            "WHICH", "Step the branch matrices (default) or all parameters", ("matrices", "all")
-        ),
+        Option("WHICH", "Step the branch matrices or all parameters", ("matrices", "all")),
     ] = "matrices"
     data: Annotated[
         str, Option("DATA", "text, or gaussian:RHO of token correlation RHO", (TEXT,), all=False)
