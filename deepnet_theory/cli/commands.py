@@ -103,27 +103,27 @@ def _printed(document: Document, format: str) -> str:
     return {"markdown": markdown, "latex": latex}[format](document)
 
 
-def _show(result: Result, format: str, document: Callable[[Any], Document]) -> None:
-    """Print a result, as JSON or as the document that a composer makes of it."""
+def _show(result: Result, format: str) -> None:
+    """Print a result, as JSON or as the document that its composer makes of it."""
+    from deepnet_theory.report.composing import document
+
     print(result.to_json() if format == "json" else _printed(document(result), format))
 
 
 def _judge(select: Select, format: str) -> int:
-    from deepnet_theory.report.composing import of_scheme
     from deepnet_theory.workflow import judge_scheme
 
     select.require_scheme_alone()
     assert select.scheme is not None
     found = judge_scheme(select.scheme, select.optimizer, update=select.update)
-    _show(found, format, of_scheme.document)
+    _show(found, format)
     return 0
 
 
 def _compare(selection: Selection, depth: str | None, format: str) -> int:
-    from deepnet_theory.report.composing import of_closures
     from deepnet_theory.workflow import compare_closures
 
-    _show(compare_closures(selection, depth=depth), format, of_closures.document)
+    _show(compare_closures(selection, depth=depth), format)
     return 0
 
 
@@ -138,7 +138,6 @@ def verify(
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_verification
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
@@ -166,7 +165,7 @@ def verify(
     anything = bool(result.points) or not result.stopped
     file = output if anything else None
     deliver(
-        lambda: _show(result, format, of_verification.document),
+        lambda: _show(result, format),
         lambda: save_json(file, result, talk, whole=not result.stopped),
     )
     return result.exit_code
@@ -195,7 +194,6 @@ def predict(
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_prediction
     from deepnet_theory.report.live import live
 
     run: Callable[..., UpdatePrediction]
@@ -210,7 +208,7 @@ def predict(
         run = partial(workflow.predict_update, selection, rule=own.rule(selection))
     with work.place(talk) as place, live("predict", talk.quiet) as progress:
         result = run(progress=progress, **place, **measure)
-    _show(result, format, of_prediction.document)
+    _show(result, format)
     return 0
 
 
@@ -292,7 +290,6 @@ def train(
     format: TextOrJson = "text",
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
-    from deepnet_theory.report.composing import of_training
     from deepnet_theory.report.live import live
 
     loaded = Constants.load(Path(constants))
@@ -307,7 +304,7 @@ def train(
     ):
         result = training.train(loaded, progress=progress, **place, **course)
     deliver(
-        lambda: _show(result, format, of_training.document),
+        lambda: _show(result, format),
         lambda: save_json(output, result, talk, whole=result.complete),
     )
     goes_on(result.stopped, place)
@@ -350,7 +347,6 @@ def transfer(
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_transfer
     from deepnet_theory.report.live import live
 
     with work.place(talk) as place, live("transfer", talk.quiet) as progress:
@@ -368,9 +364,9 @@ def transfer(
         )
     goes_on(result.stopped, place)
     deliver(
-        lambda: _show(result, format, of_transfer.document),
+        lambda: _show(result, format),
         lambda: save_json(output, result, talk, whole=not result.stopped),
-        lambda: save_page(page, of_transfer.document, result, talk, whole=not result.stopped),
+        lambda: save_page(page, result, talk, whole=not result.stopped),
     )
     return result.exit_code
 
@@ -414,7 +410,6 @@ def measure(
 ) -> int:
     """Measure how far one step moves your own models, against depth."""
     from deepnet_theory.models.measuring import measure
-    from deepnet_theory.report.composing import of_model
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
@@ -437,7 +432,7 @@ def measure(
         )
     goes_on(result.stopped, place)
     deliver(
-        lambda: _show(result, format, of_model.document),
+        lambda: _show(result, format),
         lambda: save_json(output, result, talk, whole=not result.stopped),
     )
     return result.exit_code
@@ -552,14 +547,13 @@ def audit(
     """Say whether a model of one's own follows a rule, and where not."""
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
-    from deepnet_theory.report.composing import of_audit
 
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
     deliver(
-        lambda: _show(result, format, of_audit.document),
-        lambda: save_page(page, of_audit.document, result, talk),
+        lambda: _show(result, format),
+        lambda: save_page(page, result, talk),
     )
     return result.exit_code
 

@@ -9,7 +9,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.composing import of_derivation, of_model, of_transfer, of_verification
+from deepnet_theory.report.composing import (
+    document,
+    of_derivation,
+    of_model,
+    of_transfer,
+)
 from deepnet_theory.report.composing.of_derivation import owner
 from deepnet_theory.report.figures.differences import differences
 from deepnet_theory.report.figures.panels import panels
@@ -45,14 +50,14 @@ def derivation_html(derivation: Derivation) -> str:
     return fragment(of_derivation.document(derivation))
 
 
+def html(result: object) -> str:
+    """A result as a notebook shows it: the verdict, figures and tables."""
+    return fragment(document(result))
+
+
 def rule_latex(derivation: Derivation) -> str:
     """The rule and the one to train with, as a display: one line for each entry and knob."""
     return block_latex(of_derivation.rule(derivation))
-
-
-def verification_html(verification: Verification) -> str:
-    """A verification as a notebook shows it: the verdict, figures and tables."""
-    return fragment(of_verification.document(verification))
 
 
 def update_plot(
@@ -60,11 +65,6 @@ def update_plot(
 ) -> Plot:
     """The figure of a verification, drawn."""
     return drawn(update_figure(verification, variable, rivals))
-
-
-def model_html(measured: ModelMeasurement) -> str:
-    """The measurement of one's own models as a notebook shows it."""
-    return fragment(of_model.document(measured))
 
 
 def model_plot(measured: ModelMeasurement) -> Plot:
@@ -190,8 +190,3 @@ def compared(training: Training) -> Plot:
 def transfer_plot(transfer: Transfer) -> Plot:
     """The curves of a transfer as a figure."""
     return panels(of_transfer.figure(transfer))
-
-
-def transfer_html(transfer: Transfer) -> str:
-    """A transfer as a notebook shows it."""
-    return fragment(of_transfer.document(transfer))

@@ -51,6 +51,11 @@ class Measured(Result):
         del found["stopped"]
         return found
 
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.notebook import html
+
+        return html(self)
+
 
 def _public(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return {"in" if name == "variable" else name: value for name, value in fields}

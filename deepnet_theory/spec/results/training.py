@@ -104,11 +104,6 @@ class Transfer(Measured):
 
         return transfer_plot(self)
 
-    def _repr_html_(self) -> str:
-        from deepnet_theory.report.notebook import transfer_html
-
-        return transfer_html(self)
-
     def __repr__(self) -> str:
         told = "; ".join(f"{c.closure}: {c.exponent.because}" for c in self.closures)
         return f"<Transfer {told}: {self.verdict.value}>"

@@ -187,11 +187,6 @@ class Verification(Measured):
 
         return update_plot(self, variable, rivals)
 
-    def _repr_html_(self) -> str:
-        from deepnet_theory.report.notebook import verification_html
-
-        return verification_html(self)
-
     def __repr__(self) -> str:
         from deepnet_theory.report.composing.of_verification import three_lines
 
@@ -254,11 +249,6 @@ class ModelMeasurement(Measured):
         from deepnet_theory.report.notebook import model_plot
 
         return model_plot(self)
-
-    def _repr_html_(self) -> str:
-        from deepnet_theory.report.notebook import model_html
-
-        return model_html(self)
 
     def __repr__(self) -> str:
         from deepnet_theory.report.composing.of_model import three_lines
