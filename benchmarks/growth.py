@@ -36,9 +36,9 @@ FROM = 64  # below it what a process pays once is seen in the slope
 
 def model_update(layers: int, width: int, seeds: int) -> dict[str, float]:
     """One measured draw: processor seconds, MiB and steps."""
-    from deepnet_theory.numeric.measuring import model_update as room
-    from deepnet_theory.numeric.stacks.case import Case
-    from deepnet_theory.numeric.stacks.settings import Settings
+    from deepnet_theory.numeric import model_update as room
+    from deepnet_theory.numeric.case import Case
+    from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.spec.rule import own_rule
     from deepnet_theory.spec.selection import Selection
 

@@ -32,12 +32,11 @@ import torch
 from arguments import whole, wholes
 from torch import nn
 
-from deepnet_theory.numeric.measuring.model_update import LINEAR, measure_model_update
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.trial import Trial
-from deepnet_theory.numeric.stepping.gradients import backward
-from deepnet_theory.numeric.stepping.step import only, stepping
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import LINEAR, measure_model_update
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stepping import backward, only, stepping
+from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.results.prediction import Predictions

@@ -23,7 +23,7 @@ from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.training import Text
-from deepnet_theory.training.runner import cross_entropy
+from deepnet_theory.training.runs import cross_entropy
 
 BATCH, TOKENS, WIDTH, HEADS = 8, 32, 64, 4
 HELD_OUT = 4  # batches of 32 windows

@@ -45,7 +45,7 @@ from arguments import output, whole
 ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
-OVER = ("symbolic", "spec/expression", "numeric/judging", "models")
+OVER = ("symbolic", "spec/expression", "numeric/judging", "numeric/statistics", "models")
 TESTS = ("tests/symbolic", "tests/spec", "tests/numeric", "tests/models")
 OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
 IMPORTED = ("sympy", "torch", "scipy.stats", "hypothesis", "jsonschema", "loky")

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from arguments import depths, output, whole
 
-from deepnet_theory.numeric.judging.level import ratio_interval
-from deepnet_theory.numeric.measuring.model_update import measure_model_update
-from deepnet_theory.numeric.measuring.one_sublayer import predict_model_update
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.judging import ratio_interval
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.one_sublayer import predict_model_update
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.rule.problem import solve_rule

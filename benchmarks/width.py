@@ -15,11 +15,10 @@ import torch
 from arguments import wholes
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.trial import Trial
-from deepnet_theory.numeric.stepping.gradients import backward
-from deepnet_theory.numeric.stepping.step import only, stepping
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stepping import backward, only, stepping
+from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.symbolic.derive import derive

@@ -56,10 +56,9 @@ if TYPE_CHECKING:
         MissingExtraError,
         Refusal,
     )
-    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
     from deepnet_theory.spec.results.prediction import UpdatePrediction
-    from deepnet_theory.spec.results.transfer import Transfer
-    from deepnet_theory.spec.results.verification import Verification
+    from deepnet_theory.spec.results.training import Transfer
+    from deepnet_theory.spec.results.verification import ModelMeasurement, Verification
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.spec.verdict import Verdict
@@ -95,9 +94,9 @@ _HOMES = {
     "apply_": "runtime",
     "build": "runtime",
     "train": "training",
-    "ModelMeasurement": "spec.results.model_measurement",
+    "ModelMeasurement": "spec.results.verification",
     "Derivation": "symbolic.derivation",
-    "Transfer": "spec.results.transfer",
+    "Transfer": "spec.results.training",
     "UpdatePrediction": "spec.results.prediction",
     "Verification": "spec.results.verification",
     "Constants": "spec.constants",

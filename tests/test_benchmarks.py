@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [
     *(f"laboratory --{name} {value}" for name in ("sweeps", "times", "layers", "deep")
@@ -134,3 +139,23 @@ def test_a_mutant_meets_the_tests_that_execute_it(
         "`5` → `(6)`": "survived", "`5` → `(4)`": "survived",  # nothing executes it
     }  # fmt: skip
     assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
+
+
+def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    power = import_module("power")
+    found = power.Power((Verdict.SUPPORTED,) * 199 + (Verdict.UNDECIDED,), (0.0,) * 200)
+    share = found.share(Verdict.SUPPORTED)
+    # Clopper and Pearson: 95% interval of 199 out of 200
+    assert (share.estimate, share.low, share.high) == pytest.approx((0.995, 0.9725, 0.99987), 1e-3)
+    none = found.share(Verdict.REFUTED)
+    assert (none.estimate, none.low) == (0.0, 0.0)
+    assert none.high == pytest.approx(1 - 0.025 ** (1 / 200))
+    # beta off by N^(-1/16) under LAMB, whose ||dF|| then grows as N^(1/8)
+    wrong = own_rule(("encoder",), "1", "(2*N)**(-7/16)")
+    small = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
+    depths = [{"N": n} for n in (8, 16, 32)]
+    lamb = Selection(optimizer="lamb")
+    found = power.measure_power(lamb, wrong, 0.0, depths, small, experiments=4)
+    assert set(found.verdicts) <= {Verdict.REFUTED, Verdict.UNDECIDED}
+    assert len(set(found.exponents)) == 4  # fresh data and weights in each

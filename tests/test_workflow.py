@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.stacks.settings import Measure, Settings
 from deepnet_theory.spec.constants import Architecture, Sizes
 from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
+from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
 from deepnet_theory.spec.stack import stack
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
@@ -289,7 +289,8 @@ def test_a_call_that_is_not_meant_ends_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("keywords", "record"), [(Select, dt.Selection), (Sizes, Architecture), (Measure, Settings)]
+    ("keywords", "record"),
+    [(Select, dt.Selection), (Sizes, Architecture), (Measure, Measurement), (Train, ShortRun)],
 )
 def test_the_keywords_of_a_function_are_the_fields_of_its_record(
     keywords: type, record: type

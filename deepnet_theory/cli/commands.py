@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepnet_theory.cli.options import (
-    Course,
-    Measure,
-    Model,
+    MEASURE,
+    SIZES,
+    TRAIN,
+    TRANSFER,
     Own,
     Select,
     Takes,
@@ -26,7 +27,6 @@ from deepnet_theory.cli.options import (
     choice,
     chosen,
     file_to_write,
-    given,
     goes_on,
     in_lower_case,
     names_of,
@@ -52,6 +52,7 @@ TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
 Derived = Annotated[Select, Takes(without=("scheme",))]
+Given = dict[str, Any]
 Text = Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")]
 
 
@@ -102,34 +103,34 @@ def _printed(document: Document, format: str) -> str:
     return {"markdown": markdown, "latex": latex}[format](document)
 
 
-def _show(result: Result, format: str, document: Callable[[Any], Document]) -> None:
-    """Print a result, as JSON or as the document that a composer makes of it."""
+def _show(result: Result, format: str) -> None:
+    """Print a result, as JSON or as the document that its composer makes of it."""
+    from deepnet_theory.report.composing import document
+
     print(result.to_json() if format == "json" else _printed(document(result), format))
 
 
 def _judge(select: Select, format: str) -> int:
-    from deepnet_theory.report.composing import of_scheme
     from deepnet_theory.workflow import judge_scheme
 
     select.require_scheme_alone()
     assert select.scheme is not None
     found = judge_scheme(select.scheme, select.optimizer, update=select.update)
-    _show(found, format, of_scheme.document)
+    _show(found, format)
     return 0
 
 
 def _compare(selection: Selection, depth: str | None, format: str) -> int:
-    from deepnet_theory.report.composing import of_closures
     from deepnet_theory.workflow import compare_closures
 
-    _show(compare_closures(selection, depth=depth), format, of_closures.document)
+    _show(compare_closures(selection, depth=depth), format)
     return 0
 
 
 def verify(
     select: Select,
     own: Own,
-    measure: Measure,
+    measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
@@ -137,7 +138,6 @@ def verify(
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_verification
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
@@ -159,13 +159,13 @@ def verify(
             progress=progress,
             watch=watch,
             **place,
-            **given(measure),
+            **measure,
         )
     goes_on(result.stopped, place)
     anything = bool(result.points) or not result.stopped
     file = output if anything else None
     deliver(
-        lambda: _show(result, format, of_verification.document),
+        lambda: _show(result, format),
         lambda: save_json(file, result, talk, whole=not result.stopped),
     )
     return result.exit_code
@@ -187,14 +187,13 @@ def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Veri
 def predict(
     select: Select,
     own: Own,
-    measure: Annotated[Measure, Takes(("updates", "eta"))],
+    measure: Annotated[Given, MEASURE, Takes(("updates", "eta"))],
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_prediction
     from deepnet_theory.report.live import live
 
     run: Callable[..., UpdatePrediction]
@@ -208,8 +207,8 @@ def predict(
         selection = select.selection()
         run = partial(workflow.predict_update, selection, rule=own.rule(selection))
     with work.place(talk) as place, live("predict", talk.quiet) as progress:
-        result = run(progress=progress, **place, **given(measure))
-    _show(result, format, of_prediction.document)
+        result = run(progress=progress, **place, **measure)
+    _show(result, format)
     return 0
 
 
@@ -242,7 +241,7 @@ def check(
 def export(
     select: Derived,
     own: Own,
-    model: Model,
+    model: Annotated[Given, SIZES],
     talk: Talk,
     depth: Annotated[str, typer.Option(metavar="N[,M]", help="Layers of the model.")],
     form: Annotated[
@@ -262,7 +261,7 @@ def export(
     from deepnet_theory import workflow
 
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = workflow.export(selection, depth, rule=rule, form=form, **given(model))
+        constants = workflow.export(selection, depth, rule=rule, form=form, **model)
     if not talk.quiet:
         _say_which(constants)
     if output is None:
@@ -283,7 +282,7 @@ def _say_which(constants: Constants) -> None:
 
 
 def train(
-    course: Course,
+    course: Annotated[Given, TRAIN],
     work: Work,
     talk: Talk,
     constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
@@ -291,7 +290,6 @@ def train(
     format: TextOrJson = "text",
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
-    from deepnet_theory.report.composing import of_training
     from deepnet_theory.report.live import live
 
     loaded = Constants.load(Path(constants))
@@ -304,9 +302,9 @@ def train(
         work.place(talk) as place,
         live("train", talk.quiet) as progress,
     ):
-        result = training.train(loaded, progress=progress, **place, **given(course))
+        result = training.train(loaded, progress=progress, **place, **course)
     deliver(
-        lambda: _show(result, format, of_training.document),
+        lambda: _show(result, format),
         lambda: save_json(output, result, talk, whole=result.complete),
     )
     goes_on(result.stopped, place)
@@ -314,19 +312,9 @@ def train(
 
 
 def transfer(
-    select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder."})],
+    select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder; encoder."})],
     own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
-    measure: Annotated[
-        Measure,
-        Takes(
-            ("draws", "updates", "eta", "data"),
-            {
-                "depths": "8,16,32 or 8:1000. Default 8,16,32,64,128.",
-                "batch": "Sequences a batch; 8.",
-                "seeds": "Independent repetitions; 4.",
-            },
-        ),
-    ],
+    measure: Annotated[Given, TRANSFER, Takes(("draws", "updates", "eta", "data"))],
     work: Work,
     talk: Talk,
     rates: Annotated[
@@ -359,7 +347,6 @@ def transfer(
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_transfer
     from deepnet_theory.report.live import live
 
     with work.place(talk) as place, live("transfer", talk.quiet) as progress:
@@ -373,13 +360,13 @@ def transfer(
             outer=outer,
             progress=progress,
             **place,
-            **given(measure),
+            **measure,
         )
     goes_on(result.stopped, place)
     deliver(
-        lambda: _show(result, format, of_transfer.document),
+        lambda: _show(result, format),
         lambda: save_json(output, result, talk, whole=not result.stopped),
-        lambda: save_page(page, of_transfer.document, result, talk, whole=not result.stopped),
+        lambda: save_page(page, result, talk, whole=not result.stopped),
     )
     return result.exit_code
 
@@ -423,7 +410,6 @@ def measure(
 ) -> int:
     """Measure how far one step moves your own models, against depth."""
     from deepnet_theory.models.measuring import measure
-    from deepnet_theory.report.composing import of_model
     from deepnet_theory.report.live import live_table
     from deepnet_theory.report.update import Y_LABEL
 
@@ -446,7 +432,7 @@ def measure(
         )
     goes_on(result.stopped, place)
     deliver(
-        lambda: _show(result, format, of_model.document),
+        lambda: _show(result, format),
         lambda: save_json(output, result, talk, whole=not result.stopped),
     )
     return result.exit_code
@@ -454,7 +440,7 @@ def measure(
 
 def report(
     select: Derived,
-    measure: Measure,
+    measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
     output: Annotated[str, file_to_write("The HTML page.", "--output", "-o")],
@@ -490,7 +476,7 @@ def report(
             progress=progress,
             watch=watch,
             **place,
-            **given(measure),
+            **measure,
         )
     goes_on(result.stopped, place)
     shown = of_verification.document(result.verification, result.rivals)
@@ -561,14 +547,13 @@ def audit(
     """Say whether a model of one's own follows a rule, and where not."""
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
-    from deepnet_theory.report.composing import of_audit
 
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
     deliver(
-        lambda: _show(result, format, of_audit.document),
-        lambda: save_page(page, of_audit.document, result, talk),
+        lambda: _show(result, format),
+        lambda: save_page(page, result, talk),
     )
     return result.exit_code
 

@@ -1,4 +1,4 @@
-"""Groups of options: each a dataclass, whose fields a command takes as its own options."""
+"""Groups of options, made of the settings that the library declares, and what they give."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from deepnet_theory.cli.streams import say
+from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.discovery import names
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.files import require_writable
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.settings import Measurement, Setting, ShortRun, settings_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -100,6 +102,52 @@ def _writable(file: str | None) -> str | None:
     return file
 
 
+Options = Mapping[str, Any]  # annotations of a command's parameters, by name
+
+
+def options_of(kind: type, **defaults: object) -> Options:
+    """The options of a dataclass of settings; ``defaults`` are a command's own."""
+    return {
+        one.name: _option(one, defaults.get(one.name, one.default)) for one in settings_of(kind)
+    }
+
+
+def _option(one: Setting, default: object) -> Any:
+    """The annotation of the parameter that a setting becomes; its help ends in the default."""
+    o, name = one.option, f"--{one.name.replace('_', '-')}"
+    if one.kind is bool:
+        flag = f"{name}/--no-{one.name.replace('_', '-')}" if default else name
+        return Annotated[bool | None, typer.Option(flag, help=f"{o.help}.")]
+    told = f"{default:.10g}" if isinstance(default, float) else default
+    text = f"{o.help}." if default is None else f"{o.help}; {told}."
+    if one.kind is int:
+        return Annotated[int | None, whole(o.metavar, text)]
+    if one.kind is float:
+        return Annotated[float | None, real(o.metavar, text)]
+    if o.words or o.folder:
+        complete = names_of(o.folder) if o.folder else words_of(*o.words)
+        return Annotated[str | None, choice(text, complete, o.metavar)]
+    return _text(o.metavar, text)
+
+
+def _text(metavar: str, help: str) -> Any:
+    return Annotated[str | None, typer.Option(metavar=metavar, help=help)]
+
+
+def _flag(help: str, *names: str) -> Any:
+    return Annotated[bool | None, typer.Option(*names, help=help)]
+
+
+def _depths(form: str = "8,16,32 or 8:1000; encoder-decoder 8x6,16x6.") -> Options:
+    return {"depths": _text("LIST", f"{form} Default 8,16,32,64,128.")}
+
+
+MEASURE = {**_depths(), **options_of(Measurement)}
+TRANSFER = {**_depths("8,16,32 or 8:1000."), **options_of(Measurement, batch=8, seeds=4)}
+SIZES = options_of(Architecture)
+TRAIN = options_of(ShortRun)
+
+
 @dataclass(frozen=True)
 class Takes:
     """How a command takes a group of options: with helps of its own, and ``without`` some.
@@ -119,75 +167,27 @@ class Takes:
         return Annotated[kind, own]
 
 
-def given(group: object, *besides: str) -> dict[str, Any]:
-    """What was given of a group of options; the rest takes the library's own defaults."""
-    values = {f.name: getattr(group, f.name) for f in fields(group)}  # type: ignore[arg-type]
-    return {name: v for name, v in values.items() if v is not None and name not in besides}
-
-
-@dataclass(frozen=True)
 class Select:
     """What to derive for."""
 
-    optimizer: Annotated[
-        str | None,
-        choice("Optimizer; see `deepnet-theory list optimizers`.", names_of("optimizers")),
-    ] = None
-    update: Annotated[
-        str | None,
-        typer.Option(metavar="EXPR", help="Or your own first update, in eta, g and theta."),
-    ] = None
-    regime: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A>B", help="Which of two terms of an update is the larger; repeatable."
-        ),
-    ] = None
-    placement: Annotated[
-        str,
-        choice("post-ln, pre-ln, res-post-ln or sandwich-ln.", names_of("placements")),
-    ] = "post-ln"
-    norm: Annotated[
-        str,
-        choice("layer or rms.", names_of("norms")),
-    ] = "layer"
-    stack: Annotated[
-        str,
-        choice(
-            "encoder, decoder or encoder-decoder.",
-            words_of("encoder", "decoder", "encoder-decoder"),
-        ),
-    ] = "encoder"
-    layer: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", help='Your own layer, e.g. "attention,ffn:swiglu".'),
-    ] = None
-    method: Annotated[
-        str | None,
-        choice("probe, lemma or moments.", words_of("probe", "lemma", "moments")),
-    ] = None
-    closure: Annotated[
-        str | None,
-        choice("The condition beside the balance; computed if not given.", names_of("closures")),
-    ] = None
-    amplification: Annotated[
-        str | None,
-        choice(
-            "Of an encoder by its decoder: published, worst-case or independent.",
-            words_of("published", "worst-case", "independent"),
-        ),
-    ] = None
-    one_alpha: Annotated[
-        bool, typer.Option("--one-alpha", help="One alpha for all kinds of sublayers of a part.")
-    ] = False
-    allow_ascent: Annotated[
-        bool, typer.Option("--allow-ascent", help="Admit an update under which the loss rises.")
-    ] = False
+    options: ClassVar[Options] = {
+        **options_of(Selection),
+        "regime": Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="A>B", help="Which of two terms of an update is the larger; repeatable."
+            ),
+        ],
+        "scheme": Annotated[
+            str | None,
+            choice("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
+        ],
+    }
 
-    scheme: Annotated[
-        str | None,
-        choice("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
-    ] = None
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+        self.optimizer, self.update = given.get("optimizer"), given.get("update")
+        self.scheme = given.get("scheme")
 
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""
@@ -198,15 +198,14 @@ class Select:
             )
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
-        regime = tuple(_comparison(text) for text in self.regime or ())
-        return Selection(**given(self, "regime"), regime=regime)
+        regime = tuple(map(_comparison, self.given.get("regime", ())))
+        return Selection(**{**self.given, "regime": regime})
 
     def require_scheme_alone(self) -> None:
         """Raise :class:`InputError` for options that a scheme answers itself."""
-        besides = ("scheme", "optimizer", "update")
-        given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
-        for name in given:
-            if name not in besides:
+        defaults = {f.name: f.default for f in fields(Selection)}
+        for name, value in self.given.items():
+            if name not in ("scheme", "optimizer", "update") and value != defaults[name]:
                 raise InputError(
                     f"--{name.replace('_', '-')} was given with --scheme {self.scheme}, which has "
                     "its own; a scheme is judged under --optimizer NAME or --update EXPR"
@@ -224,16 +223,16 @@ def _comparison(text: str) -> tuple[str, str]:
 class Own:
     """A rule of one's own in place of the derived one."""
 
-    alpha: Annotated[
-        str | None, typer.Option(metavar="EXPR", help='Your own alpha, e.g. "N**(1/3)".')
-    ] = None
-    beta: Annotated[str | None, typer.Option(metavar="EXPR", help="Your own beta.")] = None
-    decoder_alpha: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Alpha of the decoder, if it differs.")
-    ] = None
-    decoder_beta: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Beta of the decoder, if it differs.")
-    ] = None
+    options: ClassVar[Options] = {
+        "alpha": _text("EXPR", 'Your own alpha, e.g. "N**(1/3)".'),
+        "beta": _text("EXPR", "Your own beta."),
+        "decoder_alpha": _text("EXPR", "Alpha of the decoder, if it differs."),
+        "decoder_beta": _text("EXPR", "Beta of the decoder, if it differs."),
+    }
+    alpha: str | None = None
+    beta: str | None = None
+    decoder_alpha: str | None = None
+    decoder_beta: str | None = None
 
     def refuse_beside_scheme(self, scheme: str) -> None:
         """Raise :class:`InputError` where a rule was given beside a scheme."""
@@ -256,88 +255,21 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What to measure on."""
-
-    depths: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128.",
-        ),
-    ] = None
-    width: Annotated[int | None, whole("D", "Model width; 64.")] = None
-    heads: Annotated[int | None, whole("H", "Attention heads; 4.")] = None
-    tokens: Annotated[int | None, whole("N", "Tokens a sequence; 32.")] = None
-    batch: Annotated[int | None, whole("N", "Sequences a batch; 1.")] = None
-    seeds: Annotated[int | None, whole("N", "Independent repetitions; 8.")] = None
-    draws: Annotated[int | None, whole("N", "Draws a seed is the mean of; 4.")] = None
-    ffn_ratio: Annotated[float | None, real("R", "Hidden width over width; 4.")] = None
-    activation: Annotated[
-        str | None,
-        choice("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
-    ] = None
-    step: Annotated[
-        str | None,
-        choice(
-            "Step the branch matrices (default) or all parameters.",
-            words_of("matrices", "all"),
-            "WHICH",
-        ),
-    ] = None
-    data: Annotated[
-        str | None,
-        choice("text, or gaussian:RHO of token correlation RHO.", words_of("text"), "DATA"),
-    ] = None
-    device: Annotated[
-        str | None,
-        choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda")),
-    ] = None
-    dtype: Annotated[
-        str | None,
-        choice("float32 or float64.", words_of("float32", "float64")),
-    ] = None
-    seed: Annotated[int | None, whole("S", "Of all random draws; 0.")] = None
-    updates: Annotated[int | None, whole("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates; 1.")] = (
-        None
-    )
-    eta: Annotated[float | None, real("ETA", "Their learning rate; 0.0009765625.")] = None
-
-
-@dataclass(frozen=True)
-class Course:
-    """How to train."""
-
-    text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None
-    steps: Annotated[int | None, whole("N", "Steps; 300.")] = None
-    batch: Annotated[int | None, whole("N", "Windows a step; 8.")] = None
-    tokens: Annotated[int | None, whole("N", "Bytes a window; 64.")] = None
-    lr: Annotated[float | None, real("ETA", "Learning rate; 3e-4.")] = None
-    seed: Annotated[int | None, whole("S", "Of all draws; 0.")] = None
-    seeds: Annotated[int | None, whole("N", "Independent repetitions; 3.")] = None
-    device: Annotated[str | None, choice("auto, cpu or cuda.", words_of("auto", "cpu", "cuda"))] = (
-        None
-    )
-
-
-@dataclass(frozen=True)
 class Work:
     """Where the work is done, and what of it is kept."""
 
-    processes: Annotated[
-        int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
-    ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, whose workers do the work."),
-    ] = None
-    cache: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Finished work is kept there; ~/.cache/deepnet-theory."),
-    ] = None
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Do all of it anew, and keep nothing.")
-    ] = False
+    options: ClassVar[Options] = {
+        "processes": Annotated[
+            int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
+        ],
+        "cluster": _text("ADDRESS", "A Dask scheduler, whose workers do the work."),
+        "cache": _text("DIR", "Finished work is kept there; ~/.cache/deepnet-theory."),
+        "no_cache": _flag("Do all of it anew, and keep nothing.", "--no-cache"),
+    }
+    processes: int | None = None
+    cluster: str | None = None
+    cache: str | None = None
+    no_cache: bool = False
 
     @contextmanager
     def place(self, talk: Talk) -> Iterator[dict[str, Any]]:
@@ -385,35 +317,15 @@ def goes_on(stopped: str, place: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Model:
-    """The sizes of the model that constants are exported for."""
-
-    width: Annotated[int | None, whole("D", "Model width; 512.")] = None
-    heads: Annotated[int | None, whole("H", "Attention heads; 8.")] = None
-    kv_heads: Annotated[int | None, whole("H", "Key and value heads; as many as heads.")] = None
-    ffn_ratio: Annotated[float | None, real("R", "Hidden width over width; 4.")] = None
-    vocab: Annotated[int | None, whole("V", "Vocabulary; 256, bytes.")] = None
-    activation: Annotated[
-        str | None,
-        choice("relu, gelu or silu.", words_of("relu", "gelu", "silu")),
-    ] = None
-    bias: Annotated[
-        bool | None, typer.Option("--bias/--no-bias", help="Bias vectors; with them.")
-    ] = None
-    tied_head: Annotated[
-        bool, typer.Option("--tied-head", help="Share embedding and output head.")
-    ] = False
-    dropout: Annotated[float | None, real("P", "Dropout; 0.")] = None
-
-
-@dataclass(frozen=True)
 class Talk:
     """How much to say on standard error."""
 
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to standard error.")] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress, no notes on standard error.")
-    ] = False
+    options: ClassVar[Options] = {
+        "verbose": _flag("Log to standard error.", "--verbose", "-v"),
+        "quiet": _flag("No progress, no notes on standard error.", "--quiet", "-q"),
+    }
+    verbose: bool = False
+    quiet: bool = False
 
     def note(self, message: str) -> None:
         """Say on standard error what has been done, where ``--verbose`` asks for it."""
@@ -422,41 +334,42 @@ class Talk:
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command whose parameters are option groups the groups' fields as parameters."""
-    hints = get_type_hints(command, include_extras=True)
-    own: list[inspect.Parameter] = []
-    options: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        kind, takes = hints[name], Takes()
-        if isinstance(getattr(kind, "__metadata__", (None,))[0], Takes):
-            kind, takes = get_args(kind)
-        if not is_dataclass(kind):
-            own.append(parameter.replace(annotation=kind))
-            continue
-        groups[name] = kind  # type: ignore[assignment]
-        inner = get_type_hints(kind, include_extras=True)
-        options += [
-            inspect.Parameter(
-                f.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if f.default is MISSING else f.default,
-                annotation=takes.option(f.name, inner[f.name]),
-            )
-            for f in fields(kind)
-        ]
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    required = [p for p in (*own, *options) if p.default is inspect.Parameter.empty]
-    optional = [p for p in (*own, *options) if p.default is not inspect.Parameter.empty]
+    """Give a command the options of its groups as parameters of its own.
+
+    A group is a parameter whose type has ``options``, or that is annotated with some: the command
+    receives that type, or a dictionary, made of those that were given.
+    """
+    keyword, parameters = inspect.Parameter.KEYWORD_ONLY, []
+    groups: dict[str, tuple[Callable[..., Any], Options]] = {}
+    for name, kind in get_type_hints(command, include_extras=True).items():
+        of, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+        options = getattr(of, "options", None)
+        takes = Takes()
+        for note in notes:
+            options = note if isinstance(note, dict) else options
+            takes = note if isinstance(note, Takes) else takes
+        if options is not None:
+            groups[name] = (of if hasattr(of, "options") else dict, options)
+            parameters += [
+                inspect.Parameter(n, keyword, default=None, annotation=takes.option(n, o))
+                for n, o in options.items()
+            ]
+        elif name != "return":
+            own = inspect.signature(command).parameters[name]
+            parameters.append(own.replace(annotation=kind, kind=keyword))
+    # those that must be given come first, then the command's own
+    shared = {name for _, options in groups.values() for name in options}
+    parameters.sort(key=lambda p: (p.default is not inspect.Parameter.empty, p.name in shared))
 
     @wraps(command)
     def run(**given: Any) -> int:
-        for name, kind in groups.items():
-            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        for name, (make, options) in groups.items():
+            found = {n: given.pop(n) for n in options}
+            given[name] = make(**{n: value for n, value in found.items() if value is not None})
         return command(**given)
 
-    run.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*required, *optional)}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
 

@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepnet_theory.cli.options import Talk
 from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.files import write_text
 
 if TYPE_CHECKING:
-    from deepnet_theory.report.document import Document
     from deepnet_theory.spec.results.result import Result
 
 
@@ -36,13 +35,13 @@ def save_json(file: str | None, result: Result, talk: Talk, whole: bool = True) 
 
 def save_page(
     file: str | None,
-    document: Callable[[Any], Document],
     result: Result,
     talk: Talk,
     whole: bool = True,
 ) -> None:
     """Write a result as a page of HTML, where a file is given."""
     if file is not None:
+        from deepnet_theory.report.composing import document
         from deepnet_theory.report.printing.html import page
 
         save(file, page(document(result)), talk, whole)

@@ -15,9 +15,9 @@ from torch import Tensor
 from deepnet_theory.models.factory import Factory
 from deepnet_theory.models.first_step import FirstStep
 from deepnet_theory.models.stepped import Stepped
-from deepnet_theory.numeric.judging.exponents import ALL
-from deepnet_theory.numeric.measuring.model_update import FIRST_ETA, ModelUpdate, find_linear_step
-from deepnet_theory.numeric.stacks.depths import Depth
+from deepnet_theory.numeric.depths import Depth
+from deepnet_theory.numeric.judging import ALL
+from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
 from deepnet_theory.processes.identity import identity, installed
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine

@@ -16,10 +16,10 @@ import torch
 from deepnet_theory.models.factory import Factory, load_known_factory
 from deepnet_theory.models.family import Family, Measured, Scale
 from deepnet_theory.models.first_step import first_step
-from deepnet_theory.numeric.judging.exponents import ALL, Plan, judge_exponent
-from deepnet_theory.numeric.judging.statistics import positive_interval
-from deepnet_theory.numeric.measuring.model_update import ModelUpdate
-from deepnet_theory.numeric.stacks.depths import Depth, depth_key, parse_depths
+from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths
+from deepnet_theory.numeric.judging import ALL, Plan, judge_exponent
+from deepnet_theory.numeric.model_update import ModelUpdate
+from deepnet_theory.numeric.statistics import positive_interval
 from deepnet_theory.processes import (
     Job,
     Kept,
@@ -30,9 +30,8 @@ from deepnet_theory.processes import (
 )
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.results.model_measurement import ModelMeasurement, Share
 from deepnet_theory.spec.results.prediction import Prediction
-from deepnet_theory.spec.results.verification import Exponent, Point
+from deepnet_theory.spec.results.verification import Exponent, ModelMeasurement, Point, Share
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict

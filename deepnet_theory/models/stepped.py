@@ -11,9 +11,9 @@ from torch import Tensor
 from deepnet_theory.models.factory import Made
 from deepnet_theory.models.final_state import FinalState
 from deepnet_theory.models.first_step import FirstStep
-from deepnet_theory.numeric.judging.exponents import ALL
-from deepnet_theory.numeric.measuring.model_update import ModelUpdate
-from deepnet_theory.numeric.stacks.depths import Depth, depth_key
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.judging import ALL
+from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.spec.errors import InputError
 
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this

@@ -9,8 +9,9 @@ from functools import partial
 from statistics import fmean
 from typing import Unpack
 
-from deepnet_theory.numeric.judging.statistics import positive_interval
-from deepnet_theory.numeric.measuring.one_sublayer import (
+from deepnet_theory.numeric.case import NEAR, Case
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.one_sublayer import (
     Distance,
     Key,
     PredictedUpdate,
@@ -18,12 +19,9 @@ from deepnet_theory.numeric.measuring.one_sublayer import (
     predict_model_update,
     predict_shares,
 )
-from deepnet_theory.numeric.running.record import rule_to_dict
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.depths import Depth, depth_key
-from deepnet_theory.numeric.stacks.sampled import NEAR
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
+from deepnet_theory.numeric.schedule import rule_to_dict
+from deepnet_theory.numeric.settings import Settings, fitting_processes, fitting_threads
+from deepnet_theory.numeric.statistics import positive_interval
 from deepnet_theory.processes import Job, Work, per_seed, run_where
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.errors import InputError, Refusal

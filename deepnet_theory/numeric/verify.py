@@ -12,35 +12,38 @@ import numpy as np
 import scipy
 import torch
 
-from deepnet_theory.numeric.judging.arrival import Arrival, find_arrival
-from deepnet_theory.numeric.judging.criteria import judge_assumption
-from deepnet_theory.numeric.judging.exponents import (
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.judging import (
     ALL,
+    Arrival,
     Plan,
     after,
+    find_arrival,
+    judge_assumption,
     judge_exponent,
+    judge_level,
     plan_exponents,
+    ratio_interval,
     varies_alone,
 )
-from deepnet_theory.numeric.judging.level import judge_level, ratio_interval
-from deepnet_theory.numeric.judging.statistics import Array, positive_interval
-from deepnet_theory.numeric.measuring.many_updates import counts
-from deepnet_theory.numeric.measuring.measurement import measurement
-from deepnet_theory.numeric.measuring.model_update import LINEAR, ModelUpdate
-from deepnet_theory.numeric.measuring.one_sublayer import (
+from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate, counts
+from deepnet_theory.numeric.one_sublayer import (
     BLOCK,
     ERROR,
     PREDICTED,
     PredictedUpdate,
 )
-from deepnet_theory.numeric.running.record import Record, rule_to_dict
-from deepnet_theory.numeric.running.schedule import Schedule, share_key, updates_share
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.depths import Depth, depth_key
-from deepnet_theory.numeric.stacks.memory import require_memory
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
-from deepnet_theory.numeric.stepping.trajectory import running_of
+from deepnet_theory.numeric.premises import quantity
+from deepnet_theory.numeric.schedule import Record, Schedule, rule_to_dict, share_key, updates_share
+from deepnet_theory.numeric.settings import (
+    Settings,
+    fitting_processes,
+    fitting_threads,
+    require_memory,
+)
+from deepnet_theory.numeric.statistics import Array, positive_interval
+from deepnet_theory.numeric.stepping import running_of
 from deepnet_theory.processes import Work, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
@@ -102,7 +105,7 @@ def verify(
     plans = plan_exponents(selection, predictions, wanted)
     for assumption in predictions.assumptions:
         if assumption.measurement is not None:
-            measurement(assumption.measurement)  # an unknown one is refused likewise
+            quantity(assumption.measurement)  # an unknown one is refused likewise
     record = Record()
     warnings = list(predictions.warnings)
     names = [a.measurement for a in predictions.assumptions if a.measurement is not None]

@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).parents[1]
 MEASURING = ("models", "numeric", "processes", "runtime", "spec", "training")
 INSTALLED = {"site-packages", "dist-packages"}  # folders whose code its versions tell
 BEGAN = time.time()
-LIBRARIES = ("torch", "numpy", "scipy", "sympy", "pytorch-optimizer", "transformers", "Django")
+LIBRARIES = ("torch", "numpy", "scipy", "sympy", "pytorch-optimizer", "transformers")
 
 
 def sources(*folders: Path) -> str:

@@ -7,10 +7,10 @@ result of a :class:`Job` does not depend on where or in which order it is done.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of
 from deepnet_theory.processes.form import promised
@@ -31,6 +31,12 @@ class Work(TypedDict, total=False):
     executor: Executor | None
     progress: Progress | None
     cache: Kept
+
+
+def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], Work]:
+    """What is done of what was given, and who does it."""
+    work = {name: value for name, value in given.items() if name in Work.__annotations__}
+    return {name: v for name, v in given.items() if name not in work}, cast(Work, work)
 
 
 def silent(done: float, total: float, what: str) -> None:

@@ -9,7 +9,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.composing import of_derivation, of_model, of_transfer, of_verification
+from deepnet_theory.report.composing import (
+    document,
+    of_derivation,
+    of_model,
+    of_transfer,
+)
 from deepnet_theory.report.composing.of_derivation import owner
 from deepnet_theory.report.figures.differences import differences
 from deepnet_theory.report.figures.panels import panels
@@ -22,11 +27,9 @@ from deepnet_theory.report.update import update_figure
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import CrossTable
-    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
-    from deepnet_theory.spec.results.transfer import Transfer
-    from deepnet_theory.spec.results.verification import Verification
+    from deepnet_theory.spec.results.training import Training, Transfer
+    from deepnet_theory.spec.results.verification import ModelMeasurement, Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.training.result import Training
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,14 +50,14 @@ def derivation_html(derivation: Derivation) -> str:
     return fragment(of_derivation.document(derivation))
 
 
+def html(result: object) -> str:
+    """A result as a notebook shows it: the verdict, figures and tables."""
+    return fragment(document(result))
+
+
 def rule_latex(derivation: Derivation) -> str:
     """The rule and the one to train with, as a display: one line for each entry and knob."""
     return block_latex(of_derivation.rule(derivation))
-
-
-def verification_html(verification: Verification) -> str:
-    """A verification as a notebook shows it: the verdict, figures and tables."""
-    return fragment(of_verification.document(verification))
 
 
 def update_plot(
@@ -62,11 +65,6 @@ def update_plot(
 ) -> Plot:
     """The figure of a verification, drawn."""
     return drawn(update_figure(verification, variable, rivals))
-
-
-def model_html(measured: ModelMeasurement) -> str:
-    """The measurement of one's own models as a notebook shows it."""
-    return fragment(of_model.document(measured))
 
 
 def model_plot(measured: ModelMeasurement) -> Plot:
@@ -192,8 +190,3 @@ def compared(training: Training) -> Plot:
 def transfer_plot(transfer: Transfer) -> Plot:
     """The curves of a transfer as a figure."""
     return panels(of_transfer.figure(transfer))
-
-
-def transfer_html(transfer: Transfer) -> str:
-    """A transfer as a notebook shows it."""
-    return fragment(of_transfer.document(transfer))

@@ -11,8 +11,7 @@ from deepnet_theory.report.numbers import depth_words, power
 from deepnet_theory.spec.rule import PLAIN
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.model_measurement import ModelMeasurement
-    from deepnet_theory.spec.results.verification import Point, Verification
+    from deepnet_theory.spec.results.verification import ModelMeasurement, Point, Verification
 
 Y_LABEL = "‖ΔF‖/η per token"
 ROUNDING = 1e-6  # of the largest share: a bias of the keys moves nothing but the last digits

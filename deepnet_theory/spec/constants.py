@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
@@ -19,6 +19,7 @@ from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.settings import Option
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
@@ -81,15 +82,15 @@ class PartConstants:
 class Architecture:
     """Sizes that the rule does not depend on."""
 
-    width: int = 512
-    heads: int = 8
-    kv_heads: int | None = None  # None: as many as heads
-    ffn_ratio: float = 4.0
-    vocab: int = 256
-    activation: str = "relu"
-    bias: bool = True
-    tied_head: bool = False
-    dropout: float = 0.0
+    width: Annotated[int, Option("D", "Model width")] = 512
+    heads: Annotated[int, Option("H", "Attention heads")] = 8
+    kv_heads: Annotated[int | None, Option("H", "Key and value heads; as many as heads")] = None
+    ffn_ratio: Annotated[float, Option("R", "Hidden width over width")] = 4.0
+    vocab: Annotated[int, Option("V", "Vocabulary, of bytes")] = 256
+    activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
+    bias: Annotated[bool, Option("", "Bias vectors; with them")] = True
+    tied_head: Annotated[bool, Option("", "Share embedding and output head")] = False
+    dropout: Annotated[float, Option("P", "Dropout")] = 0.0
     residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from deepnet_theory.spec.closure import Closure, closure
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.norm import Norm, norm
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.settings import Option
 from deepnet_theory.spec.stack import Stack, stack
 
+STACKS = ("encoder", "decoder", "encoder-decoder")
 METHODS = ("probe", "lemma", "moments")
 AMPLIFICATIONS = ("published", "worst-case", "independent")
 _NAMES = (
@@ -47,18 +49,40 @@ class Selection:
     ``allow_ascent`` admits an update under which the loss rises.
     """
 
-    optimizer: str | None = None
-    update: str | None = None
+    optimizer: Annotated[
+        str | None,
+        Option("NAME", "Optimizer; see `deepnet-theory list optimizers`", folder="optimizers"),
+    ] = None
+    update: Annotated[
+        str | None, Option("EXPR", "Or your own first update, in eta, g and theta")
+    ] = None
     regime: tuple[tuple[str, str], ...] = ()
-    placement: str = "post-ln"
-    norm: str = "layer"
-    stack: str = "encoder"
-    layer: str | None = None
-    method: str = "probe"
-    closure: str | None = None
-    amplification: str = "published"
-    one_alpha: bool = False
-    allow_ascent: bool = False
+    placement: Annotated[
+        str,
+        Option("NAME", "post-ln, pre-ln, res-post-ln or sandwich-ln", folder="placements"),
+    ] = "post-ln"
+    norm: Annotated[str, Option("NAME", "layer or rms", folder="norms")] = "layer"
+    stack: Annotated[str, Option("NAME", "encoder, decoder or encoder-decoder", STACKS)] = "encoder"
+    layer: Annotated[str | None, Option("SPEC", 'Your own layer, e.g. "attention,ffn:swiglu"')] = (
+        None
+    )
+    method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
+    closure: Annotated[
+        str | None,
+        Option(
+            "NAME", "The condition beside the balance; computed if not given", folder="closures"
+        ),
+    ] = None
+    amplification: Annotated[
+        str,
+        Option(
+            "NAME",
+            "Of an encoder by its decoder: published, worst-case or independent",
+            AMPLIFICATIONS,
+        ),
+    ] = "published"
+    one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
+    allow_ascent: Annotated[bool, Option("", "Admit an update under which the loss rises")] = False
 
     def __post_init__(self) -> None:
         for name in ("update", "layer"):

@@ -1,7 +1,8 @@
 """Short real training runs: the constants' rule beside its plain rivals, no warm-up."""
 
-from deepnet_theory.training.corpus import Batch, Text, Translation
-from deepnet_theory.training.result import Comparison, Run, Training
-from deepnet_theory.training.runs import train
-
-__all__ = ["Batch", "Comparison", "Run", "Text", "Training", "Translation", "train"]
+from deepnet_theory.spec.results.training import Comparison as Comparison
+from deepnet_theory.spec.results.training import Run as Run
+from deepnet_theory.spec.results.training import Training as Training
+from deepnet_theory.training.corpus import Batch as Batch
+from deepnet_theory.training.corpus import Text as Text
+from deepnet_theory.training.runs import train as train

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deepnet_theory.numeric.judging.statistics import (
+from deepnet_theory.numeric.statistics import (
     Array,
     Interval,
     fit_exponent,

@@ -1,4 +1,4 @@
-"""The loop: every model is trained on the same batches, seed by seed, each by itself."""
+"""Short runs of a rule beside plain rivals: every model on the same batches, seed by seed."""
 
 from __future__ import annotations
 
@@ -6,49 +6,43 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
 
-from deepnet_theory.numeric.stepping.reference import library_optimizer
-from deepnet_theory.processes import Job, Kept, Progress, run_until_stopped
+from deepnet_theory.numeric.reference import library_optimizer
+from deepnet_theory.numeric.statistics import t_interval
+from deepnet_theory.numeric.stepping import backward
+from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
-from deepnet_theory.spec.constants import LARGEST, Constants
+from deepnet_theory.spec.constants import Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import Reference, optimizers
-from deepnet_theory.spec.seed import require_seed
+from deepnet_theory.spec.results.training import Comparison, Run, Training
+from deepnet_theory.spec.scheme import scheme as published
+from deepnet_theory.spec.settings import ShortRun, Train, record
+from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.corpus import BYTES, Batch, Corpus, Text, Translation
-from deepnet_theory.training.references import causal, gpt_2, plain
-from deepnet_theory.training.result import Run, Training, compare, judge, mean_run
-from deepnet_theory.training.runner import Runner
+from deepnet_theory.training.corpus import BYTES, Batch, Text
 
 HELD_OUT_BATCHES = 8
-MOST = 2**20  # steps, windows and bytes: far more than a short run has
+
+
+class Given(Train, Work, total=False):
+    """What to train with, who does the work and who watches it."""
 
 
 def train(
     constants: Constants | str | Path,
-    *,
-    text: str | Path | None = None,
-    steps: int = 300,
-    batch: int = 8,
-    tokens: int = 64,
-    lr: float = 3e-4,
-    seed: int = 0,
-    seeds: int = 3,
-    device: str = "auto",
-    language: str = "de",
-    progress: Progress | None = None,
-    processes: int | None = 1,
-    executor: Executor | None = None,
-    cache: Kept = None,
+    **given: Unpack[Given],
 ) -> Training:
     """Train the model of the constants beside plain post-LN, plain pre-LN and GPT-2's pre-LN.
 
@@ -61,8 +55,7 @@ def train(
     seed.
 
     One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
-    without which the task would be copying); an encoder–decoder translates Django's messages,
-    or with ``text`` continues one window by the next.
+    without which the task would be copying); an encoder–decoder continues one window by the next.
 
     The useful ``lr`` depends on the optimizer and on the rule's closure, through it on depth: all
     closures balance the same first-order update, but Adam moves a matrix by lr whatever its size,
@@ -73,20 +66,15 @@ def train(
     3.24); at β = 1 by 0.010 at both, with losses 2.72 and 2.73
     (``benchmarks/learning_rate.py``).
 
-    A run is one rule with one seed. ``processes``, or an ``executor``, share out the runs, and
-    ``cache`` keeps each that is finished, so that a call that was stopped goes on with the others.
-    On Ctrl-C the result of what is finished is returned. Raises
-    :class:`InputError` for settings that cannot be run, :class:`Refusal` for constants whose
-    optimizer no library has, and :class:`MissingExtraError` where its library or the
-    translations are not installed.
+    A run is one rule with one seed. ``work`` shares out the runs, and its cache keeps each that is
+    finished, so that a call that was stopped goes on with the others. On Ctrl-C the result of what
+    is finished is returned. Raises :class:`InputError` for settings that cannot be run,
+    :class:`Refusal` for constants whose optimizer no library has, and :class:`MissingExtraError`
+    where its library is not installed.
     """
-    counts = {"steps": steps, "batch": batch, "tokens": tokens, "seeds": seeds}
-    for name, number in counts.items():
-        if type(number) is not int or not 1 <= number <= MOST:
-            raise InputError(f"{name} must be a whole number from 1 to {MOST}, not {shown(number)}")
-    if type(lr) not in (int, float) or not 0 < lr <= LARGEST:
-        raise InputError(f"lr must be positive, not {shown(lr)}")
-    require_seed(seed)
+    settings, work = split(given)
+    asked = record(ShortRun, "a training", settings)
+    steps, seeds = asked.steps, asked.seeds
     constants = checked(constants)
     constants.warn()
     if constants.architecture.vocab < BYTES:
@@ -96,11 +84,9 @@ def train(
         )
     reference = _reference(constants)
     library_optimizer(reference)  # one that is not installed is refused before the work
-    where = device_called(device)
+    where = device_called(asked.device)
     started = time.perf_counter()
-    parts = len(constants.parts)
-    translates = parts == 2 and text is None
-    corpus: Corpus = Translation(tokens, language) if translates else Text(text, tokens, parts)
+    corpus = Text(asked.text, asked.tokens, len(constants.parts))
     rules = {
         f"{constants.placement}, the constants' rule": causal(constants),
         "plain post-LN": causal(plain(constants, "post-ln")),
@@ -108,39 +94,34 @@ def train(
         "GPT-2's pre-LN": causal(gpt_2(constants)),
     }
     conditions = {
-        "corpus": corpus.name, "steps": steps, "batch": batch, "tokens": tokens, "lr": lr,
-        "optimizer": f"{reference.target}, no warm-up", "seed": seed, "seeds": seeds,
-        "device": str(where), "constants": constants.to_dict(),
+        **asdict(asked), "optimizer": f"{reference.target}, no warm-up", "device": str(where),
+        "corpus": corpus.name, "constants": constants.to_dict(),
     }  # fmt: skip
-    alone = executor is None and processes in (None, 1)
-    count = fitting_threads(batch * tokens * constants.architecture.width)
+    del conditions["text"]  # it is the corpus
+    # only in this process can every step be told of
+    alone = work.get("executor") is None and work.get("processes") in (None, 1)
+    progress = work.pop("progress", None) if alone else None
+    count = fitting_threads(asked.batch * asked.tokens * constants.architecture.width)
     finished: dict[tuple[int, str], Run] = {}
     jobs: list[Job] = []
-    for own in range(seed, seed + seeds):
+    for seed in range(asked.seed, asked.seed + seeds):
         for rule, its in rules.items():
-            course = _Course(rule, its, reference, steps, batch, tokens, lr, own, where.type)
-            # only here can every step be told of
+            own = replace(asked, seed=seed, seeds=1, text=None, device=where.type)
+            course = _Course(rule, its, reference, own)
             watch = None
-            if alone and progress is not None:
+            if progress is not None:
                 watch = partial(_told, progress, len(jobs) * steps, seeds * len(rules) * steps)
             jobs.append(
                 Job(
-                    f"{rule}, seed {own}", steps,
+                    f"{rule}, seed {seed}", steps,
                     partial(in_threads, count, partial(_train, course, corpus, watch)),
-                    partial(finished.__setitem__, (own, rule)),
+                    partial(finished.__setitem__, (seed, rule)),
                     depends_on=("train", course, corpus.digest, count),
                     fits=partial(_fits, course),
                 )
             )  # fmt: skip
     with repeatable(where):
-        stopped = run_until_stopped(
-            jobs,
-            len(jobs) * steps,
-            processes=processes,
-            executor=executor,
-            progress=None if alone else progress,
-            cache=cache,
-        )
+        stopped = run_until_stopped(jobs, len(jobs) * steps, **work)
     if not finished:
         if stopped == INTERRUPTION:
             raise KeyboardInterrupt
@@ -161,7 +142,9 @@ def train(
 def _fits(course: _Course, found: Run) -> bool:
     """Whether a kept run is one of this course: as long as it, or ended by what it found."""
     steps = len(found.losses)
-    ended = steps == course.steps or (steps < course.steps and found.finding != "")
+    ended = steps == course.settings.steps or (
+        steps < course.settings.steps and found.finding != ""
+    )
     return ended and found.rule == course.rule
 
 
@@ -202,50 +185,203 @@ class _Course:
     rule: str
     constants: Constants
     reference: Reference
-    steps: int
-    batch: int
-    tokens: int
-    lr: float
-    seed: int
-    device: str
+    settings: ShortRun
 
 
-def _train(course: _Course, corpus: Corpus, watch: Callable[[int, str], None] | None = None) -> Run:
+def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | None = None) -> Run:
     """All steps of one rule with one seed, and the held-out losses."""
-    c, seed, where = course.constants, course.seed, torch.device(course.device)
+    c, asked = course.constants, course.settings
+    seed, where = asked.seed, torch.device(asked.device)
     # embedding and head have a generator of their own and are the same in every run
     outer, inner = _generator(seed, 0), _generator(seed, 1)
     model = build(c, generator=inner, embedding_generator=outer).to(where)
-    groups = parameter_groups(model, course.lr)
-    optimizer = library_optimizer(course.reference)(groups, lr=course.lr)
-    runner = Runner(course.rule, c, model, optimizer)
-    for step in range(course.steps):
-        runner.step(corpus.batch(course.batch, _generator(seed, step)).to(where))
+    optimizer = library_optimizer(course.reference)(parameter_groups(model, asked.lr), lr=asked.lr)
+    runner = Runner(course.rule, c.placement, model, optimizer)
+    for step in range(asked.steps):
+        runner.step(corpus.batch(asked.batch, _generator(seed, step)).to(where))
         if watch is not None:
             shown = f" {runner.losses[-1]:.2f}" if runner.losses else ""
             watch(step + 1, f"{course.rule}, seed {seed}:{shown}")
     held_out = [
-        corpus.batch(course.batch, _generator(seed, -1 - i), held_out=True).to(where)
+        corpus.batch(asked.batch, _generator(seed, -1 - i), held_out=True).to(where)
         for i in range(HELD_OUT_BATCHES)
     ]
-    return _finish(runner, held_out)
-
-
-def _finish(r: Runner, held_out: list[Batch]) -> Run:
-    run = Run(r.rule, r.constants.placement, tuple(r.losses), finding=r.finding)
-    own = [] if r.finding else r.evaluate(held_out)
-    if not (own and all(map(math.isfinite, own))):
-        return run
-    run = replace(run, held_out=statistics.fmean(own))
-    if held_out[0].source is None:
-        return run
-    other = r.evaluate([b.shuffled() for b in held_out])
-    if not all(map(math.isfinite, other)):
-        return run
-    reads = all(o > h for o, h in zip(other, own, strict=True))
-    return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
+    return runner.run(held_out)
 
 
 def _generator(seed: int, index: int) -> torch.Generator:
     """A generator of its own for every batch, so that every rule sees the same ones."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
+
+
+def plain(constants: Constants, placement: str) -> Constants:
+    """The rival: the same sizes, α = β = 1 and no learning-rate multipliers."""
+    return replace(
+        constants,
+        placement=placement,
+        eta=1.0,
+        form="forward",
+        warning="",
+        condition="",
+        parts=tuple(
+            replace(
+                p,
+                multipliers={},
+                sublayers=tuple(SublayerConstants(s.kind, 1.0, 1.0) for s in p.sublayers),
+            )
+            for p in constants.parts
+        ),
+    )
+
+
+def gpt_2(constants: Constants) -> Constants:
+    """The rival of GPT-2: plain pre-LN whose branches' last matrices have the scheme's gain.
+
+    Its N counts layers of two residual sublayers; others are counted as so many halves.
+    """
+    scheme = published("gpt-2")
+    (part,) = scheme.parts
+    (gain,) = set(part.gains.values())
+    bare = plain(constants, "pre-ln")
+    parts = []
+    for p in bare.parts:
+        value = scheme.value(gain, N=p.layers * len(p.sublayers) / 2)
+        own = (replace(s, gains={sublayer(s.kind).last_map[0]: value}) for s in p.sublayers)
+        parts.append(replace(p, sublayers=tuple(own)))
+    return replace(bare, parts=tuple(parts))
+
+
+def causal(constants: Constants) -> Constants:
+    """The same constants with a causal last part, so that the next byte is not in sight.
+
+    What they warn of is said once, where they are read, and not at every build.
+    """
+    *before, last = constants.parts
+    return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
+
+
+@dataclass
+class Runner:
+    """A model in training."""
+
+    rule: str
+    placement: str
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    losses: list[float] = field(default_factory=list)
+    finding: str = ""
+
+    def step(self, batch: Batch) -> None:
+        """One step of the optimizer; a loss that is not finite ends the run, and is its finding."""
+        if self.finding:
+            return
+        with torch.random.fork_rng():  # dropout is the same in whichever process
+            torch.manual_seed(len(self.losses))
+            loss = cross_entropy(self.model, batch)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            self.finding = f"the loss was {value} at step {len(self.losses)}"
+            return
+        self.optimizer.zero_grad()
+        backward(loss)
+        self.optimizer.step()
+        self.losses.append(value)
+
+    @torch.no_grad()
+    def evaluate(self, batches: Sequence[Batch]) -> list[float]:
+        """The loss of every held-out batch; none where one is not finite."""
+        self.model.eval()
+        losses = [float(cross_entropy(self.model, b)) for b in batches]
+        self.model.train()
+        return losses if all(map(math.isfinite, losses)) else []
+
+    def run(self, held_out: Sequence[Batch]) -> Run:
+        """What was trained, judged on the held-out batches."""
+        run = Run(self.rule, self.placement, tuple(self.losses), finding=self.finding)
+        own = [] if self.finding else self.evaluate(held_out)
+        if not own:
+            return run
+        run = replace(run, held_out=statistics.fmean(own))
+        if held_out[0].source is None:
+            return run
+        other = self.evaluate([b.shuffled() for b in held_out])
+        if not other:
+            return run
+        reads = all(o > h for o, h in zip(other, own, strict=True))
+        return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
+
+
+def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
+    """The mean cross-entropy per target byte, in nats."""
+    logits = model(batch.tokens, batch.source)
+    return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+
+
+def mean_run(seeds: Sequence[Run]) -> Run:
+    """One rule's runs with several seeds as one: every number the mean over them."""
+    first = seeds[0]
+    found = next((run for run in seeds if run.finding), first)
+    losses = zip(*(run.losses for run in seeds), strict=False)  # as far as all of them went
+    mean = replace(
+        first, losses=tuple(map(statistics.fmean, losses)),
+        held_out=None, shuffled=None, finding=found.finding,
+    )  # fmt: skip
+    held_out = [run.held_out for run in seeds if run.held_out is not None]
+    if len(held_out) < len(seeds):
+        return mean
+    shuffled = [run.shuffled for run in seeds if run.shuffled is not None]
+    return replace(
+        mean,
+        held_out=statistics.fmean(held_out),
+        held_out_by_seed=tuple(held_out),
+        shuffled=statistics.fmean(shuffled) if shuffled else None,
+        reads_source=all(run.reads_source for run in seeds) if shuffled else None,
+    )
+
+
+def compare(own: Run, rival: Run) -> Comparison:
+    """The rule's held-out loss beside a rival's, seed by seed."""
+    pairs = zip(own.held_out_by_seed, rival.held_out_by_seed, strict=False)
+    differences = [a - b for a, b in pairs]
+    if not differences:
+        return Comparison(rival.rule)
+    interval = t_interval(differences)
+    ends = (interval.low, interval.high)
+    low, high = (end if math.isfinite(end) else None for end in ends)
+    return Comparison(rival.rule, interval.estimate, low, high)
+
+
+def judge(
+    runs: Sequence[Run], comparisons: Sequence[Comparison], baseline: float
+) -> tuple[Verdict, str]:
+    """SUPPORTED where the first run's loss is below every rival's, REFUTED where above one's.
+
+    Below and above are said of the whole interval of the difference. SUPPORTED needs all rivals
+    beaten at once, and REFUTED errs at most as often as its two intervals together, once in
+    twenty. A loss that stopped being finite is REFUTED, and a rival's is beaten. An
+    encoder–decoder must read its source as well: a decoder alone is a language model of the
+    targets. Anything else is UNDECIDED.
+    """
+    own, *rivals = runs
+    if own.finding:
+        return Verdict.REFUTED, f"{own.rule}: {own.finding}"
+    if own.held_out is None:
+        return Verdict.UNDECIDED, f"stopped after {len(own.losses)} steps"
+    told = f"held-out loss {own.held_out:.3f}"
+    beaten = {rival.rule for rival in rivals if rival.finding}
+    beaten |= {c.rival for c in comparisons if c.high is not None and c.high < 0}
+    better = [c for c in comparisons if c.low is not None and c.low > 0]
+    shown = better or [c for c in comparisons if c.difference is not None]
+    told += "".join(f", {c}" for c in shown)
+    told += "".join(f"; {rival.rule}: {rival.finding}" for rival in rivals if rival.finding)
+    told += f"; unigram entropy {baseline:.3f}"
+    if own.shuffled is not None:
+        told += f", {own.shuffled:.3f} with another's source"
+    if better:
+        return Verdict.REFUTED, f"{' and '.join(c.rival for c in better)} is better: {told}"
+    if own.reads_source is False:
+        return Verdict.UNDECIDED, f"{told}: the decoder does not read its source"
+    if len(beaten) == len(rivals):
+        return Verdict.SUPPORTED, f"better than its rivals: {told}"
+    close = " and ".join(r.rule for r in rivals if r.rule not in beaten)
+    return Verdict.UNDECIDED, f"not told apart from {close}: {told}"

@@ -5,23 +5,36 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
 from itertools import pairwise, product
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.judging.statistics import Interval
-from deepnet_theory.numeric.stacks.depths import Depth, depth_key
-from deepnet_theory.numeric.stacks.memory import available_bytes
-from deepnet_theory.numeric.stacks.settings import STEPS
-from deepnet_theory.numeric.stacks.threads import fitting_processes, fitting_threads
-from deepnet_theory.numeric.stepping.trajectory import Trajectory
-from deepnet_theory.processes import Job, Work, cache_of, run_until_stopped
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.settings import (
+    Settings,
+    available_bytes,
+    fitting_processes,
+    fitting_threads,
+)
+from deepnet_theory.numeric.statistics import Interval
+from deepnet_theory.numeric.stepping import Trajectory, running_of
+from deepnet_theory.processes import (
+    MISSING,
+    Cache,
+    Job,
+    Work,
+    cache_of,
+    per_seed,
+    run_until_stopped,
+)
 from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
@@ -31,11 +44,14 @@ from deepnet_theory.spec.errors import (
     INTERRUPTION,
     InputError,
     shown,
+    unknown,
 )
-from deepnet_theory.spec.results.transfer import ClosureTransfer, Cost, Curve, Transfer
+from deepnet_theory.spec.files import read_bytes
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.results.training import ClosureTransfer, Cost, Curve, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.training.corpus import Batch, entropy
+from deepnet_theory.training.corpus import MAX_BYTES, Batch, Text, entropy
 from deepnet_theory.training.optimum import (
     BELOW,
     best_exponent,
@@ -46,12 +62,100 @@ from deepnet_theory.training.optimum import (
     geometric,
     transfers,
 )
-from deepnet_theory.training.transfer_record import (
-    Candidate,
-    Course,
-    Losses,
-    Record,
-)
+
+MOST = 2**20
+OUTER = ("stepped", "held")  # what becomes of embedding and head
+
+Losses = tuple[float, ...]  # one a seed
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule under the name of its closure, and its constants by depth."""
+
+    closure: str
+    rule: dict[str, Any]  # as plain data
+    rho: str
+    failing: float | None  # the exponent in depth that is predicted of the failing rate
+    constants: Mapping[str, Constants]  # by depth key
+
+
+@dataclass(frozen=True)
+class Course:
+    """What every model goes through: ``steps`` of the optimizer on windows of a text.
+
+    ``outer`` says what becomes of embedding and head: ``stepped`` at their derived multipliers,
+    or ``held`` as they are drawn, so that the stack alone learns.
+    """
+
+    optimizer: Optimizer
+    settings: Settings
+    steps: int
+    text: str | None = None
+    outer: str = "stepped"
+
+    def __post_init__(self) -> None:
+        running_of(self.optimizer)
+        if type(self.steps) is not int or not 1 <= self.steps <= MOST:
+            raise InputError(
+                f"steps must be a whole number from 1 to {MOST}, not {shown(self.steps)}"
+            )
+        if self.outer not in OUTER:
+            raise unknown("outer", self.outer, OUTER)
+        if self.settings.correlation is not None:
+            raise InputError(
+                f"the data {self.settings.data!r} have nothing to learn; valid is: text"
+            )
+
+    def corpus(self) -> Text:
+        """The text in windows of the settings' tokens."""
+        return Text(self.text, self.settings.tokens)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, without what changes no result."""
+        others = ("draws", "data", "updates", "eta")
+        settings = {k: v for k, v in self.settings.to_dict().items() if k not in others}
+        return {**settings, "steps": self.steps, "text": self.text, "outer": self.outer}
+
+
+@dataclass
+class Record:
+    """The losses of what is trained, by closure, depth and rate; ``cache`` has those of before."""
+
+    course: Course
+    threads: int
+    cache: Cache | None = None
+    losses: dict[tuple[str, str], dict[float, Losses]] = field(default_factory=dict)
+
+    @cached_property
+    def _learnt_from(self) -> str:
+        """The digest of the text, whose name says nothing of its content."""
+        path = self.course.text
+        return "" if path is None else sha256(read_bytes(path, MAX_BYTES)).hexdigest()
+
+    def _depends_on(self, candidate: Candidate, depth: str, rate: float) -> object:
+        constants = candidate.constants[depth]
+        return ("transfer", constants, rate, self.course, self._learnt_from, self.threads)
+
+    def find(self, candidate: Candidate, depth: str, rate: float) -> None:
+        """Take the losses that the cache has."""
+        if self.cache is not None:
+            fits = partial(per_seed, seeds=self.course.settings.seeds)
+            found = self.cache.get(self._depends_on(candidate, depth, rate), Losses, fits)
+            if found is not MISSING:
+                self.losses.setdefault((candidate.closure, depth), {})[rate] = found
+
+    def keep(self, candidate: Candidate, depth: str, found: Mapping[float, Losses]) -> None:
+        """Take the losses of some rates, and keep them."""
+        self.losses.setdefault((candidate.closure, depth), {}).update(found)
+        if self.cache is not None:
+            for rate, losses in found.items():
+                self.cache.put(self._depends_on(candidate, depth, rate), losses)
+
+    def of(self, closure: str, depth: str) -> dict[float, Losses]:
+        """The losses at a depth, by rate."""
+        return self.losses.get((closure, depth), {})
+
 
 HELD_OUT_BATCHES = 8
 FREE = 0.6  # of the memory that one stack of models may take
@@ -242,7 +346,7 @@ def cross_entropies(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor
 def stacked(constants: Constants, course: Course, repeats: int) -> Model:
     """The models of all seeds, ``repeats`` times over, each drawn as if it were alone."""
     settings, a = course.settings, constants.architecture
-    vectors = settings.step == STEPS[1]
+    vectors = settings.step == "all"
     make = Make(
         repeats * settings.seeds, settings.torch_device, settings.torch_dtype, vectors, a.bias
     )

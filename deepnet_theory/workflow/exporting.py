@@ -13,7 +13,8 @@ from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import unknown
 from deepnet_theory.spec.rule import Row, Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.given import answered, record
+from deepnet_theory.spec.settings import record
+from deepnet_theory.workflow.given import answered
 
 
 def export(

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.spec.errors import InputError, guess
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.settings import record
 
 if TYPE_CHECKING:
-    from deepnet_theory.numeric.stacks.settings import Measure, Settings
+    from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.processes import Work
+    from deepnet_theory.spec.settings import Measure
     from deepnet_theory.symbolic.derivation import Derivation
 
     class Given(Measure, Work, total=False):
         """What to measure on, who does the work and who watches it."""
-
-
-T = TypeVar("T")
 
 
 def selection_of(
@@ -64,12 +62,11 @@ def settings_and_work(given: Given) -> tuple[Settings, Work]:
 
     Raises :class:`InputError` for a name that neither of them knows.
     """
-    from deepnet_theory.numeric.stacks.settings import Settings
-    from deepnet_theory.processes import Work
+    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.processes import split
 
-    work = {name: value for name, value in given.items() if name in Work.__annotations__}
-    measure = {name: value for name, value in given.items() if name not in work}
-    return record(Settings, "a measurement", measure), cast(Work, work)
+    measure, work = split(given)
+    return record(Settings, "a measurement", measure), work
 
 
 def staged(given: Given, start: float, length: float, prefix: str = "") -> Given:
@@ -82,14 +79,3 @@ def staged(given: Given, start: float, length: float, prefix: str = "") -> Given
         progress(start + length * done / total, 1.0, prefix + what)
 
     return {**given, "progress": told}
-
-
-def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
-    """A dataclass of values by name; raises :class:`InputError` for a name it does not know."""
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    unknown = [name for name in values if name not in known]
-    if unknown:
-        raise InputError(
-            f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}{guess(unknown[0], known)}"
-        )
-    return kind(**values)

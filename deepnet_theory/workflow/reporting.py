@@ -16,9 +16,9 @@ from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow.experiments import verify, verify_rivals
 from deepnet_theory.workflow.exporting import constants_of, to_train_with
 from deepnet_theory.workflow.given import derived, staged
-from deepnet_theory.workflow.verifying import verify, verify_rivals
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.verify import Watch

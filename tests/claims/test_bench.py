@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from deepnet_theory.numeric.stepping.update import update
+from deepnet_theory.numeric.stepping import update
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.verdict import Verdict
 
@@ -20,7 +20,7 @@ def lab(shared):
 
 
 def interval(low, high):
-    from deepnet_theory.numeric.judging.statistics import Interval
+    from deepnet_theory.numeric.statistics import Interval
 
     return Interval((low + high) / 2, low, high)
 

@@ -21,7 +21,7 @@ import sympy
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import EXAMPLES
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.training.runner import Runner
+from deepnet_theory.training.runs import Runner
 
 from .conftest import Cli
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.numeric.measuring.model_update import ModelUpdate
-from deepnet_theory.numeric.running import schedule
-from deepnet_theory.numeric.stacks.case import Case
+from deepnet_theory.numeric import schedule
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import ModelUpdate
 
 from .conftest import Cli
 

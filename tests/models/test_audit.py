@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
-from deepnet_theory.numeric.stacks.data import text_windows
+from deepnet_theory.numeric.trial import text_windows
 from deepnet_theory.report.composing.of_audit import document
 from deepnet_theory.report.printing.text import text
 from deepnet_theory.sizes.wanted import wanted

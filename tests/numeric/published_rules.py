@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.rule import own_rule
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.sizes.judgement import predictions
 from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.spec.errors import InputError, Refusal

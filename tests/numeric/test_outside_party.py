@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from deepnet_theory.numeric.judging.statistics import t_interval
-from deepnet_theory.numeric.measuring.model_update import measure_model_update
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
-from deepnet_theory.numeric.stacks.trial import Trial
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.statistics import t_interval
+from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import unstack
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection

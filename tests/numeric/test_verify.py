@@ -1,5 +1,7 @@
 """Verify from end to end on small stacks: verdicts, partial results, and going on from them."""
 
+from __future__ import annotations
+
 import json
 import math
 from concurrent.futures import Future
@@ -10,9 +12,11 @@ from fractions import Fraction
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
-from deepnet_theory.numeric.measuring.one_sublayer import predict_shares
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import ModelUpdate
+from deepnet_theory.numeric.one_sublayer import predict_shares
+from deepnet_theory.numeric.schedule import Record
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import plan_exponents, verify
 from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.assumption import Assumption, assumptions
@@ -355,3 +359,24 @@ def test_a_thousand_layers(adam):
     )  # fmt: skip
     assert abs(found.exponents[0].estimate) < 0.05
     assert all(s["second_order"] < 0.01 for s in found.checks["steps"])
+
+
+PAIRS = [{"N": 8, "M": 8}, {"N": 8, "M": 16}, {"N": 16, "M": 8}, {"N": 128, "M": 8}]
+
+
+def _record(depths):
+    record = Record()
+    for depth in depths:
+        key = f"{depth['N']}x{depth['M']}"
+        record.updates[key] = ModelUpdate(depth, 1.0, (1.0,), 0.0, 0.0, (), (), (), ())
+        record.references[key] = {"depth": depth}
+        for name in ("b", "a") if depth["N"] == 8 else ("a", "b"):
+            record.samples.setdefault(name, {})[key] = [1.0]
+    return record
+
+
+def test_the_order_in_which_results_come_is_not_seen():
+    forward, backward = _record(PAIRS).checks(), _record(PAIRS[::-1]).checks()
+    assert json.dumps(forward) == json.dumps(backward)
+    assert [step["depth"] for step in forward["steps"]] == PAIRS  # as numbers, not as text
+    assert list(forward["samples"]["a"]) == ["8x8", "8x16", "16x8", "128x8"]

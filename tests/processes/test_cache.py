@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import pickle
 import random
@@ -19,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.numeric.measuring.model_update import measure_model_update
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.processes import MISSING, Cache, cache_of
 from deepnet_theory.processes import identity as identities
@@ -305,30 +304,3 @@ def test_a_sweep_that_is_killed_ten_times_ends_as_an_undisturbed_one(tmp_path):
     assert kept == sorted(set(kept))  # nothing is lost, and it goes on
     assert found(FOUR, cache, depths=SWEEP) == undisturbed
     assert cache.taken == kept[-1] < kept_in(cache)  # nothing is done twice
-
-
-@pytest.mark.slow
-def test_a_command_that_is_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path):
-    words = [
-        sys.executable, "-m", "deepnet_theory", "verify", "--optimizer", "adam", "--format", "json",
-        "--depths", "2,4,6,8,12", "--width", "16", "--heads", "2", "--processes", "2", "--cache",
-    ]  # fmt: skip
-
-    def ended(folder):
-        done = subprocess.run([*words, folder], capture_output=True, text=True, check=False)
-        return {k: v for k, v in json.loads(done.stdout).items() if k != "seconds"}
-
-    undisturbed = ended(tmp_path / "other")
-    draw, cache, kept = random.Random(0), Cache(tmp_path / "killed"), 0
-    for _ in range(3):
-        process = subprocess.Popen([*words, cache.folder], stdout=subprocess.DEVNULL)
-        wanted = kept + draw.randint(1, 2)
-        while len(list(cache.files())) < wanted and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(draw.uniform(0, 0.05))
-        process.kill()
-        process.wait()
-        assert len(list(cache.files())) >= kept
-        kept = len(list(cache.files()))
-    assert kept < len(list(Cache(tmp_path / "other").files()))
-    assert ended(cache.folder) == undisturbed

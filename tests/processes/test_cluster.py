@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.cli import main
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.processes import Cache
 from deepnet_theory.spec.errors import InputError

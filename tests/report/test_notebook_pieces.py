@@ -11,7 +11,7 @@ import pytest
 import deepnet_theory as dt
 from deepnet_theory.report.notebook import compared, implied, losses, plot, section, steps
 from deepnet_theory.training import Run, Training
-from deepnet_theory.training.result import compare
+from deepnet_theory.training.runs import compare
 
 AT = {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}
 

@@ -1,11 +1,9 @@
-"""Batches of text and of translations, and the unigram entropy."""
+"""Batches of text, and the unigram entropy."""
 
 from __future__ import annotations
 
 import math
-import sys
 import tempfile
-from importlib import util
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.errors import InputError, MissingExtraError
-from deepnet_theory.training import Text, Translation
-from deepnet_theory.training.corpus import IGNORED, entropy
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.training import Text
+from deepnet_theory.training.corpus import entropy
 
 
 def generator(seed=0):
@@ -32,6 +30,9 @@ def test_a_target_is_the_next_byte():
             joined = torch.cat([batch.source, batch.tokens], 1)[0].tolist()
             run = next(r for r in map(bytes, corpus.train.tolist()) if bytes(joined) in r)
             assert run[run.index(bytes(joined)) + 32] == batch.targets[0, -1]
+            other = batch.shuffled()
+            assert torch.equal(other.source[1], batch.source[0])
+            assert torch.equal(other.targets, batch.targets)
 
 
 @given(st.integers(0, 5000), st.integers(1, 40), st.integers(1, 2))
@@ -80,35 +81,3 @@ def test_short_or_unreadable_texts_are_named(tmp_path):
     for name in ("short", "empty", "absent", "."):
         with pytest.raises(InputError, match=str(tmp_path)):
             Text(tmp_path / name, 16)
-
-
-def test_translations_are_pairs_of_messages():
-    pytest.importorskip("django")
-    corpus = Translation(64)
-    assert not set(corpus.train) & set(corpus.held_out)
-    assert (b"January", b"Januar") in [*corpus.train, *corpus.held_out]
-    batch = corpus.batch(6, generator())
-    for row in range(6):
-        source = bytes(batch.source[row][~batch.source_padding[row]].tolist())
-        real = batch.targets[row] != IGNORED
-        target = bytes(batch.targets[row][real].tolist())
-        assert target.endswith(b"\0") and (source, target[:-1]) in corpus.train
-        assert bytes(batch.tokens[row][real].tolist()) == b"\0" + target[:-1]
-    shuffled = batch.shuffled()
-    assert torch.equal(shuffled.source[1], batch.source[0])
-    assert torch.equal(shuffled.targets, batch.targets)
-    with pytest.raises(InputError, match="0 messages"):
-        Translation(64, "xx")
-    with pytest.raises(InputError, match="language"):
-        Translation(64, "../de")
-
-
-def test_without_django_the_extra_is_named(monkeypatch):
-    find = util.find_spec
-    monkeypatch.setattr(
-        "deepnet_theory.training.corpus.util.find_spec",
-        lambda name: None if name == "django" else find(name),
-    )
-    monkeypatch.delitem(sys.modules, "django", raising=False)
-    with pytest.raises(MissingExtraError, match=r"deepnet-theory\[translation\]"):
-        Translation(64)

@@ -13,16 +13,15 @@ import pytest
 import torch
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.processes import ThisProcess
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import unstack
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.training import transfer as module
-from deepnet_theory.training.references import causal
-from deepnet_theory.training.transfer import parse_rates, stacked, train_stack
-from deepnet_theory.training.transfer_record import Course
+from deepnet_theory.training.runs import causal
+from deepnet_theory.training.transfer import Course, parse_rates, stacked, train_stack
 
 TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
 SMALL = {"steps": 3, **TINY}

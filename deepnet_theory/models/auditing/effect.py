@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from deepnet_theory.models.auditing.differences import Difference, unjudged
 from deepnet_theory.models.auditing.predicted import Predictor
-from deepnet_theory.numeric.stacks.sampled import NEAR
+from deepnet_theory.numeric.case import NEAR
 from deepnet_theory.spec.results.audit import Wanted, WantedSublayer
 from deepnet_theory.spec.results.reading import Reading, Sublayer
 

@@ -9,13 +9,12 @@ from functools import cached_property
 from statistics import geometric_mean
 
 from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, unjudged
-from deepnet_theory.numeric.measuring.one_sublayer import (
+from deepnet_theory.numeric.case import NEAR, Case
+from deepnet_theory.numeric.one_sublayer import (
     distance_from_identity,
     predict_model_update,
 )
-from deepnet_theory.numeric.stacks.case import Case
-from deepnet_theory.numeric.stacks.sampled import NEAR
-from deepnet_theory.numeric.stacks.settings import Settings
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.audit import Wanted

@@ -10,7 +10,7 @@ from deepnet_theory.report.numbers import depth_words, number, signed, signed_in
 from deepnet_theory.report.update import Y_LABEL, marks, measured_range
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.model_measurement import ModelMeasurement, Share
+    from deepnet_theory.spec.results.verification import ModelMeasurement, Share
 
 MOST_SHARES = 12  # on a page; the JSON has all
 

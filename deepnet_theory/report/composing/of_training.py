@@ -9,7 +9,7 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import number
 
 if TYPE_CHECKING:
-    from deepnet_theory.training.result import Run, Training
+    from deepnet_theory.spec.results.training import Run, Training
 
 
 def document(training: Training) -> doc.Document:

@@ -17,7 +17,7 @@ from deepnet_theory.report.numbers import (
 )
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.transfer import ClosureTransfer, Curve, Transfer
+    from deepnet_theory.spec.results.training import ClosureTransfer, Curve, Transfer
 
 CAPTION = (
     "Held-out loss against learning rate, one line a depth; points are the best rates, with "

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.results.result import Result
-
-SCHEMA = "deepnet-theory/prediction/1"
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,8 @@ class PredictedShare:
 class UpdatePrediction(Result):
     """‖ΔF‖/η in absolute size at every depth, and the shares of ΔF at the deepest one."""
 
+    schema = "deepnet-theory/prediction/1"
+
     select: dict[str, Any]
     measure: dict[str, Any]
     rule: dict[str, Any]
@@ -74,10 +74,6 @@ class UpdatePrediction(Result):
     shares: tuple[PredictedShare, ...]
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        return {"schema": SCHEMA, **asdict(self)}
 
     def __repr__(self) -> str:
         shown = [

@@ -1,23 +1,64 @@
-"""Results as text: the public JSON that every one of them has."""
+"""Results as text: the public JSON that every one of them has, and what all measured ones share."""
 
 from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.verdict import Verdict
 
 
-class Result(ABC):
-    """What a command hands back: plain data, whose JSON is its public form."""
+class Result:
+    """What a command hands back: plain data, whose JSON is its public form.
 
-    @abstractmethod
+    Of a dataclass it is the fields by their names, with the name of its ``schema``.
+    """
+
+    schema: ClassVar[str]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
+        found = asdict(self, dict_factory=_public)  # type: ignore[call-overload]
+        return {"schema": self.schema, **found}
 
     def to_json(self) -> str:
         """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
         return json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+class Measured(Result):
+    """A result with a verdict, whole or what there was when the work was ``stopped``, in words."""
+
+    stopped: str
+    verdict: Verdict
+
+    @property
+    def complete(self) -> bool:
+        """Whether the work came to its end."""
+        return not self.stopped
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption."""
+        return exit_code_after(self.stopped, self.verdict.exit_code)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        found = {**super().to_dict(), "verdict": self.verdict, "complete": self.complete}
+        del found["stopped"]
+        return found
+
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.notebook import html
+
+        return html(self)
+
+
+def _public(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {"in" if name == "variable" else name: value for name, value in fields}
 
 
 def _finite(value: Any) -> Any:

@@ -1,18 +1,15 @@
-"""What the laboratory hands back: points, exponents, assumptions, and a verdict."""
+"""What was measured against depth: points, exponents, premises, and a verdict."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.result import Measured
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.report.figures.svg import Plot
-
-SCHEMA = "deepnet-theory/verification/1"
 
 
 @dataclass(frozen=True)
@@ -85,13 +82,6 @@ class Exponent:
     constant: bool = False  # shown: the interval lies within the tolerance of 0
     here: float | None = None  # the slope over the measured depths that single sublayers predict
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        row = asdict(self)
-        row["in"] = row.pop("variable")
-        row["verdict"] = self.verdict.value
-        return row
-
     @property
     def growth(self) -> str:
         """What the measured quantity does with depth."""
@@ -138,7 +128,7 @@ class AssumptionResult:
 
 
 @dataclass(frozen=True)
-class Verification(Result):
+class Verification(Measured):
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
     ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
@@ -147,6 +137,8 @@ class Verification(Result):
     ``device`` and ``versions`` say what it was measured on. Plain data: ``to_json`` writes the
     public form, ``plot`` draws it.
     """
+
+    schema = "deepnet-theory/verification/1"
 
     select: dict[str, Any]
     measure: dict[str, Any]
@@ -180,35 +172,11 @@ class Verification(Result):
         """What ‖ΔF‖ does with depth, in words."""
         return "; ".join(e.trend for e in self.whole)
 
-    @property
-    def exit_code(self) -> int:
-        """The verdict's, or 130 after an interruption."""
-        return exit_code_after(self.stopped, self.verdict.exit_code)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        exponents = [e.to_dict() for e in self.exponents]
-        return {
-            "schema": SCHEMA,
-            "select": self.select,
-            "measure": self.measure,
-            "rule": self.rule,
-            "rows": self.rows,
-            "points": [asdict(p) for p in self.points],
-            "exponents": exponents,
-            "exponent": exponents[0] if exponents else None,
-            "level": self.level and {**asdict(self.level), "verdict": self.level.verdict.value},
-            "shares": [asdict(s) for s in self.shares],
-            "assumptions": [{**asdict(a), "verdict": a.verdict.value} for a in self.assumptions],
-            "checks": self.checks,
-            "warnings": list(self.warnings),
-            "constant": self.constant,
-            "complete": not self.stopped,
-            "verdict": self.verdict.value,
-            "device": self.device,
-            "seconds": self.seconds,
-            "versions": self.versions,
-        }
+        found = super().to_dict()
+        first = found["exponents"][0] if self.exponents else None
+        return {**found, "exponent": first, "constant": self.constant}
 
     def plot(self, variable: str | None = None, rivals: tuple[Verification, ...] = ()) -> Plot:
         """‖ΔF‖/η against a depth, log–log, with lines of the predicted slopes.
@@ -219,12 +187,70 @@ class Verification(Result):
 
         return update_plot(self, variable, rivals)
 
-    def _repr_html_(self) -> str:
-        from deepnet_theory.report.notebook import verification_html
-
-        return verification_html(self)
-
     def __repr__(self) -> str:
         from deepnet_theory.report.composing.of_verification import three_lines
+
+        return three_lines(self)
+
+
+@dataclass(frozen=True)
+class Share:
+    """‖ΔF‖/η per token where the parameters of one name pattern move alone, at one depth."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ModelMeasurement(Measured):
+    """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
+
+    The ``verdict`` is that of the first of ``exponents``: SUPPORTED where ‖ΔF‖ is constant in
+    depth, REFUTED where it grows or falls. ``shares`` say what the parameters of each name
+    pattern contribute at the deepest point. Plain data: ``to_json`` writes the public form,
+    ``plot`` draws it.
+    """
+
+    schema = "deepnet-theory/model/1"
+
+    model: str
+    optimizer: str
+    measure: dict[str, Any]
+    points: tuple[Point, ...]
+    exponents: tuple[Exponent, ...]
+    shares: tuple[Share, ...]
+    verdict: Verdict
+    device: str
+    seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    stopped: str = ""  # what ended the measuring before its end, in words
+
+    @property
+    def trend(self) -> str:
+        """What ‖ΔF‖ does with depth, in words."""
+        return self.exponents[0].growth if self.exponents else "was measured at too few depths"
+
+    @property
+    def constant(self) -> bool:
+        """Whether ‖ΔF‖ was shown to be constant in depth."""
+        return self.complete and bool(self.exponents) and self.exponents[0].constant
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        found = super().to_dict()
+        first = found["exponents"][0] if self.exponents else None
+        return {**found, "exponent": first, "constant": self.constant}
+
+    def plot(self) -> Plot:
+        """‖ΔF‖/η against depth, log–log, beside a constant."""
+        from deepnet_theory.report.notebook import model_plot
+
+        return model_plot(self)
+
+    def __repr__(self) -> str:
+        from deepnet_theory.report.composing.of_model import three_lines
 
         return three_lines(self)

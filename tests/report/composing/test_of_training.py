@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from deepnet_theory.report.composing.of_training import document
 from deepnet_theory.report.printing.text import text
+from deepnet_theory.spec.results.training import Run, Training
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.result import Run, Training
 
 OWN = Run("adam", "post-ln", (5.5, 3.25), held_out=3.125)
 TRAINING = Training((OWN, Run("plain", "post-ln", ())), 3.5, Verdict.SUPPORTED, "below", {}, 1.0)

@@ -1,0 +1,252 @@
+"""What a measurement is of: a rule at one depth, as its whole stack or as sampled layers see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants
+from deepnet_theory.spec.expression import Call, Node, Operation, Power
+from deepnet_theory.spec.layers import Placed
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import sublayer
+
+VOCAB = 256  # bytes
+
+
+@dataclass(frozen=True)
+class Case:
+    """The stack of ``selection`` under ``rule`` at one ``depth``, on what ``settings`` say.
+
+    A published ``scheme`` stands in place of the rule: each layer has the equation and the numbers
+    that it gives there.
+    """
+
+    selection: Selection
+    rule: Rule
+    depth: Depth
+    settings: Settings
+    scheme: Scheme | None = field(default=None, kw_only=True)
+
+    @property
+    def constants(self) -> Constants:
+        """The constants of the stack, in the settings' sizes.
+
+        Raises :class:`~deepnet_theory.spec.errors.InputError` where the rule has no positive,
+        finite value, or says nothing of a sublayer.
+        """
+        sizes = Architecture(
+            width=self.settings.width,
+            heads=self.settings.heads,
+            ffn_ratio=self.settings.ffn_ratio,
+            vocab=VOCAB,
+            activation=self.settings.activation,
+        )
+        scheme = self.scheme
+        if scheme is None:
+            return Constants.of(self.selection, self.rule, self.depth, sizes)
+        if scheme.gate is not None:
+            sizes = replace(sizes, residual_gain=scheme.value(scheme.gate, **self.depth))
+        alike = Rule(scheme.name, tuple(RuleEntry(p.name, "*", "1", "1") for p in scheme.parts))
+        found = Constants.of(self.selection, alike, self.depth, sizes)
+        rates = {role: scheme.value(text, **self.depth) for role, text in scheme.rates.items()}
+        return replace(found, parts=tuple(replace(p, multipliers=rates) for p in found.parts))
+
+    def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
+        """The sublayers of one layer of a part, counted from 0; of a block of them, its middle."""
+        if self.scheme is None:
+            return [Placed(self.equation, s) for s in part.sublayers]
+        return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
+
+    def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
+        """The layers that the stack has in a part, from the bottom to the top."""
+        return [self.layer(part, index) for index in range(part.layers)]
+
+    def input_size(self, part: str) -> float:
+        """The size of what enters a part."""
+        if self.scheme is None:
+            return 1.0
+        return self.scheme.value(self._of_scheme(part).embedding, **self.depth)
+
+    def _of_scheme(self, part: str) -> SchemePart:
+        assert self.scheme is not None
+        return next(p for p in self.scheme.parts if p.name == part)
+
+    @property
+    def equation(self) -> Placement:
+        """The residual equation, of all layers but the first ones of a scheme that differ."""
+        return self.selection.the_placement if self.scheme is None else self.scheme.placement
+
+    @property
+    def select(self) -> dict[str, object]:
+        """What was selected, as plain data; a scheme's placement has a name, or is its equation."""
+        found = self.selection.to_dict()
+        if self.scheme is None:
+            return found
+        placement = self.scheme.named_placement or self.scheme.equation
+        return {**found, "placement": placement, "scheme": self.scheme.name}
+
+    @property
+    def alike(self) -> bool:
+        """Whether layers have one equation, and m of them are one of √m times the branch.
+
+        No law of such a block is known where the stream is multiplied and neither a norm nor the
+        branch's own weight takes it back.
+        """
+        if self.scheme is None:
+            return True
+        x, branch = self.equation.coefficients(2.0)
+        kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
+        return self.scheme.first is None and (kept or self.equation.normalises_sum)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the numbers of a layer depend on where it stands."""
+        return self.scheme is not None and any(part.indexed for part in self.scheme.parts)
+
+    @property
+    def eta_factor(self) -> float:
+        """What the rule multiplies the learning rate by at this depth."""
+        return self.rule.eta_at(**self.depth)
+
+    @property
+    def branches(self) -> str:
+        """What the generator of the branch weights is called: they are drawn for one depth."""
+        return f"branches {depth_key(self.depth)}"
+
+
+SAMPLED = 2  # layers of a part: the least that have a product of two layers' changes
+NEAR = 1.5  # S·r² up to which the blocks between two sampled layers are one layer each
+BLOCK = 0.5  # S·r² of a block where there are more
+
+
+class Group(NamedTuple):
+    """One layer of the short stack: the ``copy``-th sampled one, or a block for ``layers``."""
+
+    copy: int | None
+    layers: float
+
+
+@dataclass(frozen=True)
+class Sampled(Case):
+    r"""Two layers of each part of a case, at relative ``places`` u ≤ v, between blocks.
+
+    The L − 2 other layers are shared out before, between and behind them as u : v − u : 1 − v, and
+    m of them are one layer whose branches are :math:`\sqrt m` times as large: as many
+    independent branches add up to that size. The short stack's size does not depend on the depth.
+    ``index`` tells its branch weights from those of other ones, and the same ones are drawn at
+    every depth.
+
+    Where the stream grows from layer to layer, S·r² is a logarithm of the depth, which no bound
+    holds; where constants are powers of the layer's index, layers differ on that scale too.
+    With the ``growth`` b², what a layer adds to the squared size of the first one's stream,
+
+    .. math:: X_l^2 = 1 + b^2 l, \qquad \tau(l) = \sum_{k<l} r_k^2 = \log(1 + b^2 l),
+
+    places are relative in τ, not in l, and no block is larger than ``BLOCK`` in it.
+    """
+
+    places: tuple[float, float] = (1 / 3, 2 / 3)
+    index: int = 0
+    growth: float = 0.0
+
+    def groups(self, layers: int) -> Iterator[Group]:
+        """The layers of the short stack of a part, from the bottom to the top."""
+        count = min(SAMPLED, layers)
+        ends = (0.0, *self.places[:count], 1.0)
+        for copy in range(count + 1):
+            for low, high in self._blocks(ends[copy], ends[copy + 1], layers):
+                if (others := (layers - count) * (high - low)) > 0:
+                    yield Group(None, others)
+            if copy < count:
+                yield Group(copy, 1.0)
+
+    def _blocks(self, start: float, end: float, layers: int) -> Iterator[tuple[float, float]]:
+        """The ends of the blocks between two places, as shares of all layers."""
+        count = max(1, math.ceil((end - start) * self._distance(layers) / BLOCK))
+        cuts = [start + (end - start) * i / count for i in range(count + 1)]
+        yield from pairwise(self._share(place, layers) for place in cuts)
+
+    def _distance(self, layers: int) -> float:
+        """τ of the whole part, 0 where the stream does not grow."""
+        return math.log1p(self.growth * layers)
+
+    def _share(self, place: float, layers: int) -> float:
+        """The share of all layers that lie below a place."""
+        if not self.growth:
+            return place
+        return math.expm1(place * self._distance(layers)) / (self.growth * layers)
+
+    def stands_for(self, copy: int, layers: int) -> float:
+        r"""How many layers a sampled one stands for where its change is summed over all of them.
+
+        They are those of a unit of its place: :math:`dl/du = \tau(L)\,(1/b^2 + l)`.
+        """
+        if not self.growth:
+            return float(layers)
+        below = self._share(self.places[copy], layers) * layers
+        return self._distance(layers) * (1 / self.growth + below)
+
+    def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
+        """The layers of the short stack."""
+        found, below = [], 0.0
+        for group in self.groups(part.layers):
+            whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
+            one = group.copy is not None
+            found.append([s if one else _standing_for(s, group.layers) for s in whole])
+            below += group.layers
+        return found
+
+    def copy_of(self, part: PartConstants, layer: int) -> int | None:
+        """Which sampled one a layer of the short stack is; None for a block."""
+        return list(self.groups(part.layers))[layer].copy
+
+    @property
+    def branches(self) -> str:
+        """The same draws at every depth: what differs between two depths is the depth."""
+        return f"sampled layers {self.index}"
+
+
+def _standing_for(placed: Placed, layers: float) -> Placed:
+    """The sublayer whose branch is as large as that of so many together."""
+    where, s, _ = placed
+    size = math.sqrt(layers)
+    weighted = where.coefficients(s.alpha)[0] != 1 and not where.normalises_sum
+    # a branch that is normalised does not feel its gains; a stream weighted against its branch
+    # keeps its variance where alpha says it
+    if _normed(where.expression.root) or weighted:
+        return placed._replace(constants=replace(s, alpha=_weaker(where, s.alpha, size)))
+    last = sublayer(s.kind).scaled[-1].name
+    gains = {**s.gains, last: s.gain(last) * size}
+    return placed._replace(constants=replace(s, gains=gains))
+
+
+def _weaker(where: Placement, alpha: float, size: float) -> float:
+    """The α of a branch that is ``size`` times as large against the stream.
+
+    What multiplies the stream over what multiplies the branch is affine in α: α itself, or α − 1.
+    """
+    first, second, own = (x / branch for x, branch in map(where.coefficients, (1.0, 2.0, alpha)))
+    return 1 + (own / size - first) / (second - first)
+
+
+def _normed(node: Node) -> bool:
+    """Whether a placement's equation normalises the branch alone."""
+    match node:
+        case Call("norm", (Call("branch", _),)):
+            return True
+        case Call(_, arguments):
+            return any(map(_normed, arguments))
+        case Operation(_, left, right):
+            return _normed(left) or _normed(right)
+        case Power(base, _):
+            return _normed(base)
+    return False

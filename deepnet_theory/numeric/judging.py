@@ -1,0 +1,405 @@
+"""From measured values to verdicts: exponents in depth, sizes, and premises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from deepnet_theory.numeric.case import NEAR, Case
+from deepnet_theory.numeric.depths import MOST_LAYERS, Depth, depth_key
+from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
+from deepnet_theory.numeric.one_sublayer import (
+    Key,
+    distance_from_identity,
+    predict_shares,
+)
+from deepnet_theory.numeric.statistics import (
+    TOLERANCE,
+    Array,
+    Interval,
+    fit_exponent,
+    judge,
+    positive_interval,
+    slopes,
+    t_interval,
+)
+from deepnet_theory.spec.assumption import Assumption
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.verification import AssumptionResult, Exponent, Level
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+
+LEVEL = 0.05  # a size within this share of the prediction is equivalent to it
+WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
+
+
+def ratio_interval(measured: Array, predicted: Array) -> Interval:
+    r"""Measured over predicted, paired by seed, with an interval made in logarithms.
+
+    .. math:: \exp\Bigl(\overline{\log(b/\hat b)} \pm t_{n-1}\,s/\sqrt n\Bigr)
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logs = t_interval(np.log(measured / predicted))
+        return Interval(*(float(np.exp(x)) for x in (logs.estimate, logs.low, logs.high)))
+
+
+def judge_level(
+    depths: Sequence[Depth], measured: Array, expected: Array, identity: Array
+) -> Level | None:
+    """The verdict on the sizes at every depth, (seeds, depths): that of the worst one.
+
+    SUPPORTED where the interval of the ratio lies within ``LEVEL`` of 1, REFUTED where it lies
+    beyond, UNDECIDED between them, and where the blocks of the prediction are not near the
+    ``identity``, by their S·r².
+    None where there is no depth.
+    """
+    found = []
+    for index, depth in enumerate(depths):
+        ratio = ratio_interval(measured[:, index], expected[:, index])
+        distance = float(identity[:, index].mean())
+        low, high = 1 - LEVEL, 1 + LEVEL
+        shown = f"at {depth_key(depth)} [{ratio.low:.3f}, {ratio.high:.3f}] of the prediction"
+        if not math.isfinite(ratio.estimate):
+            verdict, because = Verdict.UNDECIDED, f"nothing finite at {depth_key(depth)}"
+        elif not distance <= NEAR:
+            verdict = Verdict.UNDECIDED
+            because = f"{shown}, which does not reach it: S·r² = {distance:.3g} is above {NEAR:g}"
+        elif ratio.within(low, high):
+            verdict, because = Verdict.SUPPORTED, f"{shown}, inside 1 ± {LEVEL:g}"
+        elif ratio.outside(low, high):
+            verdict, because = Verdict.REFUTED, f"{shown}, beyond 1 ± {LEVEL:g}"
+        else:
+            verdict, because = Verdict.UNDECIDED, f"{shown}, not inside 1 ± {LEVEL:g} nor beyond"
+        far = abs(math.log(ratio.estimate)) if 0 < ratio.estimate < math.inf else math.inf
+        level = Level(dict(depth), ratio.estimate, ratio.low, ratio.high, verdict, because)
+        found.append((WORST_FIRST.index(verdict), -far, index, level))
+    return min(found)[3] if found else None
+
+
+def judge_assumption(
+    assumption: Assumption,
+    depths: Sequence[int],
+    values: Array,
+    groups: Sequence[object] | None = None,
+) -> AssumptionResult:
+    """Test exactly the criteria that ``assumption`` gives against ``values`` (seeds, depths).
+
+    Slopes are tested within the tolerance of exponents; a ceiling or a floor must hold at
+    every depth, by the interval over seeds. The estimate shown is the slope where one is
+    tested, else the value at the depth where the criterion is nearest to failing. An
+    assumption without criteria is ASSUMED, with what was measured beside it.
+    """
+    found: list[tuple[Verdict, str]] = []
+    shown: Interval | None = None
+    if assumption.slope is not None or assumption.slope_at_most is not None:
+        shown, start = _slope(depths, values, groups)
+        since = f" (from {start} layers)" if start > min(depths) else ""
+        if assumption.slope is not None:
+            verdict, because = judge(shown, assumption.slope)
+            found.append((verdict, f"exponent in depth {because}{since}"))
+        if assumption.slope_at_most is not None:
+            found.append(_ceiling(shown, assumption.slope_at_most + TOLERANCE, "exponent" + since))
+    for bound, sign, word in ((assumption.at_most, 1, "most"), (assumption.at_least, -1, "least")):
+        if bound is None:
+            continue
+        # what is nowhere negative is a size or a share of one
+        interval = t_interval if (values < 0).any() else positive_interval
+        points = [interval(column) for column in values.T]
+        worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
+        flipped = worst if sign > 0 else Interval(-worst.estimate, -worst.high, -worst.low)
+        verdict, _ = _ceiling(flipped, sign * bound, "")
+        place = depths[points.index(worst)]
+        found.append(
+            (
+                verdict,
+                f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at {place} layers, "
+                f"where at {word} {bound:g} is assumed",
+            )
+        )
+        shown = worst if shown is None else shown
+    if not found:
+        shown, _ = _slope(depths, values, groups)
+        found.append((Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"))
+    assert shown is not None
+    verdict = min((v for v, _ in found), key=[*WORST_FIRST, Verdict.ASSUMED].index)
+    return AssumptionResult(
+        name=assumption.name,
+        verdict=verdict,
+        estimate=shown.estimate,
+        low=shown.low,
+        high=shown.high,
+        statement=assumption.statement,
+        because="; ".join(because for _, because in found),
+    )
+
+
+def _slope(
+    depths: Sequence[int], values: Array, groups: Sequence[object] | None
+) -> tuple[Interval, int]:
+    if len(set(depths)) < 2:
+        return Interval(math.nan, -math.inf, math.inf), min(depths)
+    if np.isfinite(values).all() and not values.any():
+        return Interval(0.0, 0.0, 0.0), min(depths)  # identically zero: does not grow
+    fit = fit_exponent(depths, values, groups)
+    return fit.interval, fit.fitted_from
+
+
+def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, str]:
+    shown = f"{what} [{interval.low:+.3f}, {interval.high:+.3f}]"
+    if not math.isfinite(interval.estimate):
+        return Verdict.UNDECIDED, f"{what}: nothing finite was measured"
+    if interval.high <= ceiling:
+        return Verdict.SUPPORTED, f"{shown} is at most {ceiling:g}"
+    if interval.low > ceiling:
+        return Verdict.REFUTED, f"{shown} is above {ceiling:g}"
+    return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}"
+
+
+DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # between which the powers are read off
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Which shares of ΔF have the predicted power deep down, and from which depth they lead.
+
+    No share leads where another power is the largest one, ``power``.
+    """
+
+    leading: tuple[Key, ...]
+    depth: float | None  # at which they equal all the others; None where no other is left
+    power: float = math.nan
+
+    def words(self, variable: str) -> str:
+        """What leads, and from where."""
+        if not self.leading:
+            return f"deeper down they lead to {self.power:+.2f}"
+        names = " and ".join(name for _, name in self.leading)
+        if self.depth is None or self.depth < 1:
+            return "deep down all that counts have the predicted power"
+        where = f"{variable} = {self.depth:.2g}"
+        return f"{names}, which have the predicted power, lead from about {where}"
+
+
+def find_arrival(
+    case_at: Callable[[Depth], Case], depth: Depth, symbols: Sequence[str], exponent: float
+) -> Arrival | None:
+    """Whether the prediction has the power ``exponent`` far beyond the measured depths, and why.
+
+    Every kind of parameter is stepped alone at two great depths, where its share of ΔF is one
+    power of the depth. The largest power must be the predicted one; the shares that have it
+    exceed the others from where the two lines cross. None where the stack there is not near the
+    identity, or the rule has no value.
+    """
+    try:
+        cases = [case_at({**depth, **dict.fromkeys(symbols, n)}) for n in DEEP]
+        if any(max(distance_from_identity(case).block) > NEAR for case in cases):
+            return None
+        shallow, deep = ({k: u.mean for k, u in predict_shares(case).items()} for case in cases)
+    except InputError:  # the rule has no value there
+        return None
+    span = math.log(DEEP[1] / DEEP[0])
+    moved = [key for key in deep if deep[key] > 0 and shallow[key] > 0]
+    powers = {key: math.log(deep[key] / shallow[key]) / span for key in moved}
+    leading = [key for key in moved if abs(powers[key] - exponent) <= TOLERANCE]
+    others = [key for key in moved if key not in leading]
+    most = max(powers.values(), default=-math.inf)
+    if not leading or any(powers[key] > exponent for key in others):
+        return Arrival((), None, most)
+    ends = [(math.hypot(*(x[k] for k in leading)), math.hypot(*(x[k] for k in others), 0.0))
+            for x in (shallow, deep)]  # fmt: skip
+    if not others:
+        return Arrival(tuple(leading), None, most)
+    (near, far), *_ = pairwise([math.log(own / rest) for own, rest in ends])
+    crossing = math.log(DEEP[1]) - far * span / (far - near)
+    return Arrival(tuple(leading), math.exp(crossing), most)
+
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One exponent to be fitted; ``total`` where all depths grow together and exponents add."""
+
+    prediction: Prediction
+    total: bool
+
+    def groups(self, depths: Sequence[Depth]) -> list[object]:
+        """The depths that are held fixed, for each point."""
+        if self.total:
+            return [None] * len(depths)
+        variable = self.prediction.variable
+        return [tuple(n for s, n in d.items() if s != variable) for d in depths]
+
+
+def plan_exponents(
+    selection: Selection, predictions: Predictions, depths: Sequence[Depth]
+) -> list[Plan]:
+    """Which exponents these depths can give.
+
+    An exponent in N needs two depths that differ in N alone. Where every depth has the same
+    ratio of N to M the sum of both exponents is fitted, as one exponent in N. Raises
+    :class:`InputError` where the depths give neither.
+    """
+    symbols = selection.the_stack.depths
+    given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
+    free = [s for s in symbols if varies_alone(s, depths)]
+    if free:
+        found = [Plan(p, total=False) for p in given if p.variable in free]
+        if found:
+            return found
+    ratios = {Fraction(*d.values()) for d in depths} if len(symbols) == 2 else set()
+    if len(depths) < 2 or len(ratios) != 1:
+        shown = ", ".join(depth_key(d) for d in depths)
+        raise InputError(
+            f"the depths {shown} give no exponent: two that differ in "
+            f"{' or in '.join(symbols)} alone are needed"
+            + (", or equal ratios of N to M" if len(symbols) == 2 else "")
+        )
+    return [Plan(_sum_of(p, given), total=True) for p in given if p.variable == symbols[0]]
+
+
+def after(plan: Plan, share: str) -> Plan:
+    """The plan of the same slope for what the theory predicts no exponent of."""
+    return replace(plan, prediction=Prediction(plan.prediction.variable, share, None))
+
+
+def varies_alone(symbol: str, depths: Sequence[Depth]) -> bool:
+    """Whether two of the depths differ in this one and in no other."""
+    seen: dict[tuple[int, ...], set[int]] = {}
+    for d in depths:
+        others = tuple(n for s, n in d.items() if s != symbol)
+        seen.setdefault(others, set()).add(d[symbol])
+    return any(len(values) > 1 for values in seen.values())
+
+
+def _sum_of(first: Prediction, given: Sequence[Prediction]) -> Prediction:
+    """The prediction where all depths grow together: exponents of the same share add."""
+    same = [p for p in given if p.share == first.share]
+    exponents = [p.exponent for p in same]
+    total = None if None in exponents else sum((e for e in exponents if e), Fraction(0))
+    by_name = [dict(p.rivals) for p in same]
+    rivals = tuple((n, sum((r[n] for r in by_name), Fraction(0))) for n in by_name[0])
+    return Prediction(first.variable, first.share, total, rivals)
+
+
+@dataclass(frozen=True)
+class Here:
+    """The slope that single sublayers predict over the measured depths, and how far off it is."""
+
+    slope: float
+    off: Interval  # measured minus predicted, paired by seed
+
+
+def slope_here(plan: Plan, depths: Sequence[Depth], values: Array, expected: Array) -> Here | None:
+    """The predicted slope over all measured depths; None where it is not finite."""
+    good = (np.isfinite(values) & (values > 0) & np.isfinite(expected) & (expected > 0)).all(1)
+    if not good.any():
+        return None
+    layers = np.log([float(d[plan.prediction.variable]) for d in depths])
+    groups = plan.groups(depths)
+    predicted = slopes(layers, np.log(expected[good]), groups)
+    measured = slopes(layers, np.log(values[good]), groups)
+    return Here(float(predicted.mean()), t_interval(measured - predicted))
+
+
+def judge_exponent(
+    plan: Plan,
+    depths: Sequence[Depth],
+    values: Array,
+    updates: Sequence[ModelUpdate],
+    wanted: int,
+    expected: Array | None = None,
+    arrival: Callable[[float], Arrival | None] = lambda _: None,
+) -> Exponent:
+    """The exponent of ``values`` (seeds, depths), measured at these of the ``wanted`` depths.
+
+    A slope that has not arrived at the exponent is SUPPORTED where it is the one that is
+    ``expected`` over these depths from single sublayers, and that prediction has an ``arrival`` at
+    the exponent deeper down; where the measurement is not sharp enough for that, such a slope does
+    not refute the exponent either. SUPPORTED falls to UNDECIDED where a step of the fitted depths
+    was not linear or a seed was not finite, and any verdict where depths are missing.
+    """
+    prediction = plan.prediction
+    variable, share = prediction.variable, prediction.share
+    predicted = None if prediction.exponent is None else float(prediction.exponent)
+    rivals = tuple((name, float(e)) for name, e in prediction.rivals)
+    if not (varies_alone(variable, depths) if not plan.total else len(depths) > 1):
+        because = "too few depths were measured"
+        nan = math.nan
+        return Exponent(
+            variable, share, nan, nan, nan, predicted, Verdict.UNDECIDED, because, rivals=rivals
+        )
+    fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
+    verdict, because = judge(fit.interval, predicted, rivals)
+    if not values.any():
+        because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
+    here = None if expected is None else slope_here(plan, depths, values, expected)
+    if here is not None:
+        because += f"; single sublayers predict {here.slope:+.3f} over these depths"
+        if verdict is not Verdict.SUPPORTED and predicted is not None:
+            verdict, told = _by_prediction(verdict, here, predicted, rivals, arrival, variable)
+            because += told
+    if plan.total:
+        because = f"all depths grow together, so the exponents add; {because}"
+    fitted = [u for u in updates if u.depth[variable] >= fit.fitted_from]
+    bent = [u for u in fitted if not u.second_order < LINEAR]
+    if verdict is Verdict.SUPPORTED and bent:
+        verdict = Verdict.UNDECIDED
+        because += f"; but at depth {depth_key(bent[0].depth)} the step was not linear"
+    lost = values.shape[0] - len(fit.per_seed)
+    if lost:
+        because += f"; {lost} of {values.shape[0]} seeds were not finite and are left out"
+        verdict = Verdict.UNDECIDED if verdict is Verdict.SUPPORTED else verdict
+    if len(depths) < wanted:
+        because += f"; only {len(depths)} of {wanted} depths were measured"
+        verdict = Verdict.UNDECIDED
+    return Exponent(
+        variable=variable,
+        share=share,
+        estimate=fit.interval.estimate,
+        low=fit.interval.low,
+        high=fit.interval.high,
+        predicted=predicted,
+        verdict=verdict,
+        because=because,
+        fitted_from=fit.fitted_from,
+        rivals=rivals,
+        constant=fit.interval.within(-TOLERANCE, TOLERANCE),
+        here=None if here is None else here.slope,
+    )
+
+
+def _by_prediction(
+    verdict: Verdict,
+    here: Here,
+    predicted: float,
+    rivals: Sequence[tuple[str, float]],
+    arrival: Callable[[float], Arrival | None],
+    variable: str,
+) -> tuple[Verdict, str]:
+    """The verdict where the measured slope is not the exponent's, and what is said of it."""
+    off = f"the measured one is off by [{here.off.low:+.3f}, {here.off.high:+.3f}]"
+    if here.off.outside(-TOLERANCE, TOLERANCE):
+        return verdict, f", {off}"
+    sharp = here.off.within(-TOLERANCE, TOLERANCE)
+    if not sharp and verdict is not Verdict.REFUTED:
+        return verdict, f", {off}"
+    like = [name for name, e in rivals if e != predicted and e - predicted in here.off]
+    if sharp and like:
+        return verdict, f", {off}, which does not exclude the rival {like[0]}"
+    found = arrival(predicted)
+    if found is None:
+        return verdict, f", {off}, but do not reach deeper down"
+    if not found.leading:
+        return verdict, f", {off}; {found.words(variable)}"
+    if not sharp:
+        told = f"these depths are too shallow to show {predicted:+g}, or to refute it"
+        return Verdict.UNDECIDED, f", {off}; {found.words(variable)}: {told}"
+    return Verdict.SUPPORTED, f", {off}; {found.words(variable)}"

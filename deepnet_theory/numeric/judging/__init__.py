@@ -1,1 +1,0 @@
-"""From measured values to exponents, intervals and verdicts."""

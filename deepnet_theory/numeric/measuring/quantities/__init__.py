@@ -1,1 +1,0 @@
-"""One file a measurement; see :mod:`deepnet_theory.numeric.measuring.measurement`."""

@@ -1,0 +1,308 @@
+"""‖ΔF‖: how far one small step moves the output of a stack, and how far several steps do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.stepping import Trajectory, backward, inner_product, only, stepping
+from deepnet_theory.numeric.trial import Trial, draw_batch
+from deepnet_theory.runtime import Description
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.spec.errors import InputError
+
+FIRST_ETA = 2.0**-10
+RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
+LINEAR = 0.01  # the second-order part is kept under this
+ROUNDING = 1.75  # ε·√layers/(‖ΔF‖/‖F‖) times so much of ΔF is rounding, as measured at 128 and 1000
+WIDE = 30.0  # how many times more or less is accepted where the step is linear
+ATTEMPTS = 6
+
+Chosen = Callable[[Description], bool]
+
+
+@dataclass(frozen=True)
+class ModelUpdate:
+    r"""One measured step at one depth; per-seed values as tuples.
+
+    ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
+    over the width, averaged over tokens and over a seed's draws of data and weights;
+    ``first_draw`` the same of the first draw alone, to which the losses belong.
+    ``second_order`` is the part of ΔF that is not linear in η, rounding included;
+    ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value became infinite or NaN.
+    """
+
+    depth: Depth
+    eta: float
+    values: tuple[float, ...]
+    second_order: float
+    relative_change: float
+    first_draw: tuple[float, ...]
+    losses: tuple[float, ...]
+    loss_changes: tuple[float, ...]
+    first_order: tuple[float, ...]
+    finding: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, for the checks of a verification."""
+        return {
+            "depth": dict(self.depth),
+            "eta": self.eta,
+            "second_order": self.second_order,
+            "relative_change": self.relative_change,
+            "first_draw": list(self.first_draw),
+            "losses": list(self.losses),
+            "loss_changes": list(self.loss_changes),
+            "first_order": list(self.first_order),
+        }
+
+
+def measure_model_update(
+    case: Case,
+    *,
+    eta: float | None = None,
+    draws: int = 1,
+    chosen: Chosen | None = None,
+) -> ModelUpdate:
+    r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
+
+    η begins at ``eta``, or where a stack of one layer has it, larger in stacks so deep that their
+    rounding would drown it, so that it depends on the case alone; it is changed until the step is
+    linear. A twin of the first seed takes half the step, so that the second-order part is measured
+    in the same pass:
+
+    .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
+
+    is half of it. Each of the ``draws`` has data and weights of its own.
+    ``chosen`` restricts the step to some of the parameters: a share of ΔF.
+    """
+
+    def step(eta: float) -> ModelUpdate:
+        return measure_draw(case, eta, 0, chosen)
+
+    first = find_linear_step(step, _eta_to_begin_with(case) if eta is None else eta)
+    return average_draws(
+        [first]
+        + [measure_draw(case, first.eta, draw, chosen) for draw in further_draws(first, draws)]
+    )
+
+
+def measure_draw(
+    case: Case,
+    eta: float,
+    draw: int,
+    chosen: Chosen | None = None,
+) -> ModelUpdate:
+    """One draw of data and weights stepped with ``eta``; the first draw has the twin."""
+    trial = Trial(case, draw=draw, twin=draw == 0)
+    return _step(trial, eta, chosen)
+
+
+def further_draws(first: ModelUpdate, draws: int) -> range:
+    """The draws that are left after the first one: none where nothing moved, or all broke."""
+    return range(1, 1 if first.finding or not first.relative_change else draws)
+
+
+def average_draws(drawn: Sequence[ModelUpdate]) -> ModelUpdate:
+    """One model update of several draws: the mean of values; the first draw had the twin."""
+    if len(drawn) == 1:
+        return drawn[0]
+    return replace(
+        drawn[0],
+        values=tuple(fmean(one) for one in zip(*(u.values for u in drawn), strict=True)),
+        finding=next((u.finding for u in drawn if u.finding), ""),
+    )
+
+
+def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelUpdate:
+    """A step of a size at which the output changes linearly, beginning at ``eta``.
+
+    η is a power of two: added to a gain of 1, or to a weight, such a step is not rounded,
+    where any other would be rounded alike in every entry.
+    """
+    found = step(_power_of_two(eta))
+    for _ in range(ATTEMPTS):
+        change = found.relative_change / RELATIVE_CHANGE
+        if 1 / WIDE < change < WIDE or math.isnan(change):
+            break  # NaN: the stack itself is not finite, and no step is small enough
+        factor = 1e-3 if math.isinf(change) else 1e3 if change == 0 else 1 / change
+        if not 1e-30 < found.eta * factor < 1e15:
+            break  # the step moves nothing, or breaks everything, whatever its size
+        found = step(_power_of_two(found.eta * factor))
+    if found.second_order < LINEAR or not 0 < found.relative_change < math.inf:
+        return found
+    aimed = found.eta * RELATIVE_CHANGE / found.relative_change
+    for factor in (1, 4, 1 / 4):  # a larger step drowns rounding, a smaller one curvature
+        eta = _power_of_two(factor * aimed)
+        if eta == found.eta:
+            continue  # it is the one that was tried
+        other = step(eta)
+        if not found.second_order <= other.second_order:
+            found = other
+        if found.second_order < LINEAR:
+            break
+    return found
+
+
+def _eta_to_begin_with(case: Case) -> float:
+    r"""The η of one layer, larger where rounding would be more than half of what is allowed.
+
+    Each layer rounds by itself, so that :math:`\sqrt L\,\epsilon\,\|F\|` adds up beside ΔF.
+    """
+    precision = torch.finfo(case.settings.torch_dtype).eps
+    layers = sum(case.depth.values())
+    rounding = ROUNDING * precision * math.sqrt(layers) / RELATIVE_CHANGE
+    return _eta_of_one_layer(case) * max(1.0, rounding / (LINEAR / 2))
+
+
+def _eta_of_one_layer(case: Case) -> float:
+    """The η that changes the output of one layer a part by the part aimed at."""
+    shallow = replace(case, depth=dict.fromkeys(case.depth, 1))
+    try:
+        found = measure_draw(shallow, FIRST_ETA, 0)
+    except InputError:  # the rule has no value there
+        return FIRST_ETA
+    change = found.relative_change / RELATIVE_CHANGE
+    return FIRST_ETA / change if 0 < change < math.inf else FIRST_ETA
+
+
+def _power_of_two(eta: float) -> float:
+    return float(2.0 ** round(math.log2(eta)))
+
+
+def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
+    rates = torch.full((trial.seeds,), eta, dtype=trial.settings.torch_dtype)
+    rates[trial.drawn :] /= 2  # the twin
+    rates = rates.to(trial.settings.torch_device)
+    first_order = torch.zeros_like(rates)
+
+    def observe(_: nn.Parameter, gradient: Tensor, change: Tensor) -> None:
+        first_order.add_(inner_product(gradient, change))
+
+    parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
+    if not parameters:
+        return _nothing(trial, eta)
+    expression = trial.selection.the_optimizer.expression
+    # one sequence a seed has no batch dimension, which every product would fold and unfold
+    trial.inputs = [x.squeeze(1) for x in trial.inputs]
+    with (
+        only(trial.model, parameters),
+        stepping(parameters, expression, rates, observe, trial.rate),
+    ):
+        before = trial.output()
+        losses = trial.loss(before)
+        backward(losses)
+    before, losses = before.detach(), losses.detach()
+    with torch.inference_mode():
+        after = trial.output()
+        changes = trial.loss(after) - losses
+        change = (after - before).double()
+        sizes = change.norm(dim=-1).flatten(1).mean(1)  # (k,), the mean over tokens of ‖ΔF‖
+        bend = change.new_zeros(())
+        if trial.seeds > trial.drawn:
+            bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
+        sound = before.flatten(1).isfinite().all(1)
+        relative = change[sound].norm() / before[sound].double().norm()
+        if sound.any() and not relative.isfinite():
+            relative.fill_(math.inf)
+    seeds = trial.drawn
+    values = (sizes / eta)[:seeds]
+    finding = ""
+    if not values.isfinite().all():
+        finding = find_non_finite(trial, before, eta)
+    return ModelUpdate(
+        depth=trial.depth,
+        eta=eta,
+        values=tuple(values.tolist()),
+        first_draw=tuple(values.tolist()),
+        second_order=0.0 if not change.any() else float(bend),
+        relative_change=float(relative),
+        losses=tuple(losses[:seeds].tolist()),
+        loss_changes=tuple(changes[:seeds].tolist()),
+        first_order=tuple(first_order[:seeds].tolist()),
+        finding=finding,
+    )
+
+
+def _nothing(trial: Trial, eta: float) -> ModelUpdate:
+    """A step of no parameters moves nothing."""
+    zeros = (0.0,) * trial.drawn
+    return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros, zeros)
+
+
+@torch.no_grad()
+def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
+    """Where infinity or NaN first appears: before the step or after it, in which sublayer."""
+    hurt = int((~before.flatten(1).isfinite().all(1)).sum())
+    when = "before the step" if hurt else f"after a step of eta = {eta:g}"
+    seen: list[str] = []
+
+    def watch(module: nn.Module, _: object, output: Tensor) -> None:
+        if not seen and not output.isfinite().all():
+            assert isinstance(module, Residual)
+            site = module.site
+            assert site.layer is not None
+            seen.append(f"layer {site.layer + 1} of the {site.part} ({site.kind})")
+
+    model = trial.model
+    if hurt:  # the step has already spoiled the weights: look at the stack as it was drawn
+        model = trial.again().model
+    handles = [residual.register_forward_hook(watch) for residual in model.residuals()]
+    try:
+        *memory, x = trial.inputs
+        after = model.body(x, *memory)
+    finally:
+        for handle in handles:
+            handle.remove()
+    count = int((~after[: trial.drawn].flatten(1).isfinite().all(1)).sum())
+    where = seen[0] if seen else "the gradient, not the forward pass"
+    return (
+        f"{when}, at depth {depth_key(trial.depth)}: not finite in {count} of "
+        f"{trial.drawn} seeds, first in {where}"
+    )
+
+
+FRESH = 2**20  # draws of data from here on are those of later updates
+
+
+def counts(updates: int) -> Iterator[int]:
+    """The numbers of updates after which the output is looked at: 2, 4, 8, … and the last."""
+    count = 2
+    while count < updates:
+        yield count
+        count *= 2
+    if updates > 1:
+        yield updates
+
+
+def measure_updates(case: Case) -> dict[int, list[float]]:
+    r"""Each seed's :math:`\|F_T - F_0\|` per token after T updates of the settings' ``eta``.
+
+    The optimizer goes on from its running means, on fresh data at every update; F is the output
+    on the first batch. NaN where it is not finite any more.
+    """
+    settings, selection = case.settings, case.selection
+    trial = Trial(case)
+    rates = [(p, settings.eta * trial.rate(p)) for p, _ in trial.parameters()]
+    trajectory = Trajectory(selection.the_optimizer, rates)
+    first, parts = trial.batch, len(selection.the_stack.parts)
+    with torch.no_grad():
+        start = trial.output().double()
+    found: dict[int, list[float]] = {}
+    with trajectory.stepping(trial.model):
+        for count in range(1, settings.updates + 1):
+            trajectory.step(trial.loss(trial.output()))
+            if count in counts(settings.updates):
+                trial.see(first)
+                with torch.no_grad():
+                    change = trial.output().double() - start
+                found[count] = change.norm(dim=-1).flatten(1).mean(1).tolist()
+            trial.see(draw_batch(settings, trial.drawn, parts, FRESH + count))
+    return found

@@ -1,0 +1,337 @@
+r"""‖ΔF‖/η in absolute size, predicted from single sublayers: no stack, no free constant.
+
+Near the identity every sublayer sees almost the same input and the same backward signal, so
+the changes :math:`V_l` that the layers make add up,
+
+.. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle,
+
+with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, the second, what
+their changes have in common, as :math:`L`. Both are measured on two sampled layers, with the
+laboratory's own tokens, targets, embeddings and heads. What the others do to those two, the
+corrections in S·r and S·r², comes with the blocks that stand for them, of
+:class:`~deepnet_theory.numeric.case.Sampled`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist, fmean
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from deepnet_theory.numeric.case import NEAR, Case, Sampled
+from deepnet_theory.numeric.depths import Depth
+from deepnet_theory.numeric.settings import fitting_threads
+from deepnet_theory.numeric.stepping import gradients, only, update
+from deepnet_theory.numeric.trace import take_trace
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import Description, Model
+from deepnet_theory.runtime.branches import math_attention
+
+PLACES = 1  # pairs of places in a draw, each with its mirror image
+PLACES_OF_GROWTH = 2  # the same where the stream grows: layers then differ in what they change
+COPIES = 4  # of every seed at each pair of places
+EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
+
+Key = tuple[str, str]
+ALL: Key = ("all", "all")
+PREDICTED, ERROR, IDENTITY = "predicted", "error of the predicted", "distance from the identity"
+BLOCK = "distance of a block from the identity"
+Direction = tuple[nn.Parameter, Description, Tensor]
+
+
+@dataclass(frozen=True)
+class PredictedUpdate:
+    """The predicted ‖ΔF‖/η of every seed, with its standard error over independent layers.
+
+    Every seed has data, an embedding, a head and layers of its own: seeds are independent.
+    """
+
+    depth: Depth
+    values: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return fmean(self.values)
+
+    @property
+    def interval_given_data(self) -> tuple[float, float]:
+        """The mean's 95 % interval over layers alone, beside a measurement on the same data."""
+        if not self.mean > 0:
+            return self.mean, self.mean
+        error = math.hypot(*self.errors) / len(self.errors)
+        factor = math.exp(NormalDist().inv_cdf(0.975) * error / self.mean)
+        return self.mean / factor, self.mean * factor
+
+
+def predict_model_update(case: Case) -> PredictedUpdate:
+    """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
+
+    It costs the same at every depth, and as its logarithm where the stream grows.
+    """
+    return _predict(case, lambda directions: {ALL: directions}, case.settings.draws)[ALL]
+
+
+def predict_samples(case: Case) -> dict[str, list[float]]:
+    """What is predicted of one depth, by name and one number a seed; the key is that of a share.
+
+    Of several parts each one's share is predicted too, stepped alone.
+    """
+
+    def split(directions: list[Direction]) -> dict[Key, list[Direction]]:
+        parts = dict.fromkeys(d.part or "" for _, d, _ in directions)
+        found = {(name, "all"): [x for x in directions if x[1].part == name] for name in parts}
+        return {ALL: directions, **(found if len(parts) > 1 else {})}
+
+    found = _predict(case, split, case.settings.draws)
+    distance = distance_from_identity(case)
+    samples = {IDENTITY: distance.whole, BLOCK: distance.block}
+    for (share, _), predicted in found.items():
+        samples[f"{PREDICTED} {share}"] = list(predicted.values)
+        samples[f"{ERROR} {share}"] = list(predicted.errors)
+    return samples
+
+
+def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
+    """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
+
+    return _predict(case, by_kind, 1)
+
+
+def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
+    """The steps of each kind of parameter, by part and name."""
+    found: dict[Key, list[Direction]] = {}
+    for direction in directions:
+        d = direction[1]
+        name = f"{d.kind or 'final norm'} {d.name}"
+        found.setdefault((d.part or "", name), []).append(direction)
+    return found
+
+
+class Distance(NamedTuple):
+    """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
+
+    A block's branch is as large as those of the sublayers that it stands for together. The
+    prediction reaches as far as its blocks are near the identity; where no stretch is cut into
+    several, the whole stands for them.
+    """
+
+    whole: list[float]
+    block: list[float]
+
+
+def distance_from_identity(case: Case) -> Distance:
+    r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`."""
+    growth = _growth(case)
+    by_layer = _weights(_sampled(case, growth=growth))
+    whole: list[float] = by_layer.sum(0).tolist()
+    block: list[float] = by_layer.amax(0).tolist()
+    return Distance(whole, block if growth else whole)
+
+
+def _sampled(case: Case, **of: Any) -> Sampled:
+    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=case.scheme, **of)
+
+
+def _weights(sampled: Sampled) -> Tensor:
+    """The squared branch weights of every layer of a short stack: (layers, seeds)."""
+    with fitting_threads(sampled.settings):
+        found = take_trace(Trial(sampled)).sublayers
+    keys = list(dict.fromkeys((s.part, s.layer) for s in found))
+    rows = torch.zeros(len(keys), sampled.settings.seeds, dtype=torch.float64)
+    for s in found:
+        rows[keys.index((s.part, s.layer))] += s.branch_weight.square().cpu()
+    return rows
+
+
+def _growth(case: Case) -> float:
+    """b² of a stream that grows beyond what blocks of equal share can be near, or of layers that
+    depend on where they stand; else 0.
+    """
+    grows = not case.equation.normalises_sum
+    if not case.indexed and not (grows and _weights(_sampled(case)).sum(0).mean() > NEAR):
+        return 0.0
+    first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind
+    return float(first.mean())
+
+
+def _predict(
+    case: Case, split: Callable[[list[Direction]], dict[Key, list[Direction]]], draws: int
+) -> dict[Key, PredictedUpdate]:
+    sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
+    growth = _growth(case)
+    pairs = PLACES_OF_GROWTH if growth else PLACES
+    with fitting_threads(case.settings):
+        for draw in range(draws):
+            squares: dict[Key, list[Tensor]] = {}
+            for index, places in enumerate(places_of(draw, draws, pairs)):
+                sampled = _sampled(case, places=places, index=index, growth=growth)
+                trial = Trial(sampled, draw=draw, copies=COPIES)
+                with math_attention():
+                    for key, chosen in split(_sampled_directions(trial, sampled)).items():
+                        squares.setdefault(key, []).append(_square(trial, sampled, chosen))
+            for key, found in squares.items():
+                sizes.setdefault(key, []).append(_root(torch.cat(found, dim=1)))
+    result = {}
+    for key, rows in sizes.items():
+        values, errors = (torch.stack(x) for x in zip(*rows, strict=True))  # (draws, seeds)
+        result[key] = PredictedUpdate(
+            case.depth,
+            tuple(values.mean(0).tolist()),
+            tuple((errors.square().sum(0).sqrt() / draws).tolist()),
+        )
+    return result
+
+
+def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[float, float]]:
+    """The ``pairs`` of places of one of so many draws, which together are spread over all pairs.
+
+    Two independent places in [0, 1] are apart by more than g with probability (1 − g)²: one
+    value of g is taken from each of equally likely ranges, and each pair with its mirror image.
+    """
+    ranges = pairs * draws
+    for index in range(draw, ranges, draws):
+        apart = 1 - math.sqrt(1 - (index + 0.5) / ranges)
+        start = (1 - apart) * ((0.5 + index * EVENLY) % 1)
+        yield start, start + apart
+        yield 1 - start - apart, 1 - start
+
+
+def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:
+    parts = {part.name: part for part in trial.model.constants.parts}
+    return directions_of(trial, [
+        (p, d)
+        for p, d in trial.parameters()
+        if d.part in parts
+        and (d.layer is None or sampled.copy_of(parts[d.part], d.layer) is not None)
+    ])  # fmt: skip
+
+
+def directions_of(
+    trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
+) -> list[Direction]:
+    """The update of every chosen parameter, per unit of the learning rate."""
+    with only(trial.model, [p for p, _ in chosen]):
+        found = gradients(trial.loss(trial.output()), [p for p, _ in chosen])
+    expression = trial.selection.the_optimizer.expression
+    with torch.no_grad():
+        return [
+            (p, d, update(expression, trial.rate(p), g, p))
+            for (p, d), g in zip(chosen, found, strict=True)
+        ]
+
+
+def _square(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Tensor:
+    """The expected ‖ΔF_t‖² of every token from these steps: (seeds, copies, tokens).
+
+    A sampled layer's change V counts n times, as many layers as it stands for.
+    """
+    parts = {part.name: part for part in trial.model.constants.parts}
+    alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}  # by part, in a layer or not
+    for direction in directions:
+        d = direction[1]
+        assert d.part is not None
+        copy = 0 if d.layer is None else sampled.copy_of(parts[d.part], d.layer)
+        assert copy is not None
+        alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
+    changes: dict[tuple[str, bool], list[tuple[float, Tensor]]] = {}  # n and V
+    for (part, inside), copies in alike.items():
+        layers = parts[part].layers
+        changes[part, inside] = [
+            (sampled.stands_for(c, layers) if inside else 1.0, change_along(trial, copies[c]))
+            for c in sorted(copies)
+        ]
+    total = torch.zeros(())
+    for (part, inside), own in changes.items():
+        total = total + _mean([n * v.square().sum(-1) for n, v in own])
+        layers = parts[part].layers
+        if inside and layers > 1:  # a part has one final norm
+            (n, v), (m, w) = own
+            total = total + n * m * (layers - 1) / layers * (v * w).sum(-1)
+    for first, second in combinations(changes.values(), 2):
+        total = total + 2 * _mean([n * m * (v * w).sum(-1) for n, v in first for m, w in second])
+    return total.reshape(-1, trial.copies, total[0].numel())
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(values)).mean(0)
+
+
+def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
+    """The output's derivative along these steps: (k, batch, tokens, d)."""
+    names = {id(p): name for name, p in trial.model.named_parameters()}
+    with torch.no_grad(), forward_ad.dual_level():
+        weights = {
+            f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
+            for p, _, step in directions
+        }
+        # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
+        # which a fresh process takes seconds to import
+        inputs = tuple(
+            forward_ad.make_dual(x, torch.zeros_like(x))  # type: ignore[no-untyped-call]
+            for x in trial.inputs
+        )
+        output = torch.func.functional_call(_Body(trial.model), weights, inputs)
+        change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
+    return change.double()
+
+
+class _Body(nn.Module):
+    """A model's output before the head as a module of the memories' inputs and the last part's."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        *memory, x = inputs
+        output: Tensor = self.model.body(x, *memory)
+        return output
+
+
+def _root(squares: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean over tokens of the root of the mean square, and its standard error: (seeds,) each.
+
+    ``squares`` are (seeds, draws, tokens) of independent draws.
+    """
+    mean = squares.mean(1, keepdim=True)
+    root = mean.clamp(min=0).sqrt()
+    slope = torch.where(root > 0, 0.5 / root, torch.zeros_like(root))
+    parts = (squares * slope).mean(2)  # what each draw adds, to first order
+    return root.mean((1, 2)), parts.std(1) / math.sqrt(squares.shape[1])
+
+
+Shares = dict[Key, tuple[float, ...]]
+
+
+def measure_shares(case: Case) -> Shares:
+    r"""‖ΔF‖/η of every seed when one kind of parameter is stepped alone, by part and name.
+
+    .. math:: \Delta F_s/\eta = \frac{\partial F}{\partial\theta_s}\,\frac{\Delta\theta_s}{\eta}
+              \qquad \|\Delta F\| \le \sum_s \|\Delta F_s\|
+
+    on the whole stacks of the first draw: one backward pass gives the steps of all kinds, one
+    derivative of the output along its step each kind's share. No size of step is chosen, so that
+    neither curvature nor rounding hides a share that is small.
+    """
+    found = {}
+    with fitting_threads(case.settings), math_attention():
+        trial = Trial(case)
+        stepped = [(p, d) for p, d in trial.parameters() if d.part]
+        for key, chosen in by_kind(directions_of(trial, stepped)).items():
+            sizes = change_along(trial, chosen).norm(dim=-1)  # (seeds, batch, tokens)
+            found[key] = tuple(sizes.flatten(1).mean(1).tolist())
+    return found
+
+
+def compare_shares(case: Case) -> tuple[Shares, dict[Key, PredictedUpdate]]:
+    """The shares as measured, and as predicted from single sublayers on the same data."""
+    return measure_shares(case), predict_shares(case)

@@ -1,1 +1,0 @@
-"""The order of the work, and what of it is done."""

@@ -1,0 +1,274 @@
+"""Optimizer steps on stacked weights, a seed each: one update, one step, many steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import Expression, OperatorAlgebra, fold
+from deepnet_theory.spec.optimizer import Optimizer, Running, optimizers
+
+
+def norm(x: Tensor) -> Tensor:
+    """The Frobenius (for vectors Euclidean) norm of each seed's parameter: (k, …) → (k, 1, …)."""
+    size: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim)), keepdim=True)
+    return size
+
+
+def numel(x: Tensor) -> int:
+    """The number of entries of one seed's parameter."""
+    return x[0].numel()
+
+
+def rms(x: Tensor) -> Tensor:
+    """The root mean square of each seed's entries: (k, …) → (k, 1, …)."""
+    return norm(x) / math.sqrt(numel(x))
+
+
+def inner_product(a: Tensor, b: Tensor) -> Tensor:
+    """Each seed's inner product of two parameters that lie alike in memory: (k, …) → (k,)."""
+    if a.ndim == 3 and not a.is_contiguous():
+        a, b = a.mT, b.mT  # flattened as they lie, without a copy
+    product: Tensor = torch.linalg.vecdot(a.flatten(1), b.flatten(1))
+    return product
+
+
+def polar(g: Tensor) -> Tensor:
+    r"""The polar factor :math:`UV^\top` of each seed's :math:`g = U\Sigma V^\top`: (k, out, in).
+
+    Only singular values above the numerical rank's threshold count, since the gradient of a
+    matrix from few tokens has low rank and the rest is rounding. A vector is a matrix of one
+    row, whose polar factor is its direction. Where ``g`` is not finite, so is the result.
+
+    .. math:: UV^\top = (gg^\top)^{-1/2} g
+    """
+    if g.ndim == 2:
+        size = norm(g)
+        return torch.where(size > 0, g / size, torch.zeros_like(g))
+    wide = g if g.shape[-2] <= g.shape[-1] else g.mT
+    exact = wide.double()  # the Gram matrix squares the condition number
+    gram = exact @ exact.mT
+    finite = gram.isfinite().all(-1).all(-1)[:, None, None]
+    squares, vectors = torch.linalg.eigh(torch.where(finite, gram, torch.zeros_like(gram)))
+    threshold = max(g.shape[-2:]) * torch.finfo(g.dtype).eps
+    kept = squares > threshold**2 * squares[:, -1:]
+    inverse = torch.where(kept, squares, torch.ones_like(squares)).rsqrt() * kept
+    factor = ((vectors * inverse[:, None, :]) @ vectors.mT @ exact).to(g.dtype)
+    factor = torch.where(finite, factor, torch.full_like(factor, torch.nan))
+    return factor if g.shape[-2] <= g.shape[-1] else factor.mT
+
+
+class UpdateAlgebra(OperatorAlgebra[Any]):
+    """Values are numbers, tensors (k, 1, …) and tensors (k, …); none mixes two seeds."""
+
+    def __init__(self, eta: Tensor | float, g: Tensor, theta: Tensor) -> None:
+        if isinstance(eta, Tensor):
+            eta = eta.reshape(-1, *[1] * (g.ndim - 1))
+        self.like = g
+        self.values: dict[str, Any] = {"eta": eta, "g": g, "theta": theta}
+
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def name(self, name: str) -> Any:
+        return self.values[name]
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return base ** float(exponent)
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        first, *rest = (self._tensor(a) for a in arguments)
+        match function:
+            case "sign" | "abs" | "sqrt" | "log":
+                return getattr(torch, function)(first)
+            case "norm":
+                return norm(self._whole(first))
+            case "rms":
+                return rms(self._whole(first))
+            case "numel":
+                return numel(self._whole(first))
+            case "polar":
+                return polar(self._whole(first))
+            case "max" | "min":
+                combine = torch.maximum if function == "max" else torch.minimum
+                for other in rest:
+                    first = combine(first, other)
+                return first
+            case "clip":
+                return torch.minimum(torch.maximum(first, rest[0]), rest[1])
+            case _:
+                raise KeyError(function)
+
+    def _tensor(self, value: Any) -> Tensor:
+        if isinstance(value, Tensor):
+            return value
+        return torch.as_tensor(value, dtype=self.like.dtype, device=self.like.device)
+
+    def _whole(self, value: Tensor) -> Tensor:
+        """A scalar stands for a parameter all of whose entries are that scalar."""
+        return value if value.shape == self.like.shape else value.expand_as(self.like)
+
+
+def update(expression: Expression, eta: Tensor | float, g: Tensor, theta: Tensor) -> Tensor:
+    """The first-step update Δθ of stacked parameters, each seed by itself.
+
+    ``g`` and ``theta`` have shape (k, out, in) or (k, n); ``eta`` is a number or (k,), one
+    learning rate per seed.
+    """
+    value = fold(expression.root, UpdateAlgebra(eta, g, theta))
+    return torch.broadcast_to(torch.as_tensor(value, dtype=g.dtype, device=g.device), g.shape)
+
+
+def backward(losses: Tensor) -> None:
+    """Send gradients back from a loss, or from the losses (k,) of seeds, which never meet.
+
+    They arrive in each parameter's ``grad``, or in the hooks that wait there.
+    """
+    losses.sum().backward()  # type: ignore[no-untyped-call]
+
+
+def gradients(losses: Tensor, parameters: Sequence[nn.Parameter]) -> tuple[Tensor, ...]:
+    """Each seed's gradient of its own loss, shaped as the parameters: (k, …) each."""
+    return torch.autograd.grad(losses.sum(), parameters)
+
+
+Observer = Callable[[nn.Parameter, Tensor, Tensor], None]
+
+
+@contextmanager
+def stepping(
+    parameters: Iterable[nn.Parameter],
+    expression: Expression,
+    eta: Tensor,
+    observe: Observer | None = None,
+    rate: Callable[[nn.Parameter], float] = lambda _: 1.0,
+) -> Iterator[None]:
+    """Within this context a backward pass steps each parameter as soon as its gradient is there.
+
+    The update is evaluated per seed with the learning rates ``eta`` (seeds,) and added in
+    place; the gradient is freed at once, so that no second copy of the parameters lives.
+    ``rate`` multiplies the learning rate of a parameter. ``observe`` receives each parameter, its
+    gradient and its update, before it is added.
+    """
+
+    @torch.no_grad()
+    def hook(parameter: nn.Parameter) -> None:
+        gradient = parameter.grad
+        assert gradient is not None
+        change = update(expression, eta * rate(parameter), gradient, parameter.detach())
+        if observe is not None:
+            observe(parameter, gradient, change)
+        parameter.grad = None
+        parameter.add_(change)
+
+    handles = [
+        p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        for p in parameters
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def only(model: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Within this context gradients are computed for ``parameters`` alone."""
+    wanted = {id(p) for p in parameters}
+    before = [(p, p.requires_grad) for p in model.parameters()]
+    try:
+        for p, _ in before:
+            p.requires_grad_(id(p) in wanted)
+        yield
+    finally:
+        for p, required in before:
+            p.requires_grad_(required)
+            p.grad = None
+
+
+def running_of(optimizer: Optimizer) -> Running:
+    """How the optimizer goes on; raises :class:`Refusal` where only its first step is known."""
+    if optimizer.running is not None:
+        return optimizer.running
+    raise Refusal(
+        f"{optimizer.name!r} is known here by its first step alone; many steps can be taken with: "
+        + ", ".join(name for name, o in optimizers().items() if o.running is not None)
+    )
+
+
+class Trajectory:
+    """Optimizer steps of stacked parameters, each seed by itself, with its running means.
+
+    ``rates`` gives each parameter's learning rates, a number or (k,), one a seed. Within
+    :meth:`stepping` every backward pass is one step: a parameter is stepped as soon as its
+    gradient is there, and the gradient is freed.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, rates: Iterable[tuple[nn.Parameter, Tensor | float]]
+    ) -> None:
+        self.running = running_of(optimizer)
+        self.epsilon = optimizer.epsilon or 0.0
+        self.rates = list(rates)
+        self.steps = 0
+        names = self.running.expression.names
+        self._means = {
+            name: (decay, [torch.zeros_like(p) for p, _ in self.rates])
+            for name, decay in (("m", self.running.first), ("v", self.running.second))
+            if name in names
+        }
+
+    @contextmanager
+    def stepping(self, model: nn.Module) -> Iterator[None]:
+        """Within this context a backward pass of ``model`` steps the parameters, and no others."""
+        with only(model, [p for p, _ in self.rates]):
+            handles = [
+                p.register_post_accumulate_grad_hook(self._hook(i))  # type: ignore[no-untyped-call]
+                for i, (p, _) in enumerate(self.rates)
+            ]
+            try:
+                yield
+            finally:
+                for handle in handles:
+                    handle.remove()
+
+    def _hook(self, index: int) -> Callable[[nn.Parameter], None]:
+        rate = self.rates[index][1]
+        expression = self.running.expression
+
+        @torch.no_grad()
+        def step(parameter: nn.Parameter) -> None:
+            gradient = parameter.grad
+            assert gradient is not None
+            parameter.grad = None
+            algebra = UpdateAlgebra(rate, gradient, parameter.detach())
+            algebra.values["epsilon"] = self.epsilon
+            for name, (decay, means) in self._means.items():
+                algebra.values[name] = self._mean(name, decay, means[index], gradient)
+            parameter.add_(fold(expression.root, algebra))
+
+        return step
+
+    def _mean(self, name: str, decay: float, kept: Tensor, gradient: Tensor) -> Tensor:
+        """Take a gradient into a sum of decaying weights; the sum, or the mean it stands for."""
+        kept.mul_(decay)
+        if name == "v":
+            kept.addcmul_(gradient, gradient)
+        else:
+            kept.add_(gradient)
+            if self.running.summed:
+                return kept
+        return kept / sum(decay**s for s in range(self.steps))
+
+    def step(self, losses: Tensor) -> None:
+        """One step of every seed on its own loss (k,)."""
+        self.steps += 1
+        losses.sum().backward()  # type: ignore[no-untyped-call]

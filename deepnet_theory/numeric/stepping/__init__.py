@@ -1,1 +1,0 @@
-"""The optimizer's steps: its expressions per seed, and its real implementation."""

@@ -1,0 +1,228 @@
+"""A trace: what every sublayer does in one forward and backward pass, one number a seed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from deepnet_theory.numeric.stepping import backward, norm, numel, only
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import Description, described
+from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
+from deepnet_theory.runtime.linear import Norm
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.spec.sublayer import Role
+
+EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
+
+
+@dataclass
+class SublayerTrace:
+    r"""One residual sublayer; every tensor has shape (seeds,), sizes are roots of token means.
+
+    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`, of what the residual sum really adds;
+    ``branch_response`` is :math:`\|G\|/(\sqrt d\,\prod\beta)`; ``norm_jacobian`` the greatest
+    :math:`\sqrt d/\|Pz\|` of its norms, z in units of x; ``upstream_gradient`` the size of
+    :math:`\partial L/\partial x_{l+1}` for a loss that is one token's.
+    """
+
+    part: str
+    layer: int
+    kind: str
+    input_size: Tensor
+    token_correlation: Tensor
+    branch_weight: Tensor = field(default_factory=lambda: torch.empty(0))
+    branch_response: Tensor = field(default_factory=lambda: torch.empty(0))
+    norm_jacobian: Tensor = field(default_factory=lambda: torch.empty(0))
+    norm_output: Tensor = field(default_factory=lambda: torch.empty(0))
+    upstream_gradient: Tensor = field(default_factory=lambda: torch.empty(0))
+    attention_average: Tensor | None = None
+    inhomogeneity: Tensor | None = None
+
+
+@dataclass
+class GradientTrace:
+    """One parameter's gradient: its norm, and the share of its entries of at least 10 ε."""
+
+    description: Description
+    norm: Tensor
+    above_epsilon: Tensor
+    numel: int
+
+
+@dataclass
+class Trace:
+    """All sublayers and all stepped parameters of a stack, and the loss's own gradient."""
+
+    sublayers: list[SublayerTrace]
+    gradients: list[GradientTrace]
+    loss_gradient: Tensor
+
+    def over_sublayers(self, quantity: str) -> Tensor:
+        """One quantity of all sublayers that have it: (sublayers, seeds)."""
+        found = [getattr(s, quantity) for s in self.sublayers]
+        return torch.stack([x for x in found if x is not None])
+
+
+def size(x: Tensor) -> Tensor:
+    """The root mean square over tokens of ‖x_t‖: (k, …, d) → (k,)."""
+    return x.double().square().sum(-1).flatten(1).mean(1).sqrt()
+
+
+def correlation(x: Tensor) -> Tensor:
+    r"""The mean cosine between different tokens of a sequence: (k, batch, tokens, d) → (k,).
+
+    With unit vectors u_t it is :math:`(\|\sum_t u_t\|^2 - n)/(n^2 - n)`.
+    """
+    unit = nn.functional.normalize(x.double(), dim=-1)
+    n = x.shape[-2]
+    total = unit.sum(-2).square().sum(-1).mean(-1)
+    return (total - n) / max(n * n - n, 1)
+
+
+def take_trace(trial: Trial) -> Trace:
+    """Run one forward and one backward pass of ``trial`` and record what the sublayers do."""
+    sublayers: list[SublayerTrace] = []
+    gradients: list[GradientTrace] = []
+    handles: list[RemovableHandle] = []
+    stepped = trial.parameters()
+    descriptions = {id(p): d for p, d in stepped}
+
+    def collect(parameter: nn.Parameter) -> None:
+        g = parameter.grad
+        assert g is not None
+        above = (g.abs() >= 10 * EPSILON).flatten(1).double().mean(1)
+        d = descriptions[id(parameter)]
+        gradients.append(GradientTrace(d, norm(g).flatten().double(), above, numel(g)))
+        parameter.grad = None
+
+    for residual in trial.model.residuals():
+        handles.extend(_watch(residual, trial, sublayers))
+    at_output: list[Tensor] = []
+    try:
+        with only(trial.model, [p for p, _ in stepped]):
+            for parameter, _ in stepped:
+                handle = parameter.register_post_accumulate_grad_hook(collect)  # type: ignore[no-untyped-call]
+                handles.append(handle)
+            output = trial.output()
+            output.register_hook(lambda g: at_output.append(_per_token(g)))  # type: ignore[no-untyped-call]
+            backward(trial.loss(output))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return Trace(sublayers, gradients, at_output[0])
+
+
+def _per_token(gradient: Tensor) -> Tensor:
+    # The loss is the mean over n tokens; n times its gradient is a token's own loss's.
+    n = gradient[0, ..., 0].numel()
+    return size(gradient) * n
+
+
+def _watch(
+    residual: Residual, trial: Trial, sublayers: list[SublayerTrace]
+) -> list[RemovableHandle]:
+    """Hooks on one residual sublayer; the record is made when its forward pass begins."""
+    width = trial.settings.width
+    normalises_sum = residual.placement.normalises_sum
+    inputs: list[Tensor] = []
+
+    def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        x = args[0].detach()
+        inputs[:] = [x]
+        site = residual.site
+        assert site.layer is not None and site.part is not None and site.kind is not None
+        sublayers.append(
+            SublayerTrace(
+                site.part,
+                site.layer,
+                site.kind,
+                size(x) / math.sqrt(width),
+                correlation(x),
+            )
+        )
+
+    def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, y = sublayers[-1], output.detach()
+        gains = math.prod(d.gain for d in _scaled(branch))
+        now.branch_response = size(y) / (math.sqrt(width) * gains)
+        if normalises_sum:
+            now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))
+        with torch.no_grad():
+            if isinstance(branch, Attention):
+                source = args[0] if not branch.crosses else args[1]
+                now.attention_average = _attention_average(branch, args[0], source)
+            else:
+                now.inhomogeneity = _inhomogeneity(branch, args[0])
+
+    def at_norm(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, z = sublayers[-1], args[0].detach()
+        assert isinstance(module, Norm)
+        if module.spec.centred:
+            z = z - z.mean(-1, keepdim=True)
+        units = residual.alpha if normalises_sum else 1.0
+        jacobian = units * math.sqrt(width) * size_inverse(z)
+        now.norm_jacobian = (
+            torch.maximum(now.norm_jacobian, jacobian) if len(now.norm_jacobian) else jacobian
+        )
+        now.norm_output = size(output.detach()) / math.sqrt(width)
+
+    def end(_: nn.Module, __: object, output: Tensor) -> None:
+        now = sublayers[-1]
+        if not normalises_sum:
+            now.branch_weight = size(output.detach() - inputs[0]) / size(inputs[0])
+        inputs.clear()
+
+        def arrive(gradient: Tensor) -> None:
+            now.upstream_gradient = _per_token(gradient)
+
+        output.register_hook(arrive)  # type: ignore[no-untyped-call]
+
+    return [
+        residual.register_forward_pre_hook(begin),
+        residual.branch.register_forward_hook(at_branch),
+        *(module.register_forward_hook(at_norm) for module in residual.norms),
+        residual.register_forward_hook(end),
+    ]
+
+
+def size_inverse(z: Tensor) -> Tensor:
+    """The root mean square over tokens of 1/‖z_t‖: (k, …, d) → (k,)."""
+    return z.double().square().sum(-1).reciprocal().flatten(1).mean(1).sqrt()
+
+
+def _scaled(branch: nn.Module) -> list[Description]:
+    return [d for _, d in described(branch) if d.role is Role.SCALED]
+
+
+def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
+    """‖softmax · x‖/‖x‖, the average of the tokens by each head's weights: (k,)."""
+    q, k = branch.split(branch.query(x)), branch.split(branch.key(source))
+    if branch.grouped:
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    scores = q @ k.mT / math.sqrt(branch.head_width)  # (k·batch, heads, tokens, keys)
+    if branch.causal:
+        seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+        scores = scores.masked_fill(~seen, -math.inf)
+    tokens = source.reshape(-1, 1, *source.shape[-2:])  # (k·batch, 1, keys, d)
+    averaged = scores.softmax(-1) @ tokens
+    return size(averaged.reshape(x.shape[0], -1, x.shape[-1])) / size(source)
+
+
+SCALES = (0.5, 2.0)
+
+
+def _inhomogeneity(branch: nn.Module, x: Tensor) -> Tensor:
+    r"""The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ on the branch's own z, for λ = 1/2 and 2: (k,)."""
+    if isinstance(branch, FeedForward):
+        z, phi = branch.fc1(x).double(), branch.activation
+    else:
+        assert isinstance(branch, GatedFeedForward)
+        z, phi = branch.gate(x).double(), nn.functional.silu
+    base = phi(z)
+    deviations = [size(phi(c * z) - c * base) / (c * size(base)) for c in SCALES]
+    return torch.stack(deviations).amax(0)

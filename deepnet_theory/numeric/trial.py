@@ -1,0 +1,240 @@
+"""A trial: the stacks of all seeds at one depth, with the data that they see."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pydoc_data.topics import topics  # type: ignore[import-untyped]
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deepnet_theory.numeric.case import VOCAB, Case
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.runtime import Description, Model, described
+from deepnet_theory.runtime.linear import Make
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.sublayer import Role
+
+
+@cache
+def text_bytes() -> Tensor:
+    """The bytes of Python's own documentation topics, in order of their names: (length,) int64.
+
+    Real text that every Python ships, so nothing is downloaded.
+    """
+    text = "\n".join(topics[name] for name in sorted(topics)).encode("utf-8")
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8).to(torch.int64)
+
+
+def text_windows(count: int, length: int, generator: torch.Generator) -> Tensor:
+    """``count`` windows of ``length`` consecutive bytes at random places: (count, length)."""
+    text = text_bytes()
+    if length > len(text):
+        raise InputError(f"the text has {len(text)} bytes, fewer than a window of {length} tokens")
+    starts = torch.randint(len(text) - length + 1, (count, 1), generator=generator)
+    return text[starts + torch.arange(length)]
+
+
+def gaussian_tokens(
+    shape: tuple[int, int, int, int], correlation: float, generator: torch.Generator
+) -> Tensor:
+    r"""Tokens :math:`\sqrt\rho\,c + \sqrt{1-\rho}\,e_t`, c common to a sequence.
+
+    Shape (seeds, batch, tokens, width); entries have variance 1, and any two tokens of a
+    sequence have correlation ρ. The draws do not depend on ρ.
+    """
+    seeds, batch, _, width = shape
+    common = torch.randn((seeds, batch, 1, width), generator=generator, dtype=torch.float64)
+    own = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+
+
+# the matrices, and the learnt scalar of a branch where there is one
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.RESIDUAL_GAIN})
+STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
+
+
+def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of its own for each purpose, so that one draw never shifts another."""
+    digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:8]) >> 1)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed, up to about 64 MiB, for what is asked for next.
+
+    glibc returns a large block to the system as soon as it is free, and every gradient then
+    costs a page fault for each of its pages. It learns from the largest block ever freed.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the stacks see: tokens, or vectors in their place, and what they should say.
+
+    ``inputs`` holds one entry a part: bytes (seeds, batch, tokens) or vectors
+    (seeds, batch, tokens, width). ``targets`` (seeds, batch, tokens) are bytes.
+    """
+
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+
+    def with_twin(self) -> Batch:
+        """The data with those of the first seed once more at the end."""
+        inputs = tuple(torch.cat([x, x[:1]]) for x in self.inputs)
+        return Batch(inputs, torch.cat([self.targets, self.targets[:1]]))
+
+    def repeated(self, copies: int) -> Batch:
+        """The data of every seed ``copies`` times over, one after the other."""
+        inputs = tuple(x.repeat_interleave(copies, 0) for x in self.inputs)
+        return Batch(inputs, self.targets.repeat_interleave(copies, 0))
+
+
+def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Batch:
+    """The data of all seeds in one draw: the same at every depth and for every rule.
+
+    Text: consecutive windows, one a part, and the next byte of the last one as target.
+    Gaussian: independent tokens for each part, and random targets.
+    """
+    generator = generator_for(settings.seed, f"data {draw}")
+    shape = (seeds, settings.batch, settings.tokens)
+    if settings.correlation is None:
+        windows = text_windows(
+            seeds * settings.batch, parts * settings.tokens + 1, generator
+        ).reshape(seeds, settings.batch, -1)
+        inputs = torch.split(windows[..., :-1], settings.tokens, dim=-1)
+        targets = windows[..., -settings.tokens :]
+    else:
+        inputs = tuple(
+            gaussian_tokens((*shape, settings.width), settings.correlation, generator)
+            for _ in range(parts)
+        )
+        targets = torch.randint(VOCAB, shape, generator=generator)
+    device, dtype = settings.torch_device, settings.torch_dtype
+    return Batch(
+        tuple(x.to(device, dtype if x.is_floating_point() else None) for x in inputs),
+        targets.to(device),
+    )
+
+
+class Trial:
+    """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
+
+    Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
+    same ones at every depth; branch weights are drawn anew at each depth. All of them are drawn
+    again for each ``draw``. With ``twin`` one more seed is added, a copy of the first. With
+    ``copies`` every seed is there so many times, with branch weights of its own.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        *,
+        seeds: int | None = None,
+        draw: int = 0,
+        twin: bool = False,
+        copies: int = 1,
+    ) -> None:
+        self.case, self.selection, self.depth = case, case.selection, case.depth
+        self.settings = settings = case.settings
+        self.draw, self.copies = draw, copies
+        own = settings.seeds if seeds is None else seeds
+        self.drawn = own * copies
+        self.seeds = self.drawn + twin
+        parts = len(case.selection.the_stack.parts)
+        batch = draw_batch(settings, own, parts, draw).repeated(copies)
+        keep_freed_memory()
+        make = Make(
+            self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
+        )  # nothing is drawn yet
+        constants = case.constants
+        self.model = Model(constants, make, {p.name: case.layers(p) for p in constants.parts})
+        self.model.requires_grad_(False)
+        self._described = list(described(self.model))
+        self._draw()
+        self.see(batch.with_twin() if twin else batch)
+        self.eta_factor = case.eta_factor
+        self.rates = {id(p): self._rate(d) for p, d in self._described}
+
+    @torch.no_grad()
+    def see(self, batch: Batch) -> None:
+        """Take these data for what follows."""
+        self.batch = batch
+        given = self.settings.correlation is not None
+        sizes = [self.case.input_size(part) for part in self.model.parts]
+        self.inputs = [
+            size * (x if given else self.model.embed(x))
+            for size, x in zip(sizes, batch.inputs, strict=True)
+        ]
+
+    @torch.no_grad()
+    def _draw(self) -> None:
+        """Draw all seeds by the builder's laws; a twin copies the first one.
+
+        The same as ``build(seeds=drawn, generator=…, embedding_generator=…)``, whatever twins
+        are beside them.
+        """
+        draw, drawn = self.draw, self.drawn
+        seed, device = self.settings.seed, self.settings.torch_device
+        outer = generator_for(seed, f"embedding and head {draw}", device)
+        inner = generator_for(seed, f"{self.case.branches} {draw}", device)
+        for parameter, d in self._described:
+            if d.is_matrix:
+                dense = parameter if parameter.is_contiguous() else parameter.mT
+                if d.role in (Role.EMBEDDING, Role.HEAD):
+                    one = torch.empty_like(dense[: drawn // self.copies])
+                    one.normal_(0.0, d.std, generator=outer)
+                    dense[:drawn] = one.repeat_interleave(self.copies, 0)
+                else:
+                    dense[:drawn].normal_(0.0, d.std, generator=inner)
+            else:
+                parameter[:drawn].fill_(d.gain)
+            parameter[drawn:].copy_(parameter[:1])
+
+    def again(self) -> Trial:
+        """The same trial as it was drawn, before any step."""
+        twin = self.seeds > self.drawn
+        seeds = self.drawn // self.copies
+        return Trial(self.case, seeds=seeds, draw=self.draw, twin=twin, copies=self.copies)
+
+    def output(self) -> Tensor:
+        """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""
+        *memory, x = self.inputs
+        output: Tensor = self.model.body(x, *memory)
+        return output
+
+    def loss(self, output: Tensor) -> Tensor:
+        """The mean cross-entropy over tokens of each seed: (k,)."""
+        logits = self.model.head(output)
+        losses = functional.cross_entropy(
+            logits.flatten(0, -2), self.batch.targets.flatten(), reduction="none"
+        )
+        return losses.view(self.seeds, -1).mean(dim=1)
+
+    def _rate(self, d: Description) -> float:
+        """The multiplier of a kind of parameter; embedding, head and final norm have none."""
+        if d.part is None or d.sublayer is None:
+            return 1.0
+        return self.model.constants.parameter(d.part, d.sublayer, d.name, d.role).rate
+
+    def rate(self, parameter: nn.Parameter) -> float:
+        """What the rule multiplies the learning rate of one parameter by, κ included."""
+        return self.eta_factor * self.rates[id(parameter)]
+
+    def parameters(
+        self, roles: Iterable[Role] | None = None, part: str | None = None
+    ) -> list[tuple[nn.Parameter, Description]]:
+        """The parameters that a step moves, or those of other ``roles``, or of one ``part``."""
+        wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
+        return [
+            (p, d)
+            for p, d in self._described
+            if d.role in wanted and (part is None or d.part == part)
+        ]

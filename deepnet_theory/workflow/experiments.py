@@ -1,0 +1,345 @@
+"""Experiments: a rule or a published scheme predicted, verified beside its rivals, and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.exponents import predictions, relative_updates
+from deepnet_theory.sizes.exponents import rival_rules as solve
+from deepnet_theory.sizes.judgement import predictions as judged
+from deepnet_theory.sizes.rule import closure_of
+from deepnet_theory.spec.constants import Sizes
+from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.rule import PLAIN, Rule
+from deepnet_theory.spec.scheme import measurable
+from deepnet_theory.spec.scheme import scheme as published
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow.deriving import own_rule
+from deepnet_theory.workflow.exporting import constants_of
+from deepnet_theory.workflow.given import (
+    answered,
+    derived,
+    selection_of,
+    settings_and_work,
+    staged,
+)
+
+if TYPE_CHECKING:
+    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.numeric.verify import Watch
+    from deepnet_theory.spec.results.prediction import Predictions, UpdatePrediction
+    from deepnet_theory.spec.results.training import Transfer
+    from deepnet_theory.spec.results.verification import Verification
+    from deepnet_theory.spec.scheme import Scheme
+    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.workflow.given import Given
+
+Depths = str | Iterable[object] | None
+RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
+FEWEST_RATES = 3  # a best rate and its neighbours
+TRANSFER: Given = {"batch": 8, "seeds": 4}  # what training takes where it is not given
+
+
+def predict(
+    derivation: Derivation | Selection | str, rule: Rule | None = None, step: str = "matrices"
+) -> Predictions:
+    """The exponents that the derivation's laws predict for its own rule, or for ``rule``.
+
+    ``step`` says which parameters are stepped: the branch ``matrices``, or ``all``. A rule of
+    one's own rests on the premises of the derivation too.
+    """
+    derivation = derived(derivation)
+    if rule is None and step == "matrices":
+        return derivation.predictions
+    found = predictions(derivation.selection, rule or derivation.rule, step)
+    return replace(found, assumptions=derivation.predictions.assumptions)
+
+
+def predict_update(
+    derivation: Derivation | Selection | str | None = None,
+    depths: Depths = None,
+    *,
+    rule: Rule | None = None,
+    **given: Unpack[Given],
+) -> UpdatePrediction:
+    r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
+
+    .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
+
+    with V, V' what two of the L layers add. They are sampled with the data, embeddings and heads of
+    :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. ``depths``, ``rule``
+    and ``given`` are those of :func:`verify`. Raises :class:`InputError` for bad settings.
+
+    Source: derived here.
+    """
+    selection = selection_of(derivation, {})
+    used = answered(derivation).rule if rule is None else rule
+    return _predicted(selection, used, depths, given)
+
+
+def predict_scheme(
+    scheme: str,
+    depths: Depths = None,
+    *,
+    optimizer: str | None = None,
+    update: str | None = None,
+    **given: Unpack[Given],
+) -> UpdatePrediction:
+    """Predict a published scheme's ‖ΔF‖/η as :func:`predict_update` predicts a rule's."""
+    chosen = published(scheme)
+    selection, rule = measurable(chosen, optimizer, update)
+    return _predicted(selection, rule, depths, given, chosen)
+
+
+def _predicted(
+    selection: Selection,
+    rule: Rule,
+    depths: Depths,
+    given: Given,
+    scheme: Scheme | None = None,
+) -> UpdatePrediction:
+    from deepnet_theory.numeric.depths import wanted_depths
+    from deepnet_theory.numeric.predict import predict as run
+
+    settings, work = settings_and_work(given)
+    if settings.updates > 1:
+        raise InputError(
+            f"updates {settings.updates} was given, and what is predicted is the first update"
+        )
+    wanted = wanted_depths(depths, selection.the_stack)
+    return run(selection, rule, wanted, settings, scheme=scheme, **work)
+
+
+def verify(
+    derivation: Derivation | Selection | str | None = None,
+    depths: Depths = None,
+    *,
+    rule: Rule | None = None,
+    watch: Watch | None = None,
+    **given: Unpack[Given],
+) -> Verification:
+    r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
+
+    .. math:: \frac{\|\Delta F\|}{\eta} = \frac1{\eta T} \sum_{t=1}^{T}
+              \Bigl(\sum_{i=1}^{d} (F_{ti}(\theta + \Delta\theta) - F_{ti}(\theta))^2\Bigr)^{1/2}
+
+    after one step on the batch at hand; F is the stack's output before the head, of shape
+    (tokens T, width d).
+
+    ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
+    ``watch`` receives each depth's point as it is measured. ``given`` are the fields of
+    :class:`~deepnet_theory.numeric.settings.Settings` (``width``, ``seeds``, ``data`` …) and
+    of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
+    where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
+    is the same; ``cache`` is a folder where finished work is kept and found again, True for the
+    user's own; ``progress`` is told of the work done. Raises :class:`InputError` for bad settings.
+
+    Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
+    """
+    derivation = derived(derivation)
+    settings, work = settings_and_work(given)
+    predicted, used = predict(derivation, rule, settings.step), rule or derivation.rule
+    selection = derivation.selection
+    found = _verified(selection, used, predicted, depths, settings, True, watch=watch, **work)
+    rows = () if rule is not None else derivation.rows
+    return replace(found, rows={row.named: row.told() for row in rows})
+
+
+def verify_scheme(
+    scheme: str,
+    depths: Depths = None,
+    *,
+    optimizer: str | None = None,
+    update: str | None = None,
+    watch: Watch | None = None,
+    **given: Unpack[Given],
+) -> Verification:
+    """Measure a published scheme as :func:`verify` measures a rule, against its judged exponent.
+
+    The rivals are the rules that the engine derives for the same placement. Raises
+    :class:`Refusal` where the scheme has no law, or needs a stack that cannot be built.
+    """
+    settings, work = settings_and_work(given)
+    if settings.step != "matrices":
+        raise InputError(
+            f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is that "
+            "of its matrices; valid is 'matrices'"
+        )
+    chosen = published(scheme)
+    selection, rule = measurable(chosen, optimizer, update)
+    predicted = judged(chosen, selection)
+    return _verified(
+        selection, rule, predicted, depths, settings, True, watch=watch, scheme=chosen, **work
+    )
+
+
+def _verified(
+    selection: Selection,
+    rule: Rule,
+    predicted: Predictions,
+    depths: Depths,
+    settings: Settings,
+    shares: bool,
+    **how: Any,
+) -> Verification:
+    from deepnet_theory.numeric.depths import wanted_depths
+    from deepnet_theory.numeric.verify import verify as run
+
+    wanted = wanted_depths(depths, selection.the_stack)
+    return run(selection, rule, predicted, wanted, settings, shares=shares, **how)
+
+
+def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
+    """What the theory gives SGD, Adam and LAMB on the same network, and the plain α = β = 1.
+
+    Rules that agree are one, under both names; one that agrees with the derived rule is left out.
+    """
+    derivation = derived(derivation)
+    unscaled = own_rule(derivation, 1, 1)
+    found: dict[object, Rule] = {}
+    for name, rule in (solve(derivation.selection) | {PLAIN: unscaled}).items():
+        key = (rule.entries, rule.eta)
+        shared = found.get(key)
+        found[key] = replace(rule, name=f"{shared.name}, {name}" if shared else name)
+    own = derivation.rule
+    return tuple(r for key, r in found.items() if key != (own.entries, own.eta))
+
+
+def verify_rivals(
+    derivation: Derivation | Selection | str,
+    depths: Depths = None,
+    **given: Unpack[Given],
+) -> tuple[Verification, ...]:
+    """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
+
+    Each is a :func:`verify` of another rule, with at most four of the same seeds and two draws,
+    of the whole output alone and without the premises, which are the derivation's own. No exponent
+    is predicted where the stack is far from the identity, as a deep plain one is. Raises what
+    ``verify`` raises.
+    """
+    derivation = derived(derivation)
+    settings, _ = settings_and_work(given)
+    fewer = replace(
+        settings,
+        seeds=min(settings.seeds, RIVAL_SEEDS),
+        draws=min(settings.draws, RIVAL_DRAWS),
+    )
+    rules, selection = rival_rules(derivation), derivation.selection
+    found = []
+    for index, rule in enumerate(rules):
+        predicted = predict(derivation, rule, settings.step)
+        whole = tuple(
+            replace(e, exponent=None) if predicted.warnings else e
+            for e in predicted.exponents
+            if e.share == "all"
+        )
+        predicted = replace(predicted, exponents=whole, assumptions=())
+        stage = staged(given, index / len(rules), 1 / len(rules), f"rule of {rule.name}, ")
+        _, work = settings_and_work(stage)
+        found.append(_verified(selection, rule, predicted, depths, fewer, False, **work))
+        if found[-1].stopped:
+            break
+    return tuple(found)
+
+
+def transfer(
+    selection: Selection | Derivation | str | None = None,
+    depths: Depths = None,
+    rates: str | Iterable[float] = (),
+    closures: Iterable[str] | None = None,
+    *,
+    rule: Rule | None = None,
+    steps: int = 100,
+    text: str | Path | None = None,
+    outer: str = "stepped",
+    **given: Unpack[Given],
+) -> Transfer:
+    r"""Train at every depth with every learning rate, and say whether the best one transfers.
+
+    .. math:: \eta^*(N) \propto N^{c}, \qquad \text{it transfers where the interval of } c
+              \text{ over seeds lies inside } \pm\tfrac1{16}
+
+    The loss is the held-out one after ``steps`` steps of the selection's optimizer on windows of
+    ``text``, next byte. Every kind of parameter is stepped at its derived multiplier; embedding
+    and head are too, unless ``outer`` is "held", so that the stack alone decides.
+    ``transfer("adam", [8, 32], "1e-4:1e-1", ["complete", "symmetric"])`` makes one curve a depth
+    and closure; without ``closures`` of ``complete`` and the one that :func:`derive` shows.
+    ``rule`` stands beside them as "own".
+    ``given`` is that of :func:`verify`.
+    Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
+    gives no rule, or the optimizer is known by its first step alone.
+    """
+    from deepnet_theory.numeric.case import VOCAB
+    from deepnet_theory.numeric.depths import depth_key, wanted_depths
+    from deepnet_theory.numeric.schedule import rule_to_dict
+    from deepnet_theory.spec.closures.complete import COMPLETE
+    from deepnet_theory.training.runs import causal
+    from deepnet_theory.training.transfer import Candidate, Course, parse_rates
+    from deepnet_theory.training.transfer import transfer as run
+
+    selection = selection_of(selection, {})
+    stack = selection.the_stack
+    if len(stack.parts) > 1:
+        raise InputError(
+            f"transfer trains stacks of one part, and {selection.stack!r} has two; valid are: "
+            "encoder, decoder"
+        )
+    for name in ("draws", "updates", "eta"):
+        if name in given:
+            raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
+    settings, work = settings_and_work({**TRANSFER, **given})
+    wanted = wanted_depths(depths, stack)
+    grid = parse_rates(rates if isinstance(rates, str) else list(rates))
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
+        )
+    # a worker elsewhere has another folder
+    place = None if text is None else str(Path(text).absolute())
+    course = Course(selection.the_optimizer, settings, steps, place, outer)
+    names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
+    answers: dict[str, tuple[Answer, Rule | None]] = {
+        name: (Answer(replace(selection, closure=name)), None) for name in names
+    }
+    if rule is not None:
+        answers["own"] = (Answer(selection), rule)
+    sizes: Sizes = {
+        "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
+        "vocab": VOCAB, "activation": settings.activation,
+    }  # fmt: skip
+    candidates = [
+        Candidate(
+            closure=name,
+            rule=rule_to_dict(own or answer.rule),
+            rho=_relative_update(selection, own or answer.rule),
+            failing=None if own else _failing_exponent(answer),
+            constants={
+                depth_key(depth): causal(
+                    constants_of(answer, next(iter(depth.values())), own, "forward", sizes)
+                )
+                for depth in wanted
+            },
+        )
+        for name, (answer, own) in answers.items()
+    ]
+    return run(selection, candidates, wanted, grid, course, **work)
+
+
+def _failing_exponent(answer: Answer) -> float:
+    """The derived exponent in depth of the largest stable rate, of the kind that falls most."""
+    return min(float(row.failing.exponent(row.depth)) for row in answer.orders)
+
+
+def _relative_update(selection: Selection, rule: Rule) -> str:
+    """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
+    found = {entry.sublayer: entry.rho for entry in rule.entries}
+    if not all(found.values()):  # nobody derived it
+        found = relative_updates(selection, rule)
+    if len({*found.values()}) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{sublayer} {rho}" for sublayer, rho in found.items())

@@ -1,0 +1,142 @@
+"""The verdict on an exponent: each way in which a measurement may say less than its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from deepnet_theory.numeric.judging import Arrival, Plan, judge_exponent, plan_exponents
+from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.verification import Exponent
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+
+DEPTHS = (8, 16, 32, 64)
+NOISE = np.random.default_rng(0).normal(0, 1e-4, (6, len(DEPTHS)))
+LINE = np.exp(np.log(DEPTHS) / 2 + NOISE)  # exponent 1/2
+LEADS = Arrival((("encoder", "query"),), 5e4)
+BENT = np.exp(np.log(200 + np.array(DEPTHS)) + NOISE)  # on its way to exponent 1
+
+BLURRED = BENT * np.exp([[0.2], [-0.2]] * 3 * np.arange(4))  # as expected, give or take 0.3
+
+
+def judged(
+    values: np.ndarray = LINE, exponent: float = 0.5, second_order: float = 0.0, wanted: int = 4,
+    total: bool = False, depths: tuple[int, ...] = DEPTHS, expected: np.ndarray | None = None,
+    arrival: Callable[[float], Arrival | None] = lambda _: None,
+    rivals: tuple[tuple[str, Fraction], ...] = (),
+) -> Exponent:  # fmt: skip
+    plan = Plan(Prediction("N", "all", Fraction(exponent), rivals), total)
+    updates = [
+        ModelUpdate({"N": n}, 1e-3, (1.0,), second_order, 1e-3, (1.0,), (1.0,), (-1.0,), (-1.0,))
+        for n in depths
+    ]
+    return judge_exponent(
+        plan, [{"N": n} for n in depths], values, updates, wanted, expected, arrival
+    )
+
+
+def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted() -> None:
+    right = judged()
+    assert right.verdict is Verdict.SUPPORTED and math.isclose(right.estimate, 0.5, abs_tol=1e-3)
+    assert right.low < right.estimate < right.high and right.fitted_from == DEPTHS[0]
+    assert "add" not in right.because and "add" in judged(total=True).because
+    assert judged(exponent=0.75).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("less", "because"),
+    [
+        ({"second_order": 2 * LINEAR}, "at depth 8 the step was not linear"),
+        ({"second_order": math.nan}, "at depth 8 the step was not linear"),
+        ({"values": np.vstack([LINE, np.full(4, np.inf)])}, "1 of 7 seeds were not finite"),
+        ({"wanted": 5}, "only 4 of 5 depths were measured"),
+    ],
+)
+def test_what_is_missing_leaves_a_right_exponent_undecided(
+    less: dict[str, object], because: str
+) -> None:
+    found = judged(**less)  # type: ignore[arg-type]
+    assert found.verdict is Verdict.UNDECIDED and because in found.because
+
+
+@pytest.mark.parametrize(
+    "less", [{"second_order": 2 * LINEAR}, {"values": np.vstack([LINE, np.full(4, np.nan)])}]
+)
+def test_a_wrong_exponent_is_not_saved_by_it(less: dict[str, object]) -> None:
+    assert judged(exponent=0.75, **less).verdict is Verdict.REFUTED  # type: ignore[arg-type]
+
+
+def test_missing_depths_decide_nothing_against_a_prediction_either() -> None:
+    assert judged(exponent=0.75, wanted=5).verdict is Verdict.UNDECIDED
+    one = judged(values=LINE[:, :1], depths=DEPTHS[:1])
+    assert one.verdict is Verdict.UNDECIDED
+    assert all(map(math.isnan, (one.estimate, one.low, one.high)))
+    assert "too few depths" in one.because
+
+
+def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent() -> None:
+    """A sum of powers whose larger one comes later: the slope here is part of the prediction."""
+    expected = BENT * np.exp(0.001 * np.arange(4))
+    found = judged(values=BENT, exponent=1, expected=expected, arrival=lambda _: LEADS)
+    assert found.verdict is Verdict.SUPPORTED
+    assert "query" in found.because and "lead from about N = 5e+04" in found.because
+    assert found.here is not None and found.here < 0.9
+
+
+@pytest.mark.parametrize(
+    ("expected", "arrival", "rivals"),
+    [
+        (BENT * np.array([1, 1.1, 1.2, 1.3]), LEADS, ()),
+        (BENT, Arrival((), None, 0.5), ()),  # the prediction has another power in the end
+        (BENT, None, ()),  # it does not reach so deep
+        (BLURRED, Arrival((), None, 0.5), ()),
+        (
+            BENT * np.exp([[0.01], [-0.01]] * 3 * np.arange(4)),
+            LEADS,
+            (("near", Fraction(100_001, 100_000)),),
+        ),
+    ],
+    ids=["another slope", "no arrival", "no reach", "another end of a blurred one", "a rival"],
+)
+def test_a_slope_is_refuted_where_any_of_it_fails(
+    expected: np.ndarray, arrival: Arrival | None, rivals: tuple[tuple[str, Fraction], ...]
+) -> None:
+    found = judged(
+        values=BENT, exponent=1, expected=expected, arrival=lambda _: arrival, rivals=rivals
+    )
+    assert found.verdict is Verdict.REFUTED
+
+
+def test_a_slope_that_is_expected_here_refutes_nothing_where_the_measurement_is_blurred() -> None:
+    found = judged(values=BENT, exponent=1, expected=BLURRED, arrival=lambda _: LEADS)
+    assert found.verdict is Verdict.UNDECIDED and "too shallow to show +1" in found.because
+
+
+def test_a_step_that_moves_nothing_says_why() -> None:
+    found = judged(values=np.zeros((6, 4)))
+    assert found.verdict is Verdict.UNDECIDED and "leaves 0 where it is" in found.because
+
+
+def test_the_slope_here_does_not_save_depths_that_are_missing() -> None:
+    leads = Arrival((("encoder", "query"),), None)
+    found = judged(values=BENT, exponent=1, expected=BENT, arrival=lambda _: leads, wanted=5)
+    assert found.verdict is Verdict.UNDECIDED and "all that counts" in found.because
+
+
+@pytest.mark.parametrize(
+    ("stack", "depth", "says"),
+    [
+        ("encoder", {"N": 8}, "differ in N alone are needed$"),
+        ("encoder-decoder", {"N": 8, "M": 4}, "alone are needed, or equal ratios of N to M"),
+    ],
+)
+def test_one_depth_gives_no_exponent(stack: str, depth: dict[str, int], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        plan_exponents(Selection(optimizer="adam", stack=stack), Predictions(()), [depth])

@@ -1,0 +1,155 @@
+"""Each measurement against its definition on a stack small enough to write out."""
+
+import math
+
+import pytest
+import torch
+from published_rules import SMALL, rule
+from torch import nn
+
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.premises import QUANTITIES, Probe, quantity, sample_layers
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.trace import correlation, take_trace
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import unstack
+from deepnet_theory.spec.assumption import assumptions
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+
+EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
+
+
+def probe_of(selection, rule, depth, settings=EXACT):
+    found = measure_model_update(Case(selection, rule, depth, settings))
+    return Probe(Case(selection, rule, depth, settings), found)
+
+
+def test_every_assumption_names_a_measurement_that_exists():
+    for assumption in assumptions().values():
+        if assumption.measurement is not None:
+            quantity(assumption.measurement)
+
+
+def test_an_unknown_key_lists_the_valid_ones():
+    with pytest.raises(InputError, match="branch_weight"):
+        quantity("branch_wait")
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln", "res-post-ln", "sandwich-ln"])
+@pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
+def test_all_measurements_on_all_placements(placement, stack):
+    selection = Selection(optimizer="adam", placement=placement, stack=stack)
+    parts = tuple(p.name for p in selection.the_stack.parts)
+    depth = {p.depth: 2 for p in selection.the_stack.parts}
+    probe = probe_of(selection, own_rule(parts, "1", "1/2"), depth, SMALL)
+    for key, found in QUANTITIES.items():
+        values = found(probe)
+        assert values.shape == (3,), key
+        assert values.isfinite().all(), key
+
+
+def test_post_ln_quantities_written_out():
+    """One post-LN layer by hand: x -> a1 = LN(αx + G(x)) -> a2, and the gradients at both."""
+    selection, own = Selection(optimizer="adam"), own_rule(("encoder",), "3", "1/2")
+    trial = Trial(Case(selection, own, {"N": 1}, EXACT))
+    trace = take_trace(trial)
+    first, second = trace.sublayers
+    assert (first.kind, second.kind) == ("attention", "ffn")
+    for k in range(trial.seeds):
+        attention, ffn = (r.branch for r in unstack(trial.model, k).residuals())
+        x0 = trial.inputs[0][k]
+        g1 = attention(x0)
+        x1 = nn.functional.layer_norm(3 * x0 + g1, (16,)).detach().requires_grad_()
+        g2 = ffn(x1)
+        z2 = 3 * x1 + g2
+        x2 = nn.functional.layer_norm(z2, (16,))
+        logits = x2 @ trial.model.head.weight[k].T
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), trial.batch.targets[k].flatten())
+        at_x1, at_x2 = torch.autograd.grad(loss, (x1, x2))
+
+        def rms(x):
+            return x.square().sum(-1).mean().sqrt().item()
+
+        n = 8  # tokens
+        assert first.upstream_gradient[k].item() == pytest.approx(n * rms(at_x1))
+        assert second.upstream_gradient[k].item() == pytest.approx(n * rms(at_x2))
+        assert trace.loss_gradient[k].item() == pytest.approx(n * rms(at_x2))
+        assert first.branch_weight[k].item() == pytest.approx(rms(g1) / (3 * rms(x0)))
+        assert second.branch_weight[k].item() == pytest.approx(rms(g2) / (3 * rms(x1)))
+        assert second.branch_response[k].item() == pytest.approx(rms(g2) / (4 * 0.25))
+        centred = z2 - z2.mean(-1, keepdim=True)
+        spectral = 3 * math.sqrt(16) / centred.norm(dim=-1)  # z in units of x
+        assert second.norm_jacobian[k].item() == pytest.approx(
+            spectral.square().mean().sqrt().item()
+        )
+        assert second.inhomogeneity[k].item() == 0  # ReLU
+        weights = _weights(attention, x0)
+        averaged = weights @ x0[:, None]
+        assert first.attention_average[k].item() == pytest.approx(rms(averaged) / rms(x0), rel=1e-6)
+
+
+def _weights(attention, x):
+    q, k = attention.split(attention.query(x)), attention.split(attention.key(x))
+    return (q @ k.mT / math.sqrt(8)).softmax(-1)
+
+
+def test_norm_jacobian_is_the_spectral_size():
+    """√d/‖Pz‖ is LayerNorm's greatest singular value (ε aside), by its actual Jacobian."""
+    z = torch.randn(16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    jacobian = torch.func.jacrev(lambda x: nn.functional.layer_norm(x, (16,), eps=0.0))(z)
+    spectral = torch.linalg.matrix_norm(jacobian, 2).item()
+    assert spectral == pytest.approx(4 / (z - z.mean()).norm().item())
+
+
+def test_causal_attention_averages_only_the_past():
+    selection = Selection(optimizer="adam", stack="decoder")
+    settings = Settings(width=16, heads=2, tokens=1, seeds=3)
+    single = take_trace(
+        Trial(Case(selection, own_rule(("decoder",), "1", "1"), {"M": 1}, settings))
+    )
+    # one token can only attend to itself
+    torch.testing.assert_close(
+        single.sublayers[0].attention_average, torch.ones(3, dtype=torch.float64)
+    )
+
+
+def test_correlation_of_known_tokens():
+    same = torch.ones(2, 1, 5, 4)
+    torch.testing.assert_close(correlation(same), torch.ones(2, dtype=torch.float64))
+    axes = torch.eye(4).reshape(1, 1, 4, 4)
+    assert correlation(axes).item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_gelu_is_only_approximately_homogeneous(adam):
+    gelu = Settings(width=16, heads=2, tokens=8, seeds=3, activation="gelu")
+    found = quantity("activation_homogeneity")(probe_of(adam, rule("adam"), {"N": 2}, gelu))
+    assert (found > 0.01).all()
+
+
+def test_shares_add_up_for_sgd(adam):
+    """Linear in the parameters stepped: the shares' ΔF add, so their sizes bound the whole."""
+    probe = probe_of(Selection(optimizer="sgd"), rule("sgd"), {"N": 2})
+    parts = [probe.share(lambda d, kind=kind: d.kind == kind) for kind in ("attention", "ffn")]
+    whole = probe.values
+    assert (whole <= 1.01 * sum(parts)).all()
+    assert (whole >= 0.99 * (parts[0] - parts[1]).abs()).all()
+
+
+def test_aligned_updates_is_exact_where_every_layer_is_sampled(adam):
+    probe = probe_of(adam, rule("adam"), {"N": 2})
+    single = [
+        probe.share(lambda d, at=(layer, s): (d.layer, d.sublayer) == at)
+        for layer in range(2)
+        for s in range(2)
+    ]
+    torch.testing.assert_close(probe.sum_of_sublayer_updates, sum(single), rtol=0.01, atol=0.0)
+    assert (quantity("aligned_updates")(probe) <= 1.01).all()
+
+
+def test_sampled_layers_spread_evenly():
+    assert sample_layers(3) == {0, 1, 2}
+    assert sample_layers(8) == {1, 3, 5, 7}
+    assert sample_layers(1000) == {125, 375, 625, 875}

@@ -1,0 +1,154 @@
+"""‖ΔF‖/η: against the definition, against JVPs, against a plain loop, and where it breaks."""
+
+import math
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+import torch
+from published_rules import SMALL, rule
+
+from deepnet_theory.numeric import model_update as module
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import (
+    LINEAR,
+    ModelUpdate,
+    find_linear_step,
+    measure_draw,
+    measure_model_update,
+)
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stepping import update
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import math_attention
+from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+
+EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
+
+
+@pytest.mark.parametrize("name", sorted(optimizers()))
+def test_the_measured_step_is_the_directional_derivative(name):
+    """By forward-mode derivatives along the update: another route to the same ‖ΔF‖/η."""
+    selection = Selection(optimizer=name)
+    measured = measure_model_update(Case(selection, rule("adam"), {"N": 3}, EXACT))
+    assert measured.second_order < LINEAR
+    # the twin is an extra seed, so its draws are part of the trial that was measured
+    trial = Trial(Case(selection, rule("adam"), {"N": 3}, EXACT), twin=True)
+    moved = {id(p): p.requires_grad_(True) for p, _ in trial.parameters()}
+    trial.loss(trial.output()).sum().backward()
+    names = {n: p for n, p in trial.model.named_parameters() if id(p) in moved}
+    direction = {
+        n: update(selection.the_optimizer.expression, 1.0, p.grad, p.detach())
+        for n, p in names.items()
+    }
+
+    def forward(weights):
+        return torch.func.functional_call(
+            _Body(trial.model), {f"model.{n}": w for n, w in weights.items()}, (trial.inputs[0],)
+        )
+
+    primal = {n: p.detach() for n, p in names.items()}
+    with math_attention():
+        _, change = torch.func.jvp(forward, (primal,), (direction,))
+    expected = change.norm(dim=-1).flatten(1).mean(1)[:-1]
+    torch.testing.assert_close(
+        torch.tensor(measured.values, dtype=torch.float64), expected, rtol=0.01, atol=0
+    )
+
+
+class _Body(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model.body(x)
+
+
+def test_repeatable_bit_for_bit(adam):
+    first = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=2)
+    assert measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=2) == first
+    other = Settings(width=16, heads=2, tokens=8, seeds=3, seed=1)
+    assert measure_model_update(Case(adam, rule("adam"), {"N": 4}, other)).values != first.values
+
+
+def test_draws_average(adam):
+    one = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
+    many = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=4)
+    assert many.first_draw == one.values == one.first_draw
+    assert many.values != one.values
+    # the first has the twin, by which a step is seen to be linear; each draw counts once
+    case = Case(adam, rule("adam"), {"N": 4}, SMALL)
+    drawn = [measure_draw(case, many.eta, draw) for draw in range(4)]
+    assert [d.second_order > 0 for d in drawn] == [True, False, False, False]
+    assert many.second_order == drawn[0].second_order
+    values = zip(*(d.values for d in drawn), strict=True)
+    assert many.values == pytest.approx([fmean(of_a_seed) for of_a_seed in values])
+
+
+def test_gradient_is_freed_and_first_order_predicts_the_loss(adam):
+    found = measure_model_update(Case(adam, rule("adam"), {"N": 4}, EXACT))
+    for change, first in zip(found.loss_changes, found.first_order, strict=True):
+        assert change < 0
+        assert change == pytest.approx(first, rel=0.02)
+
+
+def test_share_of_nothing_and_share_of_all(adam):
+    nothing = measure_model_update(
+        Case(adam, rule("adam"), {"N": 2}, SMALL), chosen=lambda d: False
+    )
+    assert nothing.values == (0.0,) * 3
+    whole = measure_model_update(Case(adam, rule("adam"), {"N": 2}, SMALL), chosen=lambda d: True)
+    assert whole.values == measure_model_update(Case(adam, rule("adam"), {"N": 2}, SMALL)).values
+
+
+def test_overflow_is_a_finding_with_its_layer(adam):
+    # alpha = 10^15 overflows float32 in pre-activations? no: in the norm's second moment
+    huge = own_rule(("encoder",), "1", "10**15")
+    plain = Selection(optimizer="adam", placement="pre-ln")
+    found = measure_model_update(Case(plain, huge, {"N": 3}, SMALL))
+    assert "before the step" in found.finding
+    assert "layer 1 of the encoder" in found.finding
+    assert all(math.isnan(v) for v in found.values)
+
+
+def test_a_step_that_cannot_be_linear_says_so():
+    def step(eta):
+        return ModelUpdate(
+            {"N": 1}, eta, (1.0,), 0.5, min(eta, 1.0), (1.0,), (0.0,), (0.0,), (0.0,)
+        )
+
+    assert find_linear_step(step, 1.0).second_order == 0.5
+
+
+@pytest.mark.parametrize("start", [1e-12, 1.0, 1e6])
+def test_a_linear_step_is_found_from_anywhere(adam, start):
+    found = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), eta=start)
+    assert found.second_order < LINEAR
+    assert math.log2(found.eta).is_integer()
+    usual = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
+    assert found.values == pytest.approx(usual.values, rel=0.02)
+
+
+@pytest.mark.slow
+def test_a_thousand_layers_take_one_step(monkeypatch):
+    """Its size is not that of shallow stacks, at which rounding is more than is allowed."""
+    case = Case(
+        Selection(optimizer="adam"), rule("adam"), {"N": 1000}, replace(SMALL, width=32, tokens=32)
+    )
+    tried = []
+
+    def counted(*given):
+        tried.append(measure_draw(*given))
+        return tried[-1]
+
+    monkeypatch.setattr(module, "measure_draw", counted)
+    found = measure_model_update(case)
+    assert [u.depth["N"] for u in tried] == [1, 1000] and found.second_order < LINEAR
+    shallow = measure_draw(case, found.eta / 2, 0)
+    assert shallow.second_order > found.second_order
+    assert shallow.values == pytest.approx(found.values, rel=0.01)
+    double = replace(case, settings=replace(case.settings, dtype="float64"))
+    assert module._eta_to_begin_with(double) == module._eta_of_one_layer(double)

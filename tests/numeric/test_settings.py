@@ -1,0 +1,97 @@
+"""Settings restate the first bad value; memory and processes are those that suit them."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from published_rules import SMALL, depths, predictions, rule
+
+import deepnet_theory as dt
+from deepnet_theory.numeric import settings as memory
+from deepnet_theory.numeric.settings import Settings, fitting_processes
+from deepnet_theory.numeric.verify import verify
+from deepnet_theory.spec.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("width", 0), ("width", 65), ("width", 64.0), ("width", True), ("heads", 3), ("heads", -1),
+        ("tokens", 0), ("batch", 0), ("seeds", 1), ("seeds", None), ("activation", "tanh"),
+        ("step", "vectors"), ("data", "images"), ("data", "gaussian"), ("data", "gaussian:"),
+        ("data", "gaussian:1.5"), ("data", "gaussian:-0.1"), ("data", "gaussian:nan"),
+        ("device", "tpu"), ("dtype", "bfloat16"), ("draws", 0), ("seed", -1), ("seed", 1.5),
+        ("ffn_ratio", 0), ("ffn_ratio", math.nan), ("ffn_ratio", math.inf), ("ffn_ratio", 0.001),
+    ],
+)  # fmt: skip
+def test_bad_values_are_restated(field, bad):
+    with pytest.raises(InputError) as caught:
+        Settings(**{field: bad})
+    assert str(bad) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_where_there_is_none():
+    with pytest.raises(InputError, match="cuda") as caught:
+        Settings(device="cuda")
+    assert caught.value.exit_code == 2
+
+
+def test_defaults_and_data():
+    assert Settings().correlation is None
+    assert Settings(data="gaussian:0.25").correlation == 0.25
+    assert Settings().torch_device.type in ("cpu", "cuda")
+    assert Settings(dtype="float64").torch_dtype is torch.float64
+    assert Settings(**Settings(width=32).to_dict()) == Settings(width=32)
+
+
+def test_a_stack_that_does_not_fit_is_refused(adam, monkeypatch):
+    huge = replace(SMALL, tokens=2**20, width=64, seeds=1000)
+    with pytest.raises(InputError, match=r"depth 128 with 1048576 tokens, .* GB are there"):
+        verify(adam, rule("adam"), predictions("adam", "adam"), depths(8, 128), huge)
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
+    with pytest.raises(InputError, match="memory"):
+        memory.require_memory(adam, depths(2), SMALL)
+
+
+def test_the_estimate_grows_as_the_stack_does(adam):
+    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
+    assert many == 2 * few
+    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
+    assert exact == 2 * few
+
+
+# 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer
+SETTINGS = Settings(width=64, tokens=32, seeds=8, batch=1, draws=4, device="cpu")
+
+
+@pytest.fixture
+def six_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+
+
+@pytest.mark.usefixtures("six_cores")
+def test_long_work_fills_the_cores_and_short_work_is_done_here():
+    assert fitting_processes(None, [{"N": 2048}], SETTINGS) == 6
+    assert fitting_processes(None, [{"N": 1024}, {"N": 512, "M": 511}], SETTINGS) == 1
+    assert fitting_processes(3, [{"N": 8}], SETTINGS) == 3
+
+
+@pytest.mark.usefixtures("six_cores")
+@pytest.mark.parametrize("threads", [1, 4, 12])
+def test_what_takes_many_threads_takes_as_many_fewer_processes(monkeypatch, threads):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    large = Settings(width=4096, heads=4, tokens=512, seeds=8, draws=4, device="cpu")
+    assert fitting_processes(None, [{"N": 64}], large) == max(1, 6 // threads)
+
+
+def test_a_measurement_starts_no_process_by_itself(monkeypatch):
+    monkeypatch.setitem(sys.modules, "loky", None)  # pools are made of it
+    assert dt.verify("adam", depths="1,2", width=4, heads=1, tokens=3, seeds=2, draws=1).points

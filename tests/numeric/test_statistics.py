@@ -1,0 +1,156 @@
+"""Exponents, their intervals, and verdicts that can be wrong."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from deepnet_theory.numeric.statistics import (
+    Interval,
+    fit_exponent,
+    judge,
+    positive_interval,
+    slopes,
+    t_interval,
+)
+from deepnet_theory.spec.verdict import Verdict
+
+DEPTHS = (8, 16, 32, 64, 128)
+
+
+def powers(exponent, depths=DEPTHS, noise=0.0, seeds=8, paired=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    size = np.exp(paired * rng.standard_normal((seeds, 1)))
+    jitter = np.exp(noise * rng.standard_normal((seeds, len(depths))))
+    return size * np.asarray(depths, dtype=float) ** exponent * jitter
+
+
+@given(st.floats(-2, 2), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_a_power_law_gives_its_exponent(exponent, seed):
+    fit = fit_exponent(DEPTHS, powers(exponent, seed=seed))
+    assert fit.interval.estimate == pytest.approx(exponent, abs=1e-9)
+    assert fit.fitted_from == 8
+
+
+def test_slopes_and_interval_are_scipys():
+    y = np.log(powers(0.3, noise=0.1))
+    x = np.log(np.asarray(DEPTHS, dtype=float))
+    ours = slopes(x, y)
+    theirs = [stats.linregress(x, row).slope for row in y]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    interval = t_interval(ours)
+    reference = stats.ttest_1samp(ours, 0).confidence_interval(0.95)
+    assert (interval.low, interval.high) == pytest.approx(tuple(reference))
+
+
+def test_pairing_removes_the_seeds_own_size():
+    # unpaired, this noise between seeds would swamp the slope
+    fit = fit_exponent(DEPTHS, powers(0.0, noise=0.01, paired=1.0))
+    assert fit.interval.high - fit.interval.low < 0.02
+
+
+def test_the_other_depth_is_held_fixed_by_groups():
+    depths = [(8, 4), (16, 4), (32, 4), (8, 16), (16, 16), (32, 16)]
+    values = np.array([[n**0.5 * m**-0.25 for n, m in depths]] * 3)
+    fit = fit_exponent([n for n, _ in depths], values, groups=[m for _, m in depths])
+    assert fit.interval.estimate == pytest.approx(0.5)
+    fit = fit_exponent([m for _, m in depths], values, groups=[n for n, _ in depths])
+    assert fit.interval.estimate == pytest.approx(-0.25)
+    cross = [(8, 8), (16, 8), (32, 8), (64, 8), (8, 16), (8, 32), (8, 64)]
+    values = np.array([[n**0.5 * m**-0.25 for n, m in cross]] * 3)
+    fit = fit_exponent([m for _, m in cross], values, groups=[n for n, _ in cross])
+    assert fit.interval.estimate == pytest.approx(-0.25)
+
+
+@pytest.mark.parametrize(
+    "depths",
+    [
+        [(16, 8), (32, 8), (64, 8), (128, 8), (8, 16), (8, 32), (8, 64)],  # N = 8 stands alone
+        [(8, 1), (32, 1), (16, 2), (64, 2)],  # no group has the two least depths
+        [(8, 1), (16, 1), (8, 2), (32, 2), (8, 3), (64, 3)],  # nor, without the least one, any two
+    ],
+)
+def test_a_slope_is_looked_for_where_a_group_has_two_depths(depths: list[tuple[int, int]]) -> None:
+    values = np.array([[n**0.5 * m**-0.25 for n, m in depths]] * 3)
+    fit = fit_exponent([n for n, _ in depths], values, groups=[m for _, m in depths])
+    assert fit.interval.estimate == pytest.approx(0.5)
+    assert fit.fitted_from == min(n for n, m in depths if [m for _, m in depths].count(m) > 1)
+
+
+def test_the_fit_begins_where_the_local_slope_has_settled():
+    depths = np.array([2, 4, 8, 16, 32, 64, 128, 256])
+    bent = (depths**0.5 * (1 + 8 / depths**1.5))[None, :] * powers(0.0, depths, noise=0.003)
+    fit = fit_exponent(depths, bent)
+    assert fit.fitted_from > 2
+    assert abs(fit.interval.estimate - 0.5) < 0.03
+    straight = slopes(np.log(depths), np.log(bent)).mean()
+    assert abs(straight - 0.5) > 0.1  # what the whole range would have said
+
+
+def test_seeds_that_are_not_finite_are_left_out():
+    values = powers(0.25)
+    values[3, 2] = math.nan
+    fit = fit_exponent(DEPTHS, values)
+    assert len(fit.per_seed) == 7
+    assert fit.interval.estimate == pytest.approx(0.25)
+    assert math.isnan(fit_exponent(DEPTHS, values * math.nan).interval.estimate)
+
+
+def test_intervals_cover():
+    rng = np.random.default_rng(0)
+    hits_t = sum(0.0 in t_interval(rng.standard_normal(8)) for _ in range(2000))
+    assert 0.935 < hits_t / 2000 < 0.965
+    assert t_interval([1.0]).high == math.inf
+
+
+def test_the_interval_of_a_positive_quantity_holds_no_negative_one():
+    sizes = [4.571, 5.424]  # of two seeds: Student's interval begins below 0
+    assert t_interval(sizes).low < 0
+    found = positive_interval(sizes)
+    assert 0 < found.low < found.estimate < found.high
+    assert found.estimate == t_interval(sizes).estimate
+    assert found.low * found.high == pytest.approx(found.estimate**2)
+    assert positive_interval([0.0, 0.0, 0.0]) == Interval(0.0, 0.0, 0.0)
+    assert positive_interval([3.0]) == Interval(3.0, 0.0, math.inf)
+    assert math.isnan(positive_interval([1.0, math.nan]).estimate)
+    # where the spread is small it is Student's
+    close = 1 + 1e-4 * np.random.default_rng(0).standard_normal(8)
+    assert positive_interval(close).low == pytest.approx(t_interval(close).low, rel=1e-7)
+
+
+def test_the_interval_of_a_positive_quantity_covers():
+    rng = np.random.default_rng(1)
+    mean = math.exp(0.3**2 / 2)
+    draws = np.exp(0.3 * rng.standard_normal((2000, 8)))
+    assert 0.93 < sum(mean in positive_interval(row) for row in draws) / 2000 < 0.97
+
+
+@pytest.mark.parametrize(
+    ("interval", "predicted", "rivals", "verdict"),
+    [
+        ((0.0, -0.01, 0.01), 0.0, [("other", 0.5)], Verdict.SUPPORTED),
+        ((0.0, -0.01, 0.01), 0.5, [("other", 0.0)], Verdict.REFUTED),
+        ((0.0, -0.1, 0.1), 0.0, [("other", 0.5)], Verdict.UNDECIDED),
+        ((0.04, 0.01, 0.07), 0.0, [], Verdict.UNDECIDED),
+        ((0.0, -0.04, 0.04), 0.0, [("close", 0.03)], Verdict.UNDECIDED),
+        ((0.0, -0.04, 0.04), 0.0, [("same", 0.0)], Verdict.SUPPORTED),
+        ((math.nan, -math.inf, math.inf), 0.0, [], Verdict.UNDECIDED),
+        ((0.0, -math.inf, math.inf), 0.0, [], Verdict.UNDECIDED),
+        ((0.0, -0.01, 0.01), None, [], Verdict.UNDECIDED),
+    ],
+)
+def test_verdicts(interval, predicted, rivals, verdict):
+    found, because = judge(Interval(*interval), predicted, rivals)
+    assert found is verdict
+    assert ("same" in because) == (rivals == [("same", 0.0)])
+    assert "\n" not in because
+
+
+def test_an_exponent_wrong_by_an_eighth_is_rejected():
+    fit = fit_exponent(DEPTHS, powers(0.125, noise=0.02))
+    assert judge(fit.interval, 0.0)[0] is Verdict.REFUTED
+    assert judge(fit.interval, 0.125, [("right", 0.0)])[0] is Verdict.SUPPORTED
