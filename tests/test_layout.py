@@ -25,7 +25,7 @@ PUT_OFF = {
     "report/live.py": {"rich"},
     "report/figures/terminal.py": {"plotext"},
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
-    "runtime/saving.py": {"safetensors"},
+    "runtime/building.py": {"safetensors"},
 }
 
 

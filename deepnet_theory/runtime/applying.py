@@ -12,12 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.description import describe_, mark_of
-from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit
-from deepnet_theory.runtime.linear import NORM_EPS
-from deepnet_theory.runtime.restoring import Before, own_module, restored_on_error
-from deepnet_theory.runtime.scaling import Places
-from deepnet_theory.runtime.trying import multiplied_values
+from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit, multiplied_values
+from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
+from deepnet_theory.runtime.scaling import Before, Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.results.reading import Reading

@@ -15,8 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from deepnet_theory.runtime.description import Site
-from deepnet_theory.runtime.linear import Linear, Make
+from deepnet_theory.runtime.linear import Linear, Make, Site
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.sublayer import sublayer
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.description import Description, described_blocks, mark_of
+from deepnet_theory.runtime.linear import Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.branches import ALONE, Branch, Context
-from deepnet_theory.runtime.description import Described, Description, Site
-from deepnet_theory.runtime.linear import Make, Norm
+from deepnet_theory.runtime.linear import Described, Description, Make, Norm, Site
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.placement import Placement

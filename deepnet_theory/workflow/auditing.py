@@ -37,8 +37,8 @@ def audit(
     tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
     ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
     """
-    from deepnet_theory.models.auditing.judging import judge, of_constants
-    from deepnet_theory.models.auditing.optimizer import name_and_groups
+    from deepnet_theory.models.audit import judge, of_constants
+    from deepnet_theory.models.audit import name_and_groups
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.composing.of_scheme import standing
     from deepnet_theory.sizes.judgement import Row

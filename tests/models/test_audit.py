@@ -195,7 +195,7 @@ def found(audit: Audit) -> Found:
 @pytest.fixture
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits that leave the prediction of effects, which has tests of its own, out."""
-    monkeypatch.setattr("deepnet_theory.models.auditing.predicted.MOST", 0)
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
 
 
 @pytest.mark.usefixtures("unpredicted")
@@ -389,7 +389,7 @@ def test_the_json_is_the_public_one() -> None:
 
 def test_an_interval_covers_the_gain() -> None:
     """95 % of intervals hold the gain that the matrix was drawn with."""
-    from deepnet_theory.models.auditing.differences import gain
+    from deepnet_theory.models.differences import gain
     from deepnet_theory.models.reading import read
 
     held = [

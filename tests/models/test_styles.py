@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.models import read
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.reading.recording import record
+from deepnet_theory.models.recording import record
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.reading import Reading
 

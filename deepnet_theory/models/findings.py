@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, as_made, log
-from deepnet_theory.models.auditing.effect import SCALED, Effects
+from deepnet_theory.models.differences import EXACT, SIMILAR, Difference, as_made, log
+from deepnet_theory.models.effect import SCALED, Effects
 from deepnet_theory.spec.results.audit import Finding, Wanted, WantedSublayer
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 
