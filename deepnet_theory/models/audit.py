@@ -4,65 +4,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from torch import nn
 from torch.optim import Optimizer
 
-from deepnet_theory.models.differences import (
-    EXACT,
-    Difference,
-    differences,
-    distance,
-    gain,
-    unjudged,
-)
 from deepnet_theory.models.effect import Effect, Effects
 from deepnet_theory.models.factory import Made
-from deepnet_theory.models.findings import findings, in_layers
+from deepnet_theory.models.findings import as_made, findings, in_layers, log
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.fitting import Fitted, describe
+from deepnet_theory.runtime.fitting import describe
+from deepnet_theory.runtime.groups import slowest
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.results.audit import (
     Audit,
     Audited,
     Change,
     Finding,
     Gain,
-    Wanted,
-    WantedStep,
-    WantedSublayer,
 )
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.spec.subject import (
+    EXACT,
+    Difference,
+    Wanted,
+    WantedStep,
+    differences,
+    gain,
+    rows_of,
+    unjudged,
+)
 from deepnet_theory.spec.verdict import Verdict
 
 STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
 
 
-def steps_of(reading: Reading, c: Constants) -> Iterator[WantedStep]:
+def steps_of(reading: Reading, rule: Wanted, c: Constants) -> Iterator[WantedStep]:
     """What constants ask of every parameter; of a packed one, its slowest block's."""
-    rows = [
-        Fitted(s, part, index % len(part.sublayers))
-        for own, part in zip(reading.stacks.values(), c.parts, strict=True)
-        for index, s in enumerate(own)
-    ]
     if not reading.understood:
         return
-    stacks = {part.name: name for name, part in zip(reading.stacks, c.parts, strict=True)}
-    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
-    for name, blocks in describe(reading, rows).items():
-        asked = [
-            (c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role), d)
-            for d in blocks
-        ]
-        own, d = min(asked, key=lambda one: one[0].rate)
+    rows = zip(reading.sublayers, rule.sublayers, strict=True)
+    stacks = {row.part: s.stack for s, row in rows}
+    for name, blocks in describe(reading, rule).items():
+        own, d, _ = slowest(blocks, c)
         times = {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
         what = f"norm {d.name}" if d.role.value.startswith("norm") else d.name
         yield WantedStep(name, stacks.get(d.part or "", d.part or ""), d.layer, d.kind, what, times)
@@ -199,6 +189,31 @@ def judge(
     )
 
 
+def distance(
+    reading: Reading, rule: Wanted, different: list[Difference]
+) -> tuple[int, bool, float]:
+    """How much differs in kind, and then in size; a derived rule is nearer than a published one.
+
+    What a rule has of its own, a gain or an α that is not 1, speaks for it where the model has
+    it too; the size that torch makes a Linear with was chosen by nobody and speaks for none. A
+    coefficient that the code multiplies with was computed from some rule, and weighs as much as
+    all matrices of the sublayer.
+    """
+    differ = {(d.index, d.item) for d in different}
+    kinds: dict[tuple[str, str, str], int] = {}
+    for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        written = len(s.matrices) if s.alpha_on else 1
+        items = {"norms": (2, 0), "alpha": (written, written * (w.alpha != 1))}
+        items |= {
+            m.role: (1, int(w.gains.get(m.role, 1.0) != 1 and not as_made(m))) for m in s.matrices
+        }
+        for item, (against, for_it) in items.items():
+            key = (s.stack, s.kind, item)
+            now = against if (index, item) in differ else -for_it
+            kinds[key] = max(kinds.get(key, now), now)
+    return sum(kinds.values()), rule.published, sum(abs(log(d.ratio)) for d in different)
+
+
 def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -> Iterator[str]:
     """The nearest rules that ask for different things, and where each differs."""
     asked = []
@@ -311,61 +326,22 @@ def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Differ
 
 
 def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
-    """Exported constants as what they want of a model.
+    """Exported constants as what they want of a model, with how its parameters step.
 
-    Those of another depth are told apart by ``layers``. Raises :class:`InputError` for constants
-    of other stacks or sublayers.
+    Raises :class:`InputError` for constants of another model, and warns as ``apply_`` does.
     """
     c = checked(constants)
-    stacks = reading.stacks
-    parts = dict(zip(stacks, c.parts, strict=False))  # by their order, whatever they are called
-    fits = len(stacks) == len(c.parts) and all(
-        [s.kind for s in own] == [s.kind for s in parts[name].sublayers] * reading.layers[name]
-        for name, own in stacks.items()
-    )
-    if not fits:
-        shape = " and ".join(f"{n} layers of the {name}" for name, n in reading.layers.items())
-        wanted = " and ".join(
-            f"{', '.join(s.kind for s in part.sublayers)} of the {part.name}" for part in c.parts
-        )
-        raise InputError(
-            f"the constants are for layers of {wanted}, and the model has {shape}, of "
-            f"{', '.join(dict.fromkeys(s.kind for s in reading.sublayers))}"
-        )
-    where = placement(c.placement)
-    rows = []
-    for name, layers in reading.layers.items():
-        for _ in range(layers):
-            for index, s in enumerate(parts[name].sublayers):
-                stream, branch = where.coefficients(s.alpha)
-                gains = {m.name: s.gain(m.name) for m in sublayer(s.kind).matrices}
-                rates = {
-                    m.name: c.parameter(parts[name].name, index, m.name, m.role).rate
-                    for m in sublayer(s.kind).matrices
-                }
-                rows.append(
-                    WantedSublayer(
-                        where.norms, stream / branch, gains, rates, norm_epsilon=s.norm_epsilon
-                    )
-                )
-    made_for = {name: part.layers for name, part in parts.items()}
-    return Wanted(
-        c.optimizer,
-        "the constants given",
-        c.placement,
-        tuple(rows),
-        selection=_selection(c),
-        layers=None if made_for == reading.layers else made_for,
-        steps=tuple(steps_of(reading, c)),
-    )
-
-
-def _selection(c: Constants) -> Selection | None:
-    """The stack of constants, None where their optimizer is none that is known here."""
-    if c.optimizer not in optimizers():
-        return None
-    layer = ",".join(s.kind for s in c.parts[-1].sublayers)
-    return Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack, layer=layer)
+    c.warn()
+    try:
+        rule = rows_of(reading, c)
+    except Refusal as refusal:
+        raise InputError(str(refusal)) from None
+    selection = None
+    if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
+        layer = ",".join(s.kind for s in c.parts[-1].sublayers)
+        selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
+                              layer=layer)  # fmt: skip
+    return replace(rule, selection=selection, steps=tuple(steps_of(reading, rule, c)))
 
 
 def name_and_groups(

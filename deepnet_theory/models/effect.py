@@ -13,7 +13,6 @@ from functools import cached_property
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
-from deepnet_theory.models.differences import EXACT, SIMILAR, Difference, unjudged
 from deepnet_theory.numeric.measuring.one_sublayer import (
     distance_from_identity,
     predict_model_update,
@@ -23,12 +22,13 @@ from deepnet_theory.numeric.stacks.sampled import NEAR
 from deepnet_theory.numeric.stacks.settings import Settings
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.results.audit import Wanted, WantedSublayer
 from deepnet_theory.spec.results.reading import Reading, Sublayer
 from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer, unjudged
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
+SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
 MOST = 8  # predictions in one audit of one stack: some tenths of a second each, in all below 3 s
 
 Rows = tuple[RuleEntry, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,6 @@ def grouped(
     weight_decay: float,
 ) -> list[dict[str, Any]]:
     """The groups of described parameters, as :func:`parameter_groups` says."""
-    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
     optimizer = optimizers().get(c.optimizer)
     epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
     found: dict[
@@ -100,15 +99,12 @@ def grouped(
     ] = {}
     packed: list[str] = []
     for parameter, descriptions in parameters:
-        blocks = []
-        for d in descriptions:
-            own = c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role)
-            blocks.append((_multipliers(own), d))
-        multipliers, slowest = min(blocks, key=lambda block: block[0][0])
-        if any(block[0][0] != multipliers[0] for block in blocks):
+        own, d, one_rate = slowest(descriptions, c)
+        if not one_rate:
             packed.append("+".join(d.name for d in descriptions))
-        alike = found.setdefault((slowest.part or "", slowest.role), {})
-        alike.setdefault(multipliers, []).append((parameter, slowest))
+        alike = found.setdefault((d.part or "", d.role), {})
+        multipliers = own.rate, own.epsilon, own.weight_decay
+        alike.setdefault(multipliers, []).append((parameter, d))
     if packed:
         warnings.warn(
             f"{packed[0]} are packed into one parameter and would step at different rates: they "
@@ -132,6 +128,22 @@ def grouped(
     return groups
 
 
+def slowest(
+    blocks: Sequence[Description], c: Constants
+) -> tuple[ParameterConstants, Description, bool]:
+    """What the slowest block of a parameter steps with, that block, and whether all have its rate.
+
+    The embedding follows the first part's constants and the head the last part's.
+    """
+    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
+    asked = [
+        (c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role), d)
+        for d in blocks
+    ]
+    own, d = min(asked, key=lambda one: one[0].rate)
+    return own, d, all(other.rate == own.rate for other, _ in asked)
+
+
 def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
     """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
     for group in groups:
@@ -153,10 +165,6 @@ def _layers(c: Constants) -> str:
     return " and ".join(
         f"{p.layers} {p.name} layers of {', '.join(s.kind for s in p.sublayers)}" for p in c.parts
     )
-
-
-def _multipliers(own: ParameterConstants) -> tuple[float, float, float]:
-    return own.rate, own.epsilon, own.weight_decay
 
 
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
