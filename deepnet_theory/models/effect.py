@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from statistics import fmean, geometric_mean
@@ -34,8 +35,15 @@ MOST = 8  # predictions in one audit of one stack: some tenths of a second each,
 Rows = tuple[RuleEntry, ...]
 
 
-class Predictor:
-    r"""‖ΔF‖ of a reading with differences over ‖ΔF‖ of the rule, each predicted.
+class Effect(NamedTuple):
+    """What ‖ΔF‖ is multiplied with, and whether that is a ratio of two predictions."""
+
+    times: float | None
+    predicted: bool
+
+
+class Effects:
+    r"""What differences of a reading from a rule do to ‖ΔF‖ of the rule.
 
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
     the same draws; the model's is the rule's with these gains, α and norms as they were found.
@@ -49,42 +57,55 @@ class Predictor:
         self._reading, self._rule = reading, rule
         self._seen: dict[tuple[str, Rows], float | None] = {}
 
+    def of(self, different: Sequence[Difference]) -> Effect:
+        """That of these differences together, all else as wanted."""
+        if (ratio := self.ratio(different)) is not None:
+            return Effect(ratio, predicted=True)
+        times = None
+        if not any(d.item == "norms" for d in different):
+            with suppress(ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
+                if self._near(different):
+                    times = first_order(self._reading, self._rule, different)
+        return Effect(times, predicted=False)
+
+    def _near(self, different: Sequence[Difference]) -> bool:
+        r"""Whether S·r² is small under the rule and with the differences.
+
+        Under the rule it is measured; a branch's r is then as its P/α.
+        """
+        if (usual := self.distance) is None:
+            return False
+        squares = []
+        for s, w, found in _sublayers(self._reading, self._rule, different):
+            wanted, now = branch_size(s, w.alpha, _gains(s, w)), branch_size(s, *found)
+            if not wanted or not math.isfinite(now / wanted):
+                return False
+            squares.append((now / wanted) ** 2)
+        return usual * max(1.0, fmean(squares)) <= NEAR
+
     def ratio(self, different: Sequence[Difference]) -> float | None:
-        """What these differences multiply ‖ΔF‖ with, or None."""
-        if self._usual is None:
+        """What these differences multiply ‖ΔF‖ with by prediction, or None."""
+        if (usual := self._size(())) is None or (found := self._size(different)) is None:
             return None
-        try:
-            found = self._size(*self._expressed(different))
-        except (InputError, Refusal):
-            return None
-        return None if found is None else found / self._usual
+        return found / usual
 
     @cached_property
     def distance(self) -> float | None:
         """S·r² under the rule, None where constants do not say it."""
-        try:
-            where, rows = self._expressed(())
-            return max(distance_from_identity(self._case(where, rows)).whole)
-        except (InputError, Refusal):
-            return None
+        with suppress(InputError, Refusal):
+            return max(distance_from_identity(self._case(*self._expressed(()))).whole)
+        return None
 
-    @cached_property
-    def _usual(self) -> float | None:
-        """The rule's own."""
-        try:
-            return self._size(*self._expressed(()))
-        except (InputError, Refusal):
-            return None
+    def _size(self, different: Sequence[Difference]) -> float | None:
+        """‖ΔF‖ with these differences, None where it cannot be said."""
+        with suppress(InputError, Refusal):
+            like = self._expressed(different)
+            if like not in self._seen and len(self._seen) < MOST // len(self._reading.stacks):
+                self._seen[like] = self._predicted(self._case(*like))
+            return self._seen.get(like)
+        return None
 
-    def _size(self, where: str, rows: Rows) -> float | None:
-        if (where, rows) not in self._seen:
-            if len(self._seen) == MOST // len(self._reading.stacks):
-                return None
-            self._seen[where, rows] = self._predicted(where, rows)
-        return self._seen[where, rows]
-
-    def _predicted(self, where: str, rows: Rows) -> float | None:
-        case = self._case(where, rows)
+    def _predicted(self, case: Case) -> float | None:
         if not max(distance_from_identity(case).whole) <= NEAR:
             return None
         size = predict_model_update(case).mean
@@ -174,51 +195,6 @@ def _placement(norms: frozenset[str], multiplied: bool) -> str:
 
 SCALED = {"value", "output", "fc1", "fc2", "gate", "up", "down"}
 APART = 1.3  # what two ways to add may differ by where a number is given
-
-
-class Effect(NamedTuple):
-    """What ‖ΔF‖ is multiplied with, and whether that is a ratio of two predictions."""
-
-    times: float | None
-    predicted: bool
-
-
-class Effects:
-    """The effects of differences of one reading from one rule."""
-
-    def __init__(self, reading: Reading, rule: Wanted) -> None:
-        self._reading, self._rule = reading, rule
-        self._predictor = Predictor(reading, rule)
-
-    def of(self, different: Sequence[Difference]) -> Effect:
-        """That of these differences together, all else as wanted."""
-        ratio = self._predictor.ratio(different)
-        if ratio is not None:
-            return Effect(ratio, predicted=True)
-        if any(d.item == "norms" for d in different):
-            return Effect(None, predicted=False)
-        try:
-            near = self._near(different)
-            times = first_order(self._reading, self._rule, different) if near else None
-        except (ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
-            times = None
-        return Effect(times, predicted=False)
-
-    def _near(self, different: Sequence[Difference]) -> bool:
-        r"""Whether S·r² is small under the rule and with the differences.
-
-        Under the rule it is measured; a branch's r is then as its P/α.
-        """
-        usual = self._predictor.distance
-        if usual is None:
-            return False
-        squares = []
-        for s, w, found in _sublayers(self._reading, self._rule, different):
-            wanted, now = branch_size(s, w.alpha, _gains(s, w)), branch_size(s, *found)
-            if not wanted or not math.isfinite(now / wanted):
-                return False
-            squares.append((now / wanted) ** 2)
-        return usual * max(1.0, fmean(squares)) <= NEAR
 
 
 def branch_size(s: Sublayer, alpha: float, gains: Mapping[str, float]) -> float:

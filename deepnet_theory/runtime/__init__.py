@@ -26,25 +26,8 @@ from deepnet_theory.spec.constants import (
 )
 
 __all__ = [
-    "Applied",
-    "Architecture",
-    "Cache",
-    "Constants",
-    "Context",
-    "Description",
-    "Model",
-    "PartConstants",
-    "SublayerConstants",
-    "apply_",
-    "build",
-    "described",
-    "from_torch",
-    "initialise_",
-    "load",
-    "load_constants",
-    "math_attention",
-    "parameter_groups",
-    "save",
-    "schema",
+    "Applied", "Architecture", "Cache", "Constants", "Context", "Description", "Model",
+    "PartConstants", "SublayerConstants", "apply_", "build", "described", "from_torch",
+    "initialise_", "load", "load_constants", "math_attention", "parameter_groups", "save", "schema",
     "unstack",
-]
+]  # fmt: skip

@@ -24,13 +24,14 @@ KINDS = ("attention", "cross", "ffn", "ffn-swiglu")
 
 def load_constants(path: str | Path) -> Constants:
     """Read a constants file; raises :class:`InputError` for anything but a valid one."""
-    constants = Constants.load(path)
-    check(constants)
-    return constants
+    return checked(Constants.load(path))
 
 
 def checked(given: Constants | str | Path) -> Constants:
-    """Constants, or the file that holds them; raises :class:`InputError` for anything else."""
+    """Constants that this room builds, or the file that holds them.
+
+    Raises :class:`InputError` for anything else, and for a sublayer that it does not build.
+    """
     if isinstance(given, str | Path):
         return load_constants(given)
     if not isinstance(given, Constants):
@@ -38,15 +39,10 @@ def checked(given: Constants | str | Path) -> Constants:
             f"{shown(given)} is no constants: give Constants, as export() makes, or the name of "
             "their file"
         )
-    check(given)
-    return given
-
-
-def check(c: Constants) -> None:
-    """Raise :class:`InputError` where a layer has a sublayer that this room does not build."""
-    for s in (s for part in c.parts for s in part.sublayers):
+    for s in (s for part in given.parts for s in part.sublayers):
         if s.kind not in KINDS:
             raise unknown("sublayer", s.kind, KINDS)
+    return given
 
 
 def build(
@@ -135,8 +131,7 @@ def unstack(model: Model, seed: int) -> Model:
 def schema() -> dict[str, Any]:
     """The JSON Schema of a constants file, as it ships in the package."""
     text = (resources.files("deepnet_theory.spec") / "constants.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return dict(json.loads(text))
 
 
 def save(model: Model, path: str | Path) -> None:
@@ -183,8 +178,7 @@ def load(
         raise InputError(f"cannot read {str(path)!r} as safetensors: {shown(str(error))}") from None
     if "constants" not in metadata:
         raise InputError(f"{str(path)!r} carries no constants; was it written by save()?")
-    constants = Constants.from_json(metadata["constants"])
-    check(constants)
+    constants = checked(Constants.from_json(metadata["constants"]))
     seeds = metadata.get("seeds")
     if seeds is not None and not (seeds.isdecimal() and len(seeds) < 7 and int(seeds) > 0):
         raise InputError(f"{str(path)!r} names {shown(seeds)} as its number of seeds")
@@ -223,9 +217,6 @@ def _tensors(model: Model) -> dict[str, Tensor]:
     return {name: p.detach() for name, p in model.named_parameters()}
 
 
-_FEED_FORWARD = {"linear1": "fc1", "linear2": "fc2"}
-
-
 def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Translate a state_dict of ``torch.nn`` into one of a :class:`Layer` or :class:`Part`.
 
@@ -242,32 +233,22 @@ def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if field == "_extra_state":
             continue
         place = [p for p in outer if p in ("encoder", "decoder", "layers") or p.isdigit()]
-        inner = outer[len(place) :]
-        if inner[:1] == ["norm"] and len(inner) == 1:
-            result[".".join([*place, "final_norm", _vector(field)])] = tensor
-            continue
         prefix = "".join(f"{p}." for p in place)
         last = 2 if prefix in cross else 1  # the feed-forward's place in the layer
-        match inner:
-            case ["self_attn" | "multihead_attn" as which]:
-                index = 0 if which == "self_attn" else 1
-                if field not in ("in_proj_weight", "in_proj_bias"):
-                    raise InputError(f"{key!r} is no parameter of a torch.nn Transformer layer")
-                blocks = zip(("query", "key", "value"), tensor.chunk(3), strict=True)
-                for name, block in blocks:  # each (width, width) or (width,)
-                    result[f"{prefix}{index}.branch.{name}.{field[8:]}"] = block
-            case ["self_attn" | "multihead_attn" as which, "out_proj"]:
-                index = 0 if which == "self_attn" else 1
-                result[f"{prefix}{index}.branch.output.{field}"] = tensor
-            case ["linear1" | "linear2" as which]:
-                result[f"{prefix}{last}.branch.{_FEED_FORWARD[which]}.{field}"] = tensor
-            case ["norm1" | "norm2" | "norm3" as which]:
-                result[f"{prefix}{int(which[-1]) - 1}.norms.0.{_vector(field)}"] = tensor
+        vector = "gain" if field == "weight" else field  # a norm's
+        match [*outer[len(place) :], field]:
+            case ["norm", _]:
+                result[f"{prefix}final_norm.{vector}"] = tensor
+            case ["self_attn" | "multihead_attn" as which, "in_proj_weight" | "in_proj_bias"]:
+                at = f"{prefix}{int(which != 'self_attn')}.branch"
+                for name, block in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+                    result[f"{at}.{name}.{field[8:]}"] = block  # (width, width) or (width,)
+            case ["self_attn" | "multihead_attn" as which, "out_proj", _]:
+                result[f"{prefix}{int(which != 'self_attn')}.branch.output.{field}"] = tensor
+            case ["linear1" | "linear2" as which, _]:
+                result[f"{prefix}{last}.branch.fc{which[-1]}.{field}"] = tensor
+            case ["norm1" | "norm2" | "norm3" as which, _]:
+                result[f"{prefix}{int(which[-1]) - 1}.norms.0.{vector}"] = tensor
             case _:
                 raise InputError(f"{key!r} is no parameter of a torch.nn Transformer layer")
     return result
-
-
-def _vector(field: str) -> str:
-    """A norm's ``weight`` is called its gain here."""
-    return "gain" if field == "weight" else field

@@ -12,12 +12,14 @@ from torch import nn
 
 from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.linear import Description, described_blocks, mark_of
+from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
 from deepnet_theory.spec.sublayer import Role
+
+Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
 
 
 def parameter_groups(
@@ -84,19 +86,13 @@ def parameter_groups(
 
 
 def grouped(
-    parameters: Iterable[tuple[nn.Parameter, tuple[Description, ...]]],
-    c: Constants,
-    lr: float,
-    eps: float | None,
-    weight_decay: float,
-) -> list[dict[str, Any]]:
+    parameters: Iterable[tuple[nn.Parameter, Blocks]], c: Constants, lr: float,
+    eps: float | None, weight_decay: float,
+) -> list[dict[str, Any]]:  # fmt: skip
     """The groups of described parameters, as :func:`parameter_groups` says."""
     optimizer = optimizers().get(c.optimizer)
     epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
-    found: dict[
-        tuple[str, Role],
-        dict[tuple[float, float, float], list[tuple[nn.Parameter, Description]]],
-    ] = {}
+    found: dict[tuple[str, Role], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
     for parameter, descriptions in parameters:
         own, d, one_rate = slowest(descriptions, c)

@@ -69,19 +69,23 @@ class Described(nn.Module):
 
     descriptions: dict[str, Description]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.descriptions = {}
+    def own(
+        self, attribute: str, parameter: nn.Parameter, site: Site, role: Role, name: str,
+        gain: float = 1.0, fans: tuple[int, int] | tuple[None, None] = (None, None),
+    ) -> nn.Parameter:  # fmt: skip
+        """The parameter, described as this module's ``attribute``; ``fans`` are in and out."""
+        of = {"role": role, "name": name, "gain": gain, "fan_in": fans[0], "fan_out": fans[1]}
+        own = Description(**vars(site), **of)  # type: ignore[arg-type]
+        self.__dict__.setdefault("descriptions", {})[attribute] = own
+        return parameter
 
 
 OF_FOREIGN = "_deepnet_theory"  # on the modules of a model that was not built here
+Blocks = tuple[Description, ...]
 
 
 def describe_(
-    model: nn.Module,
-    found: Mapping[str, tuple[Description, ...]],
-    constants: Constants,
-    drawn: bool,
+    model: nn.Module, found: Mapping[str, Blocks], constants: Constants, drawn: bool
 ) -> None:
     """Keep what each parameter of somebody's model is, on the module that owns it.
 
@@ -91,9 +95,8 @@ def describe_(
         module.__dict__.pop(OF_FOREIGN, None)
     for name, own in found.items():
         path, _, attribute = name.rpartition(".")
-        module = model.get_submodule(path)
-        module.__dict__.setdefault(OF_FOREIGN, {})[attribute] = own
-    model.__dict__.setdefault(OF_FOREIGN, {})[""] = (constants, drawn)
+        vars(model.get_submodule(path)).setdefault(OF_FOREIGN, {})[attribute] = own
+    vars(model).setdefault(OF_FOREIGN, {})[""] = (constants, drawn)
 
 
 def mark_of(model: nn.Module) -> tuple[Constants, bool] | None:
@@ -108,17 +111,12 @@ def described(model: nn.Module) -> Iterator[tuple[nn.Parameter, Description]]:
         yield parameter, own[0]
 
 
-def described_blocks(
-    model: nn.Module,
-) -> Iterator[tuple[nn.Parameter, tuple[Description, ...]]]:
+def described_blocks(model: nn.Module) -> Iterator[tuple[nn.Parameter, Blocks]]:
     """Every parameter of ``model`` once, with the descriptions of the blocks packed in it."""
     seen: set[int] = set()
     for module in model.modules():
-        own: dict[str, tuple[Description, ...]] = {}
-        if isinstance(module, Described):
-            own = {attribute: (d,) for attribute, d in module.descriptions.items()}
-        else:
-            own = {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
+        own = {a: (d,) for a, d in module.__dict__.get("descriptions", {}).items()}
+        own |= {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
         for attribute, descriptions in own.items():
             parameter = module.get_parameter(attribute)
             if id(parameter) not in seen:
@@ -166,27 +164,15 @@ class Linear(Described):
     bias: nn.Parameter | None
 
     def __init__(
-        self,
-        fan_in: int,
-        fan_out: int,
-        make: Make,
-        site: Site,
-        name: str,
-        role: Role,
-        gain: float = 1.0,
-        bias: tuple[str, Role] | None = None,
-    ) -> None:
+        self, fan_in: int, fan_out: int, make: Make, site: Site, name: str, role: Role,
+        gain: float = 1.0, bias: tuple[str, Role] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.weight = make.weight(fan_out, fan_in)
-        self.descriptions["weight"] = Description(**vars(site), role=role, name=name, gain=gain,
-                                                  fan_in=fan_in, fan_out=fan_out)  # fmt: skip
-        if bias is None or not (make.vectors and make.bias):
-            self.bias = None
-        else:
-            self.bias = make.empty(fan_out)
-            self.descriptions["bias"] = Description(
-                **vars(site), role=bias[1], name=bias[0], gain=0.0
-            )
+        weight = make.weight(fan_out, fan_in)
+        self.weight = self.own("weight", weight, site, role, name, gain, (fan_in, fan_out))
+        self.bias = None
+        if bias is not None and make.vectors and make.bias:
+            self.bias = self.own("bias", make.empty(fan_out), site, bias[1], bias[0], 0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) → (…, out); with seeds (k, …, in) → (k, …, out)."""
@@ -219,15 +205,9 @@ class Norm(Described):
         self.spec, self.width, self.epsilon = spec, width, epsilon
         self.gain = self.bias = None
         if make.vectors:
-            self.gain = make.empty(width)
-            self.descriptions["gain"] = Description(
-                **vars(site), role=Role.NORM_GAIN, name="gain", gain=1.0
-            )
+            self.gain = self.own("gain", make.empty(width), site, Role.NORM_GAIN, "gain")
             if spec.bias and make.bias:
-                self.bias = make.empty(width)
-                self.descriptions["bias"] = Description(
-                    **vars(site), role=Role.NORM_BIAS, name="bias", gain=0.0
-                )
+                self.bias = self.own("bias", make.empty(width), site, Role.NORM_BIAS, "bias", 0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, width) → (…, width)."""
@@ -240,12 +220,9 @@ class Norm(Described):
 
 
 def normalise(
-    x: Tensor,
-    spec: NormSpec,
-    gain: Tensor | None = None,
-    bias: Tensor | None = None,
+    x: Tensor, spec: NormSpec, gain: Tensor | None = None, bias: Tensor | None = None,
     epsilon: float = 1.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The norm itself, for one model's gain and bias or for none; ε is ``epsilon`` times 1e-5."""
     ε = epsilon * NORM_EPS
     if spec.centred:

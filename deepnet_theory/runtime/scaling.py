@@ -19,8 +19,8 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.reading import Sublayer
 
 
-class ScaledLayer(nn.Module):
-    """A layer whose α are saved and loaded with its weights.
+class Scaled(nn.Module):
+    """A module whose α are saved and loaded with the weights.
 
     A strict ``load_state_dict`` fails where one of the two models has no α.
     """
@@ -28,15 +28,15 @@ class ScaledLayer(nn.Module):
     alphas: tuple[float, ...]
 
     def get_extra_state(self) -> Tensor:
-        """The α of the sublayers, as a tensor that every format of files can hold."""
+        """The α, as a tensor that every format of files can hold."""
         return torch.tensor(self.alphas, dtype=torch.float64)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take the α from a state_dict."""
-        self.alphas = tuple(state.tolist())
+        self.alphas = tuple(state.flatten().tolist())
 
 
-class ScaledEncoderLayer(ScaledLayer, nn.TransformerEncoderLayer):
+class ScaledEncoderLayer(Scaled, nn.TransformerEncoderLayer):
     """``torch.nn.TransformerEncoderLayer``, post-LN, with norm(αx + G(x))."""
 
     def forward(
@@ -54,7 +54,7 @@ class ScaledEncoderLayer(ScaledLayer, nn.TransformerEncoderLayer):
         return x
 
 
-class ScaledDecoderLayer(ScaledLayer, nn.TransformerDecoderLayer):
+class ScaledDecoderLayer(Scaled, nn.TransformerDecoderLayer):
     """``torch.nn.TransformerDecoderLayer``, post-LN, with norm(αx + G(x))."""
 
     def forward(
@@ -84,7 +84,7 @@ SCALED: dict[type, type] = {
 }
 
 
-class ScaledInput(nn.Module):
+class ScaledInput(Scaled):
     """A forward pre-hook on a module that computes norm(G(h) + x): multiplies x by α.
 
     It is a child of that module, so that α is saved and loaded with the weights; a strict
@@ -96,20 +96,12 @@ class ScaledInput(nn.Module):
 
     def __init__(self, alpha: float, gain: str) -> None:
         super().__init__()
-        self.alpha, self.gain = alpha, gain
+        self.alphas, self.gain = (alpha,), gain
 
     def forward(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """(h, x) → (h, αx)."""
         h, x = inputs
-        return h, self.alpha * x
-
-    def get_extra_state(self) -> Tensor:
-        """α, as a tensor that every format of files can hold."""
-        return torch.tensor(self.alpha, dtype=torch.float64)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take α from a state_dict."""
-        self.alpha = float(state)
+        return h, self.alphas[0] * x
 
 
 def _multiplier(end: nn.Module) -> ScaledInput:
@@ -159,7 +151,7 @@ class Places:
             if hook is None:
                 _attach(end, ScaledInput(ratios[index], gain))
             else:
-                hook.alpha *= ratios[index]
+                hook.alphas = (hook.alphas[0] * ratios[index],)
         for module in self.model.modules():
             if isinstance(module, nn.TransformerEncoder):
                 module.use_nested_tensor = False  # its fast path for padding knows no α

@@ -230,7 +230,7 @@ def test_bert(constants):
     # another rule replaces α; it does not stack up
     apply_(model, constants(width=D, alpha=1.0), initialise=False)
     hooks = first.output._forward_pre_hooks
-    assert len(hooks) == 1 and next(iter(hooks.values())).alpha == 1.0
+    assert len(hooks) == 1 and next(iter(hooks.values())).alphas == (1.0,)
 
 
 def test_roberta_is_bert_like_and_its_pre_ln_form_is_not(constants):
@@ -259,7 +259,7 @@ def test_a_bert_whose_residual_has_a_number_of_its_own_gets_the_wanted_one(const
     apply_(model, constants(width=D, alpha=3.0), initialise=False)
     assert same(model, before) and {s.alpha for s in read(model).sublayers} == {3.0}
     hooks = [h for m in model.modules() for h in m._forward_pre_hooks.values()]
-    assert sorted(h.alpha for h in hooks) == [1.5, 3.0, 3.0, 3.0, 3.0, 3.0]
+    assert sorted(h.alphas[0] for h in hooks) == [1.5, 3.0, 3.0, 3.0, 3.0, 3.0]
 
 
 def _feed_forward_alone(c):
