@@ -21,13 +21,7 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.audit import (
-    Audit,
-    Audited,
-    Change,
-    Finding,
-    Gain,
-)
+from deepnet_theory.spec.results.audit import Audit, Audited, Change, Finding, Gain
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (

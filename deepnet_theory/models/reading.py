@@ -13,13 +13,7 @@ from deepnet_theory.models.branches import Branch, Product, product
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.norms import Norm, norms
 from deepnet_theory.models.recording import Graph, Node, record
-from deepnet_theory.models.sums import (
-    LAYOUT,
-    SUMS,
-    ResidualSum,
-    residual_sums,
-    stripped,
-)
+from deepnet_theory.models.sums import LAYOUT, SUMS, ResidualSum, residual_sums, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.results import reading

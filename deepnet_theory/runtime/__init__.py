@@ -18,12 +18,7 @@ from deepnet_theory.runtime.building import (
 from deepnet_theory.runtime.groups import parameter_groups
 from deepnet_theory.runtime.linear import Description, described
 from deepnet_theory.runtime.model import Model
-from deepnet_theory.spec.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 
 __all__ = [
     "Applied", "Architecture", "Cache", "Constants", "Context", "Description", "Model",

@@ -11,14 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from deepnet_theory.runtime.branches import ALONE, Cache, Context, branch
-from deepnet_theory.runtime.linear import (
-    Described,
-    Linear,
-    Make,
-    Norm,
-    Site,
-    normalise,
-)
+from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
 from deepnet_theory.runtime.residual import Residual
 from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import InputError

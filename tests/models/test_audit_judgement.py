@@ -159,9 +159,7 @@ def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(
     assert str(told.value) == str(refused.value)
 
 
-def test_apply_leaves_no_difference_and_both_warn(
-    gpt: Any, constants: dt.Constants
-) -> None:
+def test_apply_leaves_no_difference_and_both_warn(gpt: Any, constants: dt.Constants) -> None:
     unstable = replace(constants, warning="the relative update grows with the depth")
     model = plain(gpt)
     with pytest.warns(UnstableWarning):
