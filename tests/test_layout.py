@@ -22,10 +22,11 @@ PUT_OFF = {
     "processes/pool.py": {"loky"},
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
+    "report/printing/text.py": {"deepnet_theory.report.printing.pretty"},  # SymPy
     "report/live.py": {"rich"},
     "report/figures/terminal.py": {"plotext"},
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
-    "runtime/saving.py": {"safetensors"},
+    "runtime/building.py": {"safetensors"},
 }
 
 

@@ -149,7 +149,7 @@ def test_every_fault_has_a_page_that_its_row_leads_to(monkeypatch):
     texts = {site.faults.source(fault) for fault in site.faults.FAULTS}
     assert len(texts) == len(site.faults.FAULTS), "every fault is another text"
     named = {fault.name: fault for fault in site.faults.FAULTS}
-    monkeypatch.setattr("deepnet_theory.models.auditing.predicted.MOST", 0)
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
     few = (named["packed-scaled-whole"], named["constants-of-sgd"])
     monkeypatch.setattr(site.faults, "FAULTS", few)
     monkeypatch.setattr(site.faults, "LAYERS", 2)

@@ -94,12 +94,14 @@ def derive(
 
 
 def _printed(document: Document, format: str) -> str:
+    if format == "text":
+        from deepnet_theory.report.printing.text import text
+
+        return text(document, plots=sys.stdout.isatty())  # a small plot is for a terminal alone
+    # the printers of formulas import SymPy, which text is printed without
     from deepnet_theory.report.printing.latex import latex
     from deepnet_theory.report.printing.markdown import markdown
-    from deepnet_theory.report.printing.text import text
 
-    if format == "text":  # a small plot is for a terminal alone
-        return text(document, plots=sys.stdout.isatty())
     return {"markdown": markdown, "latex": latex}[format](document)
 
 

@@ -12,7 +12,7 @@ import inspect
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -69,11 +69,6 @@ class Factory:
             return _again, (self.name, self.text, self.code)
         return Factory, (self.name, self.function, "", self.code)
 
-    @property
-    def takes_depth(self) -> bool:
-        """Whether the factory can be given a depth."""
-        return _positional(self.function) > 0
-
     def make(self, depth: int | None = None, inputs: object = None, seed: int = 0) -> Made:
         """Call the factory and check what it gives; raises :class:`InputError`.
 
@@ -81,15 +76,15 @@ class Factory:
         ``seed`` is that of our own.
         """
         parameters = self._signature()
-        required = [p for p in parameters if p.default is p.empty]
-        name = getattr(self.function, "__name__", "")
-        whole = f"a factory takes a depth: def make(depth): return {name}(…)"
-        is_class = inspect.isclass(self.function)
+        required = [p.name for p in parameters if p.default is p.empty]
+        name, takes, which = getattr(self.function, "__name__", ""), "", ""
+        if inspect.isclass(self.function):
+            takes = f"a factory takes a depth: def make(depth): return {name}(…)"
+            which = " is a class that"
         if len(required) > 1:
-            takes = whole if is_class else "a factory takes the depth alone, or nothing"
             raise InputError(
-                f"{self.name}{' is a class that' if is_class else ''} asks for "
-                f"{', '.join(p.name for p in required)}; {takes}"
+                f"{self.name}{which} asks for {', '.join(required)}; "
+                f"{takes or 'a factory takes the depth alone, or nothing'}"
             )
         if depth is not None and not parameters:
             raise InputError(f"{self.name} takes no depth, so that its depth cannot be varied")
@@ -99,10 +94,8 @@ class Factory:
             with _talking_aside():
                 given = self.function() if depth is None else self.function(depth)
         except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
-            told = f"{self.name} failed: {_told(error)}"
-            raise InputError(
-                f"{told}; {name} is a class, and {whole}" if is_class else told
-            ) from error
+            more = f"; {name} is a class, and {takes}" if takes else ""
+            raise InputError(f"{self.name} failed: {_told(error)}{more}") from error
         module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         return made(module, own if inputs is None else inputs, self.name, seed)
 
@@ -115,16 +108,16 @@ class Factory:
         return [p for p in found if p.kind in kinds]
 
 
-def _positional(function: Callable[..., Any]) -> int:
-    return len(Factory("", function)._signature())
-
-
 def load_factory(text: str) -> Factory:
     """The factory that a text names; raises :class:`InputError` where there is none."""
     place, colon, name = text.rpartition(":")
     if not (colon and place and name.isidentifier()):
         raise InputError(f"the model {text!r} is not of the form {FORM}")
-    module = _from_file(Path(place)) if place.endswith(".py") else _imported(place)
+    if place.endswith(".py"):
+        module = _from_file(Path(place))
+    else:
+        with _importing(place, Path.cwd()):
+            module = importlib.import_module(place)
     if not hasattr(module, name):
         own = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
         raise InputError(f"{place} has no {name!r}{guess(name, own)}")
@@ -144,16 +137,12 @@ def load_known_factory(text: str) -> Factory:
         if code is not None and sources(path.parent) != code:
             code = None  # edited in between
         return replace(found, text=f"{path}:{name}", code=code)
-    found = load_factory(text)
-    root = getattr(sys.modules[place.partition(".")[0]], "__file__", None)
-    return replace(found, text=text, code=root and _source_of_module(Path(root)))
-
-
-def _source_of_module(root: Path) -> str | None:
-    """Of a package by its first file: unlike a file that is named, it may have been loaded."""
-    if INSTALLED & set(root.parts):
-        return ""
-    return source_beside(root) if root.stat().st_mtime < BEGAN else None
+    found, code = load_factory(text), None
+    if file := getattr(sys.modules[place.partition(".")[0]], "__file__", None):
+        # of a package by its first file: unlike a file that is named, it may have been loaded
+        installed, old = INSTALLED & set(Path(file).parts), Path(file).stat().st_mtime < BEGAN
+        code = "" if installed else source_beside(Path(file)) if old else None
+    return replace(found, text=text, code=code)
 
 
 def _again(name: str, text: str, code: str) -> Factory:
@@ -189,11 +178,6 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _imported(name: str) -> ModuleType:
-    with _importing(name, Path.cwd()):
-        return importlib.import_module(name)
-
-
 @contextmanager
 def _importing(what: str, folder: Path) -> Iterator[None]:
     """Importing somebody's code, with its folder among those that modules come from."""
@@ -210,10 +194,8 @@ def _importing(what: str, folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder.resolve()))
 
 
-@contextmanager
-def _talking_aside() -> Iterator[None]:
-    with redirect_stdout(sys.stderr):  # standard output is for our data
-        yield
+def _talking_aside() -> AbstractContextManager[object]:
+    return redirect_stdout(sys.stderr)  # standard output is for our data
 
 
 def _told(error: BaseException) -> str:
@@ -244,8 +226,7 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         return whole
     failure = None
     for candidate in _own_inputs(module, seed):
-        whole = _of(module, candidate, name)
-        if (now := _fails(whole)) is None:
+        if (now := _fails(whole := _of(module, candidate, name))) is None:
             return whole
         failure = failure or now
     said = "" if failure is None else f", it fails: {_told(failure)}"

@@ -89,6 +89,8 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
         if ours.reference is None:
             return FirstStep(ours.name, update=ours)
         return FirstStep(ours.name, partial(_of_class, library_optimizer(ours.reference), RATE))
+    kind = optimizer.func if isinstance(optimizer, partial) else optimizer
+    code = source_of(type(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer)
     if isinstance(optimizer, torch.optim.Optimizer):
         if len(optimizer.param_groups) > 1:
             raise InputError(
@@ -97,20 +99,14 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
             )
         takes = signature(type(optimizer)).parameters
         options = {name: value for name, value in optimizer.defaults.items() if name in takes}
-        return FirstStep(
-            type(optimizer).__name__,
-            partial(_of_class, partial(type(optimizer), **options), options["lr"]),
-            code=source_of(type(optimizer)),
-        )
-    kind = optimizer.func if isinstance(optimizer, partial) else optimizer
+        make = partial(_of_class, partial(type(optimizer), **options), options["lr"])
+        return FirstStep(type(optimizer).__name__, make, code=code)
     if isclass(kind) and issubclass(kind, torch.optim.Optimizer):
         rate = optimizer.keywords.get("lr", RATE) if isinstance(optimizer, partial) else RATE
-        return FirstStep(
-            kind.__name__, partial(_of_class, optimizer, rate), code=source_of(optimizer)
-        )
+        return FirstStep(kind.__name__, partial(_of_class, optimizer, rate), code=code)
     if callable(optimizer):
         name = getattr(optimizer, "__name__", "own")
-        return FirstStep(name, partial(_of_function, optimizer), code=source_of(optimizer))
+        return FirstStep(name, partial(_of_function, optimizer), code=code)
     raise InputError(
         f"{shown(optimizer)} is no optimizer: give a name, a class of torch.optim, or a function "
         "that receives a model and gives its optimizer"

@@ -113,12 +113,7 @@ def measure(
     known = None if kept is None else family.depends_on()
     schedule = _Schedule(family, list(rows.values()), watch, known)
     stopped = run_until_stopped(
-        [schedule.first()],
-        total,
-        processes=count,
-        executor=executor,
-        progress=progress,
-        cache=kept,
+        [schedule.first()], total, processes=count, executor=executor, progress=progress, cache=kept
     )
     measured = [row for row in rows.values() if row.complete]
     same = seeds > 1 and any(row.alike for row in measured)

@@ -5,39 +5,24 @@ This room imports torch, the standard library and ``spec`` only.
 
 from deepnet_theory.runtime.applying import Applied, apply_
 from deepnet_theory.runtime.branches import Cache, Context, math_attention
-from deepnet_theory.runtime.building import build, initialise_, load_constants, schema, unstack
-from deepnet_theory.runtime.description import Description, described
-from deepnet_theory.runtime.groups import parameter_groups
-from deepnet_theory.runtime.model import Model
-from deepnet_theory.runtime.saving import load, save
-from deepnet_theory.runtime.torch_layers import from_torch
-from deepnet_theory.spec.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
+from deepnet_theory.runtime.building import (
+    build,
+    from_torch,
+    initialise_,
+    load,
+    load_constants,
+    save,
+    schema,
+    unstack,
 )
+from deepnet_theory.runtime.groups import parameter_groups
+from deepnet_theory.runtime.linear import Description, described
+from deepnet_theory.runtime.model import Model
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 
 __all__ = [
-    "Applied",
-    "Architecture",
-    "Cache",
-    "Constants",
-    "Context",
-    "Description",
-    "Model",
-    "PartConstants",
-    "SublayerConstants",
-    "apply_",
-    "build",
-    "described",
-    "from_torch",
-    "initialise_",
-    "load",
-    "load_constants",
-    "math_attention",
-    "parameter_groups",
-    "save",
-    "schema",
+    "Applied", "Architecture", "Cache", "Constants", "Context", "Description", "Model",
+    "PartConstants", "SublayerConstants", "apply_", "build", "described", "from_torch",
+    "initialise_", "load", "load_constants", "math_attention", "parameter_groups", "save", "schema",
     "unstack",
-]
+]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.description import describe_, mark_of
-from deepnet_theory.runtime.fitting import Fitted, blocks, describe, fit
-from deepnet_theory.runtime.linear import NORM_EPS
-from deepnet_theory.runtime.restoring import Before, own_module, restored_on_error
-from deepnet_theory.runtime.scaling import Places
-from deepnet_theory.runtime.trying import multiplied_values
+from deepnet_theory.runtime.fitting import EXACT, blocks, describe, fit, multiplied_values, where
+from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
+from deepnet_theory.runtime.scaling import Before, Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.results.reading import Reading
+from deepnet_theory.spec.subject import Difference, Wanted, differences
 
-ERRORS = 5.0  # standard errors within which a drawn matrix has the size of its law
+CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
 NEAR_ONE = 2.0  # a stream's rms within this factor of 1 is what the rules take it to be
 EDGE = 1.1  # times the largest singular value that independent entries have
 
@@ -105,30 +103,43 @@ def _applied(
     """As :func:`apply_` says of a module that is no wrapper."""
     whole = _made(model, inputs)
     found = _read(whole, roles)
-    rows = fit(found, constants)
-    if multiplied := multiplied_values(model, whole, rows):
-        raise Refusal(f"{multiplied}, for which the constants have no law")
+    rule = fit(found, constants)
+    if multiplied := multiplied_values(model, whole, found.sublayers):
+        raise Refusal(multiplied)
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
-    if mark_of(model) in marks and all(row.has_alpha() for row in rows):
+    if mark_of(model) in marks and not _alphas(found, rule):
         return Applied(())
-    if initialise is None and (trained := _trained(model, rows)):
+    if initialise is None and (trained := _trained(model, found)):
         raise Refusal(
             f"{trained}: these weights look trained, and would be lost; say initialise=True to "
             "draw them anew, or initialise=False to set alpha alone"
         )
-    changes: list[Change] = []
-    _set_alpha(model, rows, changes)
-    if initialise is not False:
-        _draw(model, rows, constants, changes, generator, before)
+    drawn = initialise is not False
+    changes = _set_alpha(model, found, rule)
+    if drawn:
+        changes += _draw(model, found, rule, generator, before)
     try:
-        again = fit(_read(whole, roles), constants)
+        again = _read(whole, roles)
+        left = _alphas(again, fit(again, constants))
     except DeepNetTheoryError:  # of what was put in, for it was read before
-        again = []
-    why = _not_applied(rows, again, constants, drawn=initialise is not False)
-    if why:
-        raise Refusal(f"{why}; nothing was changed")
-    describe_(model, describe(found, rows), constants, drawn=initialise is not False)
-    return Applied(tuple(changes), tuple(_summary(found, rows, constants, changes)))
+        if not (left := _alphas(found, rule)):
+            raise
+    if left:
+        raise Refusal(f"{_no_place(found, left[0])}; nothing was changed")
+    for d in differences(again, rule, EXACT, CHANCE) if drawn else ():
+        assert d.matrix is not None
+        size, aim = (gain * d.matrix.xavier for gain in (d.found, d.wanted))
+        raise Refusal(
+            f"{d.matrix.where} enters the forward pass with entries of rms {size:.4g} after it was "
+            f"drawn with {aim:.4g}; nothing was changed"
+        )
+    describe_(model, describe(found, rule), constants, drawn=drawn)
+    return Applied(tuple(changes), tuple(_summary(found, rule, constants, changes)))
+
+
+def _alphas(found: Reading, rule: Wanted) -> list[Difference]:
+    """The sublayers whose α is another one."""
+    return [d for d in differences(found, rule, EXACT) if d.item == "alpha"]
 
 
 def read_(
@@ -141,14 +152,13 @@ def read_(
     model = own_module(model)
     with restored_on_error(model):
         found = _read(_made(model, inputs), roles)
-        rows = fit(found, constants)
-        for row in rows:
-            if not row.has_alpha():
-                raise Refusal(
-                    f"{row.where} has alpha {row.read.alpha:.4g}, the constants have "
-                    f"{row.wanted.alpha:.4g}: put them into the model with apply_ first"
-                )
-        describe_(model, describe(found, rows), constants, drawn=False)
+        rule = fit(found, constants)
+        for d in _alphas(found, rule):
+            raise Refusal(
+                f"{where(found.sublayers[d.index])} has alpha {d.found:.4g}, the constants have "
+                f"{d.wanted:.4g}: put them into the model with apply_ first"
+            )
+        describe_(model, describe(found, rule), constants, drawn=False)
 
 
 def _made(model: nn.Module, inputs: object) -> Any:
@@ -165,90 +175,66 @@ def _read(whole: Any, roles: Mapping[str, str] | None) -> Reading:
     return read(whole, roles=roles)
 
 
-def _set_alpha(model: nn.Module, rows: Sequence[Fitted], changes: list[Change]) -> None:
+def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
     """Set α where it differs."""
-    if all(row.has_alpha() for row in rows):
-        return
-    places = Places(model, [row.read for row in rows])
+    if not (different := _alphas(found, rule)):
+        return []
+    places = Places(model, found.sublayers)
     if not places.whole:
-        raise Refusal(_no_place(rows))
-    for row in rows:
-        changes.append(Change(row.where, f"norm({row.wanted.alpha:.6g}·x + G(x))"))
-    places.multiply([row.wanted.alpha / row.read.alpha for row in rows])
+        raise Refusal(_no_place(found, different[0]))
+    rows = list(zip(found.sublayers, rule.sublayers, strict=True))
+    places.multiply([row.alpha / s.alpha for s, row in rows])
+    return [Change(where(s), f"norm({row.alpha:.6g}·x + G(x))") for s, row in rows]
 
 
-def _no_place(rows: Sequence[Fitted]) -> str:
-    row = next(row for row in rows if not row.has_alpha())
-    found, wanted = f"{row.read.alpha:.4g}", f"{row.wanted.alpha:.4g}"
-    if row.read.alpha != 1:  # the code has one of its own, which no initial size takes out again
-        remedy = f"set it to {wanted} there"
+def _no_place(found: Reading, d: Difference) -> str:
+    if d.found != 1:  # the code has one of its own, which no initial size takes out again
+        remedy = f"set it to {d.wanted:.4g} there"
     else:
         remedy = (
             "constants exported with form='weights' put it into initial sizes and learning rates"
         )
-    told = f"the model's code has no place for alpha = {wanted}, it has {found} in {row.where}"
-    return f"{told}; {remedy}"
+    return (
+        f"the model's code has no place for alpha = {d.wanted:.4g}, it has {d.found:.4g} in "
+        f"{where(found.sublayers[d.index])}; {remedy}"
+    )
 
 
 def _draw(
     model: nn.Module,
-    rows: Sequence[Fitted],
-    c: Constants,
-    changes: list[Change],
+    found: Reading,
+    rule: Wanted,
     generator: torch.Generator | None,
     before: Before,
-) -> None:
+) -> Iterator[Change]:
     """Draw every matrix at its gain, biases 0."""
     zeros: set[str] = set()
-
-    def zero(name: str) -> None:
-        if name not in zeros:  # a packed one is named by each of its matrices
-            zeros.add(name)
-            bias = model.get_parameter(name)
-            before.keep(bias)
-            bias.zero_()
-            changes.append(Change(name, "bias, 0"))
-
-    for row in rows:
-        for m in row.read.matrices:
-            gain = row.gain(c, m)
+    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+        for m in s.matrices:
+            gain = row.gain(m)
             std = gain * m.xavier
-            if m.bias is not None:
-                zero(m.bias)
             before.keep(model.get_parameter(m.name))
             for view in blocks(model, m):
                 view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
             what = f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}"
-            changes.append(Change(m.where, what))
-        for name in row.read.biases:
-            zero(name)
+            yield Change(m.where, what)
+        for name in (*(m.bias for m in s.matrices), *s.biases):
+            if name is not None and name not in zeros:  # packed ones have one in common
+                zeros.add(name)
+                bias = model.get_parameter(name)
+                before.keep(bias)
+                bias.zero_()
+                yield Change(name, "bias, 0")
 
 
-def _not_applied(
-    before: Sequence[Fitted], after: Sequence[Fitted], c: Constants, drawn: bool
-) -> str:
-    """Why a second reading of the forward pass does not show the constants; no word if it does."""
-    if not after or not all(row.has_alpha() for row in after):
-        return _no_place(before)
-    for row in after if drawn else ():
-        for m in row.read.matrices:
-            wanted = row.gain(c, m) * m.xavier
-            if abs(m.size - wanted) > ERRORS * m.error:
-                return (
-                    f"{m.where} enters the forward pass with entries of rms {m.size:.4g} after it "
-                    f"was drawn with {wanted:.4g}"
-                )
-    return ""
-
-
-def _trained(model: nn.Module, rows: Sequence[Fitted]) -> str:
+def _trained(model: nn.Module, found: Reading) -> str:
     """A parameter that is not as a model begins with, and why; no word where all are."""
-    for row in rows:
-        for norm in row.read.norms:
+    for s in found.sublayers:
+        for norm in s.norms:
             for name in (norm.gain, norm.bias):
                 if name is not None and (p := model.get_parameter(name)).numel() and p.std() > 0:
                     return f"the entries of {name} differ"
-        for m in row.read.matrices:
+        for m in s.matrices:
             w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])
             if _largest(w.float()) > EDGE * _edge(w.float()):
                 return f"{m.where} has a singular value that independent entries do not have"
@@ -274,49 +260,47 @@ def _largest(w: Tensor) -> float:
     return float((w @ x).norm())
 
 
-def _summary(
-    found: Reading, rows: Sequence[Fitted], c: Constants, changes: Sequence[Change]
-) -> list[str]:
+def _summary(found: Reading, rule: Wanted, c: Constants, changes: Sequence[Change]) -> list[str]:
     """What was done, in five lines, and what training needs beside it."""
     layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
     gains: dict[str, list[str]] = {}
-    for row in rows:
-        for m in row.read.matrices:
-            of = gains.setdefault(f"{row.gain(c, m):.4g}", [])
+    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+        for m in s.matrices:
+            of = gains.setdefault(f"{row.gain(m):.4g}", [])
             of += [m.role] if m.role not in of else []
     told = "; ".join(f"{', '.join(of)} {gain}" for gain, of in gains.items())
     matrices = sum("gain" in change.what for change in changes)
     biases = sum(change.what == "bias, 0" for change in changes)
-    alphas = sorted({row.wanted.alpha for row in rows})
+    alphas = sorted({row.alpha for row in rule.sublayers})
     alpha = ", ".join(f"{a:.4g}" for a in alphas)
     placed = any("·x + G(x)" in change.what for change in changes)
-    where = "put into the forward pass and the state_dict" if placed else "nothing to put in"
+    into = "put into the forward pass and the state_dict" if placed else "nothing to put in"
     rates = sorted({
         c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
-        for own in describe(found, rows).values() for d in own if d.sublayer is not None
+        for own in describe(found, rule).values() for d in own if d.sublayer is not None
     })  # fmt: skip
     spans = f"× {rates[0]:.4g} to {rates[-1]:.4g}" if len(rates) > 1 else f"× {rates[0]:.4g}"
     return [
         f"{c.placement} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
         f"{biases} biases 0",
         f"gains: {told}" if matrices else "gains: left as they were",
-        f"alpha {alpha}: {where}",
+        f"alpha {alpha}: {into}",
         f"learning rates: {spans} by kind, parameter_groups(model, lr)",
-        f"left alone: {_outside(found, rows)}",
+        f"left alone: {_outside(found, rule)}",
         *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
 
 
-def _outside(found: Reading, rows: Sequence[Fitted]) -> str:
+def _outside(found: Reading, rule: Wanted) -> str:
     """What stays as it is: the embedding and the stream that it starts, norms, head."""
     names = ", ".join((*found.embeddings[:2], *(["…"] if len(found.embeddings) > 2 else [])))
     told = f"norms, {names or 'no embedding'}"
-    epsilons = {at: e for row in rows for at, e in row.wanted.norm_epsilon.items()}
-    for where, times in epsilons.items():
-        told += f"; set the epsilon of norms on the {where} to {times * NORM_EPS:.3g} in their code"
+    epsilons = {at: e for row in rule.sublayers for at, e in row.norm_epsilon.items()}
+    for at, times in epsilons.items():
+        told += f"; set the epsilon of norms on the {at} to {times * NORM_EPS:.3g} in their code"
     for stack, size in found.stream.items():
         told += f"; the {stack}'s stream starts at rms {size:.3g}"
-        normed = any(n.where == "start" for n in found.norms) or "norm(x +" in rows[0].read.equation
+        normed = any(n.where == "start" for n in found.norms) or "sum" in found.sublayers[0].around
         if not normed and not 1 / NEAR_ONE < size < NEAR_ONE:
             tied = [name for name in found.embeddings if name in found.head]
             told += ", where the rule takes 1"

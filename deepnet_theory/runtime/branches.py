@@ -15,8 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from deepnet_theory.runtime.description import Site
-from deepnet_theory.runtime.linear import Linear, Make
+from deepnet_theory.runtime.linear import Linear, Make, Site
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.sublayer import sublayer
 
@@ -132,16 +131,20 @@ class Attention(Branch):
         ).transpose(1, 2)
 
 
-class FeedForward(Branch):
-    """φ(x fc1 + b₁) fc2 + b₂."""
-
-    fc1: Linear
-    fc2: Linear
+class _Hidden(Branch):
+    """A branch through a hidden width."""
 
     def __init__(self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain) -> None:
         super().__init__(kind, make, site, gain, {"d": a.width, "hidden": hidden_width(a)})
         self.activation = ACTIVATIONS[a.activation]
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
+
+
+class FeedForward(_Hidden):
+    """φ(x fc1 + b₁) fc2 + b₂."""
+
+    fc1: Linear
+    fc2: Linear
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
@@ -149,7 +152,7 @@ class FeedForward(Branch):
         return result
 
 
-class GatedFeedForward(Branch):
+class GatedFeedForward(_Hidden):
     """(silu(x gate) ⊙ x up) down.
 
     Source: Shazeer, arXiv 2002.05202.
@@ -158,10 +161,6 @@ class GatedFeedForward(Branch):
     gate: Linear
     up: Linear
     down: Linear
-
-    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain) -> None:
-        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": hidden_width(a)})
-        self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""

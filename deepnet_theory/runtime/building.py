@@ -1,21 +1,22 @@
-"""From constants to an initialised model."""
+"""From constants, a file or the weights of ``torch.nn`` to a model; and from a model to a file."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from deepnet_theory.runtime.description import described
-from deepnet_theory.runtime.linear import Make
+from deepnet_theory.runtime.linear import Make, described
+from deepnet_theory.runtime.machine import DTYPES, device_of, require_dtype
 from deepnet_theory.runtime.model import Model
-from deepnet_theory.runtime.places import device_of, require_dtype
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, shown, unknown
+from deepnet_theory.spec.errors import InputError, MissingExtraError, shown, unknown
+from deepnet_theory.spec.files import write_bytes
 from deepnet_theory.spec.sublayer import Role
 
 KINDS = ("attention", "cross", "ffn", "ffn-swiglu")
@@ -23,13 +24,14 @@ KINDS = ("attention", "cross", "ffn", "ffn-swiglu")
 
 def load_constants(path: str | Path) -> Constants:
     """Read a constants file; raises :class:`InputError` for anything but a valid one."""
-    constants = Constants.load(path)
-    check(constants)
-    return constants
+    return checked(Constants.load(path))
 
 
 def checked(given: Constants | str | Path) -> Constants:
-    """Constants, or the file that holds them; raises :class:`InputError` for anything else."""
+    """Constants that this room builds, or the file that holds them.
+
+    Raises :class:`InputError` for anything else, and for a sublayer that it does not build.
+    """
     if isinstance(given, str | Path):
         return load_constants(given)
     if not isinstance(given, Constants):
@@ -37,15 +39,10 @@ def checked(given: Constants | str | Path) -> Constants:
             f"{shown(given)} is no constants: give Constants, as export() makes, or the name of "
             "their file"
         )
-    check(given)
-    return given
-
-
-def check(c: Constants) -> None:
-    """Raise :class:`InputError` where a layer has a sublayer that this room does not build."""
-    for s in (s for part in c.parts for s in part.sublayers):
+    for s in (s for part in given.parts for s in part.sublayers):
         if s.kind not in KINDS:
             raise unknown("sublayer", s.kind, KINDS)
+    return given
 
 
 def build(
@@ -134,5 +131,124 @@ def unstack(model: Model, seed: int) -> Model:
 def schema() -> dict[str, Any]:
     """The JSON Schema of a constants file, as it ships in the package."""
     text = (resources.files("deepnet_theory.spec") / "constants.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return dict(json.loads(text))
+
+
+def save(model: Model, path: str | Path) -> None:
+    """Write parameters and constants into one safetensors file, by atomic replacement.
+
+    Raises :class:`MissingExtraError` without safetensors, :class:`InputError` where the file
+    cannot be written.
+    """
+    try:
+        from safetensors.torch import save as to_bytes
+    except ImportError:
+        raise MissingExtraError("safetensors", "runtime") from None
+    metadata = {"constants": model.constants.to_json()}
+    if model.seeds is not None:
+        metadata["seeds"] = str(model.seeds)
+    write_bytes(
+        Path(path), to_bytes({n: t.contiguous() for n, t in _tensors(model).items()}, metadata)
+    )
+
+
+def load(
+    path: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+) -> Model:
+    """The model in a file that :func:`save` wrote; no code of the file is ever run.
+
+    Raises :class:`InputError` for a file that is damaged, or whose tensors are not those of a
+    model of its constants.
+    """
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise MissingExtraError("safetensors", "runtime") from None
+    where = device_of(device)
+    if dtype is not None:
+        require_dtype(dtype)
+    if not Path(path).is_file():  # a pipe would be waited for
+        raise InputError(f"cannot read {str(path)!r}: there is no such regular file")
+    try:
+        with safe_open(str(path), framework="pt", device=str(where)) as file:
+            metadata = file.metadata() or {}
+            names = list(file.keys())
+            tensors = {name: file.get_tensor(name) for name in names}
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"cannot read {str(path)!r} as safetensors: {shown(str(error))}") from None
+    if "constants" not in metadata:
+        raise InputError(f"{str(path)!r} carries no constants; was it written by save()?")
+    constants = checked(Constants.from_json(metadata["constants"]))
+    seeds = metadata.get("seeds")
+    if seeds is not None and not (seeds.isdecimal() and len(seeds) < 7 and int(seeds) > 0):
+        raise InputError(f"{str(path)!r} names {shown(seeds)} as its number of seeds")
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES:
+            raise InputError(f"{str(path)!r}: the tensor {name!r} is of {tensor.dtype}")
+    # the largest sizes a hostile file could claim cost nothing before they are compared
+    vectors = any(name.endswith((".gain", ".bias")) for name in tensors)
+    make = Make(
+        None if seeds is None else int(seeds),
+        torch.device("meta"),
+        dtype or next((t.dtype for t in tensors.values()), torch.float32),
+        vectors,
+        constants.architecture.bias,
+    )
+    layers = sum(p.layers * len(p.sublayers) for p in constants.parts)
+    if layers > 10 * len(tensors):
+        raise InputError(f"{str(path)!r} holds too few tensors for its {layers} sublayers")
+    model = Model(constants, make)
+    expected = {name: p.shape for name, p in _tensors(model).items()}
+    wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
+        name for name, shape in expected.items() if tensors[name].shape != shape
+    )
+    if wrong:
+        raise InputError(f"{str(path)!r} does not fit its constants: see the tensor {wrong[0]!r}")
+    model = model.to_empty(device=where)
+    model.tie_()
+    with torch.no_grad():
+        for name, parameter in _tensors(model).items():
+            parameter.copy_(tensors[name])
+    return model
+
+
+def _tensors(model: Model) -> dict[str, Tensor]:
+    """Every parameter once: a tied head is the embedding."""
+    return {name: p.detach() for name, p in model.named_parameters()}
+
+
+def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Translate a state_dict of ``torch.nn`` into one of a :class:`Layer` or :class:`Part`.
+
+    A ``TransformerEncoderLayer`` or ``TransformerDecoderLayer`` becomes a layer, a
+    ``TransformerEncoder`` or ``TransformerDecoder`` a part, a ``Transformer`` the ``parts`` of
+    an encoder–decoder. The packed q/k/v matrix is cut into its three; the α that ``apply_``
+    saves with a layer are no parameters, and are left out. Raises
+    :class:`InputError` at a name that is none of theirs.
+    """
+    cross = {k.rsplit("multihead_attn.", 1)[0] for k in state if "multihead_attn." in k}
+    result: dict[str, Tensor] = {}
+    for key, tensor in state.items():
+        *outer, field = key.split(".")
+        if field == "_extra_state":
+            continue
+        place = [p for p in outer if p in ("encoder", "decoder", "layers") or p.isdigit()]
+        prefix = "".join(f"{p}." for p in place)
+        last = 2 if prefix in cross else 1  # the feed-forward's place in the layer
+        vector = "gain" if field == "weight" else field  # a norm's
+        match [*outer[len(place) :], field]:
+            case ["norm", _]:
+                result[f"{prefix}final_norm.{vector}"] = tensor
+            case ["self_attn" | "multihead_attn" as which, "in_proj_weight" | "in_proj_bias"]:
+                at = f"{prefix}{int(which != 'self_attn')}.branch"
+                for name, block in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+                    result[f"{at}.{name}.{field[8:]}"] = block  # (width, width) or (width,)
+            case ["self_attn" | "multihead_attn" as which, "out_proj", _]:
+                result[f"{prefix}{int(which != 'self_attn')}.branch.output.{field}"] = tensor
+            case ["linear1" | "linear2" as which, _]:
+                result[f"{prefix}{last}.branch.fc{which[-1]}.{field}"] = tensor
+            case ["norm1" | "norm2" | "norm3" as which, _]:
+                result[f"{prefix}{int(which[-1]) - 1}.norms.0.{vector}"] = tensor
+            case _:
+                raise InputError(f"{key!r} is no parameter of a torch.nn Transformer layer")
+    return result

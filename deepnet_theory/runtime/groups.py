@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from torch import nn
 
 from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.description import Description, described_blocks, mark_of
+from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
 from deepnet_theory.spec.sublayer import Role
+
+Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
 
 
 def parameter_groups(
@@ -84,31 +86,21 @@ def parameter_groups(
 
 
 def grouped(
-    parameters: Iterable[tuple[nn.Parameter, tuple[Description, ...]]],
-    c: Constants,
-    lr: float,
-    eps: float | None,
-    weight_decay: float,
-) -> list[dict[str, Any]]:
+    parameters: Iterable[tuple[nn.Parameter, Blocks]], c: Constants, lr: float,
+    eps: float | None, weight_decay: float,
+) -> list[dict[str, Any]]:  # fmt: skip
     """The groups of described parameters, as :func:`parameter_groups` says."""
-    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
     optimizer = optimizers().get(c.optimizer)
     epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
-    found: dict[
-        tuple[str, Role],
-        dict[tuple[float, float, float], list[tuple[nn.Parameter, Description]]],
-    ] = {}
+    found: dict[tuple[str, Role], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
     for parameter, descriptions in parameters:
-        blocks = []
-        for d in descriptions:
-            own = c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role)
-            blocks.append((_multipliers(own), d))
-        multipliers, slowest = min(blocks, key=lambda block: block[0][0])
-        if any(block[0][0] != multipliers[0] for block in blocks):
+        own, d, one_rate = slowest(descriptions, c)
+        if not one_rate:
             packed.append("+".join(d.name for d in descriptions))
-        alike = found.setdefault((slowest.part or "", slowest.role), {})
-        alike.setdefault(multipliers, []).append((parameter, slowest))
+        alike = found.setdefault((d.part or "", d.role), {})
+        multipliers = own.rate, own.epsilon, own.weight_decay
+        alike.setdefault(multipliers, []).append((parameter, d))
     if packed:
         warnings.warn(
             f"{packed[0]} are packed into one parameter and would step at different rates: they "
@@ -132,6 +124,22 @@ def grouped(
     return groups
 
 
+def slowest(
+    blocks: Sequence[Description], c: Constants
+) -> tuple[ParameterConstants, Description, bool]:
+    """What the slowest block of a parameter steps with, that block, and whether all have its rate.
+
+    The embedding follows the first part's constants and the head the last part's.
+    """
+    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
+    asked = [
+        (c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role), d)
+        for d in blocks
+    ]
+    own, d = min(asked, key=lambda one: one[0].rate)
+    return own, d, all(other.rate == own.rate for other, _ in asked)
+
+
 def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
     """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
     for group in groups:
@@ -153,10 +161,6 @@ def _layers(c: Constants) -> str:
     return " and ".join(
         f"{p.layers} {p.name} layers of {', '.join(s.kind for s in p.sublayers)}" for p in c.parts
     )
-
-
-def _multipliers(own: ParameterConstants) -> tuple[float, float, float]:
-    return own.rate, own.epsilon, own.weight_decay
 
 
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:

@@ -1,23 +1,128 @@
-"""Parameters, and the two maps that own them: a linear map and a norm.
+"""Parameters that say what they are, and the two maps that own them: a linear map and a norm.
 
-Everything here takes one model or a stack of k models ("seeds"): a stacked parameter has a
-leading dimension k, and so have the activations. Nothing else in the runtime knows the
-difference, apart from attention, which folds k into the batch.
+What a parameter is stands where it is made, and is never guessed from its name. Everything takes
+one model or a stack of k models ("seeds"): a stacked parameter has a leading dimension k, and so
+have the activations. Nothing else in the runtime knows the difference, apart from attention,
+which folds k into the batch.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from deepnet_theory.runtime.description import Described, Description, Site
+from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.sublayer import Role
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a parameter stands; None where the question makes no sense (an embedding's layer)."""
+
+    part: str | None = None
+    layer: int | None = None
+    sublayer: int | None = None  # its index within the layer
+    kind: str | None = None  # "attention", "cross", "ffn", "ffn-swiglu"
+
+
+@dataclass(frozen=True)
+class Description(Site):
+    r"""The role and place of one parameter, and its initial law.
+
+    A matrix is drawn from :math:`\mathcal N(0, \mathrm{gain}^2\cdot 2/(\text{fan\_in} +
+    \text{fan\_out}))`; a vector, which has no fans, is filled with ``gain``.
+    """
+
+    role: Role = Role.SCALED
+    name: str = ""  # the spec's name of the matrix or vector: "query", "fc1_bias", "gain"
+    gain: float = 1.0
+    fan_in: int | None = None
+    fan_out: int | None = None
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether the parameter is a matrix (drawn) or a vector (filled)."""
+        return self.fan_in is not None
+
+    @property
+    def std(self) -> float:
+        """Xavier's standard deviation times the gain; 0 for a vector."""
+        if self.fan_in is None or self.fan_out is None:
+            return 0.0
+        return self.gain * math.sqrt(2.0 / (self.fan_in + self.fan_out))
+
+
+class Described(nn.Module):
+    """A module that describes the parameters it owns, by attribute name.
+
+    The description is kept on the module and not on the tensor, because copying, sharding and
+    compiling replace tensors and leave modules in place.
+    """
+
+    descriptions: dict[str, Description]
+
+    def own(
+        self, attribute: str, parameter: nn.Parameter, site: Site, role: Role, name: str,
+        gain: float = 1.0, fans: tuple[int, int] | tuple[None, None] = (None, None),
+    ) -> nn.Parameter:  # fmt: skip
+        """The parameter, described as this module's ``attribute``; ``fans`` are in and out."""
+        of = {"role": role, "name": name, "gain": gain, "fan_in": fans[0], "fan_out": fans[1]}
+        own = Description(**vars(site), **of)  # type: ignore[arg-type]
+        self.__dict__.setdefault("descriptions", {})[attribute] = own
+        return parameter
+
+
+OF_FOREIGN = "_deepnet_theory"  # on the modules of a model that was not built here
+Blocks = tuple[Description, ...]
+
+
+def describe_(
+    model: nn.Module, found: Mapping[str, Blocks], constants: Constants, drawn: bool
+) -> None:
+    """Keep what each parameter of somebody's model is, on the module that owns it.
+
+    ``drawn`` says whether its weights were drawn at the constants.
+    """
+    for module in model.modules():
+        module.__dict__.pop(OF_FOREIGN, None)
+    for name, own in found.items():
+        path, _, attribute = name.rpartition(".")
+        vars(model.get_submodule(path)).setdefault(OF_FOREIGN, {})[attribute] = own
+    vars(model).setdefault(OF_FOREIGN, {})[""] = (constants, drawn)
+
+
+def mark_of(model: nn.Module) -> tuple[Constants, bool] | None:
+    """The constants that somebody's model, wrapped or not, has, and whether it was drawn so."""
+    found = (module.__dict__.get(OF_FOREIGN, {}).get("") for module in model.modules())
+    return next((mark for mark in found if mark is not None), None)
+
+
+def described(model: nn.Module) -> Iterator[tuple[nn.Parameter, Description]]:
+    """Every parameter of ``model`` once, with its description, in the order of drawing."""
+    for parameter, own in described_blocks(model):
+        yield parameter, own[0]
+
+
+def described_blocks(model: nn.Module) -> Iterator[tuple[nn.Parameter, Blocks]]:
+    """Every parameter of ``model`` once, with the descriptions of the blocks packed in it."""
+    seen: set[int] = set()
+    for module in model.modules():
+        own = {a: (d,) for a, d in module.__dict__.get("descriptions", {}).items()}
+        own |= {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
+        for attribute, descriptions in own.items():
+            parameter = module.get_parameter(attribute)
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield parameter, descriptions
+
 
 NORM_EPS = EPSILON
 
@@ -59,27 +164,15 @@ class Linear(Described):
     bias: nn.Parameter | None
 
     def __init__(
-        self,
-        fan_in: int,
-        fan_out: int,
-        make: Make,
-        site: Site,
-        name: str,
-        role: Role,
-        gain: float = 1.0,
-        bias: tuple[str, Role] | None = None,
-    ) -> None:
+        self, fan_in: int, fan_out: int, make: Make, site: Site, name: str, role: Role,
+        gain: float = 1.0, bias: tuple[str, Role] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.weight = make.weight(fan_out, fan_in)
-        self.descriptions["weight"] = Description(**vars(site), role=role, name=name, gain=gain,
-                                                  fan_in=fan_in, fan_out=fan_out)  # fmt: skip
-        if bias is None or not (make.vectors and make.bias):
-            self.bias = None
-        else:
-            self.bias = make.empty(fan_out)
-            self.descriptions["bias"] = Description(
-                **vars(site), role=bias[1], name=bias[0], gain=0.0
-            )
+        weight = make.weight(fan_out, fan_in)
+        self.weight = self.own("weight", weight, site, role, name, gain, (fan_in, fan_out))
+        self.bias = None
+        if bias is not None and make.vectors and make.bias:
+            self.bias = self.own("bias", make.empty(fan_out), site, bias[1], bias[0], 0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) → (…, out); with seeds (k, …, in) → (k, …, out)."""
@@ -112,15 +205,9 @@ class Norm(Described):
         self.spec, self.width, self.epsilon = spec, width, epsilon
         self.gain = self.bias = None
         if make.vectors:
-            self.gain = make.empty(width)
-            self.descriptions["gain"] = Description(
-                **vars(site), role=Role.NORM_GAIN, name="gain", gain=1.0
-            )
+            self.gain = self.own("gain", make.empty(width), site, Role.NORM_GAIN, "gain")
             if spec.bias and make.bias:
-                self.bias = make.empty(width)
-                self.descriptions["bias"] = Description(
-                    **vars(site), role=Role.NORM_BIAS, name="bias", gain=0.0
-                )
+                self.bias = self.own("bias", make.empty(width), site, Role.NORM_BIAS, "bias", 0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, width) → (…, width)."""
@@ -133,12 +220,9 @@ class Norm(Described):
 
 
 def normalise(
-    x: Tensor,
-    spec: NormSpec,
-    gain: Tensor | None = None,
-    bias: Tensor | None = None,
+    x: Tensor, spec: NormSpec, gain: Tensor | None = None, bias: Tensor | None = None,
     epsilon: float = 1.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The norm itself, for one model's gain and bias or for none; ε is ``epsilon`` times 1e-5."""
     ε = epsilon * NORM_EPS
     if spec.centred:

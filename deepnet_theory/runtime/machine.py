@@ -1,4 +1,4 @@
-"""The machine: how many threads torch computes with, on which device, and how repeatably."""
+"""The machine: where torch computes, in which type, with how many threads, how repeatably."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.errors import InputError, shown, unknown
 
 DEVICES = ("auto", "cpu", "cuda")
 LARGE = 2**18  # activations; below it threads wait for each other more than they help
@@ -72,3 +72,23 @@ def device_called(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
+
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def device_of(device: torch.device | str) -> torch.device:
+    """The device; raises :class:`InputError` for one that torch does not know or has not here."""
+    try:
+        where = torch.device(device)
+        torch.empty(0, device=where)
+    except (RuntimeError, AssertionError, TypeError, ValueError):
+        here = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+        raise unknown("device", str(device), here) from None
+    return where
+
+
+def require_dtype(dtype: object) -> None:
+    """Raises :class:`InputError` for anything but a floating-point type that torch draws in."""
+    if dtype not in DTYPES:
+        raise InputError(f"unknown dtype {shown(dtype)}; valid are: {', '.join(map(str, DTYPES))}")

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from deepnet_theory.runtime.branches import ALONE, Cache, Context, branch
-from deepnet_theory.runtime.description import Described, Description, Site
-from deepnet_theory.runtime.linear import Linear, Make, Norm, normalise
+from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
 from deepnet_theory.runtime.residual import Residual
 from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import InputError
@@ -36,10 +35,9 @@ class Embedding(Described):
         super().__init__()
         width = c.architecture.width
         self.width, self.norm = width, norm(c.norm)
-        self.weight = make.empty(c.architecture.vocab, width)
-        self.descriptions["weight"] = Description(
-            part="embedding", role=Role.EMBEDDING, name="embedding", fan_in=width, fan_out=width
-        )
+        weight, fans = make.empty(c.architecture.vocab, width), (width, width)
+        site, role = Site("embedding"), Role.EMBEDDING
+        self.weight = self.own("weight", weight, site, role, "embedding", fans=fans)
 
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
         """(batch, tokens) → (batch, tokens, width); with seeds (k, …) → (k, …, width).
@@ -83,12 +81,9 @@ class Part(nn.Module):
     """
 
     def __init__(
-        self,
-        part: PartConstants,
-        c: Constants,
-        make: Make,
+        self, part: PartConstants, c: Constants, make: Make,
         layers: Sequence[Sequence[Placed]] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         a, placed, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
@@ -133,11 +128,9 @@ class Model(nn.Module):
     """
 
     def __init__(
-        self,
-        constants: Constants,
-        make: Make,
+        self, constants: Constants, make: Make,
         layers: Mapping[str, Sequence[Sequence[Placed]]] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         a = constants.architecture
         self.constants, self.seeds = constants, make.seeds
@@ -155,14 +148,9 @@ class Model(nn.Module):
             self.head.weight = self.embed.weight
 
     def body(
-        self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        *,
-        padding: Tensor | None = None,
-        memory_padding: Tensor | None = None,
-        cache: Cache | None = None,
-    ) -> Tensor:
+        self, x: Tensor, memory: Tensor | None = None, *, padding: Tensor | None = None,
+        memory_padding: Tensor | None = None, cache: Cache | None = None,
+    ) -> Tensor:  # fmt: skip
         """Hidden states → the stack's output F before the head.
 
         ``x`` is (batch, tokens, width), or (k, batch, tokens, width) for a stack of seeds, where
@@ -188,14 +176,9 @@ class Model(nn.Module):
         return output
 
     def decode(
-        self,
-        x: Tensor,
-        encoded: Tensor | None,
-        *,
-        padding: Tensor | None = None,
-        memory_padding: Tensor | None = None,
-        cache: Cache | None = None,
-    ) -> Tensor:
+        self, x: Tensor, encoded: Tensor | None, *, padding: Tensor | None = None,
+        memory_padding: Tensor | None = None, cache: Cache | None = None,
+    ) -> Tensor:  # fmt: skip
         """The last part's output, given the encoder's (None in a stack of one part)."""
         *_, last = self.parts.values()
         mask = self._mask(padding, x)
@@ -206,13 +189,9 @@ class Model(nn.Module):
         return output
 
     def forward(
-        self,
-        tokens: Tensor,
-        memory: Tensor | None = None,
-        *,
-        padding: Tensor | None = None,
+        self, tokens: Tensor, memory: Tensor | None = None, *, padding: Tensor | None = None,
         memory_padding: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Token ids (batch, tokens) → logits (batch, tokens, vocab), with a leading k for seeds.
 
         ``memory`` holds the source's token ids in an encoder–decoder.
@@ -225,15 +204,10 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def generate(
-        self,
-        tokens: Tensor,
-        steps: int,
-        memory: Tensor | None = None,
-        *,
-        memory_padding: Tensor | None = None,
-        temperature: float = 0.0,
+        self, tokens: Tensor, steps: int, memory: Tensor | None = None, *,
+        memory_padding: Tensor | None = None, temperature: float = 0.0,
         generator: torch.Generator | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Continue (batch, tokens) by ``steps`` tokens, greedily at temperature 0.
 
         Every token is computed once: keys and values are kept in a cache. ``memory`` and its
@@ -267,8 +241,7 @@ class Model(nn.Module):
         """The attention mask (k·batch, 1, 1, keys) of a padding, True where a key may be seen."""
         if padding is None:
             return None
-        keys = (~padding).expand(x.shape[:-1]).reshape(-1, 1, 1, x.shape[-2])
-        return keys
+        return (~padding).expand(x.shape[:-1]).reshape(-1, 1, 1, x.shape[-2])
 
     def checkpoint_(self, on: bool = True) -> None:
         """Recompute each layer's activations in the backward pass instead of keeping them."""

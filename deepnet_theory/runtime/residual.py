@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.branches import ALONE, Branch, Context
-from deepnet_theory.runtime.description import Described, Description, Site
-from deepnet_theory.runtime.linear import Make, Norm
+from deepnet_theory.runtime.linear import Described, Make, Norm, Site
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.placement import Placement
@@ -30,18 +29,10 @@ class Residual(Described):
     residual_gain: nn.Parameter | None
 
     def __init__(
-        self,
-        placement: Placement,
-        norm: NormSpec,
-        branch: Branch,
-        alpha: float,
-        width: int,
-        make: Make,
-        site: Site,
-        dropout: float = 0.0,
-        residual_gain: float | None = None,
+        self, placement: Placement, norm: NormSpec, branch: Branch, alpha: float, width: int,
+        make: Make, site: Site, dropout: float = 0.0, residual_gain: float | None = None,
         norm_epsilon: Mapping[str, float] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
@@ -52,10 +43,10 @@ class Residual(Described):
         self.dropout = nn.Dropout(dropout) if dropout else None
         self.residual_gain = None
         if residual_gain is not None:
-            self.residual_gain = make.empty(1)
-            self.descriptions["residual_gain"] = Description(
-                **vars(site), role=Role.RESIDUAL_GAIN, name="residual_gain", gain=residual_gain
-            )
+            self.residual_gain = self.own(
+                "residual_gain", make.empty(1), site, Role.RESIDUAL_GAIN, "residual_gain",
+                residual_gain,
+            )  # fmt: skip
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """x_l → x_{l+1}, (…, tokens, width) → the same."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.reading import Sublayer
 
 
-class ScaledLayer(nn.Module):
-    """A layer whose α are saved and loaded with its weights.
+class Scaled(nn.Module):
+    """A module whose α are saved and loaded with the weights.
 
     A strict ``load_state_dict`` fails where one of the two models has no α.
     """
@@ -25,15 +28,15 @@ class ScaledLayer(nn.Module):
     alphas: tuple[float, ...]
 
     def get_extra_state(self) -> Tensor:
-        """The α of the sublayers, as a tensor that every format of files can hold."""
+        """The α, as a tensor that every format of files can hold."""
         return torch.tensor(self.alphas, dtype=torch.float64)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take the α from a state_dict."""
-        self.alphas = tuple(state.tolist())
+        self.alphas = tuple(state.flatten().tolist())
 
 
-class ScaledEncoderLayer(ScaledLayer, nn.TransformerEncoderLayer):
+class ScaledEncoderLayer(Scaled, nn.TransformerEncoderLayer):
     """``torch.nn.TransformerEncoderLayer``, post-LN, with norm(αx + G(x))."""
 
     def forward(
@@ -51,7 +54,7 @@ class ScaledEncoderLayer(ScaledLayer, nn.TransformerEncoderLayer):
         return x
 
 
-class ScaledDecoderLayer(ScaledLayer, nn.TransformerDecoderLayer):
+class ScaledDecoderLayer(Scaled, nn.TransformerDecoderLayer):
     """``torch.nn.TransformerDecoderLayer``, post-LN, with norm(αx + G(x))."""
 
     def forward(
@@ -81,7 +84,7 @@ SCALED: dict[type, type] = {
 }
 
 
-class ScaledInput(nn.Module):
+class ScaledInput(Scaled):
     """A forward pre-hook on a module that computes norm(G(h) + x): multiplies x by α.
 
     It is a child of that module, so that α is saved and loaded with the weights; a strict
@@ -93,20 +96,12 @@ class ScaledInput(nn.Module):
 
     def __init__(self, alpha: float, gain: str) -> None:
         super().__init__()
-        self.alpha, self.gain = alpha, gain
+        self.alphas, self.gain = (alpha,), gain
 
     def forward(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """(h, x) → (h, αx)."""
         h, x = inputs
-        return h, self.alpha * x
-
-    def get_extra_state(self) -> Tensor:
-        """α, as a tensor that every format of files can hold."""
-        return torch.tensor(self.alpha, dtype=torch.float64)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take α from a state_dict."""
-        self.alpha = float(state)
+        return h, self.alphas[0] * x
 
 
 def _multiplier(end: nn.Module) -> ScaledInput:
@@ -156,7 +151,7 @@ class Places:
             if hook is None:
                 _attach(end, ScaledInput(ratios[index], gain))
             else:
-                hook.alpha *= ratios[index]
+                hook.alphas = (hook.alphas[0] * ratios[index],)
         for module in self.model.modules():
             if isinstance(module, nn.TransformerEncoder):
                 module.use_nested_tensor = False  # its fast path for padding knows no α
@@ -184,3 +179,70 @@ def _end(model: nn.Module, s: Sublayer) -> Iterator[tuple[nn.Module, str]]:
         prefix = ".".join(path)
         yield model.get_submodule(prefix), norm.gain.removeprefix(f"{prefix}." if prefix else "")
         return
+
+
+def own_module(model: nn.Module) -> nn.Module:
+    """The module that a compiled one stands for; :class:`Refusal` for one spread over processes."""
+    own = getattr(model, "_orig_mod", model)
+    assert isinstance(own, nn.Module)
+    for name, module in own.named_modules():
+        # fully_shard makes a class of its own, and shards that are not gathered are DTensors
+        kinds = (*type(module).__mro__, *map(type, module.parameters(recurse=False)))
+        spread = isinstance(module, nn.parallel.DistributedDataParallel)
+        if spread or any(kind.__module__.startswith("torch.distributed") for kind in kinds):
+            raise Refusal(
+                f"the parameters of {name or 'the model'} ({type(module).__name__}) are spread "
+                "over processes: apply the constants to the model before it is sharded or wrapped"
+            )
+    return own
+
+
+class Before:
+    """What a model was: its modules' classes and attributes, and the tensors that are kept.
+
+    A weight takes memory, and only what is about to change is kept; buffers are all kept, since
+    a forward pass may write to them.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = [
+            (module, type(module), {k: (v, _contents(v)) for k, v in vars(module).items()})
+            for module in model.modules()
+        ]
+        self._tensors: dict[Tensor, Tensor] = {}
+        for buffer in model.buffers():
+            self.keep(buffer)
+
+    def keep(self, tensor: Tensor) -> None:
+        """Keep the entries of a tensor that is about to change."""
+        if tensor not in self._tensors:
+            self._tensors[tensor] = tensor.detach().clone()
+
+    def restore(self) -> None:
+        """Make the model what it was, to the bit."""
+        for module, kind, attributes in self._modules:
+            module.__class__ = kind
+            vars(module).clear()
+            for name, (value, contents) in attributes.items():
+                if contents is not None:  # the same object: handles of hooks refer to it
+                    value.clear()
+                    (value.extend if isinstance(value, list) else value.update)(contents)
+                vars(module)[name] = value
+        for tensor, old in self._tensors.items():
+            if not torch.equal(tensor, old):  # one that takes no writes has none to take back
+                tensor.detach().copy_(old)
+
+
+def _contents(value: Any) -> Any:
+    return value.copy() if isinstance(value, dict | list | set) else None
+
+
+@contextmanager
+def restored_on_error(model: nn.Module) -> Iterator[Before]:
+    """Within it a model is changed; whatever ends it early leaves the model as it was."""
+    before = Before(model)
+    try:
+        yield before
+    except BaseException:
+        before.restore()
+        raise

@@ -14,14 +14,13 @@ from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
-from deepnet_theory.spec.guards import INSIDE, LEARNT, without_law
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.results.audit import Wanted, WantedSublayer
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, schemes
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.subject import INSIDE, LEARNT, Wanted, WantedSublayer, without_law
 from deepnet_theory.spec.sublayer import sublayer
 
 STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone

@@ -37,24 +37,27 @@ def audit(
     tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
     ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
     """
-    from deepnet_theory.models.auditing.judging import judge, of_constants
-    from deepnet_theory.models.auditing.optimizer import name_and_groups
+    from deepnet_theory.models.audit import judge, name_and_groups, of_constants
+    from deepnet_theory.models.factory import Made, made
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.composing.of_scheme import standing
+    from deepnet_theory.runtime.fitting import multiplied_values
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials
     from deepnet_theory.sizes.wanted import wanted, with_degrees
-    from deepnet_theory.spec.guards import without_law
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.scheme import schemes
+    from deepnet_theory.spec.subject import without_law
 
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):
         under = named(optimizer).name
     elif optimizer is not None:
         under, groups = name_and_groups(optimizer, model)
-    reading = read(model, inputs, roles)
-    why_not = without_law(reading)
+    own = getattr(model, "_orig_mod", model)  # a compiled model's own code
+    whole = own if isinstance(own, Made) else made(own, inputs)
+    reading = read(whole, roles=roles)
+    why_not = without_law(reading) or multiplied_values(whole.module, whole, reading.sublayers)
     try:
         if constants is not None:
             rules = [] if why_not else [with_degrees(of_constants(reading, constants))]

@@ -22,6 +22,7 @@ from deepnet_theory.report.printing.text import text
 from deepnet_theory.sizes.wanted import wanted
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.audit import Audit
+from deepnet_theory.spec.subject import gain
 
 N, WIDTH = 6, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
@@ -195,7 +196,7 @@ def found(audit: Audit) -> Found:
 @pytest.fixture
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits that leave the prediction of effects, which has tests of its own, out."""
-    monkeypatch.setattr("deepnet_theory.models.auditing.predicted.MOST", 0)
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
 
 
 @pytest.mark.usefixtures("unpredicted")
@@ -389,9 +390,6 @@ def test_the_json_is_the_public_one() -> None:
 
 def test_an_interval_covers_the_gain() -> None:
     """95 % of intervals hold the gain that the matrix was drawn with."""
-    from deepnet_theory.models.auditing.differences import gain
-    from deepnet_theory.models.reading import read
-
     held = [
         low < BETA < high
         for seed in range(3)
@@ -422,7 +420,7 @@ def test_constants_are_held_against_the_model() -> None:
     assert other.verdict == "REFUTED"
     assert other.effect is None or other.effect > 0
     ffn = dt.derive("adam", layer="ffn")
-    with pytest.raises(InputError, match="the constants are for layers of ffn of the encoder"):
+    with pytest.raises(InputError, match="encoder is attention, ffn, the constants are for ffn"):
         dt.audit(model, constants=dt.export(ffn, N, width=WIDTH, vocab=61))
 
 

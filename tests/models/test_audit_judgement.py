@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +17,7 @@ from torch import Tensor, nn
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.errors import InputError, Refusal, UnstableWarning
 
 LAYERS = 3
 IDS = torch.arange(16).view(2, 8)
@@ -66,12 +70,39 @@ def shared(gpt: Any) -> Any:
     return model
 
 
+def multiplied(gpt: Any) -> Any:
+    """Values that are multiplied on their way to the output matrix."""
+    model = gpt(LAYERS)
+    for block in model.h:
+        block.attn = Multiplied(32)
+    return model
+
+
+class Multiplied(nn.Module):
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (m(x).unflatten(-1, (4, -1)).transpose(1, 2) for m in (self.q, self.k, self.v))
+        mixed = F.scaled_dot_product_attention(q, k, v * 0.25, is_causal=True)
+        return self.o(mixed.transpose(1, 2).flatten(2))
+
+
+def of_rms(gpt: Any) -> Any:
+    model = gpt(LAYERS)
+    for block in model.h:
+        block.ln_1 = nn.RMSNorm(32)
+    return model
+
+
 WITHOUT_LAW = {
     "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
     "norms inside": (inner_norm, "a norm within its branch"),
     "parallel branches": (parallel, "in parallel with another"),
     "multiplied by 0": (switched_off, "is multiplied by 0"),
+    "multiplied values": (multiplied, "multiplies its values by 0.25"),
 }
 
 
@@ -94,6 +125,75 @@ def test_an_audit_judges_by_no_rule_that_apply_refuses(
         assert (audit.verdict, audit.findings, audit.effect) == ("UNDECIDED", (), None)
         told = " ".join(str(audit).split())
         assert why in told and str(refused.value) in told
+
+
+def with_parts(c: dt.Constants, **changed: Any) -> dt.Constants:
+    return replace(c, parts=tuple(replace(part, **changed) for part in c.parts))
+
+
+OF_ANOTHER = {  # the model, the constants, and what both say
+    "of a norm": (of_rms, lambda c: c, "has RMS norm, the constants are for the norm 'layer'"),
+    "of residual gains": (
+        plain,
+        lambda c: replace(c, architecture=replace(c.architecture, residual_gain=0.5)),
+        "the constants ask for residual gains",
+    ),
+    "of other layers": (
+        plain,
+        lambda c: with_parts(c, sublayers=c.parts[0].sublayers[:1]),
+        "a layer of the decoder is attention, ffn, the constants are for attention",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER)
+def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(
+    name: str, gpt: Any, constants: dt.Constants
+) -> None:
+    make, change, why = OF_ANOTHER[name]
+    model, other = make(gpt), change(constants)
+    with pytest.raises(Refusal, match=why) as refused:
+        apply_(model, other, inputs=IDS)
+    with pytest.raises(InputError) as told:
+        dt.audit(model, IDS, constants=other)
+    assert str(told.value) == str(refused.value)
+
+
+def test_apply_leaves_no_difference_and_both_warn(gpt: Any, constants: dt.Constants) -> None:
+    unstable = replace(constants, warning="the relative update grows with the depth")
+    model = plain(gpt)
+    with pytest.warns(UnstableWarning):
+        apply_(model, unstable, inputs=IDS)
+    with pytest.warns(UnstableWarning):
+        audit = dt.audit(model, IDS, constants=unstable)
+    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+
+
+WITHOUT_SYMPY = """
+import sys, torch
+from deepnet_theory.cli import main
+from deepnet_theory.runtime import apply_
+
+def make(depth=2):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 64, 0.0, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+
+if __name__ == "__main__":
+    of, file = "--optimizer", "constants.json"
+    codes = [main(["export", of, "adam", "--depth", "2", "--width", "16", "-o", file]),
+             main(["audit", "own.py:make", "--constants", file]),
+             main(["audit", "own.py:make", of, "adamw"])]
+    apply_(make(), file)
+    print(codes, "sympy" in sys.modules, file=sys.stderr)
+"""
+
+
+def test_export_audit_and_apply_import_no_sympy(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(WITHOUT_SYMPY, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "own.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "[0, 1, 1] False", done.stderr
 
 
 def test_a_printed_audit_is_the_report(gpt: Any, constants: dt.Constants) -> None:

@@ -60,7 +60,6 @@ def test_a_factory_makes_a_module_and_its_inputs(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     factory = load_factory(f"{file}:stack")
-    assert factory.takes_depth
     whole = factory.make(5)
     assert len(whole.module.layers) == 5
     assert whole().shape == whole.inputs[0].shape

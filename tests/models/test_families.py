@@ -9,13 +9,7 @@ import torch
 from torch import nn
 
 from deepnet_theory.models import read
-from deepnet_theory.runtime import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-    build,
-)
+from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
 from deepnet_theory.spec.placement import placement as named
 from deepnet_theory.spec.results.reading import Reading
 

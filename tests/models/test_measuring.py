@@ -13,10 +13,10 @@ from torch import nn
 
 import deepnet_theory as dt
 from deepnet_theory.models.factory import made
+from deepnet_theory.models.family import Stepped
 from deepnet_theory.models.final_state import FinalState
 from deepnet_theory.models.first_step import first_step
 from deepnet_theory.models.measuring import measure
-from deepnet_theory.models.stepped import Stepped
 from deepnet_theory.spec.errors import InputError
 
 D, V = 16, 32

@@ -12,7 +12,7 @@ import torch
 
 from deepnet_theory.models import factory
 from deepnet_theory.models.measuring import measure
-from deepnet_theory.processes import Cache, ThisProcess, executor_of
+from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.errors import InputError
 
 MODEL = """
@@ -103,12 +103,6 @@ def same_bits(own, executor):
 
 def test_work_that_travels_gives_the_same_bits(own):
     same_bits(own, Elsewhere())
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_same_bits(own):
-    with executor_of(2) as executor:
-        same_bits(own, executor)
 
 
 class Pickles:
@@ -279,17 +273,6 @@ def seen(file):
     before = afresh(reads, monkeypatch, cache=cache)
     write(own.parent / "file.json", "3.0")
     assert afresh(reads, monkeypatch, cache=cache) != before and not cache.taken
-
-
-def test_a_code_that_is_left_out_would_be_seen(own, tmp_path, monkeypatch):
-    """Planted: where the digest forgets the files, an edit takes what was measured before it."""
-    for name in ("source_beside", "sources"):
-        monkeypatch.setattr(factory, name, lambda place: "same")
-    monkeypatch.setattr("deepnet_theory.processes.seen.Seen.holds", lambda seen: True)
-    cache = Cache(tmp_path / "kept")
-    before = found(own, cache)
-    edited(own, monkeypatch, *EDITS[0])
-    assert found(own, cache) == before != found(own)
 
 
 def test_what_is_loaded_and_edited_since_is_not_kept(own, tmp_path):

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from deepnet_theory.models import read
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.reading.recording import record
+from deepnet_theory.models.recording import record
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.reading import Reading
 
 D = 16
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
@@ -397,35 +396,6 @@ def test_a_gain_in_the_forward_pass_counts(formula: Any, times: tuple[float, flo
             assert m.error / m.size == pytest.approx(spread / float(2 * squares.mean()))
 
 
-def test_one_matrix_for_all_layers() -> None:
-    shared = mlp()
-    reading = read(Stack(LINES["αx + f"][0], lambda: shared), X)
-    assert reading.layers == {"encoder": 3}
-    assert {m.name for s in reading.sublayers for m in s.matrices} == {
-        "branches.0.0.weight", "branches.0.2.weight"
-    }  # fmt: skip
-
-
-def test_parallel_branches_of_one_norm() -> None:
-    """GPT-J's: x + attention(norm x) + mlp(norm x)."""
-    make = lambda: nn.ModuleList(  # noqa: E731
-        [
-            Branch(lambda x, p: mixed(*(heads(x @ w) for w in (p.q, p.k, p.v))) @ p.o, **SQUARE),
-            mlp(),
-        ]
-    )
-
-    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
-        y = n(x)
-        return x + f[0](y) + f[1](y)
-
-    reading = read(Stack(line, make), X)
-    assert [(s.kind, s.sums, s.layer) for s in reading.sublayers] == [
-        (kind, i, i) for i in range(3) for kind in ("attention", "ffn")
-    ]
-    assert {s.equation for s in reading.sublayers} == {PRE}
-
-
 def test_a_branch_switched_off_by_a_flag() -> None:
     """Multiplied by 0, it is a branch of coefficient 0; computed for nothing, it is unused."""
     off = read(Stack(lambda x, f, n, s: x + 0.0 * f(n(x)), mlp), X)
@@ -451,25 +421,7 @@ def test_a_multiple_of_the_stream_that_nothing_uses() -> None:
 # -------------------------------------------------------------------------------- the unknown
 
 
-class Experts(nn.Module):
-    """Two experts, chosen by the token."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.route = nn.Linear(D, 2)
-        self.experts = nn.ModuleList(mlp() for _ in range(2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        weights = self.route(x).softmax(-1)
-        return sum(weights[..., i : i + 1] * e(x) for i, e in enumerate(self.experts))
-
-
 def test_what_is_not_understood_is_named_and_roles_fill_the_gap() -> None:
-    reading = read(Stack(LINES["x + sf"][0], Experts), X)
-    assert not reading.understood
-    assert "branches.0.experts.0.0.weight" in reading.strange
-    assert {s.kind for s in reading.sublayers} == {"unknown"}
-
     deep = lambda: nn.Sequential(  # noqa: E731
         nn.Linear(D, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, D)
     )
@@ -481,15 +433,6 @@ def test_what_is_not_understood_is_named_and_roles_fill_the_gap() -> None:
         read(model, X, roles={"fc9": "*"})
     with pytest.raises(InputError, match="no matrix without a role fits 'nothing'"):
         read(model, X, roles={"fc1": "nothing"})
-
-
-def test_a_skip_past_several_sublayers_is_noted() -> None:
-    class Skipped(Stack):
-        def forward(self, x: Tensor) -> Tensor:
-            return x + super().forward(x)
-
-    reading = read(Skipped(LINES["x + sf"][0], mlp), X)
-    assert len(reading.sublayers) == 3 and "skip past several sublayers" in reading.notes[0]
 
 
 def test_a_model_without_a_stream_is_refused() -> None:
@@ -509,88 +452,6 @@ def test_the_model_is_left_as_it_was() -> None:
     assert torch.is_grad_enabled() and torch.backends.mha.get_fastpath_enabled()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(p.grad is None for p in model.parameters())
-
-
-# ------------------------------------------------------------------------- x-transformers' style
-
-
-class XAttend(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        for name in ("to_q", "to_k", "to_v", "to_out"):
-            setattr(self, name, nn.Linear(D, D, bias=False))
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (heads(t(x)) for t in (self.to_q, self.to_k, self.to_v))
-        dots = torch.einsum("bhid,bhjd->bhij", q, k) * 0.5
-        causal = torch.ones(dots.shape[-2:], dtype=torch.bool).triu(1)
-        attn = dots.masked_fill(causal, -torch.finfo(dots.dtype).max).softmax(dim=-1)
-        out = torch.einsum("bhij,bhjd->bhid", attn, v)
-        return self.to_out(out.transpose(1, 2).flatten(2))
-
-
-class GLU(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.proj = nn.Linear(D, 8 * D)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x, gate = self.proj(x).chunk(2, dim=-1)
-        return x * F.silu(gate)
-
-
-class XRMSNorm(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.g = nn.Parameter(torch.ones(D))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.normalize(x, dim=-1) * D**0.5 * self.g
-
-
-def feed() -> nn.Module:
-    return nn.Sequential(nn.Sequential(GLU(), nn.Dropout(0.1)), nn.Linear(4 * D, D))
-
-
-class XTransformer(nn.Module):
-    """Layers as a flat list of (norm, block, residual), as x-transformers keeps them."""
-
-    def __init__(self, depth: int = 2, scale: float = 1.0) -> None:
-        super().__init__()
-        self.token_emb, self.scale = nn.Embedding(61, D), scale
-        feed = lambda: nn.Sequential(nn.Sequential(GLU(), nn.Dropout(0.1)), nn.Linear(4 * D, D))  # noqa: E731
-        self.layers = nn.ModuleList(
-            nn.ModuleList([XRMSNorm(), block])
-            for _ in range(depth)
-            for block in (XAttend(), feed())
-        )
-        self.final_norm = XRMSNorm()
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.token_emb(ids)
-        for norm, block in self.layers:
-            residual = x * self.scale
-            x = block(norm(x)) + residual
-        return self.final_norm(x) @ self.token_emb.weight.t()
-
-
-def test_the_style_of_x_transformers() -> None:
-    reading = read(XTransformer())
-    assert reading.layers == {"decoder": 2} and reading.understood
-    attend, feed, *_ = reading.sublayers
-    assert [(m.role, m.where) for m in attend.matrices] == [
-        (role, f"layers.0.1.to_{n}.weight")
-        for role, n in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "out"))
-    ]
-    assert [(m.role, m.where) for m in feed.matrices] == [
-        ("gate", "layers.1.1.0.0.proj.weight[64:128]"),
-        ("up", "layers.1.1.0.0.proj.weight[0:64]"),
-        ("down", "layers.1.1.1.weight"),
-    ]
-    assert {s.equation for s in reading.sublayers} == {PRE}
-    assert reading.head == reading.embeddings == ("token_emb.weight",)
-    scaled: Reading = read(XTransformer(scale=A))
-    assert {(s.stream, s.branch) for s in scaled.sublayers} == {(A, 1.0)}
 
 
 class Whole(nn.Module):

@@ -7,12 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from deepnet_theory.spec.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 
 torch.set_num_threads(1)
 

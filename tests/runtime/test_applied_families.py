@@ -83,7 +83,7 @@ def test_the_audit_finds_the_rule_that_was_put_in(name):
     model.eval()
     c = exported(select)
     assert dt.audit(model, inputs, constants=c).verdict.value == "REFUTED"
-    assert len(str(apply_(model, c, inputs=inputs)).splitlines()) == 5
+    assert len(apply_(model, c, inputs=inputs).summary) == 5 + bool(c.condition)
     found = dt.audit(model, inputs, constants=c)
     assert not found.findings and found.verdict.value == "SUPPORTED", found
     assert apply_(model, c, inputs=inputs).changes == ()
@@ -123,10 +123,3 @@ def test_norms_on_queries_and_keys_have_no_part_in_the_rule():
         layer.self_attn.v_proj = torch.nn.Sequential(layer.self_attn.v_proj, torch.nn.RMSNorm(32))
     with pytest.raises(Refusal, match="a norm within its branch"):
         apply_(model, c, inputs=inputs)
-
-
-@pytest.mark.slow
-def test_parallel_branches_are_refused():
-    model, inputs, select = family("GPTNeoX")
-    with pytest.raises(Refusal, match="parallel"):
-        apply_(model, exported(select), inputs=inputs)

@@ -175,19 +175,6 @@ def test_what_is_not_recognised_is_refused_and_left_alone(constants, name):
     assert same(model, before) and classes == [type(m) for m in model.modules()]
 
 
-def test_constants_that_no_torch_layer_can_bear_are_refused(constants):
-    for wrong in (
-        constants(width=D, norm="rms"),
-        constants(width=D, ffn="ffn-swiglu"),
-        constants(width=D, residual_gain=0.0),
-        constants(width=D, placement="res-post-ln"),
-    ):
-        with pytest.raises(Refusal):
-            apply_(encoder(), wrong)
-    with pytest.raises(InputError):
-        apply_(encoder(), replace(constants(width=D), placement="nowhere"))
-
-
 def bert(**options):
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(
@@ -230,20 +217,7 @@ def test_bert(constants):
     # another rule replaces α; it does not stack up
     apply_(model, constants(width=D, alpha=1.0), initialise=False)
     hooks = first.output._forward_pre_hooks
-    assert len(hooks) == 1 and next(iter(hooks.values())).alpha == 1.0
-
-
-def test_roberta_is_bert_like_and_its_pre_ln_form_is_not(constants):
-    transformers = pytest.importorskip("transformers")
-    sizes = {
-        "vocab_size": 50, "hidden_size": D, "num_hidden_layers": 3, "num_attention_heads": 4,
-        "intermediate_size": 4 * D,
-    }  # fmt: skip
-    model = transformers.RobertaModel(transformers.RobertaConfig(**sizes))
-    assert apply_(model, constants(width=D)).changes
-    other = transformers.RobertaPreLayerNormModel(transformers.RobertaPreLayerNormConfig(**sizes))
-    with pytest.raises(Refusal):
-        apply_(other, constants(width=D))
+    assert len(hooks) == 1 and next(iter(hooks.values())).alphas == (1.0,)
 
 
 def test_a_bert_whose_residual_has_a_number_of_its_own_gets_the_wanted_one(constants):
@@ -259,7 +233,7 @@ def test_a_bert_whose_residual_has_a_number_of_its_own_gets_the_wanted_one(const
     apply_(model, constants(width=D, alpha=3.0), initialise=False)
     assert same(model, before) and {s.alpha for s in read(model).sublayers} == {3.0}
     hooks = [h for m in model.modules() for h in m._forward_pre_hooks.values()]
-    assert sorted(h.alpha for h in hooks) == [1.5, 3.0, 3.0, 3.0, 3.0, 3.0]
+    assert sorted(h.alphas[0] for h in hooks) == [1.5, 3.0, 3.0, 3.0, 3.0, 3.0]
 
 
 def _feed_forward_alone(c):
@@ -502,13 +476,6 @@ class NanoGPT(nn.Module):
         return self.ln_f(x)
 
 
-def test_a_nanogpt_of_pre_ln_blocks_is_recognised(constants):
-    model = NanoGPT("pre-LN").train()
-    assert apply_(model, constants("decoder", "pre-ln", width=D)).changes
-    assert all(m.training for m in model.modules())
-    assert not any(m._forward_hooks for m in model.modules())
-
-
 BLOCKS = {
     "post-LN": (lambda: NanoGPT("post-LN"), "is norm"),
     "parallel": (lambda: NanoGPT("parallel"), "stands in parallel"),
@@ -543,25 +510,6 @@ def test_values_are_found_where_they_are(constants):
     v, q, k = model.h[1].attn.c_attn.weight.detach().chunk(3)
     square = math.sqrt(1 / D)
     assert close(v, 0.2 * square) and close(q, square) and close(k, square)
-
-
-def test_the_first_gpt_is_post_ln_and_refused(constants):
-    transformers = pytest.importorskip("transformers")
-    config = transformers.OpenAIGPTConfig(
-        vocab_size=50, n_embd=D, n_layer=3, n_head=4, n_positions=32
-    )
-    with pytest.raises(Refusal, match="is norm"):
-        apply_(transformers.OpenAIGPTLMHeadModel(config), constants("decoder", "pre-ln", width=D))
-
-
-def test_a_norm_of_another_kind_is_refused(constants):
-    torch_model, bert_model = encoder(), bert()
-    torch_model.layers[1].norm2 = nn.RMSNorm(D, dtype=F64)
-    with pytest.raises(Refusal, match="has RMS norm"):
-        apply_(torch_model, constants(width=D))
-    bert_model.bert.encoder.layer[1].output.LayerNorm = nn.RMSNorm(D, dtype=F64)
-    with pytest.raises(Refusal, match="has RMS norm"):
-        apply_(bert_model, constants(width=D))
 
 
 @pytest.mark.parametrize("make", [encoder, bert])
@@ -745,21 +693,6 @@ def test_the_rule_lasts(constants, tmp_path):
         own = parameter_groups(other, 1.0, constants=c)
         assert [(g["name"], g["lr"], len(g["params"])) for g in own] == groups
     assert apply_(copy.deepcopy(model), c).changes == ()
-
-
-@pytest.mark.slow  # dynamo alone takes seconds to import
-def test_a_compiled_model_has_its_rule(constants):
-    c = constants(width=D, alpha=2.5)
-    model = encoder().eval()
-    apply_(model, c)
-    groups = parameter_groups(model, 1.0)
-    compiled = torch.compile(model, backend="eager", fullgraph=True)
-    x = torch.randn(2, 9, D, dtype=F64)
-    torch.testing.assert_close(compiled(x), model(x))
-    own = parameter_groups(compiled, 1.0)
-    assert [g["name"] for g in own] == [g["name"] for g in groups]
-    model.layers[0].alphas = (1.0, 1.0)  # planted error: alpha is in the compiled function
-    assert not torch.allclose(compiled(x), torch.compile(encoder().eval(), backend="eager")(x))
 
 
 # -------------------------------------------------------------------------- parameter groups

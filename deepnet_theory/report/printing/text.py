@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.figures.terminal import characters, panels
 from deepnet_theory.report.printing.columns import page_columns
-from deepnet_theory.report.printing.pretty import equation, inline
 
 INDENT = 6  # of what stands under an equation's number
 GAP = 2  # between columns
@@ -48,7 +47,7 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
 
 def plain(words: doc.Words) -> str:
     """A line without markup."""
-    return doc.spelled(words, str, inline, str, str)
+    return doc.spelled(words, str, _inline, str, str)
 
 
 def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
@@ -63,6 +62,13 @@ def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
     )
 
 
+def _inline(formula: doc.Formula) -> str:
+    # SymPy, which a page without a formula is printed without
+    from deepnet_theory.report.printing.pretty import inline
+
+    return inline(formula)
+
+
 def _terms(terms: doc.Terms) -> Iterator[str]:
     column = max((len(label) for label, _ in terms.rows), default=0) + 4
     for label, words in terms.rows:
@@ -75,12 +81,14 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
         for knob in knobs:
             name = "eta is multiplied by" if knob.symbol == "eta" else f"{knob.symbol:5} ="
             value = f"  = {knob.value}" if knob.value else ""
-            yield f"    {name} {inline(knob.formula)}{value}"
+            yield f"    {name} {_inline(knob.formula)}{value}"
     if rule.depth:
         yield f"  (values at {rule.depth})"
 
 
 def _step(step: doc.Step) -> Iterator[str]:
+    from deepnet_theory.report.printing.pretty import equation
+
     body = equation(step, page_columns() - INDENT)
     for index, line in enumerate(body):
         label = f"({step.number})" if index == len(body) // 2 else ""

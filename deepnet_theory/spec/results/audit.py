@@ -7,69 +7,9 @@ from typing import Any
 
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 from deepnet_theory.spec.results.result import Result
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 
 SCHEMA = "deepnet-theory/audit/1"
-
-
-@dataclass(frozen=True)
-class WantedSublayer:
-    """What a rule asks of one sublayer: norms, the coefficients' ratio α, gains by role.
-
-    ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
-    matrix of gain 1 where it is not Xavier's. ``norm_epsilon`` is what a norm's ε is multiplied by,
-    by its place.
-    """
-
-    norms: frozenset[str]
-    alpha: float
-    gains: dict[str, float]
-    rates: dict[str, float] = field(default_factory=dict)
-    std: float | None = None
-    norm_epsilon: dict[str, float] = field(default_factory=dict)
-
-    def gain(self, matrix: Matrix) -> float:
-        """The wanted gain against Xavier's standard deviation."""
-        own = self.gains.get(matrix.role, 1.0)
-        return own if self.std is None else own * self.std / matrix.xavier
-
-
-@dataclass(frozen=True)
-class WantedStep:
-    """How one parameter steps by a rule: ``times`` are the multipliers of what a user chooses.
-
-    Their names are those of a torch optimizer's groups: ``lr``, ``eps``, ``weight_decay``.
-    ``what`` is the role of a matrix, or the name of a vector.
-    """
-
-    parameter: str
-    stack: str
-    layer: int | None
-    kind: str | None
-    what: str
-    times: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A rule at the depth of one model, sublayer by sublayer of its reading.
-
-    ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
-    the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
-    of constants made for another depth than the model's. ``steps`` are parameters of which it
-    says more than the ``rates`` of matrices.
-    """
-
-    name: str
-    detail: str
-    placement: str
-    sublayers: tuple[WantedSublayer, ...]
-    degrees: tuple[float, float] | None = None
-    published: bool = False
-    selection: Selection | None = None
-    layers: dict[str, int] | None = None
-    steps: tuple[WantedStep, ...] = ()
 
 
 @dataclass(frozen=True)

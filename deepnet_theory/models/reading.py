@@ -9,18 +9,11 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
+from deepnet_theory.models.branches import Branch, Product, product
 from deepnet_theory.models.factory import Made, made
-from deepnet_theory.models.reading.norms import Norm, norms
-from deepnet_theory.models.reading.recording import Graph, Node, record
-from deepnet_theory.models.reading.roles import Branch
-from deepnet_theory.models.reading.sums import (
-    LAYOUT,
-    SUMS,
-    ResidualSum,
-    residual_sums,
-    stripped,
-)
-from deepnet_theory.models.reading.weights import Product, product
+from deepnet_theory.models.norms import Norm, norms
+from deepnet_theory.models.recording import Graph, Node, record
+from deepnet_theory.models.sums import LAYOUT, SUMS, ResidualSum, residual_sums, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.results import reading

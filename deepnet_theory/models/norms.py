@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from deepnet_theory.models.reading.recording import Graph, Node
+from deepnet_theory.models.recording import Graph, Node
 from deepnet_theory.spec.errors import InputError
 
 REDUCTIONS = {"mean", "sum", "var", "std", "var_mean", "std_mean", "linalg_vector_norm", "norm"}

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from deepnet_theory.models.auditing.differences import EXACT, SIMILAR, Difference, as_made, log
-from deepnet_theory.models.auditing.effect import SCALED, Effects
-from deepnet_theory.spec.results.audit import Finding, Wanted, WantedSublayer
+from deepnet_theory.models.effect import SCALED, SIMILAR, Effects
+from deepnet_theory.spec.results.audit import Finding
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer
+
+FAR = 10.0  # the logarithm of a ratio that is none
 
 
 def findings(
@@ -199,3 +201,14 @@ def _code(m: Matrix) -> str:
 
 def _redrawn(m: Matrix, wanted: float) -> str:
     return f"torch.nn.init.normal_({_code(m)}, std={wanted * m.xavier:.4g})"
+
+
+def as_made(m: Matrix) -> bool:
+    """Whether a matrix has the size that torch makes a Linear with, uniform within 1/√fan_in."""
+    own = math.sqrt(1 / (3 * m.fan_in))
+    return abs(m.size - own) <= 3 * m.error + EXACT * own
+
+
+def log(ratio: float) -> float:
+    """The logarithm of a ratio, far off where it is 0 or infinite."""
+    return math.log(ratio) if 0 < ratio < math.inf else math.copysign(FAR, ratio - 1)

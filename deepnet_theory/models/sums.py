@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from deepnet_theory.models.reading.norms import Norm
-from deepnet_theory.models.reading.recording import Graph, Node
+from deepnet_theory.models.norms import Norm
+from deepnet_theory.models.recording import Graph, Node
 
 LAYOUT = {
     "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",

@@ -1,41 +1,114 @@
-"""A reading held against rules: which fits, and what differs from the nearest."""
+"""A reading held against rules: which fits, what differs from the nearest, and how it steps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
-from deepnet_theory.models.auditing.differences import (
-    EXACT,
-    Difference,
-    differences,
-    distance,
-    gain,
-    unjudged,
-)
-from deepnet_theory.models.auditing.effect import Effect, Effects
-from deepnet_theory.models.auditing.findings import findings
-from deepnet_theory.models.auditing.steps import of_steps, steps_of
+from torch import nn
+from torch.optim import Optimizer
+
+from deepnet_theory.models.effect import Effect, Effects
+from deepnet_theory.models.factory import Made
+from deepnet_theory.models.findings import as_made, findings, in_layers, log
 from deepnet_theory.runtime.building import checked
+from deepnet_theory.runtime.fitting import describe
+from deepnet_theory.runtime.groups import slowest
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.results.audit import (
-    Audit,
-    Audited,
-    Change,
-    Finding,
-    Gain,
-    Wanted,
-    WantedSublayer,
-)
+from deepnet_theory.spec.results.audit import Audit, Audited, Change, Finding, Gain
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.spec.subject import (
+    EXACT,
+    Difference,
+    Wanted,
+    WantedStep,
+    differences,
+    gain,
+    rows_of,
+    unjudged,
+)
 from deepnet_theory.spec.verdict import Verdict
+
+STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
+
+
+def steps_of(reading: Reading, rule: Wanted, c: Constants) -> Iterator[WantedStep]:
+    """What constants ask of every parameter; of a packed one, its slowest block's."""
+    if not reading.understood:
+        return
+    rows = zip(reading.sublayers, rule.sublayers, strict=True)
+    stacks = {row.part: s.stack for s, row in rows}
+    for name, blocks in describe(reading, rule).items():
+        own, d, _ = slowest(blocks, c)
+        times = {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
+        what = f"norm {d.name}" if d.role.value.startswith("norm") else d.name
+        yield WantedStep(name, stacks.get(d.part or "", d.part or ""), d.layer, d.kind, what, times)
+
+
+def of_steps(
+    reading: Reading, rule: Wanted, groups: Mapping[str, Mapping[str, float]]
+) -> Iterator[Finding]:
+    """Parameters that do not step at the multiples of one learning rate, ε and decay.
+
+    Those of a stack that have one value and want another are one finding.
+    The base of each is the median of found over wanted: most parameters are taken as right.
+    """
+    steps = rule.steps or tuple(_of_matrices(reading, rule))
+    for knob in STEPPED:
+        known = [
+            (step, groups[step.parameter][knob], step.times[knob])
+            for step in steps
+            if knob in step.times and knob in groups.get(step.parameter, ())
+        ]
+        base = median([found / times for _, found, times in known if times] or [0.0])
+        alike: dict[tuple[str, float, float], list[WantedStep]] = {}
+        for step, found, times in known:
+            if not math.isclose(found, times * base, rel_tol=EXACT):
+                alike.setdefault((step.stack, found, times), []).append(step)
+        for (_, found, times), own in alike.items():
+            yield _finding(reading, own, knob, found, times, base)
+
+
+def _finding(
+    reading: Reading, own: list[WantedStep], knob: str, found: float, times: float, base: float
+) -> Finding:
+    first, aim = own[0], times * base
+    ratio = found / aim if aim else math.inf
+    layers = sorted({step.layer for step in own if step.layer is not None})
+    where = (
+        first.stack,
+        in_layers(layers, reading.layers[first.stack]) if layers else "",
+        " and ".join(dict.fromkeys(step.kind for step in own if step.kind)),
+        " and ".join(dict.fromkeys(step.what for step in own)),
+    )
+    told = ", ".join(part for part in where if part)
+    so = "" if len(own) == 1 else f"  # and {len(own) - 1} more"
+    return Finding(
+        f"{told}: {first.parameter}",
+        f"{STEPPED[knob]} {found:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
+        max(ratio, 1 / ratio) if ratio else math.inf,
+        f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
+    )
+
+
+def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
+    """The rates of matrices alone; of a packed parameter its slowest block's."""
+    slowest: dict[str, WantedStep] = {}
+    for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
+        for m in s.matrices:
+            times = {"lr": w.rates.get(m.role, 1.0)}
+            known = slowest.get(m.name)
+            if not unjudged(m) and (known is None or times["lr"] < known.times["lr"]):
+                slowest[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, times)
+    yield from slowest.values()
+
 
 NAMED = 3  # rules that are near, where no optimizer is given
 SLIGHT = 0.05  # of ‖ΔF‖: a gain that moves it by less, as predicted, is a remark
@@ -108,6 +181,31 @@ def judge(
         predicted=moved.predicted,
         rates={name: own["lr"] for name, own in (groups or {}).items()},
     )
+
+
+def distance(
+    reading: Reading, rule: Wanted, different: list[Difference]
+) -> tuple[int, bool, float]:
+    """How much differs in kind, and then in size; a derived rule is nearer than a published one.
+
+    What a rule has of its own, a gain or an α that is not 1, speaks for it where the model has
+    it too; the size that torch makes a Linear with was chosen by nobody and speaks for none. A
+    coefficient that the code multiplies with was computed from some rule, and weighs as much as
+    all matrices of the sublayer.
+    """
+    differ = {(d.index, d.item) for d in different}
+    kinds: dict[tuple[str, str, str], int] = {}
+    for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        written = len(s.matrices) if s.alpha_on else 1
+        items = {"norms": (2, 0), "alpha": (written, written * (w.alpha != 1))}
+        items |= {
+            m.role: (1, int(w.gains.get(m.role, 1.0) != 1 and not as_made(m))) for m in s.matrices
+        }
+        for item, (against, for_it) in items.items():
+            key = (s.stack, s.kind, item)
+            now = against if (index, item) in differ else -for_it
+            kinds[key] = max(kinds.get(key, now), now)
+    return sum(kinds.values()), rule.published, sum(abs(log(d.ratio)) for d in different)
 
 
 def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -> Iterator[str]:
@@ -222,58 +320,48 @@ def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Differ
 
 
 def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
-    """Exported constants as what they want of a model.
+    """Exported constants as what they want of a model, with how its parameters step.
 
-    Those of another depth are told apart by ``layers``. Raises :class:`InputError` for constants
-    of other stacks or sublayers.
+    Raises :class:`InputError` for constants of another model, and warns as ``apply_`` does.
     """
     c = checked(constants)
-    stacks = reading.stacks
-    parts = dict(zip(stacks, c.parts, strict=False))  # by their order, whatever they are called
-    fits = len(stacks) == len(c.parts) and all(
-        [s.kind for s in own] == [s.kind for s in parts[name].sublayers] * reading.layers[name]
-        for name, own in stacks.items()
-    )
-    if not fits:
-        shape = " and ".join(f"{n} layers of the {name}" for name, n in reading.layers.items())
-        wanted = " and ".join(
-            f"{', '.join(s.kind for s in part.sublayers)} of the {part.name}" for part in c.parts
-        )
+    c.warn()
+    try:
+        rule = rows_of(reading, c)
+    except Refusal as refusal:
+        raise InputError(str(refusal)) from None
+    selection = None
+    if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
+        layer = ",".join(s.kind for s in c.parts[-1].sublayers)
+        selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
+                              layer=layer)  # fmt: skip
+    return replace(rule, selection=selection, steps=tuple(steps_of(reading, rule, c)))
+
+
+def name_and_groups(
+    optimizer: Optimizer, model: nn.Module | Made
+) -> tuple[str, dict[str, dict[str, float]]]:
+    """The name of its first update; ``lr``, ``eps`` and ``weight_decay`` of every parameter.
+
+    The second is by parameter name, and then by those three, without what the optimizer lacks.
+    """
+    if not isinstance(optimizer, Optimizer):
         raise InputError(
-            f"the constants are for layers of {wanted}, and the model has {shape}, of "
-            f"{', '.join(dict.fromkeys(s.kind for s in reading.sublayers))}"
+            f"{type(optimizer).__name__} is no torch optimizer; give one, or the name of one"
         )
-    where = placement(c.placement)
-    rows = []
-    for name, layers in reading.layers.items():
-        for _ in range(layers):
-            for index, s in enumerate(parts[name].sublayers):
-                stream, branch = where.coefficients(s.alpha)
-                gains = {m.name: s.gain(m.name) for m in sublayer(s.kind).matrices}
-                rates = {
-                    m.name: c.parameter(parts[name].name, index, m.name, m.role).rate
-                    for m in sublayer(s.kind).matrices
-                }
-                rows.append(
-                    WantedSublayer(
-                        where.norms, stream / branch, gains, rates, norm_epsilon=s.norm_epsilon
-                    )
-                )
-    made_for = {name: part.layers for name, part in parts.items()}
-    return Wanted(
-        c.optimizer,
-        "the constants given",
-        c.placement,
-        tuple(rows),
-        selection=_selection(c),
-        layers=None if made_for == reading.layers else made_for,
-        steps=tuple(steps_of(reading, c)),
-    )
-
-
-def _selection(c: Constants) -> Selection | None:
-    """The stack of constants, None where their optimizer is none that is known here."""
-    if c.optimizer not in optimizers():
-        return None
-    layer = ",".join(s.kind for s in c.parts[-1].sublayers)
-    return Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack, layer=layer)
+    name = type(optimizer).__name__.lower()
+    if name == "sgd" and any(group.get("nesterov") for group in optimizer.param_groups):
+        name = "nesterov"
+    if name not in optimizers():
+        raise InputError(
+            f"the optimizer {type(optimizer).__name__} is none of {', '.join(optimizers())}; give "
+            "the name of the one whose first update is its own"
+        )
+    module = model.module if isinstance(model, Made) else model
+    names = {id(p): n for n, p in module.named_parameters()}
+    return name, {
+        names[id(p)]: {knob: float(group[knob]) for knob in STEPPED if knob in group}
+        for group in optimizer.param_groups
+        for p in group["params"]
+        if id(p) in names
+    }

@@ -1,1 +1,0 @@
-"""An audit: differences → predicted → effect → findings → steps → judging; optimizer beside."""

@@ -1,0 +1,271 @@
+r"""What differences do to ‖ΔF‖: predicted where constants say them, else by the first order.
+
+The first order holds near the identity; beyond it, and for models that no rule has a law for, no
+number is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from statistics import fmean, geometric_mean
+from typing import NamedTuple
+
+from deepnet_theory.numeric.one_sublayer import (
+    distance_from_identity,
+    predict_model_update,
+)
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.case import NEAR
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.results.reading import Reading, Sublayer
+from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer, unjudged
+from deepnet_theory.spec.sublayer import Role, sublayer
+
+SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
+SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
+MOST = 8  # predictions in one audit of one stack: some tenths of a second each, in all below 3 s
+
+Rows = tuple[RuleEntry, ...]
+
+
+class Effect(NamedTuple):
+    """What ‖ΔF‖ is multiplied with, and whether that is a ratio of two predictions."""
+
+    times: float | None
+    predicted: bool
+
+
+class Effects:
+    r"""What differences of a reading from a rule do to ‖ΔF‖ of the rule.
+
+    Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
+    the same draws; the model's is the rule's with these gains, α and norms as they were found.
+    :meth:`ratio` is None where that cannot be said with constants: layers that differ among
+    themselves, a stream that is multiplied without a norm or starts far from
+    rms 1, matrices that were not judged, a stack far from the identity; and beyond ``MOST``
+    predictions (of two stacks, half as many).
+    """
+
+    def __init__(self, reading: Reading, rule: Wanted) -> None:
+        self._reading, self._rule = reading, rule
+        self._seen: dict[tuple[str, Rows], float | None] = {}
+
+    def of(self, different: Sequence[Difference]) -> Effect:
+        """That of these differences together, all else as wanted."""
+        if (ratio := self.ratio(different)) is not None:
+            return Effect(ratio, predicted=True)
+        times = None
+        if not any(d.item == "norms" for d in different):
+            with suppress(ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
+                if self._near(different):
+                    times = first_order(self._reading, self._rule, different)
+        return Effect(times, predicted=False)
+
+    def _near(self, different: Sequence[Difference]) -> bool:
+        r"""Whether S·r² is small under the rule and with the differences.
+
+        Under the rule it is measured; a branch's r is then as its P/α.
+        """
+        if (usual := self.distance) is None:
+            return False
+        squares = []
+        for s, w, found in _sublayers(self._reading, self._rule, different):
+            wanted, now = branch_size(s, w.alpha, _gains(s, w)), branch_size(s, *found)
+            if not wanted or not math.isfinite(now / wanted):
+                return False
+            squares.append((now / wanted) ** 2)
+        return usual * max(1.0, fmean(squares)) <= NEAR
+
+    def ratio(self, different: Sequence[Difference]) -> float | None:
+        """What these differences multiply ‖ΔF‖ with by prediction, or None."""
+        if (usual := self._size(())) is None or (found := self._size(different)) is None:
+            return None
+        return found / usual
+
+    @cached_property
+    def distance(self) -> float | None:
+        """S·r² under the rule, None where constants do not say it."""
+        with suppress(InputError, Refusal):
+            return max(distance_from_identity(self._case(*self._expressed(()))).whole)
+        return None
+
+    def _size(self, different: Sequence[Difference]) -> float | None:
+        """‖ΔF‖ with these differences, None where it cannot be said."""
+        with suppress(InputError, Refusal):
+            like = self._expressed(different)
+            if like not in self._seen and len(self._seen) < MOST // len(self._reading.stacks):
+                self._seen[like] = self._predicted(self._case(*like))
+            return self._seen.get(like)
+        return None
+
+    def _predicted(self, case: Case) -> float | None:
+        if not max(distance_from_identity(case).whole) <= NEAR:
+            return None
+        size = predict_model_update(case).mean
+        return size if 0 < size < math.inf else None
+
+    def _case(self, where: str, rows: Rows) -> Case:
+        assert self._rule.selection is not None
+        selection = replace(self._rule.selection, placement=where)
+        parts = selection.the_stack.parts
+        depth = {
+            part.depth: layers
+            for part, layers in zip(parts, self._reading.layers.values(), strict=True)
+        }
+        return Case(selection, Rule(self._rule.name, rows), depth, SIZES)
+
+    def _expressed(self, different: Sequence[Difference]) -> tuple[str, Rows]:
+        """The placement and the entries of a rule that is like the model in these differences."""
+        reading, rule = self._reading, self._rule
+        if rule.selection is None:
+            raise Refusal("the rule is of no stack of the laboratory")
+        found = {d.index for d in different if d.item == "norms"}
+        around = {
+            (s.around if index in found else wanted.norms)
+            for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True))
+        }
+        alphas: list[float] = []
+        rows = []
+        kinds = dict.fromkeys((s.stack, s.kind) for s in reading.sublayers)
+        parts = dict(zip(reading.stacks, rule.selection.the_stack.parts, strict=True))
+        for stack, kind in kinds:
+            at = [i for i, s in enumerate(reading.sublayers) if (s.stack, s.kind) == (stack, kind)]
+            own = [d for d in different if d.index in at]
+            alpha = self._common("alpha", at, own)
+            roles = [m.name for m in sublayer(kind).matrices]
+            gains = {role: self._common(role, at, own) for role in roles}
+            alphas.append(alpha)
+            told = tuple((role, repr(gain)) for role, gain in gains.items())
+            rate = repr(self._rate(at))
+            rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=told))
+        multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
+        (norms,) = around if len(around) == 1 else (frozenset[str](),)
+        if not norms or ("sum" not in norms and self._runs_away()):
+            raise Refusal("constants do not say these norms, or the size of this stream")
+        return _placement(norms, multiplied), tuple(rows)
+
+    def _common(self, item: str, at: Sequence[int], different: Sequence[Difference]) -> float:
+        """α or the gain of one role in the sublayers of one kind, of which all have it alike."""
+        found = {d.index: d.found for d in different if d.item == item}
+        values = [found.get(i, wanted) for i in at for wanted in self._wanted(item, i)]
+        one_each = len(values) == len(at) and all(0 < v < math.inf for v in values)
+        if not one_each or max(values) > SIMILAR * min(values):
+            raise Refusal(f"layers differ in {item}, or it was not judged in each")
+        return geometric_mean(values)
+
+    def _wanted(self, item: str, index: int) -> Iterator[float]:
+        wanted = self._rule.sublayers[index]
+        if item == "alpha":
+            yield wanted.alpha
+        else:
+            matrices = self._reading.sublayers[index].matrices
+            yield from (wanted.gain(m) for m in matrices if m.role == item and not unjudged(m))
+
+    def _rate(self, at: Sequence[int]) -> float:
+        """κ, of the scaled matrices."""
+        scaled = [
+            m.name
+            for m in sublayer(self._reading.sublayers[at[0]].kind).matrices
+            if m.role is Role.SCALED
+        ]
+        rates = {self._rule.sublayers[i].rates.get(role, 1.0) for i in at for role in scaled}
+        if len(rates) > 1:
+            raise Refusal("scaled matrices of several learning rates")
+        return max(rates, default=1.0)
+
+    def _runs_away(self) -> bool:
+        far = any(not 0.5 < size < 2 for size in self._reading.stream.values())
+        return far or any(s.stream != 1 for s in self._reading.sublayers)
+
+
+def _placement(norms: frozenset[str], multiplied: bool) -> str:
+    """The placement with these norms; with a residual multiplier where one is not 1."""
+    for name, where in placements().items():
+        if where.norms == norms and (not multiplied or "alpha" in where.expression.names):
+            return name
+    raise Refusal("no placement has these norms")
+
+
+SCALED = {"value", "output", "fc1", "fc2", "gate", "up", "down"}
+APART = 1.3  # what two ways to add may differ by where a number is given
+
+
+def branch_size(s: Sublayer, alpha: float, gains: Mapping[str, float]) -> float:
+    """P/α, to which a branch's size over its stream's is proportional; P is 1 before a norm."""
+    if "output" in s.around:
+        return 1 / alpha
+    return math.prod(gains[m.role] for m in s.matrices if m.role in SCALED & gains.keys()) / alpha
+
+
+def shares(
+    s: Sublayer, rates: Mapping[str, float], alpha: float, gains: Mapping[str, float],
+    p: float, q: float,
+) -> list[float]:  # fmt: skip
+    r"""What one update of each of a sublayer's matrices moves the output by, in orders.
+
+    .. math:: \kappa_i \Bigl(\frac{P_i}{\alpha}\Bigr)^{1+p} \beta_i^q, \qquad
+              P_i = \prod_{j \ne i} \beta_j
+
+    P_i is 1/β_i where a norm follows the branch, which takes its size away but not a gradient's.
+    """
+    scaled = [m.role for m in s.matrices if m.role in SCALED & gains.keys()]
+    normed = "output" in s.around
+
+    def without(*roles: str) -> float:
+        if normed:
+            return math.prod(1 / gains[role] for role in roles)
+        return math.prod(gains[role] for role in scaled if role not in roles)
+
+    def moved(role: str, size: float) -> float:
+        return rates.get(role, 1.0) * math.pow(size / alpha, 1 + p) * math.pow(gains[role], q)
+
+    found = [moved(role, without(role)) for role in scaled]
+    if {"query", "key"} <= gains.keys():
+        found += [
+            moved("query", without() * gains["key"]),
+            moved("key", without() * gains["query"]),
+        ]
+    return found
+
+
+def first_order(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> float | None:
+    """What differences multiply the stacks' ‖ΔF‖ after one update with, all else as wanted.
+
+    Layers add up. What a sublayer's own matrices do lies between a plain sum, were they to move
+    the output alike, and a root of squares, were they independent: None where that leaves more
+    than ``APART`` open.
+    """
+    if rule.degrees is None:
+        return None
+    alike, independent = [], []
+    for s, w, found in _sublayers(reading, rule, different):
+        before = shares(s, w.rates, w.alpha, _gains(s, w), *rule.degrees)
+        after = shares(s, w.rates, *found, *rule.degrees)
+        alike.append(sum(after) / sum(before))
+        independent.append(math.hypot(*after) / math.hypot(*before))
+    low, high = sorted((fmean(alike), fmean(independent)))
+    return math.sqrt(low * high) if low and high / low <= APART else None
+
+
+def _gains(s: Sublayer, wanted: WantedSublayer) -> dict[str, float]:
+    return {m.role: wanted.gain(m) for m in s.matrices if not unjudged(m)}
+
+
+def _sublayers(
+    reading: Reading, rule: Wanted, different: Sequence[Difference]
+) -> Iterator[tuple[Sublayer, WantedSublayer, tuple[float, dict[str, float]]]]:
+    """Every sublayer, what is wanted of it, and its α and gains with the differences."""
+    at: dict[int, list[Difference]] = {}
+    for d in different:
+        at.setdefault(d.index, []).append(d)
+    for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        own = at.get(index, [])
+        alpha = next((d.found for d in own if d.item == "alpha"), w.alpha)
+        yield s, w, (alpha, _gains(s, w) | {d.item: d.found for d in own if d.matrix})

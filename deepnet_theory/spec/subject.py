@@ -1,0 +1,269 @@
+r"""Rows per sublayer at the depth of one model, and how a reading differs from them.
+
+A derived rule, a published scheme and constants are a :class:`Wanted`: equation, α, gains and
+rates of every sublayer. ``audit`` is the difference between that and a model that was read;
+``apply_`` writes it, reads again and finds no difference. Both refuse by what is here.
+
+A gain is :math:`\mathrm{rms}(W)/\sqrt{2/(\text{fan\_in} + \text{fan\_out})}`. Its interval comes
+from the fourth moment of the entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from statistics import NormalDist
+
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import sublayer
+
+EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
+LEARNT, INSIDE = "learnt", "inside"  # what some published schemes have in their equation
+
+
+@dataclass(frozen=True)
+class WantedSublayer:
+    """What is asked of one sublayer: norms, the coefficients' ratio α, gains by role.
+
+    ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
+    matrix of gain 1 where it is not Xavier's. ``norm_epsilon`` is what a norm's ε is multiplied by,
+    by its place. ``part`` and ``index`` are the sublayer's place in constants.
+    """
+
+    norms: frozenset[str]
+    alpha: float
+    gains: dict[str, float]
+    rates: dict[str, float] = field(default_factory=dict)
+    std: float | None = None
+    norm_epsilon: dict[str, float] = field(default_factory=dict)
+    part: str = ""
+    index: int = 0
+
+    def gain(self, matrix: Matrix) -> float:
+        """The wanted gain against Xavier's standard deviation."""
+        own = self.gains.get(matrix.role, 1.0)
+        return own if self.std is None else own * self.std / matrix.xavier
+
+
+@dataclass(frozen=True)
+class WantedStep:
+    """How one parameter steps by a rule: ``times`` are the multipliers of what a user chooses.
+
+    Their names are those of a torch optimizer's groups: ``lr``, ``eps``, ``weight_decay``.
+    ``what`` is the role of a matrix, or the name of a vector.
+    """
+
+    parameter: str
+    stack: str
+    layer: int | None
+    kind: str | None
+    what: str
+    times: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A rule at the depth of one model, sublayer by sublayer of its reading.
+
+    ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
+    the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
+    of constants made for another depth than the model's. ``steps`` are parameters of which it
+    says more than the ``rates`` of matrices.
+    """
+
+    name: str
+    detail: str
+    placement: str
+    sublayers: tuple[WantedSublayer, ...]
+    degrees: tuple[float, float] | None = None
+    published: bool = False
+    selection: Selection | None = None
+    layers: dict[str, int] | None = None
+    steps: tuple[WantedStep, ...] = ()
+
+
+# ----------------------------------------------------------------------- constants as rows
+
+
+def rows_of(found: Reading, c: Constants) -> Wanted:
+    """Constants as rows of a model; :class:`Refusal` where they are for another model.
+
+    A lone encoder or decoder takes its own part of an encoder–decoder's constants. Constants of
+    another depth are told apart by ``layers``; those of another placement differ row by row.
+    """
+    stacks = found.stacks
+    kinds = {
+        name: [[s.kind for s in layer] for _, layer in groupby(own, lambda s: s.layer)]
+        for name, own in stacks.items()
+    }
+    parts = c.parts
+    if len(stacks) < len(parts):
+        (own, *_), *_ = kinds.values()
+        parts = tuple(p for p in parts if own == [s.kind for s in p.sublayers])[:1]
+    if len(stacks) != len(parts):
+        raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
+    where = placement(c.placement)
+    rows = []
+    for (name, of), part in zip(stacks.items(), parts, strict=True):
+        asked = [s.kind for s in part.sublayers]
+        for layer in kinds[name]:
+            if layer != asked:
+                raise _of_another(
+                    found,
+                    f"a layer of the {part.name} is {', '.join(layer)}, the constants are for "
+                    f"{', '.join(asked)}",
+                )
+        for position, s in enumerate(of):
+            if any(n.centred is not (c.norm == "layer") for n in s.ruled_norms):
+                kind = "RMS norm" if c.norm == "layer" else "LayerNorm"
+                raise _of_another(
+                    found, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
+                )
+            index = position % len(asked)
+            entry = part.sublayers[index]
+            stream, branch = where.coefficients(entry.alpha)
+            asks = {m.name: c.parameter(part.name, index, m.name, m.role)
+                    for m in sublayer(s.kind).matrices}  # fmt: skip
+            rows.append(
+                WantedSublayer(
+                    where.norms,
+                    stream / branch,
+                    {role: p.gain for role, p in asks.items()},
+                    {role: p.rate for role, p in asks.items()},
+                    norm_epsilon=entry.norm_epsilon,
+                    part=part.name,
+                    index=index,
+                )
+            )
+    if c.architecture.residual_gain is not None:
+        raise Refusal("the constants ask for residual gains, which this model has none of")
+    made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
+    return Wanted(
+        c.optimizer, "the constants given", c.placement, tuple(rows),
+        layers=None if made_for == found.layers else made_for,
+    )  # fmt: skip
+
+
+def require_equation(found: Reading, rule: Wanted) -> None:
+    """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
+    equation = placement(rule.placement).equation.replace("alpha*", "").replace("/alpha", "")
+    for s in found.sublayers:
+        if s.equation != equation:
+            raise _of_another(found, f"{at(s)} is {s.equation}, the constants are for {equation}")
+
+
+def _of_another(found: Reading, why: str) -> Refusal:
+    """Constants of another model, for which it says what to derive."""
+    if found.placement is None:
+        return Refusal(why)
+    words = ", ".join(f'{name}="{word}"' for name, word in found.select.items())
+    return Refusal(f"{why}; constants for this model are derived with {words}")
+
+
+def at(s: Sublayer) -> str:
+    """A sublayer by the matrix that it ends in."""
+    return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
+
+
+# ------------------------------------------------------------------ what no rule has a law for
+
+
+def without_law(found: Reading, but: Container[str] = ()) -> str:
+    """Why no rule speaks of these branches; no word where one does.
+
+    ``but`` are the forms, ``LEARNT`` and ``INSIDE``, that a scheme itself has.
+    """
+    beside = Counter((s.stack, s.sums) for s in found.sublayers)
+    for s in found.sublayers:
+        for form, why in _forms(s, beside[s.stack, s.sums]):
+            if form not in but:
+                return f"{at(s)} {why}"
+    return _shared(found)
+
+
+def _forms(s: Sublayer, beside: int) -> Iterator[tuple[str, str]]:
+    if beside > 1:
+        yield "parallel", "stands in parallel with another, which has no law here"
+    if any(n.where == "inside" for n in s.norms):
+        yield INSIDE, "has a norm within its branch, which has no law here"
+    if s.learnt is not None:
+        yield LEARNT, f"is multiplied by {s.learnt}, which is learnt: its steps have no law here"
+    elif s.branch == 0:
+        yield "zero", "is multiplied by 0"
+
+
+def _shared(found: Reading) -> str:
+    """Which parameters several sublayers share; no word where none do."""
+    used = Counter(
+        name
+        for s in found.sublayers
+        for name in dict.fromkeys(
+            [*(m.where for m in s.matrices), *(n.gain for n in s.ruled_norms)]
+        )
+    )
+    names = [name for name, times in used.items() if name and times > 1]
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"{used[names[0]]} sublayers share {names[0]}{more}: a step of it is a step of all of "
+        "them at once, which has no law here"
+    )
+
+
+# --------------------------------------------------------------------------------- differences
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One α, one placement or one gain of one sublayer that is ``ratio`` times the wanted one."""
+
+    index: int  # of the sublayer
+    item: str  # alpha, norms, or a matrix's role
+    ratio: float
+    found: float
+    wanted: float
+    matrix: Matrix | None = None
+
+
+def differences(
+    reading: Reading, rule: Wanted, exact: float = EXACT, chance: float = 0.05
+) -> Iterator[Difference]:
+    """Where a reading is not as a rule wants it.
+
+    ``exact`` is the tolerance of what code computes; ``chance`` is that of seeing a difference
+    in a model whose matrices are all drawn at the wanted gains.
+    """
+    count = sum(len(s.matrices) for s in reading.sublayers)
+    for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        if s.around != wanted.norms:
+            yield Difference(index, "norms", 1.0, 1.0, 1.0)
+        if not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
+            yield Difference(index, "alpha", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
+        for m in s.matrices:
+            if unjudged(m):
+                continue
+            size, low, high = gain(m, 1 - chance / count)
+            aim = wanted.gain(m)
+            if not low * (1 - exact) <= aim <= high * (1 + exact):
+                ratio = size / aim if aim else math.inf
+                yield Difference(index, m.role, ratio, size, aim, m)
+
+
+def gain(matrix: Matrix, level: float = 0.95) -> tuple[float, float, float]:
+    """The gain of a matrix and the ends of its interval."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    size, margin = matrix.size / matrix.xavier, z * matrix.error / matrix.xavier
+    return size, size - margin, size + margin
+
+
+def unjudged(m: Matrix) -> bool:
+    """Whether a matrix has no gain to hold against a rule: a factor has a part of one."""
+    return m.role == UNKNOWN or m.factor
