@@ -14,12 +14,11 @@ from functools import cached_property
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
+from deepnet_theory.numeric.case import NEAR, Case
 from deepnet_theory.numeric.one_sublayer import (
     distance_from_identity,
     predict_model_update,
 )
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.case import NEAR
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import placements
