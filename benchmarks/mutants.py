@@ -52,7 +52,7 @@ IMPORTED = ("sympy", "torch", "scipy.stats", "hypothesis", "jsonschema", "loky")
 MEMORY = 8 * 2**30  # bytes: a power for a product may ask for all there is
 NOT_RUN = ("annotation", "returns", "decorator_list")
 DRAWN = ("Random", "randint", "uniform", "choice")  # whose arguments any other example serves
-OF_TEXT = {"plant", "test_planted_source"}  # a fixture and a file of tests of the source's text
+KEPT = "derivations"  # what tests share is made anew, for each to be seen to make it
 LATE = "killed by the time limit"
 CACHE = type(functools.cache(len))
 Place = tuple[str, int]  # a file and the first line of a statement, 0 where importing runs it
@@ -180,7 +180,7 @@ class Record:
     @staticmethod
     def begin() -> set[Place]:
         """The places to come, with nothing left in a cache by what came before."""
-        for name in [name for name in sys.modules if name.startswith((PACKAGE, "test_"))]:
+        for name in [name for name in sys.modules if name.startswith((PACKAGE, "test_", KEPT))]:
             for kept in vars(sys.modules[name]).values():
                 if type(kept) is CACHE:
                     kept.cache_clear()
@@ -192,9 +192,6 @@ class Record:
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
         self.collected[collector.nodeid] = self.begin()
         return (yield)
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [i for i in items if not OF_TEXT & {*i.fixturenames, i.path.stem}]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

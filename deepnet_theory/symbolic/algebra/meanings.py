@@ -1,6 +1,6 @@
 """What every symbol of a derivation stands for, in words.
 
-A name is looked up whole, then without its last subscript: the part (``alpha_e``), the kind of
+A name is looked up whole, then without its last subscripts: the part (``alpha_e``), the kind of
 sublayer (``r_ffn``) or the matrix (``lambda_q``) that it belongs to.
 """
 
@@ -149,4 +149,6 @@ def meaning(name: str, method: str) -> str | None:
     if bare.startswith("norm_"):
         inner = _NORM_OF.get(bare.removeprefix("norm_"))
         return inner and f"Euclidean norm of {inner}"
-    return known.get(bare) or known.get(bare.rsplit("_", 1)[0])
+    while bare not in known and "_" in bare:  # alpha_d_ffn is the α of the decoder's ffn
+        bare = bare.rsplit("_", 1)[0]
+    return known.get(bare)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
 import sympy as sp
 
-import deepnet_theory as dt
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
+from deepnet_theory.symbolic.derivation import Derivation
 
 
-@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
-@pytest.mark.parametrize("where", [("encoder-decoder", "post-ln"), ("encoder", "res-post-ln")])
-def test_every_symbol_of_a_derivation_is_said_where_it_first_stands(method, where):
-    d = dt.derive(optimizer="lamb", method=method, stack=where[0], placement=where[1])
-    assert [name for name, m in d.symbols.items() if not m.words] == []
-    order = [step.name for step in d.steps]
-    for name, m in d.symbols.items():
-        holds = [s.name for s in d.steps if name in named(s.lhs) | named(s.rhs)]
+def test_every_symbol_of_a_derivation_is_said_where_it_first_stands(derived: Derivation) -> None:
+    assert [name for name, m in derived.symbols.items() if not m.words] == []
+    order = [step.name for step in derived.steps]
+    for name, m in derived.symbols.items():
+        holds = [s.name for s in derived.steps if name in named(s.lhs) | named(s.rhs)]
         assert holds[0] == m.step and order.index(m.step) == min(map(order.index, holds))
-
-
-def test_the_symbols_of_a_closure_and_of_a_gated_layer_are_said():
-    for more in ({"closure": "complete"}, {"closure": "learning-rate"}):
-        d = dt.derive(optimizer="sgd", layer="attention,ffn:swiglu", **more)
-        assert all(m.words for m in d.symbols.values())
 
 
 def test_a_symbol_that_nobody_has_said_has_no_meaning():

@@ -1,7 +1,7 @@
 """Monomials: exact solving in logarithms, and text that reads back."""
 
 import sympy as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.symbolic.algebra.monomial import (
@@ -19,6 +19,7 @@ a, b = sp.symbols("a b", positive=True)
 power = st.integers(-40, 40).map(lambda k: sp.Rational(k, 16))
 
 
+@settings(max_examples=30)
 @given(power, power, power, power)
 def test_text_and_present_keep_the_value(two, three, n, m):
     value = sp.Integer(2) ** two * sp.Integer(3) ** three * N**n * M**m
@@ -27,6 +28,7 @@ def test_text_and_present_keep_the_value(two, three, n, m):
     assert exponents(monomial(exponents(value))) == exponents(value)
 
 
+@settings(max_examples=30)
 @given(power, power, power, power, power, power)
 def test_a_solution_satisfies_its_equations_and_is_unique_when_the_rank_is_full(p, q, r, s, u, v):
     equations = [(a**p * b**q, 2 * N**u), (a**r * b**s, 3 * M**v)]

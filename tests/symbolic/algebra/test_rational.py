@@ -2,7 +2,7 @@
 
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.symbolic.algebra.monomial import is_nonnegative, vanishes
@@ -26,6 +26,7 @@ def _grow(inner):
 expressions = st.recursive(LEAVES, _grow, max_leaves=6)
 
 
+@settings(max_examples=30)
 @given(expressions)
 def test_another_form_of_the_same_function_vanishes(expression):
     for other in (sp.expand(expression), sp.together(expression), sp.cancel(expression)):
@@ -34,6 +35,7 @@ def test_another_form_of_the_same_function_vanishes(expression):
         assert not vanishes(sp.Add(expression, 2 - other, a / b, evaluate=False))
 
 
+@settings(max_examples=30)
 @given(expressions)
 def test_what_is_called_nonnegative_has_no_negative_value(expression):
     if is_nonnegative(expression):

@@ -6,16 +6,14 @@ from fractions import Fraction
 
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, practised, samples
-from deepnet_theory.symbolic.rule.problem import solve_rule
 from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
 
@@ -41,6 +39,7 @@ def test_the_loss_falls_by_what_the_step_says(optimizer):
         assert replace(step, rhs=planted).check() is Verdict.REFUTED
 
 
+@settings(max_examples=20)
 @given(
     st.fractions(min_value=-2, max_value=2, max_denominator=8),
     st.fractions(min_value=-2, max_value=2, max_denominator=8),
@@ -156,12 +155,7 @@ def test_a_clipped_update_is_what_its_regimes_leave():
     assert degrees(clipped).reduced == custom_optimizer("-eta*g").expression.root
 
 
-def test_a_rule_of_too_fine_powers_is_refused_in_the_words_of_the_update():
-    with pytest.raises(Refusal, match=r"rule of the update '-eta\*sign\(g\).*smaller denom"):
-        solve_rule(Selection(update="-eta*sign(g)*abs(g)**(255/256)"))
-
-
-@pytest.mark.parametrize("levels", [2, 22, 50])
+@pytest.mark.parametrize("levels", [2, 50])
 def test_nested_maxima_take_time_in_proportion(levels):
     update = "g"
     for level in range(levels):

@@ -7,14 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.sizes.exponents import Exponents, cross_table, predictions
-from deepnet_theory.spec.closure import closures
-from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.table import texts
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.problem import solve_rule
 
 TABLE = cross_table()
+
+
+def derived(selection):
+    return texts(solve_rule(selection))
 
 
 def exponent(selection, alpha, beta, step="matrices"):
@@ -26,21 +30,7 @@ def test_every_optimizer_balances_its_own_rule():
     assert not TABLE.refused
     for name in TABLE.rules:
         assert TABLE.cell(name, name).balanced
-
-
-@pytest.mark.parametrize("placement", placements())
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "adafactor"])
-def test_no_derived_rule_contradicts_its_own_prediction(optimizer, placement):
-    derived = 0
-    for closure in closures():
-        selection = Selection(optimizer=optimizer, placement=placement, closure=closure)
-        try:
-            rule = solve_rule(selection)
-        except Refusal:
-            continue
-        assert set(Exponents(selection, rule).all().values()) == {0}
-        derived += 1
-    assert derived
+    assert TABLE.cell("lamb", "sgd").balanced and not TABLE.cell("sgd", "lamb").balanced
 
 
 def test_the_cross_table_is_the_sum_of_increments():
@@ -73,11 +63,6 @@ def test_a_rule_of_ones_own_is_told_where_rho_grows():
     assert Exponents(adam, own_rule(("encoder",), "N", "1")).unstable() == ""
 
 
-def test_lambs_rule_is_equivalent_under_sgd_and_not_the_other_way_round():
-    assert TABLE.cell("lamb", "sgd").balanced
-    assert not TABLE.cell("sgd", "lamb").balanced
-
-
 @given(
     st.fractions(min_value=0, max_value=2, max_denominator=8),
     st.fractions(min_value=-2, max_value=0, max_denominator=8),
@@ -91,7 +76,7 @@ def test_own_rules_have_the_exponent_of_the_formula(a, b):
 def test_plain_post_ln_grows_with_depth_and_a_constant_changes_nothing():
     for name in ("sgd", "adam", "lamb"):
         assert exponent(Selection(optimizer=name), "1", "1") == 1
-    own = solve_rule(Selection(optimizer="adam")).entries[0]
+    own = derived(Selection(optimizer="adam")).entries[0]
     assert exponent(Selection(optimizer="adam"), f"7*{own.alpha}", f"{own.beta}/3") == 0
 
 
@@ -104,7 +89,7 @@ def test_plain_pre_ln_grows_under_adam_only():
 
 def test_stepping_all_parameters_unbalances_the_published_rules():
     for name in ("sgd", "adam", "lamb"):
-        rule = solve_rule(Selection(optimizer=name))
+        rule = derived(Selection(optimizer=name))
         assert Exponents(Selection(optimizer=name), rule).all("all")[("N", "all")] == 1
 
 
@@ -114,7 +99,7 @@ def test_a_logarithm_has_exponent_zero_and_an_exponential_is_refused():
 
 def test_predictions_carry_the_rivals_of_the_other_optimizers():
     selection = Selection(optimizer="sgd")
-    found = predictions(selection, solve_rule(selection)).exponents[0]
+    found = predictions(selection, derived(selection)).exponents[0]
     assert dict(found.rivals) == {
         name: TABLE.cell(name, "sgd").exponents["N"] for name in ("adam", "lamb")
     }
@@ -123,7 +108,7 @@ def test_predictions_carry_the_rivals_of_the_other_optimizers():
 def test_an_own_rule_that_leaves_the_identity_is_warned_of():
     selection = Selection(optimizer="sgd")
     assert predictions(selection, own_rule(("encoder",), "1", "1")).warnings
-    assert not predictions(selection, solve_rule(selection)).warnings
+    assert not predictions(selection, derived(selection)).warnings
 
 
 def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypatch):
@@ -136,11 +121,6 @@ def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypa
     assert exponent(selection, "1", "1/N") == exponent(selection, "N/N", "1/N") == 0
 
 
-def test_division_by_zero_in_an_own_rule_is_one_sentence():
-    with pytest.raises(InputError, match="divides by zero"):
-        exponent(Selection(optimizer="sgd"), "1/(N - N)", "1")
-
-
 def test_encoder_and_decoder_have_their_own_shares():
     # by hand: A = √M c with c = λ²/α of the decoder, (1 + p) times, and the encoder's own M
     shares = {
@@ -150,7 +130,7 @@ def test_encoder_and_decoder_have_their_own_shares():
     }
     for name, in_m in shares.items():
         selection = Selection(optimizer=name, stack="encoder-decoder")
-        found = Exponents(selection, solve_rule(selection)).all()
+        found = Exponents(selection, derived(selection)).all()
         assert found[("N", "encoder")] == found[("M", "decoder")] == 0
         assert found[("N", "all")] == found[("M", "all")] == 0
         assert found[("M", "encoder")] == in_m
@@ -158,6 +138,6 @@ def test_encoder_and_decoder_have_their_own_shares():
 
 def test_alignment_of_the_cross_attentions_is_offered_as_a_rival():
     selection = Selection(optimizer="adam", stack="encoder-decoder")
-    found = predictions(selection, solve_rule(selection)).exponents
+    found = predictions(selection, derived(selection)).exponents
     encoder = next(p for p in found if (p.variable, p.share) == ("M", "encoder"))
     assert dict(encoder.rivals)["aligned cross-attentions"] - encoder.exponent == Fraction(1, 2)

@@ -1,0 +1,150 @@
+"""What has no rule is refused in one sentence, by the table and by the proof alike."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from deepnet_theory.sizes.consequences import compare_closures
+from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.growth import growth
+from deepnet_theory.sizes.table import table, texts
+from deepnet_theory.spec.closure import Closure
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import METHODS, Selection
+from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
+from deepnet_theory.symbolic.derive import derive
+
+BOTH = {"stack": "encoder-decoder"}
+NO_CROSS = {"optimizer": "sgd", "layer": "attention,ffn", **BOTH}
+# a selection, and the sentence that refuses it
+REFUSED = (
+    ({"update": "-eta*g/norm(g)**2", "closure": "symmetric"}, "use the closure learning-rate"),
+    ({"optimizer": "sgd", "placement": "pre-ln", "closure": "symmetric"}, "unit-residual"),
+    ({"optimizer": "adam", "placement": "pre-ln", "closure": "symmetric"}, "no knob"),
+    ({"optimizer": "sgd", "placement": "res-post-ln", "closure": "symmetric"}, "unit-init"),
+    (
+        {"optimizer": "sgd", "placement": "res-post-ln", "closure": "unit-residual"},
+        r"S\*r\^2 grow",
+    ),
+    ({"optimizer": "lamb", "placement": "res-post-ln", "closure": "unit-residual"}, "unit-init"),
+    ({"optimizer": "adam", "closure": "learning-rate", **BOTH}, "one learning"),
+    (NO_CROSS, "no cross-attention"),
+    (
+        {"optimizer": "adam", "placement": "pre-ln", "closure": "learning-rate"},
+        r"changes shrink by .* complete or unit-residual$",
+    ),
+    *(
+        ({"update": update}, r"add as sqrt\(S\)")
+        for update in (
+            "-eta*theta", "-eta*sign(theta)", "-eta*polar(theta)", "-eta*theta*norm(g)",
+            "eta*abs(g)", "-eta*g*theta",
+        )
+    ),
+    *(
+        ({"update": update}, r"the loss rises.*--allow-ascent")
+        for update in ("eta*g", "eta*polar(g)", "eta*(norm(g)*sign(g) - 1.2*g)")
+    ),
+    (
+        {"update": "-eta*(g + theta)", "regime": (("g", "theta"),)},
+        r"g (goes|scales) as N\^\(-1/2\) and theta as N\^\(-1/4\)",
+    ),
+    (
+        {"update": "-eta*g/(abs(g) + 1/1000)", "regime": (("abs(g)", "1/1000"),)},
+        r"abs\(g\) (goes|scales) as N\^\(-1\)",
+    ),
+    # the scaled matrices stay above, query and key do not
+    (
+        {"update": "-eta*(g + theta**3)", "regime": (("g", "theta**3"),)},
+        "for the query of the encoder",
+    ),
+    (
+        {"update": "-eta*sign(g)*abs(g)**(255/256)"},
+        r"rule of the update '-eta\*sign\(g\).*smaller denom",
+    ),
+)  # fmt: skip
+# an equation of one's own, and the sentence that refuses it
+EQUATIONS = (
+    ("alpha*x + branch(norm(x))", r"multiplies the stream by 2\*N.*explodes with depth"),
+    ("x/alpha + branch(norm(x))", "must be 1"),
+    ("3*x/4 + branch(norm(x))", "vanishes with depth"),
+    ("5*x/4 + branch(norm(x))/alpha", "explodes with depth"),
+    ("norm(alpha*x - branch(x))", r"is not an identity path (plus|beside) one branch"),
+    ("norm(branch(x)/2 - alpha*x)", r"is not an identity path (plus|beside) one branch"),
+)
+
+
+def refused_alike(selection: Selection, says: str) -> None:
+    with pytest.raises(Refusal, match=says) as by_sizes:
+        texts(table(selection).rule)
+    with pytest.raises(Refusal, match=says) as by_proof:
+        derive(selection)
+    assert str(by_sizes.value) == str(by_proof.value)
+
+
+@pytest.mark.parametrize(("select", "says"), REFUSED, ids=lambda v: str(v)[:60])
+def test_what_has_no_rule_is_refused(select: dict, says: str) -> None:
+    refused_alike(Selection(**select), says)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("equation", "says"), EQUATIONS)
+def test_an_equation_that_keeps_no_stream_is_refused(
+    equation: str, says: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Placement("mine", equation, final_norm=True)
+    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
+    with pytest.raises(Refusal, match=says):
+        derive(Selection(optimizer="adam", placement="mine", method=method))
+    with pytest.raises(Refusal, match=says):
+        table(Selection(optimizer="adam", placement="mine", method=method))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("branch", "role"),
+    [
+        ("phi(x*inner)*out", Role.UNSCALED),
+        ("x*inner + phi(x*inner)*out", Role.SCALED),
+        ("softmax(x*inner)*out", Role.SCALED),
+    ],
+)
+def test_a_branch_that_no_one_gain_balances_is_refused(
+    branch: str, role: Role, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Sublayer("mine", branch, tuple(Matrix(m, role, "d", "d") for m in ("inner", "out")))
+    monkeypatch.setattr("deepnet_theory.spec.sublayer.sublayers", lambda: {"mine": mine})
+    says = r"no law for the sublayer 'mine'.*no one beta balances it"
+    refused_alike(Selection(optimizer="sgd", layer="mine", method=method), says)
+
+
+def test_a_closure_that_says_nothing_leaves_the_knobs_undetermined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    empty = Closure("empty", (("alpha", "alpha"),))
+    monkeypatch.setattr("deepnet_theory.spec.closure.closures", lambda: {"empty": empty})
+    with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
+        table(Selection(optimizer="sgd", closure="empty"))
+
+
+def test_other_questions_refuse_what_has_no_answer() -> None:
+    no_cross = Selection(**NO_CROSS)
+    with pytest.raises(Refusal, match="no cross-attention"):
+        compare_closures(no_cross)
+    with pytest.raises(Refusal, match="without cross-attention"):
+        Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
+    with pytest.raises(InputError, match="no real value"):
+        growth("log(1/N - 1)", "N")
+
+
+def test_a_refusal_looks_for_its_remedy_once_it_is_read() -> None:
+    asked = []
+    refusal = Refusal("no rule", lambda: asked.append(1) or "take another")
+    assert not asked
+    for read in (refusal, refusal, pickle.loads(pickle.dumps(refusal)), copy.copy(refusal)):
+        assert str(read) == "no rule; take another"
+    assert asked == [1]

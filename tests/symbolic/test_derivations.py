@@ -1,0 +1,225 @@
+"""What holds of every derivation: its steps, its rule, what stands beside, its formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import derivations
+import pytest
+import sympy as sp
+
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.table import texts
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derivation import NOT_PROVED, Derivation
+from deepnet_theory.symbolic.derive import require_stated
+from deepnet_theory.symbolic.proof.step import Check, Step
+
+N, M, alpha = sp.symbols("N M alpha", positive=True)
+AT = {"N": 12, "M": 6}
+# the premises that hold by decree, whose steps are not for algebra to prove
+IMPOSED = ("balance-", "closure-", "fixed-alpha-")
+SIXTEENTH = sp.Rational(1, 16)
+
+
+# ---- every derivation ----
+
+
+def test_every_step_is_proved_and_every_number_beside_is_measured(derived: Derivation) -> None:
+    for step in derived.steps:
+        imposed = step.name.startswith(IMPOSED)
+        expected = Verdict.IMPOSED if imposed else Verdict.PROVED
+        assert derived.verdicts[step.name] is expected, (step.name, step.failures())
+    assert [row for row in derived.measured if row.verdict is not Verdict.MEASURED] == []
+    assert derived.disagreements == ()
+    assert derived.verdict is Verdict.PROVED
+    route = derived.selection.method
+    assert derived.relation.name == ("BOUND" if route != "probe" else "ORDER")
+    assert {row.part for row in derived.table.sublayers} == {e.part for e in derived.rule.entries}
+
+
+def test_steps_and_table_end_in_one_rule(derived: Derivation) -> None:
+    sized = texts(derived.table.rule)
+    assert len(derived.rule.entries) == len(sized.entries)
+    for ours, theirs in zip(derived.rule.entries, sized.entries, strict=True):
+        assert (ours.part, ours.sublayer) == (theirs.part, theirs.sublayer)
+        assert ours.at(**AT) == pytest.approx(theirs.at(**AT), rel=1e-12)
+        assert ours.rate_at(**AT) == pytest.approx(theirs.rate_at(**AT), rel=1e-12)
+        assert ours.norm_epsilon == theirs.norm_epsilon
+    assert derived.rule.eta_at(**AT) == pytest.approx(sized.eta_at(**AT), rel=1e-12)
+    stated = {s.rhs for s in derived.steps if s.name in derived.conclusion}
+    for entry in derived.rule.entries:
+        for written in (entry.alpha, entry.beta):
+            assert any(
+                sp.simplify(sp.sympify(written, {"N": N, "M": M}) / value) == 1 for value in stated
+            )
+
+
+def test_a_derived_rule_keeps_its_own_output_change(derived: Derivation) -> None:
+    """Put back at the rule, the scaled matrices add to the balance, and no exponent is left."""
+    scaled = [row.share for row in derived.shares if row.role is Role.SCALED]
+    assert scaled and all(share is not None and not share.symbols for share in scaled)
+    # the lemma's and the moments' constants keep the number of a branch's matrices
+    assert derived.selection.method != "probe" or {str(share) for share in scaled} == {"1"}
+    if len(derived.selection.the_stack.parts) == 1:
+        assert set(Exponents(derived.selection, derived.rule).all().values()) == {0}
+
+
+def test_alpha_grows_and_beta_falls_with_the_depth(derived: Derivation) -> None:
+    for entry in derived.rule.entries:
+        if len(derived.selection.the_stack.parts) > 1 and entry.part == "encoder":
+            continue  # its constants depend on the decoder's depth too
+        (a, b), (deep_a, deep_b) = (entry.at(N=n, M=n) for n in (5, 50))
+        assert deep_a >= a and deep_b <= b
+        rated = entry.rate != "1" or derived.rule.eta != "1"
+        assert rated or (deep_a, deep_b) != (a, b)
+
+
+def test_it_reads_back_from_json_and_says_what_an_answer_says(derived: Derivation) -> None:
+    data = json.loads(derived.to_json())
+    for key, value in json.loads(Answer(derived.selection).to_json()).items():
+        if key not in ("rule", "eta", "schema"):
+            assert data[key] == value, key
+    assert data["schema"] == "deepnet-theory/derivation/1" and data["verdict"] == "PROVED"
+    assert set(NOT_PROVED) <= set(data)
+    names = [step["name"] for step in data["steps"]]
+    for index, step in enumerate(data["steps"]):
+        assert set(step["uses"]) <= set(names[:index])
+        assert step["because"] and step["source"]
+        assert "Subs(" not in step["lhs"] + step["rhs"]
+    assert [row["verdict"] for row in data["measured"]] == ["MEASURED"] * len(derived.measured)
+
+
+def test_a_derivation_holds_nothing_that_its_conclusion_does_not_rest_on(
+    derived: Derivation,
+) -> None:
+    resting = {step.name for step in derived.support}
+    beside = [s for s in derived.steps if s.name not in resting and "weight" not in s.name]
+    assert {s.section for s in beside} <= {
+        "Self-consistency", "Beyond the first order", "Equivalent rules",
+    }  # fmt: skip
+
+
+def test_values_stand_beside_the_rule_at_a_depth() -> None:
+    right = derivations.derivation("complete post-ln")
+    for row, entry in zip(right.at(N=8).to_dict()["rule"], right.rule.entries, strict=True):
+        assert (row["alpha_value"], row["beta_value"]) == entry.at(N=8)
+        assert row["rate_value"] == entry.rate_at(N=8)
+        assert row["alpha"] == entry.alpha and "M" not in row["alpha"]
+
+
+# ---- errors in a step ----
+
+
+@pytest.fixture(params=derivations.PLANTED)
+def planted(request: pytest.FixtureRequest) -> Derivation:
+    return derivations.derivation(request.param)
+
+
+def scalars(step: Step) -> list[sp.Symbol]:
+    """What the step speaks of: the depths first, then α, then its other scalars."""
+    held = {s for s in step.free_symbols if s.is_commutative and s.is_positive}
+    if step.name.startswith("closure-"):
+        return [N]  # alpha = alpha^(1/16) is the same condition as alpha = 1
+    first = [s for s in (N, M, alpha) if s in held]
+    return [*first, *sorted(held - {*first}, key=str)] or [N]
+
+
+def errors(step: Step) -> Iterator[tuple[str, Step]]:
+    """What no step of its relation may pass."""
+    power = scalars(step)[0] ** SIXTEENTH
+    yield "exponent", replace(step, rhs=step.rhs * power)
+    if step.relation.name in ("EQUAL", "ASYMPTOTIC"):
+        yield "sign", replace(step, rhs=-step.rhs)
+        yield "factor 2", replace(step, rhs=2 * step.rhs)
+        yield "factor 2 on the left", replace(step, lhs=2 * step.lhs)
+    if step.relation.name == "AT_MOST":
+        yield "sign", replace(step, rhs=-step.rhs)
+        # a bound is not reached, and need not see a factor two; a hundred million it must
+        yield "left", replace(step, lhs=10**8 * step.lhs)
+    if step.name.startswith(("sum-", "solution-", "self-consistency-")) and step.rhs.has(N):
+        yield "layers for sublayers", replace(step, rhs=step.rhs.subs(N, N / 2))
+
+
+def test_an_error_in_any_step_is_refused(planted: Derivation) -> None:
+    unseen = [
+        (step.name, error)
+        for step in planted.steps
+        if step.rhs != 0  # what is 0 is 0 when doubled
+        for error, wrong in errors(step)
+        if wrong.check() is not Verdict.REFUTED
+    ]
+    # growing by a sixteenth, an upper bound remains one
+    assert [(n, e) for n, e in unseen if planted.step(n).relation.name != "AT_MOST"] == []
+    assert [e for _, e in unseen if e != "exponent"] == []
+
+
+def blind(check: Check, step: Step) -> bool:
+    """Whether a check by itself passes a bound of a tenth, or else every error that is planted."""
+    alone = replace(step, checks=(check,))
+    if step.relation.name == "AT_MOST":
+        return not replace(alone, rhs=step.rhs / 10).failures()
+    held = {s for s in step.free_symbols if s.is_commutative and s.is_positive} | {N, M}
+    powers = (step.rhs * s**SIXTEENTH for s in sorted(held, key=str))
+    wrong = (-step.rhs, 2 * step.rhs, step.rhs + 1, *powers)
+    return not any(replace(alone, rhs=rhs).failures() for rhs in wrong) and not (
+        replace(alone, lhs=2 * step.lhs).failures()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "unfelt"),
+    [
+        ("sgd both", ""), ("lemma both", ""), ("moments", ""),
+        # a knob that no increment of the placement feels is seen by another check alone
+        ("moments pre-ln", "alpha"), ("lemma sandwich-ln", "beta"),
+    ],
+)  # fmt: skip
+def test_each_check_of_a_step_sees_an_error_without_the_others(name: str, unfelt: str) -> None:
+    found = [
+        (step.name, check.name)
+        for step in derivations.derivation(name).steps
+        for check in step.checks
+        if step.rhs != 0 and blind(check, step)
+    ]
+    assert found == ([(f"solution-encoder-{unfelt}", "the whole stack added up")] if unfelt else [])
+
+
+# ---- errors in the rule, and in the order of steps ----
+
+
+@pytest.mark.parametrize("knob", ["alpha", "beta", "rate", "rho"])
+def test_a_rule_that_is_not_the_tables_is_refuted(knob: str) -> None:
+    right = derivations.derivation("complete pre-ln")
+    entries = [replace(e, **{knob: "N**(1/7)"}) for e in right.rule.entries]
+    wrong = replace(right, proved=replace(right.rule, entries=tuple(entries)))
+    assert len(wrong.disagreements) == len(entries) and "N^(1/7)" not in wrong.disagreements[0]
+    assert wrong.verdict is Verdict.REFUTED
+    if knob != "rho":
+        stated = [right.step(name) for name in right.conclusion]
+        require_stated(right.rule, stated)
+        with pytest.raises(TypeError, match=r"the rule's \w+ of the encoder is not what"):
+            require_stated(wrong.rule, stated)
+
+
+def test_steps_out_of_order_are_no_derivation() -> None:
+    right = derivations.derivation("sgd post-ln")
+    first, *others = right.steps
+    named, unheard = f"uses {first.name!r} before", sp.Symbol("unheard")
+    for wrong, says in (
+        ({"steps": (first, *right.steps)}, f"two steps are called {first.name!r}"),
+        ({"steps": others}, named),
+        ({"steps": (*others, first)}, named),
+        (
+            {"steps": (replace(first, rhs=first.rhs * unheard), *others)},
+            r"holds \['unheard'\] before they are established",
+        ),
+        ({"conclusion": ("none",)}, r"the conclusion \['none'\] is not among the steps"),
+        ({"conclusion": ()}, "is not among the steps"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            replace(right, **wrong)  # type: ignore[arg-type]

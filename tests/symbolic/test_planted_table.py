@@ -1,0 +1,270 @@
+"""Every number beside the steps is checked: each one, planted wrong, is REFUTED and named.
+
+Entries are wrong in all rows of a table at once, and every one of them must be refuted by its own
+measurement. What is refuted besides is listed, so that no entry is covered by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+
+import derivations
+import pytest
+
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.table import Crossing, ParameterRow, SublayerRow, Table
+from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic import measured as room
+from deepnet_theory.symbolic.measured import Measured, measured
+
+# every placement, role and kind of update; a part that another amplifies; a rate of its own
+TABLES = (
+    "sgd post-ln", "lamb pre-ln", "adam res-post-ln", "muon swiglu", "adafactor", "falling",
+    "complete post-ln", "complete pre-ln", "complete multiplier", "learning-rate", "sgd both",
+    "adam both, independent", "complete both",
+)  # fmt: skip
+SIXTEENTH = Fraction(1, 16)
+# a field of a row, and what its measurement is called
+OF_SUBLAYERS = {
+    "weight": "r of ", "aligned": "S*r of ", "independent": "S*r^2 of ", "rho": "rho of ",
+    "orders": "order ",
+}  # fmt: skip
+OF_PARAMETERS = {
+    "gradient": "gradient of ", "update": "update of ", "share": "share of ",
+    "rate": "learning rate of ", "epsilon": "epsilon of ", "decay": "weight decay of ",
+}  # fmt: skip
+CONVENTIONS = ("epsilon", "decay")  # their constant is one, their power is not
+# ρ makes the largest stable rate, and a decay is a share of what the learning rate moves
+BESIDES = {"rho": "largest stable rate of ", "rate": "weight decay of "}
+Row = SublayerRow | ParameterRow
+Plant = Callable[[Monomial, Row], Monomial]
+
+
+def deeper(value: Monomial, row: Row) -> Monomial:
+    """A power of the part's own depth too much."""
+    return value * Monomial.of(row.depth) ** SIXTEENTH
+
+
+def other_depth(value: Monomial, row: Row) -> Monomial:
+    """A power of the other depth too much."""
+    return value / Monomial.of("M" if row.depth == "N" else "N") ** SIXTEENTH
+
+
+def twice(value: Monomial, row: Row) -> Monomial:
+    return value * Monomial.number(2)
+
+
+def inverted(value: Monomial, row: Row) -> Monomial:
+    """The sign of every exponent."""
+    return ONE / value
+
+
+PLANTS: tuple[Plant, ...] = (deeper, other_depth, twice, inverted)
+
+
+def table_with(of: Table, **rows: tuple[Row, ...]) -> Table:
+    """The table of the same rule with other rows."""
+    planted = Table(of.rule)
+    planted.__dict__.update({"sublayers": of.sublayers, "parameters": of.parameters, **rows})
+    return planted
+
+
+def refuted(of: Table) -> set[str]:
+    return {row.of for row in measured(of) if row.verdict is Verdict.REFUTED}
+
+
+def of_row(row: Row) -> str:
+    if isinstance(row, SublayerRow):
+        return f"{row.part}, {row.sublayer}"
+    return f"{row.parameter} of {row.sublayer}, {row.part}"
+
+
+def planted(
+    row: Row, plant: Plant, fields: Iterable[str], names: dict[str, str]
+) -> tuple[Row, set[str]]:
+    """The row with its fields wrong, and what must be refuted of it.
+
+    A parameter that never moves has no multiplier that could be wrong.
+    """
+    changes: dict[str, object] = {}
+    expected = set()
+    for field in fields:
+        if field == "orders":
+            assert isinstance(row, SublayerRow)
+            changes[field] = orders = tuple(plant(size, row) for size in row.orders)
+            for k, (right, wrong) in enumerate(zip(row.orders, orders, strict=True), start=1):
+                if wrong != right:
+                    expected.add(f"{names[field]}{k} of {of_row(row)}")
+            continue
+        value = getattr(row, field)
+        if value is None or getattr(row, "gradient", ONE) is None:
+            continue
+        wrong = plant(value, row)
+        if wrong == value or (field in CONVENTIONS and not (wrong / value).symbols):
+            continue
+        changes[field] = wrong
+        expected.add(names[field] + of_row(row))
+    return replace(row, **changes), expected
+
+
+def with_entries(of: Table, plant: Plant, fields: Iterable[str]) -> tuple[Table, set[str]]:
+    """The table with fields wrong in all of its rows, and what must be refuted."""
+    fields, expected = set(fields), set()
+    rows: dict[str, list[Row]] = {"sublayers": [], "parameters": []}
+    for name, names in (("sublayers", OF_SUBLAYERS), ("parameters", OF_PARAMETERS)):
+        for row in getattr(of, name):
+            wrong, told = planted(row, plant, [f for f in names if f in fields], names)
+            expected |= told
+            rows[name].append(wrong)
+    if "epsilon" not in of.selection.the_optimizer.practised.names:
+        expected = {name for name in expected if not name.startswith("epsilon")}
+    return table_with(of, **{name: tuple(found) for name, found in rows.items()}), expected
+
+
+@pytest.fixture(params=TABLES)
+def table(request: pytest.FixtureRequest) -> Table:
+    return derivations.derivation(request.param).table
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_every_entry_is_measured(table: Table, plant: Plant) -> None:
+    """In two halves, of fields that no other's measurement rests on."""
+    if plant is other_depth and len(table.selection.the_stack.parts) == 1:
+        return
+    halves = [
+        ["weight", "aligned", "independent", "gradient", "share", "decay"],
+        ["rho", "orders", "update", "rate", "epsilon"],
+    ]
+    assert {*halves[0], *halves[1]} == {*OF_SUBLAYERS, *OF_PARAMETERS}
+    for fields in halves:
+        wrong, expected = with_entries(table, plant, fields)
+        found = refuted(wrong)
+        assert expected <= found
+        besides = tuple(BESIDES[field] for field in fields if field in BESIDES)
+        assert all(name.startswith(besides) for name in found - expected)
+
+
+@pytest.mark.parametrize("field", [*OF_SUBLAYERS, *OF_PARAMETERS])
+def test_an_entry_is_refuted_by_its_own_measurement(field: str) -> None:
+    for name in ("adam post-ln", "adam both, independent"):
+        wrong, expected = with_entries(derivations.derivation(name).table, deeper, [field])
+        found = refuted(wrong)
+        assert expected and expected <= found
+        assert all(name.startswith(BESIDES.get(field, ())) for name in found - expected)
+
+
+def test_the_largest_stable_rate_is_measured(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = {row: row.failing for row in table.sublayers}
+    monkeypatch.setattr(SublayerRow, "failing", property(lambda row: deeper(right[row], row)))
+    assert refuted(table) == {f"largest stable rate of {of_row(row)}" for row in table.sublayers}
+
+
+@pytest.mark.parametrize("field", ["gradient", "share"])
+def test_what_is_zero_is_measured_to_be_and_nothing_else(table: Table, field: str) -> None:
+    for half in (0, 1):  # some matrices are left, whose shares are summed
+        wrong = {
+            row: replace(row, **{field: ONE if getattr(row, field) is None else None})
+            for row in table.parameters[half::2]
+        }
+        rows = tuple(wrong.get(row, row) for row in table.parameters)
+        found = refuted(table_with(table, parameters=rows))
+        assert found >= {f"gradient of {of_row(row)}" for row in wrong}
+
+
+# ---- what is said of the whole ----
+
+
+def with_values(monkeypatch: pytest.MonkeyPatch, name: str, planted: Callable[..., object]) -> None:
+    """The same query of the table, its answer wrong."""
+    right = getattr(room, name)
+    monkeypatch.setattr(room, name, lambda *of: planted(right(*of)))
+
+
+def called(rows: Iterable[Measured], start: str) -> dict[str, Verdict]:
+    return {row.of: row.verdict for row in rows if row.of.startswith(start)}
+
+
+def test_a_predicted_exponent_is_measured(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = called(measured(table), "predicted exponent")
+    assert set(before.values()) <= {Verdict.MEASURED}
+    single = len(table.selection.the_stack.parts) == 1
+    grows = any(row.independent.exponent(row.depth) > 0 for row in table.sublayers)
+    assert bool(before) == (single and not grows)
+
+    def other(right: Predictions) -> Predictions:
+        return replace(
+            right,
+            exponents=tuple(
+                replace(p, exponent=None if p.exponent is None else p.exponent + SIXTEENTH)
+                for p in right.exponents
+            ),
+        )
+
+    with_values(monkeypatch, "predictions", other)
+    after = called(measured(table), "predicted exponent")
+    assert len(after) == len(before) and set(after.values()) <= {Verdict.REFUTED}
+
+
+def test_the_epsilon_of_a_norm_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("complete res-post-ln", "adam post-ln"):
+        of = derivations.derivation(name).table
+        before = called(measured(of), "epsilon of the norm")
+        with monkeypatch.context() as patched:
+            with_values(
+                patched,
+                "of_entry",
+                lambda right: [replace(n, squared=f"({n.squared})*N**(1/16)") for n in right],
+            )
+            after = called(measured(of), "epsilon of the norm")
+        assert set(before.values()) <= {Verdict.MEASURED}
+        assert len(after) == len(before) and set(after.values()) <= {Verdict.REFUTED}
+        assert bool(before) == (name == "complete res-post-ln")
+
+
+def test_the_depth_of_a_floor_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = derivations.derivation("adafactor").table
+    before = called(measured(of), "floor of")
+    assert before and set(before.values()) == {Verdict.MEASURED}
+
+    def other(right: Iterable[Crossing]) -> list[Crossing]:
+        return [replace(c, depth=c.depth * Monomial.of("fans") ** SIXTEENTH) for c in right]
+
+    with_values(monkeypatch, "crossings", other)
+    after = called(measured(of), "floor of")
+    assert after.keys() == before.keys() and set(after.values()) == {Verdict.REFUTED}
+
+
+@pytest.mark.parametrize(
+    ("name", "planted"),
+    [
+        ("unit-residual", lambda right: [*right, ("learning-rate", False)]),
+        ("adam post-ln", lambda right: [*right, ("unit-init", False)]),
+        ("adam post-ln", lambda right: [(name, not exact) for name, exact in right]),
+    ],
+)
+def test_closures_that_are_not_one_rule_are_told_apart(
+    name: str,
+    planted: Callable[[Iterable[tuple[str, bool]]], object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = derivations.derivation(name).table
+    assert set(called(measured(of), "equivalent").values()) <= {Verdict.MEASURED}
+    with_values(monkeypatch, "equivalent_closures", planted)
+    assert Verdict.REFUTED in called(measured(of), "equivalent").values()
+
+
+def test_a_planted_table_refutes_the_derivation() -> None:
+    right = derivations.derivation("sgd post-ln")
+    assert right.verdict is Verdict.PROVED
+    first, *others = right.table.parameters
+    wrong = replace(right)
+    assert first.share is not None
+    planted = (replace(first, share=first.share * Monomial.of("N") ** SIXTEENTH), *others)
+    wrong.__dict__["table"] = table_with(right.table, parameters=planted)
+    assert wrong.verdict is Verdict.REFUTED and wrong.disagreements == ()
+    refused = [row for row in wrong.to_dict()["measured"] if row["verdict"] == "REFUTED"]
+    assert [row["of"] for row in refused] == [f"share of {of_row(first)}"]
+    assert refused[0]["table"] != refused[0]["measured"]
