@@ -139,13 +139,14 @@ ERRORS = [
     ("symbolic/routes/lemma/placement.py", "self.branch**2 + self.change**2",
      "self.change**2", LEMMA),
     ("symbolic/routes/lemma/scalar.py", "weight / alpha,", "alpha / weight,", LEMMA),
-    ("symbolic/routes/moments/sublayer.py", "(v**2 + w**2) * change.rhs**2,",
-     "(v**2 + w**2) * change.rhs**2 / 2,", MOMENTS),
-    ("symbolic/routes/moments/recursion.py", "exact.rhs.subs(v**2 * w**2, 0)",
-     "exact.rhs", MOMENTS),
+    ("symbolic/routes/moments/sublayer.py", "each * (v**2 + w**2) * (norm_dv**2 + norm_dw**2)",
+     "each * (v**2 + w**2) * (norm_dv**2 + norm_dw**2) / 2", MOMENTS),
+    ("symbolic/routes/moments/recursion.py", "at_rest(d * first.own / first.path)",
+     "at_rest(d * first.own / first.size)", MOMENTS),
     ("symbolic/routes/moments/increment.py", "parameter_size = sp.sqrt(v**2 + w**2)",
      "parameter_size = sp.sqrt(v * w)", {"optimizer": "lamb", "method": "moments"}),
-    ("symbolic/routes/moments/norm.py", "sp.sqrt(d) / norm_pz,", "d / norm_pz,", MOMENTS),
+    ("symbolic/routes/moments/recursion.py", "sp.sqrt(d) / norm_pz,", "d / norm_pz,", MOMENTS),
+    ("symbolic/expectation.py", "square / 2", "square / 3", MOMENTS),
 ]  # fmt: skip
 
 

@@ -24,14 +24,11 @@ from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
 from deepnet_theory.symbolic.algebra.symbols import N
 from deepnet_theory.symbolic.derive import derive, require_stated
-from deepnet_theory.symbolic.expectation import Index, Tensor, enumerate_expectation
 from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.rule.problem import Problem
 
 A, B, u = sp.symbols("A B u", commutative=False)
 t = sp.Symbol("t", positive=True)
-d = sp.Symbol("d", positive=True, integer=True)
-x, i = Tensor("x", (d,)), Index("i", d)
 TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
 
 
@@ -47,11 +44,6 @@ TWO = Selection(optimizer="sgd", stack="encoder-decoder", layer="attention,ffn")
         (lambda: exponent_in(sp.exp(N), N), ValueError, "no growth exponent in N"),
         (lambda: coefficient(2 * Activation(u) + 3 * A), ValueError, "different scalars"),
         (lambda: Softmax(t * A).diff(t).diff(t), NotImplementedError, "second differentials"),
-        (
-            lambda: enumerate_expectation(x[i].sum(i), {d: 2}),
-            ValueError,
-            "tensor x was given no values",
-        ),
         (lambda: degrees(custom_optimizer("-eta*g/(theta - theta)")), Refusal, "not finite"),
         (lambda: derive(TWO), Refusal, "cross"),
         (lambda: compare_closures(TWO), Refusal, "no cross-attention"),

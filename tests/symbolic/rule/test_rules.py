@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 import deepnet_theory
 from deepnet_theory.sizes import update
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof.relation import Relation
-from deepnet_theory.symbolic.routes.moments.increment import is_gradient_step
 from deepnet_theory.symbolic.rule.solved_rule import solve_rule
 
 N, M = sp.symbols("N M", positive=True)
@@ -333,12 +332,6 @@ def test_an_update_that_does_not_follow_the_gradient_is_refused(update, method):
 def test_an_update_of_one_sign_of_the_parameters_is_checked_at_that_sign(method, sign, stack):
     selection = Selection(update=f"-eta*g*{sign}/norm(theta)", method=method, stack=stack)
     assert derive(selection).verdict is Verdict.PROVED
-
-
-def test_a_factor_that_depends_on_a_sign_is_no_number():
-    assert is_gradient_step(optimizers()["nesterov"])
-    for factor in ("2 + sign(theta)", "2 + sign(g)"):
-        assert not is_gradient_step(custom_optimizer(f"-eta*g*({factor})"))
 
 
 @pytest.mark.parametrize("update", ["eta*g", "eta*polar(g)", "eta*(norm(g)*sign(g) - 1.2*g)"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import Gaussian, Index, Tensor, expect, moment
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments.setting import (
+from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
+from paper_checks.shared.steps.moments.setting import (
     CAKE_ATTENTION,
     KNOWN_AVERAGE,
     KNOWN_X,

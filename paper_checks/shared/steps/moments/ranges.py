@@ -8,11 +8,17 @@ from fractions import Fraction
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.moments.setting import CAKE, GaussianBranch, d, m, v
 from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
+from paper_checks.shared.expectation import NamedQuantity
+from paper_checks.shared.steps.moments.setting import (
+    CAKE,
+    GaussianBranch,
+    d,
+    m,
+    v,
+)
 
 RANGES = Section("Index ranges")
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import expect, moment
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Step
-from deepnet_theory.symbolic.routes.moments.setting import (
+from paper_checks.shared.expectation import expect, moment
+from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,
     KNOWN_X,
-    XAVIER,
+    PARAMETER_TERM,
     GaussianBranch,
     alpha,
     d,
@@ -22,9 +22,11 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     norm_dv,
     norm_dw,
     norm_x,
+    parameter_change,
+    v,
+    w,
     x_white,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETER_TERM, parameter_change
 
 VARIANCES = Section("Variance conventions")
 
@@ -33,7 +35,7 @@ scale = sp.Symbol("c", positive=True)
 
 def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """The same moments with Xavier's 2/(d + m) for both matrices."""
-    xavier = replace(branch, convention=XAVIER)
+    xavier = replace(branch, inner=2 * w**2 / (d + m), outer=2 * v**2 / (d + m))
     named = f"{branch.name}-xavier-"
     z = xavier.z()
     square = (z * z).sum(i)
