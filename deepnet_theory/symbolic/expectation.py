@@ -12,12 +12,13 @@ hence entries ±σ give the same: all signs at explicit sizes are the check.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from html import escape
-from itertools import islice, product
+from itertools import product
 from operator import add, mul
 from typing import TYPE_CHECKING, Unpack
 
@@ -41,11 +42,14 @@ LARGEST = 10  # random entries, all of whose signs are tried
 
 
 class Law(Enum):
-    """FIXED: arbitrary numbers; CENTRED: uncorrelated, mean 0; MASK: a diagonal, 0 or 1, fair."""
+    """FIXED: arbitrary; CENTRED: independent, mean 0; MASK: fair, each multiplying one entry.
 
-    FIXED = "fixed"
-    CENTRED = "centred"
-    MASK = "mask"
+    The values are entries to draw from: a random one has but two, as likely, of variance 1.
+    """
+
+    FIXED = (-5, -3, -2, 1, 4)
+    CENTRED = (-1, 1)
+    MASK = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,19 @@ class Matrix:
     size: sp.Expr
     law: Law = Law.FIXED
 
-    @classmethod
-    def gaussian(cls, name: str, rows: sp.Expr, columns: sp.Expr, variance: sp.Expr) -> Matrix:
-        """A matrix of independent centred entries."""
-        return cls(name, rows, columns, variance, Law.CENTRED)
+    def shape(self, point: Model) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        rows, columns = (sp.sympify(n).xreplace(dict(point)) for n in (self.rows, self.columns))
+        return int(rows), int(columns)
+
+    def filled(self, point: Model, entry: Callable[[], int]) -> Entries:
+        """The matrix with explicit entries, one after the other."""
+        rows, columns = self.shape(point)
+        return [[entry() for _ in range(columns)] for _ in range(rows)]
+
+    def drawn(self, point: Model, generator: random.Random) -> Entries:
+        """The matrix with entries at random."""
+        return self.filled(point, lambda: generator.choice(self.law.value))
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,13 @@ class Product:
 
     def explicit(self, values: Values) -> list[int]:
         """The row at explicit matrices, without its coefficient."""
-        (row,), *matrices = (values[factor] for factor in self.factors)
-        for matrix in matrices:
-            row = [sum(map(mul, row, column)) for column in zip(*matrix, strict=True)]
+        first, *others = self.factors
+        (row,) = values[first]
+        for factor in others:
+            if factor.law is Law.MASK:
+                row = list(map(mul, row, *values[factor]))
+            else:
+                row = [sum(map(mul, row, column)) for column in zip(*values[factor], strict=True)]
         return row
 
     def __str__(self) -> str:
@@ -201,40 +218,12 @@ class MeanSquare(RowSum):
     shown, shown_in_latex = "E[||{}||^2]", r"\mathbb{{E}}\left[\|{}\|^2\right]"
 
 
-def shape(matrix: Matrix, point: Model) -> tuple[int, int]:
-    """The numbers of rows and columns."""
-    rows, columns = (sp.sympify(n).xreplace(dict(point)) for n in (matrix.rows, matrix.columns))
-    return int(rows), int(columns)
-
-
-def drawn(matrix: Matrix, point: Model, generator: random.Random) -> Entries:
-    """Random entries of a fixed matrix, none of them 0; of a random one too, held."""
-    rows, columns = shape(matrix, point)
-    if matrix.law is Law.MASK:
-        return _diagonal([generator.randint(0, 1) for _ in range(rows)])
-    return [[generator.choice((-5, -3, -2, 1, 4)) for _ in range(columns)] for _ in range(rows)]
-
-
-def _diagonal(entries: Sequence[int]) -> Entries:
-    return [[e if a == b else 0 for b in range(len(entries))] for a, e in enumerate(entries)]
-
-
-def _every_sign(matrices: list[Matrix], point: Model) -> Iterator[dict[Matrix, Entries]]:
-    """The values of random matrices, entries ±1 and masks 0 or 1, each as likely."""
-    for signs in product((-1, 1), repeat=sum(_count(matrix, point) for matrix in matrices)):
-        rest, values = iter(signs), {}
-        for matrix in matrices:
-            rows, columns = shape(matrix, point)
-            if matrix.law is Law.MASK:
-                values[matrix] = _diagonal([(sign + 1) // 2 for sign in islice(rest, rows)])
-            else:
-                values[matrix] = [list(islice(rest, columns)) for _ in range(rows)]
-        yield values
-
-
-def _count(matrix: Matrix, point: Model) -> int:
-    rows, columns = shape(matrix, point)
-    return rows if matrix.law is Law.MASK else rows * columns
+def _every_value(matrices: list[Matrix], point: Model) -> Iterator[dict[Matrix, Entries]]:
+    """All values of random matrices, each as likely."""
+    entries = [m.law.value for m in matrices for _ in range(math.prod(m.shape(point)))]
+    for drawn in product(*entries):
+        rest = iter(drawn)
+        yield {matrix: matrix.filled(point, lambda rest=rest: next(rest)) for matrix in matrices}
 
 
 def is_enumerated(step: Step) -> bool:
@@ -248,10 +237,10 @@ def is_enumerated(step: Step) -> bool:
     tried = 0
     for sizes in product(map(sp.Integer, (1, 2, 3)), repeat=len(axes)):
         point: dict[sp.Expr, sp.Expr] = dict(zip(axes, sizes, strict=True))
-        if sum(_count(matrix, point) for matrix in chance) > LARGEST:
+        if sum(math.prod(matrix.shape(point)) for matrix in chance) > LARGEST:
             continue
         tried += 1
-        fixed = {m: drawn(m, point, generator) for m in matrices if m.law is Law.FIXED}
+        fixed = {m: m.drawn(point, generator) for m in matrices if m not in chance}
         point |= {m.size: sp.Matrix(entries).norm() for m, entries in fixed.items()}
         for symbol in sorted(symbols - set(point), key=str):
             point[symbol] = sp.Rational(generator.randint(1, 30), generator.randint(7, 29))
@@ -265,7 +254,7 @@ def _average(rows: Rows, fixed: Values, chance: list[Matrix], point: Model) -> s
     """The mean over all signs of the squared norm, entries ±1 scaled to their variances."""
     products = rows.products
     total, count = [[0] * len(products) for _ in products], 0
-    for signs in _every_sign(chance, point):
+    for signs in _every_value(chance, point):
         images = [p.explicit({**fixed, **signs}) for p in products]
         inner = ((sum(map(mul, a, b)) for b in images) for a in images)
         total = [list(map(add, old, new)) for old, new in zip(total, inner, strict=True)]

@@ -45,9 +45,7 @@ KNOWN = (Known.norm(norm_x, x),)
 GRAM_SQUARE = (W[i, k] * W[j, k] * W[j, l] * W[i, l]).sum(i, j, k, l)
 IMAGE = ((x[i] * W[i, k]).sum(i) ** 2).sum(k)
 COUNT = R[k].sum(k)
-ASIDES = {
-    step.name: step for step in moment_asides(Selection(optimizer="sgd", method="moments"))
-}
+ASIDES = {step.name: step for step in moment_asides(Selection(optimizer="sgd", method="moments"))}
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def planted(step: Step) -> list[Any]:
 
 # bounds whose constant is checked too, so that a larger one is refuted
 TIGHT = {
-    "moment-coefficient", "telescoping", "cross-gradient-response", "amplification-independent",
-    "two-part-bound", "ffn-parameter-bound", "cross-parameter-bound-in-theta",
+    "moment-coefficient", "telescoping", "amplification-independent",
+    "two-part-bound", "ffn-parameter-bound-in-theta", "cross-parameter-bound-in-theta",
 }  # fmt: skip
 
 
@@ -95,7 +95,6 @@ def test_the_source_s_moments_come_out() -> None:
         assert sp.expand(found[f"{kind}-parameter-term"] - term) == 0
     assert found["moment-coefficient"] == sp.sqrt(v**2 + w**2) / alpha
     of_two = steps("post-ln independent")
-    assert str(of_two["amplification-aligned"].rhs) == "M*v_d*w_d/alpha_d"
     assert str(of_two["amplification-independent"].rhs) == "sqrt(M)*v_d*w_d/alpha_d"
 
 
@@ -196,5 +195,3 @@ def test_a_memory_change_through_a_decoder_sampled() -> None:
     # the norm takes two of the width's directions away, and ‖z‖ is not its mean exactly
     assert np.mean(found) == pytest.approx(float(exact), abs=4 * error + 0.04)
     assert exact < 1
-
-

@@ -41,6 +41,7 @@ from deepnet_theory.symbolic.routes.moments.sublayer import (
 
 NORM, RECURSION = Section("Jacobian of the norm", CAKE), Section("Recursion", CAKE)
 COEFFICIENT = "moment-coefficient"
+ENDS = ("norm", "input-term", "parameter-bound-in-theta")
 
 norm_pz, norm_dx_next = norm_of("Pz"), norm_of("dx_next", r"\Delta x_{l+1}")
 norm_df = norm_of("dF", r"\Delta F")
@@ -82,11 +83,7 @@ def _norm_models(centred: bool) -> Iterator[Model]:
         top = (gram * gram).trace() / gram.trace()
         if gram * gram != top * gram:
             raise ValueError("the Jacobian is no multiple of a projection")
-        yield {
-            d: sp.Integer(width),
-            norm_pz: sp.sqrt(square),
-            jacobian: sp.sqrt(top),
-        }
+        yield {d: sp.Integer(width), norm_pz: sp.sqrt(square), jacobian: sp.sqrt(top)}
 
 
 def _changes() -> Iterator[Model]:
@@ -123,10 +120,8 @@ def norm_steps(centred: bool) -> tuple[Step, ...]:
             "triangle-inequality",
             norm_dx_next,
             jacobian * (input_term + parameter_term),
-            (
-                "behind the norm that follows Δx_{l+1} = J(∂z/∂x Δx + ∂z/∂θ Δθ) to first order, "
-                "‖J a‖ ≤ ‖J‖₂‖a‖ and the triangle inequality; in mean square it is Minkowski's"
-            ),
+            "behind the norm that follows Δx_{l+1} = J(∂z/∂x Δx + ∂z/∂θ Δθ) to first order, "
+            "‖J a‖ ≤ ‖J‖₂‖a‖ and the triangle inequality; in mean square it is Minkowski's",
             uses=("norm-jacobian",),
             assumptions=("linear-step",),
             establishes=(norm_dx_next, input_term, parameter_term),
@@ -151,8 +146,8 @@ class Moments:
     def of(cls, sublayer: Sublayer, steps: tuple[Step, ...]) -> Moments:
         """The values of the steps."""
         rhs = {step.name.removeprefix(f"{sublayer.name}-"): step.rhs for step in steps}
-        own = rhs["parameter-bound-in-theta"] / (norm_dv**2 + norm_dw**2)
-        squares = (rhs["norm"], rhs["input-term"], sp.cancel(own))
+        size, moved, own = (rhs[end] for end in ENDS)
+        squares = (size, moved, sp.cancel(own / (norm_dv**2 + norm_dw**2)))
         return cls(sublayer, *(sp.factor(sublayer.at(square)) for square in squares))
 
     @property
@@ -168,8 +163,7 @@ class Moments:
     @property
     def names(self) -> tuple[str, ...]:
         """The steps."""
-        ends = ("norm", "input-term", "parameter-bound-in-theta")
-        return tuple(f"{self.sublayer.name}-{end}" for end in ends)
+        return tuple(f"{self.sublayer.name}-{end}" for end in ENDS)
 
 
 def relative(sublayer: Sublayer) -> sp.Expr:
@@ -182,28 +176,23 @@ def at_rest(expression: sp.Expr) -> sp.Expr:
     return expression.xreplace({norm_x: sp.sqrt(d)})
 
 
-def meets_for_a_weak_branch(left: sp.Expr, right: sp.Expr) -> bool:
-    """(left/right)² → 1 for v, w → 0 and α → ∞ at once: no constant was lost on the way."""
-    ratio = at_rest(sp.together((left / right) ** 2)).xreplace(
-        {v: v * _s, w: w * _s, alpha: alpha / _s}
-    )
+def _meets(step: Step) -> bool:
+    """(lhs/rhs)² → 1 for v, w → 0 and α → ∞ at once: no constant was lost on the way."""
+    weak = {v: v * _s, w: w * _s, alpha: alpha / _s}
+    ratio = at_rest(sp.together((step.lhs / step.rhs) ** 2)).xreplace(weak)
     return bool(sp.cancel(sp.cancel(ratio).subs(_s, 0)) == 1)
 
 
-REACHED = Check(
-    "lhs/rhs -> 1 as the branch's weight -> 0",
-    lambda step: meets_for_a_weak_branch(step.lhs, step.rhs),
-)
-
-
-def _grown(step: Step) -> bool:
+def _is_at_most(step: Step) -> bool:
     at = {norm_x: sp.sqrt(d * (1 + _more))}
-    grown = replace(step, lhs=step.lhs.xreplace(at), rhs=step.rhs.xreplace(at))
-    return SQUARES_AT_MOST.holds(grown)
+    return SQUARES_AT_MOST.holds(
+        replace(step, lhs=step.lhs.xreplace(at), rhs=step.rhs.xreplace(at))
+    )
 
 
+REACHED = Check("lhs/rhs -> 1 as the branch's weight -> 0", _meets)
 # a stream that is not normalised starts at the size √d and grows
-AT_MOST = Check("rhs^2 - lhs^2 has no negative term, the stream being at least √d", _grown)
+AT_MOST = Check("rhs^2 - lhs^2 has no negative term, the stream being at least √d", _is_at_most)
 
 
 def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
@@ -224,16 +213,9 @@ def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
         "moments-put-in",
         sp.sqrt(d) / size.rhs * (sp.sqrt(first.moved) + sp.sqrt(first.own) * norm_dtheta),
         relative(first.sublayer) * norm_dx + added,
-        (
-            "√d/‖z‖ times the root mean squares of both terms, ‖Δθ‖² = ‖ΔV‖² + ‖ΔW‖²: relative to "
-            "the stream the factor of ‖Δx‖ is exactly 1, because z and its change carry the same "
-            "second moment"
-        ),
-        uses=(
-            "triangle-inequality",
-            size.name,
-            *(name for one in every for name in one.names[1:]),
-        ),
+        "√d/‖z‖ times the root mean squares of both terms, ‖Δθ‖² = ‖ΔV‖² + ‖ΔW‖²: relative to "
+        "the stream the factor of ‖Δx‖ is 1, because z and its change carry one second moment",
+        uses=("triangle-inequality", size.name, *(name for one in every for name in one.names[1:])),
         assumptions=("norm-concentrates",),
         establishes=(norm_dtheta,),
         checks=(
@@ -245,13 +227,9 @@ def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
         COEFFICIENT,
         put_in.rhs.coeff(norm_dtheta),
         sp.sqrt(sp.cancel(at_rest(d * first.own / first.path))),
-        (
-            "what one sublayer adds per ‖Δθ‖: the branch's own square is dropped under the root, "
-            "and a stream that is not normalised has only grown from √d"
-        ),
-        source="layer cake, §5.1 and §5.2",
+        "what one sublayer adds per ‖Δθ‖: the branch's own square is dropped under the root, "
+        "and a stream that is not normalised has only grown from √d",
         uses=(put_in.name,),
-        assumptions=("small-branch-weight",),
         checks=(AT_MOST, REACHED),
     )
     return size, put_in, coefficient, _telescoping(first, put_in, coefficient)
@@ -263,16 +241,14 @@ def _is_size(step: Step, every: tuple[Moments, ...]) -> bool:
 
 def _is_of_every(step: Step, every: tuple[Moments, ...]) -> bool:
     """The squared coefficients of ‖Δx‖ and ‖Δθ‖ are those of each kind: no root is simplified."""
+    stream, own = step.rhs.coeff(norm_dx), step.rhs.coeff(norm_dtheta)
     for one in every:
-        still, stream = {norm_da: 0}, step.rhs.coeff(norm_dx)
-        moved = (d * one.moved / one.size).xreplace(still) / norm_dx**2
+        moved = (d * one.moved / one.size).xreplace({norm_da: 0}) / norm_dx**2
         kept = one.path / one.size if one.sublayer.crosses else 1  # what it reads stands still
-        own = step.rhs.coeff(norm_dtheta)
         if not (vanishes(stream**2 * kept - moved) and vanishes(own**2 - d * one.own / one.size)):
             return False
-        if not (own.is_positive and stream.is_positive):
-            return False
-    return bool(sp.expand(step.rhs.subs({norm_dx: 0, norm_dtheta: 0})) == 0)
+    positive = own.is_positive and stream.is_positive
+    return bool(positive and sp.expand(step.rhs.subs({norm_dx: 0, norm_dtheta: 0})) == 0)
 
 
 def _telescoping(first: Moments, put_in: Step, coefficient: Step) -> Step:
@@ -280,12 +256,7 @@ def _telescoping(first: Moments, put_in: Step, coefficient: Step) -> Step:
 
     def unrolled(step: Step) -> bool:
         generator = random.Random(step.name)
-        at = {
-            alpha: sp.Rational(7, 3),
-            v: sp.Rational(3, 5),
-            w: sp.Rational(4, 5),
-            d: sp.Integer(4),
-        }
+        at = {alpha: sp.Rational(7, 3), v: sp.Rational(3, 5), w: sp.Rational(4, 5), d: sp.S(4)}
         own = coefficient.rhs.xreplace(at)
         for sublayers in (1, 2, 5):
             sizes = [sp.Rational(generator.randint(1, 9), 4) for _ in range(sublayers)]
@@ -308,10 +279,8 @@ def _telescoping(first: Moments, put_in: Step, coefficient: Step) -> Step:
         "telescoping",
         norm_df,
         sp.Sum(coefficient.rhs * change(index), (index, 1, S)),
-        (
-            "the recursion from l = 1, where Δx_1 = 0, through the S sublayers of the stack; the "
-            "factor 1 of the change makes it a plain sum"
-        ),
+        "the recursion from l = 1, where Δx_1 = 0, through the S sublayers of the stack; the "
+        "factor 1 of the change makes it a plain sum",
         source="layer cake, §5.3",
         uses=(put_in.name, coefficient.name),
         assumptions=("linear-step", "norm-concentrates"),

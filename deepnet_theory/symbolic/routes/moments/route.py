@@ -1,14 +1,27 @@
-"""The moment route from a selection to the increment and the weight of its sublayers."""
+r"""The moment route from a selection to the increment and the weight of its sublayers.
+
+With :math:`D = \sqrt2\,\beta\kappa` the coefficient of ‖Δθ‖ at v = w = β,
+
+.. math:: D\,\eta\,(\|\partial L/\partial F\| D)^p\,(\sqrt2\,\beta)^q .
+
+D is taken from the step that ends the recursion, p and q from the step that counts the degrees.
+"""
 
 from __future__ import annotations
 
+import sympy as sp
+from sympy.core.function import AppliedUndef
+
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.algebra.rational import vanishes
 from deepnet_theory.symbolic.algebra.symbols import DEPTHS, S, alpha, beta, eta, v, w
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
-from deepnet_theory.symbolic.laws.placement import placement_law
-from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments.increment import increment, weight
+from deepnet_theory.symbolic.expectation import norm_of
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law
+from deepnet_theory.symbolic.proof.section import Section
+from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, Check, Step
 from deepnet_theory.symbolic.routes.moments.parts import AMPLIFICATION, Parts, own_symbols
 from deepnet_theory.symbolic.routes.moments.recursion import (
     COEFFICIENT,
@@ -17,7 +30,7 @@ from deepnet_theory.symbolic.routes.moments.recursion import (
     recursion_steps,
 )
 from deepnet_theory.symbolic.routes.moments.sublayer import (
-    SOURCES,
+    KINDS,
     Reading,
     Sublayer,
     d,
@@ -25,8 +38,15 @@ from deepnet_theory.symbolic.routes.moments.sublayer import (
     norm_dx,
     norm_x,
 )
-from deepnet_theory.symbolic.routes.route import Route, supporting
+from deepnet_theory.symbolic.routes.route import Increment, Proved, Route, supporting
 from deepnet_theory.symbolic.routes.two_parts import encoder_and_decoder
+
+UPDATE = Section("Update substituted", "layer cake, §5.3 and §4.3")
+WEIGHT = Section("Weight of a branch", "layer cake, §5.1")
+
+loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")
+EQUAL_GAINS = {v: beta, w: beta}
+parameter_size = sp.sqrt(v**2 + w**2)  # ‖θ‖, each matrix against its width
 
 
 def sublayers(selection: Selection) -> tuple[Sublayer, ...]:
@@ -36,16 +56,16 @@ def sublayers(selection: Selection) -> tuple[Sublayer, ...]:
     """
     reading, parts = Reading.of(selection.the_placement), selection.the_stack.parts
     names = dict.fromkeys(sublayer.name for part in parts for sublayer in part.layer)
-    missing = [name for name in names if name not in SOURCES]
+    missing = [name for name in names if name not in KINDS]
     if missing:
         raise Refusal(
             f"the moment route has no second moment of the branch {missing[0]!r}: it is no product "
             "of two matrices around a mask, so that a change of its input does not pass it by the "
-            f"factor of its size (it has the moments of {', '.join(SOURCES)}); "
+            f"factor of its size (it has the moments of {', '.join(KINDS)}); "
             "use the method probe or lemma"
         )
     # the feed-forward sublayer first, as in the source
-    return tuple(Sublayer(name, reading) for name in SOURCES if name in names)
+    return tuple(Sublayer(name, reading) for name in KINDS if name in names)
 
 
 def moment_route(selection: Selection) -> Route:
@@ -72,7 +92,7 @@ def moment_route(selection: Selection) -> Route:
         halves = encoder_and_decoder(selection.the_stack)
         crossing = next(one for one in every if one.sublayer.crosses)
         steps += Parts(*halves, crossing, coefficient).steps()
-        sums = ("telescoping", *AMPLIFICATION[selection.amplification], "two-part-bound")
+        sums = ("telescoping", *AMPLIFICATION[selection.amplification])
         symbols += tuple(symbol for half in halves for symbol in own_symbols(half).values())
     steps += [degree, *(end.step for end in ends)]
     return Route(
@@ -81,4 +101,88 @@ def moment_route(selection: Selection) -> Route:
         increments={kind.name: ends[1] for kind in kinds},
         weights={kind.name: ends[0] for kind in kinds},
         sums=sums,
+    )
+
+
+def update_size(degree: Step, gradient: sp.Expr, size: sp.Expr) -> sp.Expr:
+    """‖Δθ‖ of an update u with u(η, t·g, s·θ) = t^p s^q u(η, g, θ), u of unit arguments being η."""
+    (unscaled,) = degree.rhs.atoms(AppliedUndef)
+    _, gradient_factor, size_factor = (
+        scaled / plain for scaled, plain in zip(degree.lhs.args, unscaled.args, strict=True)
+    )
+    factor = degree.rhs / unscaled
+    return eta * factor.xreplace({gradient_factor: gradient, size_factor: size})
+
+
+def increment(
+    coefficient: Step, degree: Step, optimizer: Optimizer, law: PlacementLaw
+) -> Increment:
+    """What a sublayer adds, from the steps that give D and the degrees."""
+    response = coefficient.rhs.xreplace(EQUAL_GAINS)
+    size = parameter_size.xreplace(EQUAL_GAINS)
+    moved = response * update_size(degree, loss_gradient * response, size)
+
+    def is_run(step: Step) -> bool:
+        """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
+        for residual, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
+            kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
+            joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
+            grown = step_length(optimizer, joined * kappa, joined)
+            run = joined * kappa * grown / step_length(optimizer, sp.S.One, sp.S.One)
+            at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
+            ratios = (sp.N(side.xreplace(at) / run, 40) for side in (step.lhs, step.rhs))
+            if any(abs(ratio - 1) > sp.Float("1e-30") for ratio in ratios):
+                return False
+        return True
+
+    return Increment(
+        UPDATE.bound(
+            "moment-increment",
+            moved,
+            moved.xreplace({loss_gradient: sp.S.One}),
+            (
+                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
+                f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
+                "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
+                "the output by |g||Δθ|, as aligned updates do"
+            ),
+            uses=(coefficient.name, degree.name),
+            assumptions=(
+                "bounded-loss-gradient",
+                "independent-signs",
+                "equal-gains",
+                "aligned-updates",
+            ),
+            establishes=(loss_gradient,),
+            bounded=(loss_gradient,),
+            checks=(BOUNDED, Check("the optimizer run behind the placement's own law", is_run)),
+        )
+    )
+
+
+def weight(every: tuple[Moments, ...], law: PlacementLaw) -> Proved:
+    """r at v = w = β, from the mean squares of branch over path, one for each kind."""
+
+    def is_of_every_kind(step: Step) -> bool:
+        squares = (one.weight.xreplace(EQUAL_GAINS) for one in every)
+        return step.rhs.is_positive and all(vanishes(step.rhs**2 - square) for square in squares)
+
+    def is_as_the_equation_reads(step: Step) -> bool:
+        return bool(sp.powsimp(step.rhs / law.weight.xreplace({P: beta**2})) == 1)
+
+    square = every[0].weight.xreplace(EQUAL_GAINS)
+    return Proved(
+        WEIGHT.equal(
+            "moment-weight",
+            sp.sqrt(square),
+            sp.sqrt(sp.factor(square)),
+            "the root mean square of the branch against that of the identity path",
+            uses=tuple(one.names[0] for one in every),
+            assumptions=("equal-gains", "unit-activations"),
+            checks=(
+                IDENTITY,
+                Check("of every kind of sublayer", is_of_every_kind),
+                Check("as the placement's equation reads", is_as_the_equation_reads),
+            ),
+        )
     )

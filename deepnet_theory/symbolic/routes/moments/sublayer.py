@@ -26,7 +26,6 @@ from deepnet_theory.symbolic.expectation import (
     Product,
     Rows,
     RowSum,
-    drawn,
     moment,
     norm_of,
 )
@@ -35,9 +34,9 @@ from deepnet_theory.symbolic.laws.placement import P, placement_law, residual
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 
-CAKE, CAKE_ATTENTION = "layer cake, §5.1", "layer cake, §5.2"
+CAKE = "layer cake, §5.1 and §5.2"
 OUTPUT, PARAMETERS = Section("Output of a sublayer", CAKE), Section("Parameter term", CAKE)
-SOURCES = {"ffn": CAKE, "attention": CAKE_ATTENTION, "cross": CAKE_ATTENTION}
+KINDS = ("ffn", "attention", "cross")
 
 d, m = sp.symbols("d m", positive=True)  # width of the stream, inner width of the branch
 c = sp.Symbol("c", positive=True)  # what the branch is multiplied with
@@ -53,7 +52,7 @@ x, y, average = _row("x", size=norm_x), _row("y", size=norm_y), _row("a", size=n
 CHANGES = {
     x: _row("dx", size=norm_dx), y: _row("dy", size=norm_dy), average: _row("da", size=norm_da),
 }  # fmt: skip
-mask = Matrix("R", m, m, sp.S.Half, Law.MASK)
+mask = Matrix("R", sp.S.One, m, sp.S.Half, Law.MASK)
 delta_v, delta_w = Matrix("dV", m, d, norm_dv), Matrix("dW", d, m, norm_dw)
 
 
@@ -117,12 +116,12 @@ class Sublayer:
     @property
     def W(self) -> Matrix:
         """The first matrix."""
-        return Matrix.gaussian("W", d, m, (2 if self.rectified else 1) * w**2 / d)
+        return Matrix("W", d, m, (2 if self.rectified else 1) * w**2 / d, Law.CENTRED)
 
     @property
     def V(self) -> Matrix:
         """The second matrix."""
-        return Matrix.gaussian("V", m, d, v**2 / m)
+        return Matrix("V", m, d, v**2 / m, Law.CENTRED)
 
     @property
     def read(self) -> Matrix:
@@ -160,8 +159,8 @@ class Sublayer:
     def through_input(self) -> Rows:
         """∂z/∂x Δx, what the branch reads being changed too."""
         z = self.z(self.read)
-        moved = z.along(x, CHANGES[x])
-        return moved if self.read is x else moved + z.along(self.read, CHANGES[self.read])
+        first, *others = (z.along(t, CHANGES[t]) for t in dict.fromkeys((x, self.read)))
+        return sum(others, first)
 
     def through_parameters(self, read: Matrix) -> Rows:
         """∂z/∂V ΔV + ∂z/∂W ΔW."""
@@ -181,7 +180,6 @@ class Sublayer:
             RowSum(inward + self.through_parameters(self.read)),
             f"of z = {RowSum(z)} to first order in x, V and W, each of which enters once, R being "
             "the mask and W the heads' value matrices side by side",
-            source=SOURCES[name],
             establishes=(changed, c, norm_y, norm_dy, norm_a, norm_da, norm_dv, norm_dw),
             checks=(Check("equal to differences of explicit matrices", self._is_difference),),
         )
@@ -191,7 +189,6 @@ class Sublayer:
             z,
             ("z", "z"),
             "for every fixed input: the branch is centred and adds its square to the path's",
-            source=SOURCES[name],
             assumptions=("fresh-weights", kept),
         )
         yield moment(
@@ -204,14 +201,9 @@ class Sublayer:
                 "It needs a Δx that is independent of this sublayer's W and V; isotropy of Δx it "
                 "does not need"
             ),
-            source=SOURCES[name],
             uses=(f"{name}-change",),
             assumptions=("fresh-weights", kept, "independent-update"),
         )
-        yield from self._parameter_term()
-
-    def _parameter_term(self) -> Iterator[Step]:
-        name = self.name
         size = sp.sqrt(d) if self.reading.normed_sum else self.size_read
         white = Matrix(self.read.name, sp.S.One, d, size**2 / d, Law.CENTRED)
         term = moment(
@@ -226,35 +218,19 @@ class Sublayer:
                 "V and W are centred and ΔV, ΔW do not hold them, so the mixed term vanishes; "
                 "E y_j y_j' = δ_jj'‖y‖²/d leaves ‖ΔW‖²: the input must be independent of ΔW"
             ),
-            source=SOURCES[name],
             uses=(f"{name}-change",),
             assumptions=("fresh-weights", "independent-update", "white-input"),
         )
-        each = self.scale**2 * size**2 / d
-        bound = PARAMETERS.at_most(
-            f"{name}-parameter-bound",
+        yield term
+        yield PARAMETERS.at_most(
+            f"{name}-parameter-bound-in-theta",
             term.rhs,
-            each * (w**2 * norm_dv**2 + v**2 * norm_dw**2),
-            "d ≤ 2m is enough: the last matrix term carries d/2m"
-            if self.rectified
-            else "d ≤ m: the last matrix term carries d/m",
-            source=SOURCES[name],
+            self.scale**2 * size**2 / d * (v**2 + w**2) * (norm_dv**2 + norm_dw**2),
+            f"d ≤ {'2m' if self.rectified else 'm'} is enough for the last matrix term; the source "
+            "adds w²‖ΔW‖² + v²‖ΔV‖² to meet the paper's form",
             uses=(term.name,),
             assumptions=("wide-hidden-layer",),
             checks=(WIDE, REACHED_BY_ONE_MATRIX),
-        )
-        yield from (
-            term,
-            bound,
-            PARAMETERS.at_most(
-                f"{name}-parameter-bound-in-theta",
-                bound.rhs,
-                each * (v**2 + w**2) * (norm_dv**2 + norm_dw**2),
-                "the source adds w²‖ΔW‖² + v²‖ΔV‖² to meet the paper's form",
-                source=SOURCES[name],
-                uses=(bound.name,),
-                checks=(WIDE, REACHED_BY_ONE_MATRIX),
-            ),
         )
 
     def _is_difference(self, step: Step) -> bool:
@@ -266,7 +242,7 @@ class Sublayer:
             used = dict.fromkeys(
                 (*z.matrices, *(changes[t] for t in (x, self.read, self.V, self.W)))
             )
-            at = {matrix: drawn(matrix, point, generator) for matrix in used}
+            at = {matrix: matrix.drawn(point, generator) for matrix in used}
             start = z.explicit(at, point)
             total = start * 0
             for moving in ({x, self.read}, {self.V}, {self.W}):

@@ -9,8 +9,6 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.symbols import alpha as alpha
 from deepnet_theory.symbolic.algebra.symbols import v, w
 from deepnet_theory.symbolic.routes.moments.sublayer import (
-    CAKE,
-    CAKE_ATTENTION,
     d,
     m,
     norm_a,
@@ -30,6 +28,7 @@ from paper_checks.shared.expectation import (
     norm_of,
 )
 
+CAKE, CAKE_ATTENTION = "layer cake, §5.1", "layer cake, §5.2"
 HALF = sp.Rational(1, 2)
 i, j, k, l = Index("i", d), Index("j", d), Index("k", m), Index("l", m)  # noqa: E741
 norm_xdw = norm_of("xdW", r"x\Delta W")

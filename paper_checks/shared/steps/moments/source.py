@@ -12,9 +12,19 @@ from collections.abc import Iterator
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.symbols import v, w
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.moments.sublayer import OUTPUT, PARAMETERS, d, m
+from deepnet_theory.symbolic.routes.moments.sublayer import (
+    OUTPUT,
+    PARAMETERS,
+    REACHED_BY_ONE_MATRIX,
+    WIDE,
+    d,
+    m,
+    norm_dv,
+    norm_dw,
+)
 from paper_checks.shared.expectation import (
     Entries,
     Index,
@@ -31,6 +41,7 @@ from paper_checks.shared.expectation import (
 )
 from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
+    KNOWN_DW,
     KNOWN_X,
     KNOWN_XDW,
     PARAMETER_TERM,
@@ -105,6 +116,17 @@ def source_steps(branch: GaussianBranch) -> Iterator[Step]:
         uses=tuple(f"{named}derivative-{which}-matrix" for which in ("second", "first")),
         assumptions=(*branch.assumptions, "independent-update"),
         establishes=(norm_xdw,),
+    )
+    term = expect((parameter_change(branch, x_white) ** 2).sum(i), (KNOWN_DV, KNOWN_DW))
+    yield PARAMETERS.at_most(
+        named + "parameter-bound",
+        term,
+        w**2 * norm_dv**2 + v**2 * norm_dw**2,
+        f"d ≤ {'2m' if branch.rectified else 'm'} is enough for the last matrix term",
+        source=branch.source,
+        uses=(named + "parameter-term",),
+        assumptions=("wide-hidden-layer",),
+        checks=(WIDE, REACHED_BY_ONE_MATRIX),
     )
     yield from _gradient_step(branch)
 
