@@ -223,7 +223,7 @@ def _every_value(matrices: list[Matrix], point: Model) -> Iterator[dict[Matrix, 
     entries = [m.law.value for m in matrices for _ in range(math.prod(m.shape(point)))]
     for drawn in product(*entries):
         rest = iter(drawn)
-        yield {matrix: matrix.filled(point, lambda rest=rest: next(rest)) for matrix in matrices}
+        yield {matrix: matrix.filled(point, rest.__next__) for matrix in matrices}
 
 
 def is_enumerated(step: Step) -> bool:

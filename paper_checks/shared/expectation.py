@@ -506,17 +506,20 @@ def _sum(
             laws[tensor.name] = tensor.law
             drawn.append((tensor.name, axes))
     # assignments with the same coincidences share their moments: those are multiplied once
-    sums: Counter[tuple[tuple[str, int], ...]] = Counter()
+    sums: dict[tuple[tuple[str, int], ...], Fraction] = {}
     for summed in product(*(_length(index, point) for index in bound)):
         place = (*summed, *(at[index.name] for index in term.free))
-        times = Counter((name, *(place[a] for a in axes)) for name, axes in drawn)
-        pattern = tuple(sorted((entry[0], order) for entry, order in times.items()))
-        sums[pattern] += math.prod(entries[tuple(place[a] for a in axes)] for entries, axes in held)
-    moments = (math.prod(laws[name].moment(r) for name, r in pattern) for pattern in sums)
-    sizes = (sp.Rational(size) for size in sums.values())
-    return sp.Add(*(size * moment for size, moment in zip(sizes, moments, strict=True))).xreplace(
-        point
+        times = Counter((name, tuple(place[a] for a in axes)) for name, axes in drawn)
+        pattern = tuple(sorted((name, order) for (name, _), order in times.items()))
+        own = (entries[tuple(place[a] for a in axes)] for entries, axes in held)
+        sums[pattern] = sums.get(pattern, Fraction(0)) + math.prod(own)
+    total = sp.Add(
+        *(
+            sp.Mul(sp.Rational(size), *(laws[name].moment(order) for name, order in pattern))
+            for pattern, size in sums.items()
+        )
     )
+    return total.xreplace(dict(point))
 
 
 def random_entries(

@@ -193,9 +193,9 @@ class Parts:
                 at[DEPTHS[part.depth]] = sp.Integer(layers)
                 drawn = [sp.Rational(generator.randint(1, 9), 4) for _ in part.layer * layers]
                 sizes |= {change_of(part)(place): size for place, size in enumerate(drawn, 1)}
-                terms = [self._own(part).xreplace(at) * size for size in drawn]
+                terms = [sp.S.Zero, *(self._own(part).xreplace(at) * size for size in drawn)]
                 memory = self.passed.xreplace(at) * moved
-                moved = added_up(part, layers, lambda n, own=terms: own[n - 1], memory)
+                moved = added_up(part, layers, terms.__getitem__, memory)
             if not vanishes(step.rhs.xreplace(at).doit().xreplace(sizes) - moved):
                 return False
         return bool(step.lhs == norm_df_d)

@@ -10,20 +10,12 @@ from collections.abc import Callable
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.symbols import alpha, v, w
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_x
 from paper_checks.shared.expectation import Expectation, expect
-from paper_checks.shared.steps.moments.setting import (
-    KNOWN_X,
-    GaussianBranch,
-    alpha,
-    d,
-    i,
-    m,
-    norm_x,
-    v,
-    w,
-)
+from paper_checks.shared.steps.moments.setting import KNOWN_X, GaussianBranch, i
 
 CONCENTRATION = Section("Concentration")
 

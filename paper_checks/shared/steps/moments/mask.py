@@ -10,9 +10,11 @@ from itertools import product
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.symbols import alpha, v, w
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_dv, norm_x
 from paper_checks.shared.expectation import (
     Bernoulli,
     Entries,
@@ -38,20 +40,13 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_X,
     KNOWN_XDW,
     GaussianBranch,
-    alpha,
-    d,
     delta_v,
     delta_w,
     dx,
     i,
     k,
     l,
-    m,
     mask,
-    norm_dv,
-    norm_x,
-    v,
-    w,
     x,
 )
 

@@ -8,17 +8,12 @@ from fractions import Fraction
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.symbols import v
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
+from deepnet_theory.symbolic.routes.moments.sublayer import WIDE, d, m
 from paper_checks.shared.expectation import NamedQuantity
-from paper_checks.shared.steps.moments.setting import (
-    CAKE,
-    GaussianBranch,
-    d,
-    m,
-    v,
-)
+from paper_checks.shared.steps.moments.setting import CAKE, GaussianBranch
 
 RANGES = Section("Index ranges")
 

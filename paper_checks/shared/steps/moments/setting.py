@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import alpha as alpha
-from deepnet_theory.symbolic.algebra.symbols import v, w
+from deepnet_theory.symbolic.algebra.symbols import alpha, v, w
 from deepnet_theory.symbolic.routes.moments.sublayer import (
     d,
     m,

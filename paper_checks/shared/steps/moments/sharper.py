@@ -5,24 +5,19 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import present, solve
-from deepnet_theory.symbolic.algebra.symbols import N, beta
+from deepnet_theory.symbolic.algebra.symbols import N, alpha, beta, v, w
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.recursion import RECURSION
-from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETERS, WIDE
+from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETERS, WIDE, norm_dv, norm_dw
 from paper_checks.shared.expectation import expect
 from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,
     GaussianBranch,
-    alpha,
     i,
-    norm_dv,
-    norm_dw,
     parameter_change,
-    v,
-    w,
     x_white,
 )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.symbols import v, w
+from deepnet_theory.symbolic.algebra.symbols import alpha, v, w
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.routes.moments.sublayer import (
@@ -46,7 +46,6 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_XDW,
     PARAMETER_TERM,
     GaussianBranch,
-    alpha,
     i,
     j,
     k,

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import sympy as sp
 
+from deepnet_theory.symbolic.algebra.symbols import alpha, v, w
 from deepnet_theory.symbolic.proof.section import Section
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Step
+from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_dv, norm_dw, norm_x
 from paper_checks.shared.expectation import expect, moment
 from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
@@ -15,16 +17,8 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_X,
     PARAMETER_TERM,
     GaussianBranch,
-    alpha,
-    d,
     i,
-    m,
-    norm_dv,
-    norm_dw,
-    norm_x,
     parameter_change,
-    v,
-    w,
     x_white,
 )
 
