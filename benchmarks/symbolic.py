@@ -75,9 +75,9 @@ def _has_rule(select: dict[str, str]) -> bool:
         selection = Selection(**select)  # type: ignore[arg-type]
         Problem(selection).balanced  # noqa: B018
         if selection.method == "moments":
-            from deepnet_theory.symbolic.routes.moments import branches
+            from deepnet_theory.symbolic.routes.moments.route import sublayers
 
-            branches(selection)
+            sublayers(selection)
     except Refusal:
         return False
     return True

@@ -14,10 +14,9 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import beta
-from deepnet_theory.symbolic.expectation import Gaussian, Index, Known, Tensor, moment
-from deepnet_theory.symbolic.expectation.model import norm_of
 from deepnet_theory.symbolic.proof.checks import QUADRATURE
 from deepnet_theory.symbolic.proof.step import Section, Step
+from paper_checks.shared.expectation import Gaussian, Index, Known, Tensor, moment, norm_of
 
 SOURCE = "layer cake, §3"
 SECTION = Section("A fully connected layer", SOURCE)

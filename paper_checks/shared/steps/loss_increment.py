@@ -13,9 +13,9 @@ import random
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import N, eta
-from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.proof.checks import equal_at_sizes
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from paper_checks.shared.expectation import NamedQuantity
 
 SECTION = Section("The increment")
 SU, RETOLD = "Su, §Increment explosion", "bookstall's retelling of Su, §1 Increment explosion"

@@ -20,7 +20,6 @@ import sympy as sp
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.monomial import r
 from deepnet_theory.symbolic.algebra.nodes import Above, Activation, Beside, Branch, Normalise
-from deepnet_theory.symbolic.expectation.model import NamedQuantity
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     TOLERANCE,
@@ -31,6 +30,7 @@ from deepnet_theory.symbolic.laws.explicit_matrices import (
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.checks import squares_meet, written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from paper_checks.shared.expectation import NamedQuantity
 
 SECTION = Section("The stream unrolled")
 NOTE = "Pre/Post norm note, §1"

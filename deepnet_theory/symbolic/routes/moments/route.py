@@ -1,159 +1,191 @@
-"""The moment route from a selection to the increment and the weight of every sublayer."""
+r"""The moment route from a selection to the increment and the weight of its sublayers.
+
+With :math:`D = \sqrt2\,\beta\kappa` the coefficient of ‖Δθ‖ at v = w = β,
+
+.. math:: D\,\eta\,(\|\partial L/\partial F\| D)^p\,(\sqrt2\,\beta)^q .
+
+D is taken from the step that ends the recursion, p and q from the step that counts the degrees.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, S, alpha, beta, eta, v, vanishes, w
+from deepnet_theory.symbolic.expectation import norm_of
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law
-from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments.amplification import Half, Parts
-from deepnet_theory.symbolic.routes.moments.cross_attention import Crossing, cross_steps
-from deepnet_theory.symbolic.routes.moments.gradient_step import gradient_step_steps
-from deepnet_theory.symbolic.routes.moments.increment import increment, weight
-from deepnet_theory.symbolic.routes.moments.norm import norm_size_steps, norm_steps
-from deepnet_theory.symbolic.routes.moments.recursion import COEFFICIENT, recursion_steps
-from deepnet_theory.symbolic.routes.moments.setting import (
-    CAKE,
-    CAKE_ATTENTION,
-    GaussianBranch,
-    alpha,
-    d,
-    given,
-    norm_x,
-    source_convention,
+from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, Check, Section, Step
+from deepnet_theory.symbolic.routes.moments.parts import AMPLIFICATION, Parts, own_symbols
+from deepnet_theory.symbolic.routes.moments.recursion import (
+    COEFFICIENT,
+    Moments,
+    norm_steps,
+    recursion_steps,
 )
-from deepnet_theory.symbolic.routes.moments.stream import Stream, norm_s, stream_of, stream_steps
-from deepnet_theory.symbolic.routes.moments.sublayer import sublayer_steps
-from deepnet_theory.symbolic.routes.route import Proved, Route, encoder_and_decoder, supporting
+from deepnet_theory.symbolic.routes.moments.sublayer import (
+    KINDS,
+    Reading,
+    Sublayer,
+    d,
+    m,
+    norm_dx,
+    norm_x,
+)
+from deepnet_theory.symbolic.routes.route import (
+    Increment,
+    Proved,
+    Route,
+    encoder_and_decoder,
+    supporting,
+)
 
-BRANCHES = {
-    "ffn": GaussianBranch("ffn", True, source_convention(True), CAKE),
-    "attention": GaussianBranch("attention", False, source_convention(False), CAKE_ATTENTION),
-}
-READS_MEMORY = {"cross": "attention"}  # the same two matrices, behind another input
+UPDATE = Section("Update substituted", "layer cake, §5.3 and §4.3")
+WEIGHT = Section("Weight of a branch", "layer cake, §5.1")
 
-# the steps of A that each way of counting it rests on
-AMPLIFICATION = {
-    "published": ("amplification-aligned",),
-    "worst-case": ("amplification-aligned", "cross-gradient-response"),
-    "independent": ("amplification-independent", "cross-gradient-response"),
-}
+loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")
+EQUAL_GAINS = {v: beta, w: beta}
+parameter_size = sp.sqrt(v**2 + w**2)  # ‖θ‖, each matrix against its width
 
 
-def branches(selection: Selection) -> tuple[GaussianBranch, ...]:
+def sublayers(selection: Selection) -> tuple[Sublayer, ...]:
     """The kinds of sublayers of the selection that the route has a law for.
 
     Raises :class:`Refusal` for every other placement or sublayer, naming the missing law.
     """
-    if not _normalised(selection):
-        stream_of(selection.the_placement)
-    names = _names(selection)
-    kinds = {READS_MEMORY.get(name, name) for name in names}
-    missing = [name for name in names if READS_MEMORY.get(name, name) not in BRANCHES]
+    reading, parts = Reading.of(selection.the_placement), selection.the_stack.parts
+    names = dict.fromkeys(sublayer.name for part in parts for sublayer in part.layer)
+    missing = [name for name in names if name not in KINDS]
     if missing:
         raise Refusal(
             f"the moment route has no second moment of the branch {missing[0]!r}: it is no product "
             "of two matrices around a mask, so that a change of its input does not pass it by the "
-            f"factor of its size (it has the moments of {', '.join((*BRANCHES, *READS_MEMORY))}); "
+            f"factor of its size (it has the moments of {', '.join(KINDS)}); "
             "use the method probe or lemma"
         )
     # the feed-forward sublayer first, as in the source
-    return tuple(branch for name, branch in BRANCHES.items() if name in kinds)
+    return tuple(Sublayer(name, reading) for name in KINDS if name in names)
 
 
 def moment_route(selection: Selection) -> Route:
-    """The steps that the increments and weights of the selection's sublayers rest on.
+    """The steps that the increment and the weight of the selection's sublayers rest on.
 
     Raises :class:`Refusal` where a law is missing.
     """
-    kinds, law = branches(selection), placement_law(selection.the_placement)
-    stream = None if _normalised(selection) else stream_of(selection.the_placement)
+    kinds, law = sublayers(selection), placement_law(selection.the_placement)
     optimizer = selection.the_optimizer
-    of: dict[str, Step] = {}
-
-    def add(*steps: Step) -> None:
-        of.update((step.name, step) for step in steps)
-
-    aligned = [gradient_step_steps(branch) for branch in kinds]
-    for branch, pair in zip(kinds, aligned, strict=True):
-        add(*sublayer_steps(branch), *pair)
-    add(*norm_steps(selection.the_norm.centred))
-    if stream is None:
-        add(*norm_size_steps(kinds, of))
-        add(*recursion_steps(kinds, of))
-    else:
-        add(*stream_steps(stream, kinds, of))
-    add(homogeneity_step(optimizer, degrees(optimizer)))
-    names, symbols = _names(selection), given()
+    steps: list[Step] = []
+    every: list[Moments] = []
+    for sublayer in kinds:
+        own = tuple(sublayer.steps())
+        steps += own
+        every.append(Moments.of(sublayer, own))
+    steps += norm_steps(selection.the_norm.centred)
+    steps += recursion_steps(tuple(every))
+    degree = homogeneity_step(optimizer, degrees(optimizer))
+    coefficient = next(step for step in steps if step.name == COEFFICIENT)
+    ends = (weight(tuple(every), law), increment(coefficient, degree, optimizer, law))
     sums: tuple[str, ...] = ("telescoping",)
-    coefficients = dict.fromkeys(names, of[COEFFICIENT])
-    weights = dict.fromkeys(names, _weight(kinds, stream, of, law))
+    symbols = (*DEPTHS.values(), S, alpha, beta, eta, v, w, d, m, norm_x, norm_dx)
     if len(selection.the_stack.parts) == 2:
-        encoder, decoder = map(Half, encoder_and_decoder(selection.the_stack))
-        crossing = Crossing(BRANCHES["attention"], stream)
-        add(*cross_steps(crossing))
-        for name in READS_MEMORY:
-            coefficients[name] = of["cross-coefficient"]
-            weights[name] = _weight_of_crossing(crossing, of, law)
-        add(*Parts(encoder, decoder, crossing.weight, stream is None, coefficients).steps())
-        sums = ("telescoping", *AMPLIFICATION[selection.amplification], "two-part-bound")
-        symbols = (*symbols, *encoder.symbols, *decoder.symbols)
-    made = {
-        step.name: increment(
-            step.name.replace("coefficient", "increment"),
-            step,
-            of["degrees"],
-            tuple(size.name for _, size in aligned),
-            optimizer,
-            law,
-        )
-        for step in dict.fromkeys(coefficients.values())
-    }
-    ends = (*weights.values(), *made.values())
-    add(*(end.step for end in ends))
+        halves = encoder_and_decoder(selection.the_stack)
+        crossing = next(one for one in every if one.sublayer.crosses)
+        steps += Parts(*halves, crossing, coefficient).steps()
+        sums = ("telescoping", *AMPLIFICATION[selection.amplification])
+        symbols += tuple(symbol for half in halves for symbol in own_symbols(half).values())
+    steps += [degree, *(end.step for end in ends)]
     return Route(
-        steps=supporting(of.values(), (*sums, *(end.name for end in ends))),
+        steps=supporting(steps, (*sums, *(end.name for end in ends))),
         given=symbols,
-        increments={name: made[step.name] for name, step in coefficients.items()},
-        weights=weights,
+        increments={kind.name: ends[1] for kind in kinds},
+        weights={kind.name: ends[0] for kind in kinds},
         sums=sums,
     )
 
 
-def _weight(
-    kinds: tuple[GaussianBranch, ...],
-    stream: Stream | None,
-    of: Mapping[str, Step],
-    law: PlacementLaw,
-) -> Proved:
-    """r of the sublayers that read the stream, whose kinds have one mean square."""
-    if stream is not None:
-        grown = of["stream-growth"]
-        return weight("moment-weight", ((grown.rhs - norm_s**2) / d,), (grown.name,), law)
-    sizes = [of[f"{branch.name}-norm"] for branch in kinds]
-    ratios = tuple(size.rhs / (alpha * norm_x) ** 2 - 1 for size in sizes)
-    return weight("moment-weight", ratios, tuple(size.name for size in sizes), law)
+def update_size(degree: Step, gradient: sp.Expr, size: sp.Expr) -> sp.Expr:
+    """‖Δθ‖ of an update u with u(η, t·g, s·θ) = t^p s^q u(η, g, θ), u of unit arguments being η."""
+    (unscaled,) = degree.rhs.atoms(AppliedUndef)
+    _, gradient_factor, size_factor = (
+        scaled / plain for scaled, plain in zip(degree.lhs.args, unscaled.args, strict=True)
+    )
+    factor = degree.rhs / unscaled
+    return eta * factor.xreplace({gradient_factor: gradient, size_factor: size})
 
 
-def _weight_of_crossing(crossing: Crossing, of: Mapping[str, Step], law: PlacementLaw) -> Proved:
-    size = of["cross-size"]
-    path = crossing.path**2 * norm_s**2
-    ratio = ((size.rhs - path) / path).xreplace({**crossing.values, norm_s: sp.sqrt(d)})
-    return weight("cross-weight", (ratio,), (size.name,), law)
+def increment(
+    coefficient: Step, degree: Step, optimizer: Optimizer, law: PlacementLaw
+) -> Increment:
+    """What a sublayer adds, from the steps that give D and the degrees."""
+    response = coefficient.rhs.xreplace(EQUAL_GAINS)
+    size = parameter_size.xreplace(EQUAL_GAINS)
+    moved = response * update_size(degree, loss_gradient * response, size)
+
+    def is_run(step: Step) -> bool:
+        """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
+        for residual, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
+            kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
+            joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
+            grown = step_length(optimizer, joined * kappa, joined)
+            run = joined * kappa * grown / step_length(optimizer, sp.S.One, sp.S.One)
+            at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
+            ratios = (sp.N(side.xreplace(at) / run, 40) for side in (step.lhs, step.rhs))
+            if any(abs(ratio - 1) > sp.Float("1e-30") for ratio in ratios):
+                return False
+        return True
+
+    return Increment(
+        UPDATE.bound(
+            "moment-increment",
+            moved,
+            moved.xreplace({loss_gradient: sp.S.One}),
+            (
+                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
+                f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
+                "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
+                "the output by |g||Δθ|, as aligned updates do"
+            ),
+            uses=(coefficient.name, degree.name),
+            assumptions=(
+                "bounded-loss-gradient",
+                "independent-signs",
+                "equal-gains",
+                "aligned-updates",
+            ),
+            establishes=(loss_gradient,),
+            bounded=(loss_gradient,),
+            checks=(BOUNDED, Check("the optimizer run behind the placement's own law", is_run)),
+        )
+    )
 
 
-def _names(selection: Selection) -> tuple[str, ...]:
-    """The distinct sublayers of the stack."""
-    parts = selection.the_stack.parts
-    return tuple(dict.fromkeys(sublayer.name for part in parts for sublayer in part.layer))
+def weight(every: tuple[Moments, ...], law: PlacementLaw) -> Proved:
+    """r at v = w = β, from the mean squares of branch over path, one for each kind."""
 
+    def is_of_every_kind(step: Step) -> bool:
+        squares = (one.weight.xreplace(EQUAL_GAINS) for one in every)
+        return step.rhs.is_positive and all(vanishes(step.rhs**2 - square) for square in squares)
 
-def _normalised(selection: Selection) -> bool:
-    """Whether the placement is the source's: path and branch summed, then normalised."""
-    law = placement_law(selection.the_placement)
-    return law.normalised and law.weight == P / alpha
+    def is_as_the_equation_reads(step: Step) -> bool:
+        return bool(sp.powsimp(step.rhs / law.weight.xreplace({P: beta**2})) == 1)
+
+    square = every[0].weight.xreplace(EQUAL_GAINS)
+    return Proved(
+        WEIGHT.equal(
+            "moment-weight",
+            sp.sqrt(square),
+            sp.sqrt(sp.factor(square)),
+            "the root mean square of the branch against that of the identity path",
+            uses=tuple(one.names[0] for one in every),
+            assumptions=("equal-gains", "unit-activations"),
+            checks=(
+                IDENTITY,
+                Check("of every kind of sublayer", is_of_every_kind),
+                Check("as the placement's equation reads", is_as_the_equation_reads),
+            ),
+        )
+    )

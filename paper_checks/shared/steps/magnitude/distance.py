@@ -14,8 +14,8 @@ from itertools import combinations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Check, Section, Step
+from paper_checks.shared.expectation import Model, NamedQuantity, in_models
 
 SU = "Su, §Magnitude analysis"
 DISTANCE = Section("Magnitude of a matrix")

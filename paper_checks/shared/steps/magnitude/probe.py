@@ -10,9 +10,19 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import ENUMERATED, Gaussian, Index, Known, Tensor, moment
-from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models, norm_of
 from deepnet_theory.symbolic.proof.step import Section, Step
+from paper_checks.shared.expectation import (
+    ENUMERATED,
+    Gaussian,
+    Index,
+    Known,
+    Model,
+    NamedQuantity,
+    Tensor,
+    in_models,
+    moment,
+    norm_of,
+)
 from paper_checks.shared.steps.magnitude.distance import SU, d, m
 from paper_checks.shared.steps.magnitude.random_matrix import sigma
 

@@ -10,18 +10,19 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import beta
-from deepnet_theory.symbolic.expectation import (
+from deepnet_theory.symbolic.proof.checks import squares_meet
+from deepnet_theory.symbolic.proof.step import Regime, Section, Step
+from paper_checks.shared.expectation import (
     ENUMERATED,
     Expectation,
     Gaussian,
     Index,
     Known,
+    Polynomial,
     Tensor,
     expect,
+    norm_of,
 )
-from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.proof.checks import squares_meet
-from deepnet_theory.symbolic.proof.step import Regime, Section, Step
 from paper_checks.shared.steps.magnitude.distance import d, m
 
 RANDOM = Section("Magnitude of a Xavier matrix")
@@ -33,9 +34,16 @@ _i, _j, _k, _l = Index("i", d), Index("j", d), Index("k", m), Index("l", m)
 W = Tensor("W", (d, m), Gaussian(sigma**2))
 _x = Tensor("x", (d,))
 _KNOWN = (Known.norm(norm_x, _x),)
-_trace = (W[_i, _k] * W[_i, _k]).sum(_i, _k)
-_trace_of_square = (W[_i, _k] * W[_j, _k] * W[_j, _l] * W[_i, _l]).sum(_i, _j, _k, _l)
-_image = (_x[_i] * W[_i, _k]).sum(_i)
+
+
+def _polynomials(w: Tensor) -> tuple[Polynomial, Polynomial, Polynomial]:
+    """tr WWᵀ, tr (WWᵀ)² and ‖xW‖²."""
+    image = (_x[_i] * w[_i, _k]).sum(_i)
+    square = (w[_i, _k] * w[_j, _k] * w[_j, _l] * w[_i, _l]).sum(_i, _j, _k, _l)
+    return (w[_i, _k] * w[_i, _k]).sum(_i, _k), square, (image * image).sum(_k)
+
+
+_trace, _trace_of_square, _norm = _polynomials(W)
 
 
 def gaussian_magnitude() -> tuple[Step, ...]:
@@ -45,18 +53,16 @@ def gaussian_magnitude() -> tuple[Step, ...]:
     ratio = sp.factor(second / first)
     xavier = sp.factor(ratio.subs(sigma**2, beta**2 * 2 / (d + m)))
     left_over = sp.factor(1 - first**2 / (d * second))
-    norm2 = expect((_image * _image).sum(_k), _KNOWN)
+    norm2 = expect(_norm, _KNOWN)
     of_trace = Expectation(_trace, "tr(W W^T)", r"\operatorname{tr}WW^\top")
     of_square = Expectation(_trace_of_square, "tr((W W^T)^2)", r"\operatorname{tr}(WW^\top)^2")
     xavier_w = Tensor("W", (d, m), Gaussian(2 * beta**2 / (d + m)))
-    xavier_trace = Expectation(_trace.replaced(W, xavier_w), of_trace.label, of_trace.latex)
-    xavier_square = Expectation(
-        _trace_of_square.replaced(W, xavier_w), of_square.label, of_square.latex
-    )
-    xavier_image = (_image * _image).sum(_k).replaced(W, xavier_w)
-    norm_square = Expectation((_image * _image).sum(_k), "||x W||^2", r"\|xW\|^2", _KNOWN)
-    norm_fourth = Expectation((_image * _image).sum(_k) ** 2, "||x W||^4", r"\|xW\|^4", _KNOWN)
-    norm4 = sp.factor(expect((_image * _image).sum(_k) ** 2, _KNOWN))
+    xavier_first, xavier_second, xavier_image = _polynomials(xavier_w)
+    xavier_trace = Expectation(xavier_first, of_trace.label, of_trace.latex)
+    xavier_square = Expectation(xavier_second, of_square.label, of_square.latex)
+    norm_square = Expectation(_norm, "||x W||^2", r"\|xW\|^2", _KNOWN)
+    norm_fourth = Expectation(_norm**2, "||x W||^4", r"\|xW\|^4", _KNOWN)
+    norm4 = sp.factor(expect(_norm**2, _KNOWN))
     spread = sp.cancel(norm4 / norm2**2 - 1)
     wide = Regime(d, sp.oo, "m = d")
     return (

@@ -7,16 +7,18 @@ from dataclasses import replace
 
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments import branches, moment_route
+from deepnet_theory.symbolic.routes.moments.route import moment_route, sublayers
 from paper_checks.shared.steps.moments.concentration import concentration_steps
 from paper_checks.shared.steps.moments.heads import head_steps
 from paper_checks.shared.steps.moments.mask import mask_steps
 from paper_checks.shared.steps.moments.ranges import range_steps
+from paper_checks.shared.steps.moments.setting import BRANCHES
 from paper_checks.shared.steps.moments.sharper import (
     sharper_bound_step,
     sharper_coefficient_step,
     sharper_rule_steps,
 )
+from paper_checks.shared.steps.moments.source import source_steps
 from paper_checks.shared.steps.moments.tokens import token_steps
 from paper_checks.shared.steps.moments.variances import variance_steps
 
@@ -26,8 +28,9 @@ def moment_asides(selection: Selection) -> Iterator[Step]:
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where the route has no law.
     """
-    kinds = branches(selection)
+    kinds = tuple(BRANCHES[kind.name] for kind in sublayers(selection) if kind.name in BRANCHES)
     for branch in kinds:
+        yield from source_steps(branch)
         if branch.rectified:
             yield from range_steps(branch)
             yield from mask_steps(branch)

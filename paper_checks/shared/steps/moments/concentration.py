@@ -10,19 +10,11 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import Expectation, expect
+from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
-from deepnet_theory.symbolic.routes.moments.setting import (
-    KNOWN_X,
-    GaussianBranch,
-    alpha,
-    d,
-    i,
-    m,
-    norm_x,
-    v,
-    w,
-)
+from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_x
+from paper_checks.shared.expectation import Expectation, expect
+from paper_checks.shared.steps.moments.setting import KNOWN_X, GaussianBranch, i
 
 CONCENTRATION = Section("Concentration")
 
@@ -30,11 +22,11 @@ CONCENTRATION = Section("Concentration")
 def _by_noncentral_chi_square(branch: GaussianBranch) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
         # ‖z‖² given h: E = a + dτ, E² = (a + dτ)² + 2dτ² + 4aτ with a = α²‖x‖², τ = Var(v)·‖h‖²
-        unit = branch.convention.inner * norm_x**2  # variance of a hidden input
+        unit = branch.inner * norm_x**2  # variance of a hidden input
         second = branch.kept * unit
         fourth = branch.kept * 3 * unit**2
-        tau1 = branch.convention.outer * m * second
-        tau2 = branch.convention.outer**2 * (m * fourth + m * (m - 1) * second**2)
+        tau1 = branch.outer * m * second
+        tau2 = branch.outer**2 * (m * fourth + m * (m - 1) * second**2)
         a = alpha**2 * norm_x**2
         expected = a**2 + 2 * a * d * tau1 + d**2 * tau2 + 2 * d * tau2 + 4 * a * tau1
         return isinstance(step.lhs, Expectation) and bool(sp.expand(step.rhs - expected) == 0)

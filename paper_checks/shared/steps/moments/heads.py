@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import Gaussian, Index, Tensor, expect, moment
+from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
 from deepnet_theory.symbolic.proof.step import Section, Step
-from deepnet_theory.symbolic.routes.moments.setting import (
+from deepnet_theory.symbolic.routes.moments.sublayer import d
+from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
+from paper_checks.shared.steps.moments.setting import (
     CAKE_ATTENTION,
     KNOWN_AVERAGE,
     KNOWN_X,
     GaussianBranch,
-    alpha,
     average,
-    d,
     i,
     j,
     k,
-    v,
-    w,
     x,
 )
 

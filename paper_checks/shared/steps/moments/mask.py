@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import (
+from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
+from deepnet_theory.symbolic.proof.checks import QUADRATURE
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_dv, norm_x
+from paper_checks.shared.expectation import (
     Bernoulli,
+    Entries,
     Expectation,
     Gaussian,
     Known,
+    Law,
     Polynomial,
-    RectifiedGaussian,
     Tensor,
     constant,
     enumerate_expectation,
     expect,
     moment,
+    norm_of,
+    random_entries,
 )
-from deepnet_theory.symbolic.expectation.enumeration import Entries
-from deepnet_theory.symbolic.expectation.exact import Number, exact, is_zero
-from deepnet_theory.symbolic.expectation.model import norm_of
-from deepnet_theory.symbolic.expectation.node import random_entries
-from deepnet_theory.symbolic.expectation.parity import even_in_columns
-from deepnet_theory.symbolic.proof.checks import QUADRATURE
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.routes.moments.setting import (
+from paper_checks.shared.steps.moments.parity import even_in_columns
+from paper_checks.shared.steps.moments.setting import (
     CAKE,
     HALF,
     KNOWN_DV,
@@ -37,20 +39,13 @@ from deepnet_theory.symbolic.routes.moments.setting import (
     KNOWN_X,
     KNOWN_XDW,
     GaussianBranch,
-    alpha,
-    d,
     delta_v,
     delta_w,
     dx,
     i,
     k,
     l,
-    m,
     mask,
-    norm_dv,
-    norm_x,
-    v,
-    w,
     x,
 )
 
@@ -64,6 +59,19 @@ norm_sum = norm_of("1dV", r"\mathbf 1^\top\Delta V")
 KNOWN_SUM = Known(norm_sum, (delta_v[k, i] * delta_v[l, i]).sum(k, l, i), 2)
 
 density = sp.exp(-(t**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+
+
+@dataclass(frozen=True)
+class RectifiedGaussian(Law):
+    """max(h, 0) of a centred Gaussian h of the given variance: a hidden unit after ReLU."""
+
+    variance: sp.Expr
+
+    def moment(self, order: int) -> sp.Expr:
+        """E max(h, 0)ʳ = sʳ 2^{r/2 − 1} Γ((r + 1)/2)/√π; half the Gaussian moment for even r."""
+        half = sp.Rational(order, 2)
+        size = self.variance**half * 2 ** (half - 1)
+        return size * sp.gamma(half + sp.Rational(1, 2)) / sp.sqrt(sp.pi)
 
 
 def half_gaussian(order: int) -> sp.Expr:
@@ -104,7 +112,7 @@ def _true_mask(branch: GaussianBranch, known: tuple[Known, ...]) -> Callable[[St
                 number = enumerate_expectation(item.polynomial, point, values)
                 point[item.symbol] = sp.sqrt(sp.sympify(number))
             places = list(product(range(1, width + 1), range(1, inner + 1)))
-            total: Number = Fraction(0)
+            total = sp.S.Zero
             for signs in product((-1, 1), repeat=len(places)):
                 weights: Entries = {p: size * sign for p, sign in zip(places, signs, strict=True)}
                 active: Entries = {
@@ -115,7 +123,7 @@ def _true_mask(branch: GaussianBranch, known: tuple[Known, ...]) -> Callable[[St
                 }
                 held = {**values, branch.W: weights, mask: active}
                 total += enumerate_expectation(polynomial, point, held)
-            if not is_zero(total / 2 ** len(places) - exact(step.rhs, point)):
+            if sp.expand(total / 2 ** len(places) - step.rhs.xreplace(point)) != 0:
                 return False
         return True
 
@@ -210,7 +218,7 @@ def _second_matrix(branch: GaussianBranch) -> Step:
     hidden = Tensor("r", (m,), RectifiedGaussian(s**2))
     moved = (hidden[k] * delta_v[k, i]).sum(k)
     known = (KNOWN_DV, KNOWN_SUM)
-    of_input = branch.convention.inner * norm_x**2
+    of_input = branch.inner * norm_x**2
     square = (moved * moved).sum(i)
     return moment(
         MASK,

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation.model import NamedQuantity
+from deepnet_theory.symbolic.algebra.monomial import v
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.routes.moments.setting import CAKE, GaussianBranch, d, m, v
-from deepnet_theory.symbolic.routes.moments.sublayer import WIDE
+from deepnet_theory.symbolic.routes.moments.sublayer import WIDE, d, m
+from paper_checks.shared.expectation import NamedQuantity
+from paper_checks.shared.steps.moments.setting import CAKE, GaussianBranch
 
 RANGES = Section("Index ranges")
 

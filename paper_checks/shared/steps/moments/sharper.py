@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import N, present, solve
-from deepnet_theory.symbolic.expectation import expect
+from deepnet_theory.symbolic.algebra.monomial import N, alpha, beta, present, solve, v, w
 from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.routes.moments.norm import RECURSION
-from deepnet_theory.symbolic.routes.moments.setting import (
+from deepnet_theory.symbolic.routes.moments.recursion import RECURSION
+from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETERS, WIDE, norm_dv, norm_dw
+from paper_checks.shared.expectation import expect
+from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,
     GaussianBranch,
-    alpha,
-    beta,
     i,
-    norm_dv,
-    norm_dw,
-    v,
-    w,
+    parameter_change,
     x_white,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETERS, WIDE, parameter_change
 
 RULE = Section("Rule of the sharper bound")
 SOURCE = "layer cake, §5.3"
@@ -39,7 +34,7 @@ def sharper_bound_step(branch: GaussianBranch) -> Step:
         beta**2 * (norm_dv**2 + norm_dw**2),
         "with v = w = β nothing need be added: β² in place of v² + w² = 2β²",
         source=branch.source,
-        uses=(named + "term", named + "change"),
+        uses=(named + "term",),
         assumptions=("wide-hidden-layer",),
         checks=(WIDE,),
     )

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation.model import Model, NamedQuantity, in_models
 from deepnet_theory.symbolic.proof.step import Section, Step
-from deepnet_theory.symbolic.routes.moments.setting import n
+from paper_checks.shared.expectation import Model, NamedQuantity, in_models
 
 TOKENS = Section("Sequence length")
 
+n = sp.Symbol("n", positive=True)  # tokens
 output = NamedQuantity("norm_dF", r"\|\Delta F\|_F")
 token_sum = NamedQuantity("sum_norm_dx_p", r"\sum_p\|\Delta x_p\|")
 

@@ -6,24 +6,20 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.expectation import expect, moment
+from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
 from deepnet_theory.symbolic.proof.step import IDENTITY, SAMPLED, Section, Step
-from deepnet_theory.symbolic.routes.moments.setting import (
+from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_dv, norm_dw, norm_x
+from paper_checks.shared.expectation import expect, moment
+from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,
     KNOWN_X,
-    XAVIER,
+    PARAMETER_TERM,
     GaussianBranch,
-    alpha,
-    d,
     i,
-    m,
-    norm_dv,
-    norm_dw,
-    norm_x,
+    parameter_change,
     x_white,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETER_TERM, parameter_change
 
 VARIANCES = Section("Variance conventions")
 
@@ -32,7 +28,7 @@ scale = sp.Symbol("c", positive=True)
 
 def variance_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     """The same moments with Xavier's 2/(d + m) for both matrices."""
-    xavier = replace(branch, convention=XAVIER)
+    xavier = replace(branch, inner=2 * w**2 / (d + m), outer=2 * v**2 / (d + m))
     named = f"{branch.name}-xavier-"
     z = xavier.z()
     square = (z * z).sum(i)

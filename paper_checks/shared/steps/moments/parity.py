@@ -12,8 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product as every
 
-from deepnet_theory.symbolic.expectation.contraction import partitions_into
-from deepnet_theory.symbolic.expectation.polynomial import Factor, Index, Polynomial, Tensor, Term
+from paper_checks.shared.expectation import (
+    Factor,
+    Index,
+    Polynomial,
+    Tensor,
+    Term,
+    partitions_into,
+)
 
 
 def even_in_columns(polynomial: Polynomial, tensor: Tensor, axis: int = 1) -> bool:
@@ -28,7 +34,7 @@ def _even(term: Term, tensor: Tensor, axis: int) -> bool:
     groups: dict[Tensor, list[Factor]] = {}
     for factor in term.factors:
         law = factor.tensor.law
-        if law is not None and factor.tensor != tensor and law.cumulant(1) == 0:
+        if law is not None and factor.tensor != tensor and law.moment(1) == 0:
             groups.setdefault(factor.tensor, []).append(factor)
     pairings = [list(partitions_into(factors, {2})) for factors in groups.values()]
     for choice in every(*pairings):

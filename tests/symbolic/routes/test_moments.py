@@ -1,0 +1,196 @@
+"""The moment route: its steps proved, errors in them refused, and the algebra's rule at the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.table import texts
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.monomial import M, N, alpha, beta, v, w
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.expectation import RowSum
+from deepnet_theory.symbolic.proof.step import Relation, Step
+from deepnet_theory.symbolic.routes.moments.parts import Parts
+from deepnet_theory.symbolic.routes.moments.route import moment_route
+from deepnet_theory.symbolic.routes.moments.sublayer import Reading, d, m
+from deepnet_theory.symbolic.rule.problem import solve_rule as proved_rule
+
+SELECTIONS = {
+    f"{placement} {way or 'alone'}": Selection(
+        optimizer="lamb",
+        placement=placement,
+        method="moments",
+        **({"stack": "encoder-decoder", "amplification": way} if way else {}),
+    )
+    for placement, way in product(("post-ln", "pre-ln", "res-post-ln", "sandwich-ln"),
+                                  ("", "independent"))
+}  # fmt: skip
+PARTS = tuple(sp.symbols("alpha_d v_d w_d beta_d K", positive=True))
+
+
+@cache
+def steps(key: str) -> dict[str, Step]:
+    return {step.name: step for step in moment_route(SELECTIONS[key]).steps}
+
+
+def planted(step: Step) -> list[Any]:
+    """Wrong right-hand sides: a sign, a factor, an addend, a symbol lost, squared or exchanged."""
+    right = step.rhs
+    if isinstance(right, RowSum):
+        first, *others = right.rows.products
+        scaled = replace(first, coefficient=2 * first.coefficient)
+        return [RowSum(replace(right.rows, products=(scaled, *others)))]
+    wrong = [-right, right / 2]
+    if step.relation is not Relation.AT_MOST:
+        wrong += [2 * right, right + 1, right.subs({d: m, m: d}, simultaneous=True)]
+        wrong += [right.subs({N: M, M: N}, simultaneous=True)]
+        wrong += [right.subs(s, s**2) for s in (alpha, beta, v, w, d, m, M, *PARTS)]
+    elif step.name in TIGHT:
+        wrong += [2 * right, *(right.subs(s, 1) for s in (alpha, v, w, *PARTS))]
+    return [value for value in wrong if value != right]
+
+
+# bounds whose constant is checked too, so that a larger one is refuted
+TIGHT = {
+    "moment-coefficient", "telescoping", "amplification-independent",
+    "two-part-bound", "ffn-parameter-bound-in-theta", "cross-parameter-bound-in-theta",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SELECTIONS)
+def test_every_step_is_proved_and_errors_in_it_are_refuted(key: str) -> None:
+    for name, step in steps(key).items():
+        assert step.failures() == (), name
+        if name in ("degrees", "moment-increment"):  # of orders: constants do not count
+            continue
+        wrong = [replace(step, rhs=right) for right in planted(step)]
+        if step.relation is Relation.AT_MOST:
+            wrong.append(replace(step, lhs=step.rhs, rhs=step.lhs))
+        assert wrong
+        for other in wrong:
+            assert other.check() is Verdict.REFUTED, (name, other.lhs, other.rhs)
+
+
+def test_the_source_s_moments_come_out() -> None:
+    names = {str(s): s for step in steps("post-ln alone").values() for s in step.rhs.free_symbols}
+    size = alpha**2 + v**2 * w**2
+    x, dx, dv, dw = (names.get(f"norm_{name}") for name in ("x", "dx", "dV", "dW"))
+    for kind, kept in (("ffn", 2), ("attention", 1)):
+        found = {name: step.rhs for name, step in steps("post-ln alone").items()}
+        assert sp.expand(found[f"{kind}-norm"] - size * x**2) == 0
+        assert sp.expand(found[f"{kind}-input-term"] - size * dx**2) == 0
+        term = w**2 * dv**2 + d * v**2 / (kept * m) * dw**2
+        assert sp.expand(found[f"{kind}-parameter-term"] - term) == 0
+    assert found["moment-coefficient"] == sp.sqrt(v**2 + w**2) / alpha
+    of_two = steps("post-ln independent")
+    assert str(of_two["amplification-independent"].rhs) == "sqrt(M)*v_d*w_d/alpha_d"
+
+
+@pytest.mark.parametrize("placement", placements())
+@pytest.mark.parametrize("stack", ["decoder", "encoder", "encoder-decoder"])
+def test_the_rule_is_the_lemma_s(placement: str, stack: str) -> None:
+    for optimizer, way in product(("sgd", "adam", "lamb", "adafactor"), AMPLIFICATIONS):
+        if stack != "encoder-decoder" and way != "published":
+            continue
+        selection = Selection(
+            optimizer=optimizer,
+            placement=placement,
+            method="moments",
+            stack=stack,
+            amplification=way,
+        )
+        lemma = replace(selection, method="lemma")
+        entries = _entries(proved_rule, selection)
+        assert entries == _entries(lambda of: texts(solve_rule(of)), selection)
+        assert entries == _entries(lambda of: texts(solve_rule(of)), lemma)
+
+
+def _entries(solve: Any, selection: Selection) -> Any:
+    try:
+        return solve(selection).entries
+    except Refusal:
+        return None
+
+
+@pytest.mark.parametrize("key", ["post-ln alone", "sandwich-ln independent"])
+def test_a_derivation_ends_in_what_the_route_proves(key: str) -> None:
+    found = derive(SELECTIONS[key])
+    assert found.verdict is Verdict.PROVED and found.relation is Relation.BOUND
+    used = {step.name for step in found.support}
+    assert {"moment-increment", "telescoping", "norm-jacobian", "ffn-input-term"} <= used
+    assert {name for name in steps(key) if name not in used} <= {"moment-weight"}
+    assert {"independent-update", "independent-mask", "white-input"} <= {
+        premise.name for premise in found.assumptions
+    }
+    assert all(meaning.words for meaning in found.symbols.values())
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"layer": "attention,ffn:swiglu"}, "'ffn-swiglu': it is no product of two matrices"),
+        ({"stack": "encoder-decoder", "layer": "attention,ffn"}, "no cross-attention"),
+    ],
+)
+def test_missing_laws_are_refused(other: dict[str, str], why: str) -> None:
+    with pytest.raises(Refusal, match=why):
+        moment_route(Selection(optimizer="sgd", method="moments", **other))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("equation", "final_norm"),
+    [
+        ("x + branch(x)", False), ("x + branch(x)", True), ("alpha*x + branch(norm(x))", True),
+        ("x + norm(x) + branch(x)", True), ("norm(x)*alpha + branch(x)", True),
+    ],
+)  # fmt: skip
+def test_a_placement_without_a_law_is_refused(equation: str, final_norm: bool) -> None:
+    with pytest.raises(Refusal, match="no law for the placement 'odd'"):
+        Reading.of(Placement("odd", equation, final_norm))
+
+
+def test_a_norm_without_centring_loses_one_direction() -> None:
+    route = moment_route(Selection(optimizer="sgd", method="moments", norm="rms"))
+    (step,) = (step for step in route.steps if step.name == "norm-jacobian")
+    assert step.check() is Verdict.PROVED and "d ≥ 2" in step.because
+
+
+def test_a_memory_change_through_a_decoder_sampled() -> None:
+    """Post-LN with fresh matrices: A² of a fixed change of the memory, self-attention between."""
+    generator = np.random.default_rng(6)
+    width, layers, residual, draws = 48, 4, 1.6, 200
+
+    def norm(x: Any) -> Any:
+        x = x - x.mean()
+        return np.sqrt(width) * x / np.linalg.norm(x)
+
+    start, memory = norm(generator.normal(size=width)), norm(generator.normal(size=width))
+    step = generator.normal(size=width)
+    step *= 1e-4 / np.linalg.norm(step)
+    found = []
+    for _ in range(draws):
+        here, moved = start, start
+        for reads_memory in (False, True, False) * layers:
+            inner, outer = generator.normal(0, width**-0.5, (2, width, width))
+            one, two = (memory, memory + step) if reads_memory else (here, moved)
+            here = norm(residual * here + one @ inner @ outer)
+            moved = norm(residual * moved + two @ inner @ outer)
+        found.append(np.sum((moved - here) ** 2) / np.sum(step**2))
+    parts = SELECTIONS["post-ln independent"].the_stack.parts
+    crossing: Any = type("", (), {"sublayer": type("", (), {"reading": Reading(alpha, 1, True)})})
+    exact = Parts(*parts, crossing, None).run_through(layers, 1 / residual)  # type: ignore[arg-type]
+    error = np.std(found) / np.sqrt(draws)
+    # the norm takes two of the width's directions away, and ‖z‖ is not its mean exactly
+    assert np.mean(found) == pytest.approx(float(exact), abs=4 * error + 0.04)
+    assert exact < 1
