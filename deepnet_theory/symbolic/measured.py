@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import mpmath
 
@@ -79,6 +79,12 @@ def _same(stated: float, found: float) -> bool:
     return abs(stated - found) <= SAME * max(abs(stated), abs(found))
 
 
+@cache
+def stepped_by(optimizer: Optimizer, starts_at_zero: bool = False) -> Stepped:
+    """The update of an optimizer, whose numbers are kept."""
+    return Stepped(optimizer, starts_at_zero)
+
+
 @dataclass(frozen=True)
 class Stepped:
     """An optimizer's update of a parameter, evaluated on entries of given sizes."""
@@ -100,6 +106,7 @@ class Stepped:
     def _unit(self) -> float:
         return self._length(degrees(self.optimizer).reduced, 1.0, 1.0)
 
+    @cache  # noqa: B019  a few numbers for each of a handful of updates
     def size(self, gradient: float, parameter: float) -> float:
         """‖Δθ‖ over that of a unit gradient and parameter, η = 1."""
         size = 1.0 if self.starts_at_zero else parameter  # a library's ratio of a zero is 1
@@ -189,15 +196,15 @@ class Laboratory:
     eta: str
     depth: dict[str, int]
 
-    @property
+    @cached_property
     def knobs(self) -> Knobs:
         return Knobs(*self.entry.at(**self.depth))
 
-    @property
+    @cached_property
     def kappa(self) -> float:
         return self.entry.rate_at(**self.depth)
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """The learning rate's factor."""
         return evaluate(DEPTH.parse(self.eta), **self.depth)
@@ -207,7 +214,7 @@ class Laboratory:
         """S: the sublayers of a layer, listed, times the layers."""
         return sum(1 for _ in self.part.layer) * self.depth[self.part.depth]
 
-    @property
+    @cached_property
     def weight(self) -> float:
         return witness.weight(self.selection.the_placement, self.sublayer).at(self.knobs)
 
@@ -265,6 +272,16 @@ class _Rows:
         return texts(self.of.rule)
 
     def laboratory(self, part: str, sublayer: str, depth: dict[str, int]) -> Laboratory:
+        key = (part, sublayer, *depth.values())
+        if key not in self._made:
+            self._made[key] = self._laboratory(part, sublayer, depth)
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[object, ...], Laboratory]:
+        return {}
+
+    def _laboratory(self, part: str, sublayer: str, depth: dict[str, int]) -> Laboratory:
         parts = self.selection.the_stack.parts
         own = next(p for p in parts if p.name == part)
         rule = self.rule
@@ -379,7 +396,7 @@ class _Rows:
     def _parameter(self, row: ParameterRow) -> Iterator[Measured]:
         of = f"{row.parameter} of {row.sublayer}, {row.part}"
         zero = row.parameter not in _AT_START | {m.name for m in self._sublayer_of(row).matrices}
-        stepped = Stepped(self.selection.the_optimizer, zero)
+        stepped = stepped_by(self.selection.the_optimizer, zero)
         matrix = witness.is_matrix(row.role)
 
         def at(depth: dict[str, int]) -> Laboratory:
@@ -500,7 +517,7 @@ class _Rows:
         assert response is not None
         size = lab.knobs.beta if row.role is Role.SCALED else 1.0
         kappa = lab.kappa if row.role is Role.SCALED else 1.0
-        stepped = Stepped(self.selection.the_optimizer).size(response, size)
+        stepped = stepped_by(self.selection.the_optimizer).size(response, size)
         return lab.count * response * lab.rate * kappa * stepped
 
     def _floors(self) -> Iterator[Measured]:
@@ -554,7 +571,7 @@ class _Rows:
         scaled = lab.sublayer.scaled[0].name
         response, size = lab.response(scaled), lab.knobs.beta
         assert response is not None
-        update = Stepped(self.selection.the_optimizer).size(response, size)
+        update = stepped_by(self.selection.the_optimizer).size(response, size)
         backward = lab.amplified()[1]
         return lab.count * lab.weight, lab.rate * lab.kappa * backward * update / size
 

@@ -23,7 +23,7 @@ from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
 
-TOKENS, WIDTH = 3, 4
+TOKENS, WIDTH = 2, 3
 SMALL = 1e-11  # beside the largest response: rounding, where the derivative is 0
 NEAR = 0.02  # how far from whole an elasticity may be, the branch being small and not 0
 ALPHA, BETA = 1000.0, 0.05  # near the identity, for every branch of two matrices and more
