@@ -1,13 +1,16 @@
-"""From losses against learning rates to the best rate, its exponent in depth, and a verdict."""
+"""From losses against learning rates to curves, the best rate, its exponent, and a verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypedDict
 
 import numpy as np
 
+from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.statistics import (
     Array,
     Interval,
@@ -16,12 +19,15 @@ from deepnet_theory.numeric.statistics import (
     slopes,
     t_interval,
 )
+from deepnet_theory.spec.results.training import Cost, Curve
 from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.verdict import Verdict
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
 MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise
 BELOW, ABOVE = "below", "above"
+
+Losses = tuple[float, ...]  # one a seed
 
 
 @dataclass(frozen=True)
@@ -185,3 +191,95 @@ def _exponent(
 def _undecided(variable: str, share: str, because: str) -> Exponent:
     nan = Interval(math.nan, -math.inf, math.inf)
     return _exponent(variable, share, nan, Verdict.UNDECIDED, because, None)
+
+
+class Judged(TypedDict):
+    """What the losses of one rule at all depths and rates say."""
+
+    curves: tuple[Curve, ...]
+    exponent: Exponent
+    failing: Exponent
+    cost: Cost
+    verdict: Verdict
+
+
+def judged(
+    depths: Sequence[Depth],
+    rates: Sequence[float],
+    losses: Sequence[Mapping[float, Losses]],
+    baseline: float,
+    predicted: float | None,
+) -> Judged:
+    """The curves of ``losses``, which each depth has by rate, and what they say of the best rate.
+
+    ``predicted`` is the exponent that is derived of the failing rate.
+    """
+    rows = [{rate: row[rate] for rate in rates if rate in row} for row in losses]
+    curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
+    whole = all(len(row) == len(rates) for row in rows)
+    failing = [
+        [failing_rate(rates, seed, baseline) for seed in zip(*row.values(), strict=True)]
+        for row in rows
+    ]
+    variable = next(iter(depths[0]))
+    layers = [depth[variable] for depth in depths]
+    exponent = best_exponent(
+        variable,
+        layers,
+        np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T,
+        [c.finding for c in curves if c.finding],
+        [c.slack for c in curves],
+    )
+    by_seed = list(zip(*failing, strict=True)) if whole else []
+    ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
+    shallow, deep = curves[0], curves[-1]
+    cost = Cost()
+    if math.isfinite(shallow.best) and shallow.rates == deep.rates:
+        rate, found = cost_of_depth(
+            shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values), baseline
+        )
+        cost = Cost(rate, found.estimate, found.low, found.high)
+    learnt = baseline - shallow.best_loss
+    return {
+        "curves": curves,
+        "exponent": exponent,
+        "failing": failing_exponent(variable, layers, by_seed, ratio, predicted),
+        "cost": cost,
+        "verdict": transfers(exponent, Interval(cost.estimate, cost.low, cost.high), learnt),
+    }
+
+
+def curve_of(
+    depth: Depth, row: Mapping[float, Losses], wanted: Sequence[float], baseline: float
+) -> Curve:
+    """The losses of one depth by rate, with the best rate where all the ``wanted`` are there."""
+    rates, values, key = tuple(row), tuple(row.values()), depth_key(depth)
+    losses = tuple(float(np.mean(one)) for one in values)  # NaN where a seed diverged
+    if len(row) < len(wanted):
+        finding = f"depth {key} has {len(row)} of {len(wanted)} rates"
+        return Curve(dict(depth), rates, losses, values, finding=finding)
+    optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
+    sides = [o.outside for o in optima if o.outside]
+    by_seed = tuple(o.rate for o in optima)
+    interval = geometric(by_seed)
+    finding = ""
+    if sides:
+        end = rates[0] if sides[0] == BELOW else rates[-1]
+        finding = (
+            f"at depth {key} the best rate of {len(sides)} of {len(optima)} seeds is not within "
+            f"the grid: ask for rates {sides[0]} {end:g}"
+        )
+    return Curve(
+        depth=dict(depth),
+        rates=rates,
+        losses=losses,
+        values=values,
+        best=interval.estimate,
+        low=interval.low,
+        high=interval.high,
+        best_loss=float(np.mean([o.loss for o in optima])),
+        best_by_seed=by_seed,
+        first_failing=failing_rate(rates, losses, baseline),
+        slack=float(np.mean([o.slack for o in optima])),
+        finding=finding,
+    )

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, Unpack
 
-import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
@@ -24,7 +23,6 @@ from deepnet_theory.numeric.settings import (
     fitting_processes,
     fitting_threads,
 )
-from deepnet_theory.numeric.statistics import Interval
 from deepnet_theory.numeric.stepping import Trajectory, running_of
 from deepnet_theory.processes import (
     MISSING,
@@ -48,25 +46,14 @@ from deepnet_theory.spec.errors import (
 )
 from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.results.training import ClosureTransfer, Cost, Curve, Transfer
+from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.training.corpus import MAX_BYTES, Batch, Text, entropy
-from deepnet_theory.training.optimum import (
-    BELOW,
-    best_exponent,
-    best_rate,
-    cost_of_depth,
-    failing_exponent,
-    failing_rate,
-    geometric,
-    transfers,
-)
+from deepnet_theory.training.optimum import Losses, judged
 
 MOST = 2**20
 OUTER = ("stepped", "held")  # what becomes of embedding and head
-
-Losses = tuple[float, ...]  # one a seed
 
 
 @dataclass(frozen=True)
@@ -201,9 +188,26 @@ def transfer(
         stopped = run_until_stopped(jobs, total, **work)
     if stopped and stopped != INTERRUPTION and not record.losses:
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
-    return _judged(
-        selection, candidates, depths, rates, record, baseline, time.perf_counter() - began, stopped
-    )
+    device = settings.torch_device
+    return Transfer(
+        select={k: v for k, v in selection.to_dict().items() if k != "closure"},
+        measure={
+            **course.to_dict(), "depths": [depth_key(d) for d in depths], "rates": list(rates),
+        },
+        closures=tuple(
+            ClosureTransfer(
+                closure=c.closure, rule=c.rule, rho=c.rho,
+                **judged(depths, rates, [record.of(c.closure, depth_key(d)) for d in depths],
+                         baseline, c.failing),
+            )
+            for c in candidates
+        ),
+        baseline=baseline,
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        seconds=time.perf_counter() - began,
+        versions={"python": platform.python_version(), "torch": torch.__version__},
+        stopped=stopped,
+    )  # fmt: skip
 
 
 def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
@@ -364,123 +368,3 @@ def stacked(constants: Constants, course: Course, repeats: int) -> Model:
 def _generator(seed: int, index: int) -> torch.Generator:
     """A generator of its own for each purpose and step of each seed."""
     return torch.Generator().manual_seed((seed * 10_000_019 + index) % 2**63)
-
-
-def _judged(
-    selection: Selection,
-    candidates: Sequence[Candidate],
-    depths: Sequence[Depth],
-    rates: Sequence[float],
-    record: Record,
-    baseline: float,
-    seconds: float,
-    stopped: str,
-) -> Transfer:
-    course, device = record.course, record.course.settings.torch_device
-    return Transfer(
-        select={k: v for k, v in selection.to_dict().items() if k != "closure"},
-        measure={
-            **course.to_dict(),
-            "depths": [depth_key(d) for d in depths],
-            "rates": list(rates),
-        },
-        closures=tuple(_closure(c, depths, rates, record, baseline) for c in candidates),
-        baseline=baseline,
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        seconds=seconds,
-        versions={"python": platform.python_version(), "torch": torch.__version__},
-        stopped=stopped,
-    )
-
-
-def _closure(
-    candidate: Candidate,
-    depths: Sequence[Depth],
-    rates: Sequence[float],
-    record: Record,
-    baseline: float,
-) -> ClosureTransfer:
-    curves, failing = [], []
-    for depth in depths:
-        kept = record.of(candidate.closure, depth_key(depth))
-        there = {rate: kept[rate] for rate in rates if rate in kept}
-        if len(there) == len(rates):
-            seeds = list(zip(*there.values(), strict=True))
-            failing.append([failing_rate(rates, seed, baseline) for seed in seeds])
-        curves.append(_curve(depth, there, len(rates), baseline))
-    variable = next(iter(depths[0]))
-    layers = [depth[variable] for depth in depths]
-    best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
-    exponent = best_exponent(
-        variable,
-        layers,
-        best,
-        [c.finding for c in curves if c.finding],
-        [c.slack for c in curves],
-    )
-    whole = len(failing) == len(depths)
-    cost = _cost(curves[0], curves[-1], baseline)
-    learnt = baseline - curves[0].best_loss
-    ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
-    return ClosureTransfer(
-        closure=candidate.closure,
-        rule=candidate.rule,
-        rho=candidate.rho,
-        curves=tuple(curves),
-        exponent=exponent,
-        failing=failing_exponent(
-            variable,
-            layers,
-            list(zip(*failing, strict=True)) if whole else [],
-            ratio,
-            candidate.failing,
-        ),
-        cost=cost,
-        verdict=transfers(exponent, Interval(cost.estimate, cost.low, cost.high), learnt),
-    )
-
-
-def _cost(shallow: Curve, deep: Curve, baseline: float) -> Cost:
-    nan = math.nan
-    if not math.isfinite(shallow.best) or shallow.rates != deep.rates:
-        return Cost(nan, nan, nan, nan)
-    rate, found = cost_of_depth(
-        shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values), baseline
-    )
-    return Cost(rate, found.estimate, found.low, found.high)
-
-
-def _curve(depth: Depth, there: dict[float, Losses], wanted: int, baseline: float) -> Curve:
-    rates, values = tuple(there), tuple(there.values())
-    losses = tuple(float(np.mean(row)) for row in values)  # NaN where a seed diverged
-    key, nan = depth_key(depth), math.nan
-    if len(there) < wanted:
-        finding = f"depth {key} has {len(there)} of {wanted} rates"
-        return Curve(
-            dict(depth), rates, losses, values, nan, nan, nan, nan, (), None, finding=finding
-        )  # fmt: skip
-    optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
-    sides = [o.outside for o in optima if o.outside]
-    by_seed = tuple(o.rate for o in optima)
-    interval = geometric(by_seed)
-    finding = ""
-    if sides:
-        end = rates[0] if sides[0] == BELOW else rates[-1]
-        finding = (
-            f"at depth {key} the best rate of {len(sides)} of {len(optima)} seeds is not within "
-            f"the grid: ask for rates {sides[0]} {end:g}"
-        )
-    return Curve(
-        depth=dict(depth),
-        rates=rates,
-        losses=losses,
-        values=values,
-        best=interval.estimate,
-        low=interval.low,
-        high=interval.high,
-        best_loss=float(np.mean([o.loss for o in optima])),
-        best_by_seed=by_seed,
-        first_failing=failing_rate(rates, losses, baseline),
-        slack=float(np.mean([o.slack for o in optima])),
-        finding=finding,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import INTERRUPTED
@@ -29,12 +30,12 @@ class Curve:
     rates: tuple[float, ...]
     losses: tuple[float, ...]
     values: tuple[tuple[float, ...], ...]
-    best: float
-    low: float
-    high: float
-    best_loss: float
-    best_by_seed: tuple[float, ...]
-    first_failing: float | None
+    best: float = nan
+    low: float = nan
+    high: float = nan
+    best_loss: float = nan
+    best_by_seed: tuple[float, ...] = ()
+    first_failing: float | None = None
     slack: float = 0.0  # the seeds' mean, in log η: where a best rate is one of the grid
     finding: str = ""  # where a best rate is not within the grid
 
@@ -48,10 +49,10 @@ class Cost:
     nothing, the baseline's loss. NaN where nothing was measured.
     """
 
-    rate: float
-    estimate: float
-    low: float
-    high: float
+    rate: float = nan
+    estimate: float = nan
+    low: float = nan
+    high: float = nan
 
 
 @dataclass(frozen=True)
