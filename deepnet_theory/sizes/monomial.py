@@ -120,6 +120,8 @@ class Monomial:
             base += f"/({divisor})" if len(below) > 1 else f"/{divisor}"
         if outer == 1:
             return base
+        if outer.denominator == 1 and not self.symbols:
+            return str(Fraction(base) ** outer.numerator)
         base = f"({base})" if "*" in base or "/" in base else base
         if outer == -1:
             return f"1/{base}"

@@ -38,6 +38,9 @@ def test_the_algebra_is_that_of_the_values(a: Monomial, b: Monomial, power: Frac
     ("powers", "text"),
     [
         ({"2": 1, "N": 1}, "2*N"),
+        ({"2": 2}, "4"),
+        ({"2": -2}, "1/4"),
+        ({"2": 3, "3": -3}, "8/27"),
         ({"2": -1, "N": -1}, "1/(2*N)"),
         ({"2": Fraction(3, 4), "N": Fraction(-1, 4)}, "(N/8)**(-1/4)"),
         ({"N": Fraction(1, 4), "M": Fraction(1, 16), "3": Fraction(-3, 16)}, "(N**4*M/27)**(1/16)"),

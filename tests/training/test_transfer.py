@@ -137,7 +137,7 @@ def test_the_json_says_what_was_measured():
     [
         ("adam", "N/2", "1/4", "4"),
         ("lamb", "N/2", "1/4", "1"),
-        ("adam", "sqrt(N)", "(2*N)**(-1/2)", "sqrt(2)*sqrt(N)"),
+        ("adam", "sqrt(N)", "(2*N)**(-1/2)", "(2*N)**(1/2)"),
         ("sgd", "N", "1/2", "1/N"),  # β of the other matrix, over β
     ],
 )
