@@ -36,8 +36,6 @@ FAULTS = (
           (("beta = (8 * depth) ** (-1 / 4)", "beta = (8 * depth) ** (1 / 4)"),)),
     Fault("alpha-on-the-branch", "α on the branch",
           tuple((s, s.replace("self.alpha * x +", "x + self.alpha *")) for s in SUMS)),
-    Fault("packed-scaled-whole", "packed qkv scaled as a whole",
-          (("(1.0, 1.0, beta)", "(beta, beta, beta)"),)),
     Fault("packed-not-scaled", "packed qkv not scaled",
           (("(1.0, 1.0, beta)", "(1.0, 1.0, 1.0)"),)),
     Fault("packed-drawn-as-one", "packed qkv drawn as one matrix",

@@ -60,7 +60,7 @@ def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
 
 def _sinks(norm: Sinking) -> str:
     """The ε of a norm on what falls with the depth, and how deep a fixed one reaches."""
-    deepest = min(math.ceil(float(depth)) for _, depth in norm.depths) - 1
+    deepest = min(math.ceil(depth.at()) for _, depth in norm.depths) - 1
     return (
         f"norm's ε × ${formula_latex(norm.epsilon)}$, a fixed {EPSILON:g} reaches {deepest} layers"
     )

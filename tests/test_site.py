@@ -150,12 +150,12 @@ def test_every_fault_has_a_page_that_its_row_leads_to(monkeypatch):
     assert len(texts) == len(site.faults.FAULTS), "every fault is another text"
     named = {fault.name: fault for fault in site.faults.FAULTS}
     monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
-    few = (named["packed-scaled-whole"], named["constants-of-sgd"])
+    few = (named["packed-not-scaled"], named["constants-of-sgd"])
     monkeypatch.setattr(site.faults, "FAULTS", few)
     monkeypatch.setattr(site.faults, "LAYERS", 2)
     scaled, sgd = site.faults.pages().values()
-    assert "zip(layer.qkv.weight.data.chunk(3), (beta, beta, beta)" in scaled
-    assert "REFUTED" in scaled and scaled.count("takes gain 1") == 2 and "×" in scaled
+    assert "zip(layer.qkv.weight.data.chunk(3), (1.0, 1.0, 1.0)" in scaled
+    assert "REFUTED" in scaled and "value" in scaled and "```diff" in scaled
     assert "SUPPORTED" in sgd and "grows as N^(1/2)" in sgd and "```diff" not in sgd
 
 

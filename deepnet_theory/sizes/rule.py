@@ -228,6 +228,8 @@ class _Problem:
         parts = self.selection.the_stack.parts
         for sublayer in self.selection.the_stack.sublayers:
             require_one_gain(sublayer)
+            if self.selection.method == "moments":
+                require_moments(sublayer)
         _ = self.update
         if len(parts) > 1 and "eta" in self.closure.knobs:
             raise Refusal(
@@ -490,6 +492,20 @@ class _Problem:
                             "larger one in depth and the update another"
                         )
         return None
+
+
+MOMENTS_OF = ("ffn", "attention", "cross")
+
+
+def require_moments(sublayer: Sublayer) -> None:
+    """Raise :class:`Refusal` where the moment route has no second moment of a branch."""
+    if sublayer.name not in MOMENTS_OF:
+        raise Refusal(
+            f"the moment route has no second moment of the branch {sublayer.name!r}: it is no "
+            "product of two matrices around a mask, so that a change of its input does not pass it "
+            f"by the factor of its size (it has the moments of {', '.join(MOMENTS_OF)}); "
+            "use the method probe or lemma"
+        )
 
 
 def require_one_gain(sublayer: Sublayer) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.sizes.rule import MOMENTS_OF, require_moments
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, S, alpha, beta, eta, v, vanishes, w
@@ -28,7 +28,6 @@ from deepnet_theory.symbolic.routes.moments.recursion import (
     recursion_steps,
 )
 from deepnet_theory.symbolic.routes.moments.sublayer import (
-    KINDS,
     Reading,
     Sublayer,
     d,
@@ -59,16 +58,11 @@ def sublayers(selection: Selection) -> tuple[Sublayer, ...]:
     """
     reading, parts = Reading.of(selection.the_placement), selection.the_stack.parts
     names = dict.fromkeys(sublayer.name for part in parts for sublayer in part.layer)
-    missing = [name for name in names if name not in KINDS]
-    if missing:
-        raise Refusal(
-            f"the moment route has no second moment of the branch {missing[0]!r}: it is no product "
-            "of two matrices around a mask, so that a change of its input does not pass it by the "
-            f"factor of its size (it has the moments of {', '.join(KINDS)}); "
-            "use the method probe or lemma"
-        )
+    for part in parts:
+        for sublayer in part.layer:
+            require_moments(sublayer)
     # the feed-forward sublayer first, as in the source
-    return tuple(Sublayer(name, reading) for name in KINDS if name in names)
+    return tuple(Sublayer(name, reading) for name in MOMENTS_OF if name in names)
 
 
 def moment_route(selection: Selection) -> Route:

@@ -34,7 +34,6 @@ from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 CAKE = "layer cake, §5.1 and §5.2"
 OUTPUT, PARAMETERS = Section("Output of a sublayer", CAKE), Section("Parameter term", CAKE)
-KINDS = ("ffn", "attention", "cross")
 
 d, m = sp.symbols("d m", positive=True)  # width of the stream, inner width of the branch
 c = sp.Symbol("c", positive=True)  # what the branch is multiplied with
