@@ -63,7 +63,7 @@ def test_what_rules_imply_stands_beside_them_with_what_it_means():
     rows = {line.split()[0]: line.split()[2:] for line in told.splitlines() if " encoder " in line}
     assert rows == {
         "complete": ["1", "1", "stable"],
-        "symmetric": ["sqrt(2*N)", "(2*N)**(-1/4)", "unstable"],
+        "symmetric": ["(2*N)**(1/2)", "(2*N)**(-1/4)", "unstable"],
     }
     assert "update over weight" in told
     gated = dt.derive("adam", layer="attention,ffn:swiglu")
