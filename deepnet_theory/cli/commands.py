@@ -494,10 +494,7 @@ def audit(
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
-    deliver(
-        lambda: _show(result, format),
-        lambda: save_page(page, result, talk),
-    )
+    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk))
     return result.exit_code
 
 
