@@ -47,8 +47,8 @@ derivation = derive(selection)
 lap("derive")
 derivation.verdict
 lap("check every step")
-from deepnet_theory.report.composing.of_derivation import document
-from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.rule import document
+from deepnet_theory.report.text import text
 text(document(derivation))
 lap("render")
 """

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import deepnet_theory as dt
-from deepnet_theory.report.composing.of_audit import document
-from deepnet_theory.report.printing.markdown import markdown
+from deepnet_theory.report.audit import document
+from deepnet_theory.report.markdown import markdown
 
 SOURCE = Path(__file__).parent / "paths" / "my_deepnorm.py"
 TABLE = "docs/faults.md"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from deepnet_theory.report.composing.of_scheme import document
-from deepnet_theory.report.printing.markdown import markdown
+from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.scheme import document
 from deepnet_theory.sizes.judgement import Judgement, Row, optimizer_classes
 from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.spec.errors import Refusal

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import deepnet_theory as dt
 from deepnet_theory.report.document import Figure, Mark, Series, Slope
-from deepnet_theory.report.figures.svg import drawn
+from deepnet_theory.report.svg import drawn
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.workflow import predict
 

@@ -11,7 +11,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-from deepnet_theory.report.composing.of_scheme import derived, power
+from deepnet_theory.report.scheme import derived, power
 from deepnet_theory.sizes.judgement import Judgement, Row, judge
 from deepnet_theory.sizes.schemes import SPOKEN_OF, PartTrial
 from deepnet_theory.spec.errors import Refusal

@@ -28,7 +28,7 @@ import gallery
 import symbols
 
 import deepnet_theory as dt
-from deepnet_theory.report.printing.notation import formula_latex
+from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.spec.placement import placements
 
 ROOT = Path(__file__).parents[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import deepnet_theory as dt
-from deepnet_theory.report.composing.of_derivation import section
-from deepnet_theory.report.printing.markdown import markdown
+from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.rule import section
 
 PLACE = "symbols.md"
 ROUTES = {"probe": "The probe (Su)", "lemma": "The lemma route (DeepNet)",

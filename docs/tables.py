@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import deepnet_theory as dt
-from deepnet_theory.report.printing.notation import formula_latex
+from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.norm_epsilon import Sinking
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Rule

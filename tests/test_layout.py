@@ -16,15 +16,14 @@ PUT_OFF = {
     "workflow": {"deepnet_theory"},  # room that it needs: SymPy, torch, or a printer
     "symbolic/derivation.py": {"deepnet_theory.report"},  # results show themselves
     "spec": {"deepnet_theory.report"},
-    "claims/run.py": {"deepnet_theory.runtime"},  # torch
-    "claims/check.py": {"importlib.metadata"},
+    "claims/check.py": {"importlib.metadata", "deepnet_theory.runtime"},
     "spec/errors.py": {"difflib"},  # when a name is unknown
     "processes/pool.py": {"loky"},
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
-    "report/printing/text.py": {"deepnet_theory.report.printing.pretty"},  # SymPy
     "report/live.py": {"rich"},
-    "report/figures/terminal.py": {"plotext"},
+    "report/terminal.py": {"plotext"},
+    "report/text.py": {"deepnet_theory.report.notation"},  # SymPy, for steps alone
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
     "runtime/building.py": {"safetensors"},
 }

@@ -36,6 +36,7 @@ def loaded_by(code: str) -> set[str]:
         "from deepnet_theory.cli import main; main(['list', 'optimizers'])",
         "from deepnet_theory.cli import main; main(['derive', '--help'])",
         "from deepnet_theory.cli import main; main(['derive', '--optimizer', 'nope'])",
+        "from deepnet_theory.cli import main; main(['derive', '--scheme', 'gpt-2'])",
         "import deepnet_theory; deepnet_theory.Constants",
     ],
 )
@@ -157,7 +158,7 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     folder = ROOT / "paper_checks"
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.py")}
     assert {f"deepnet_theory/_paper_checks/{name}" for name in files} <= names
-    styles = {"printing/page.css", "figures/plot.css"}
+    styles = {"page.css", "plot.css"}
     data = {"deepnet_theory/py.typed", *(f"deepnet_theory/report/{name}" for name in styles)}
     assert data <= names
     assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)

@@ -1,15 +1,140 @@
-"""``python -m deepnet_theory.claims page`` writes the pages of recorded findings.
+"""The pages of the recorded findings, written without measuring anything.
 
-With ``--check`` it only tells whether they are current; neither measures anything.
+``python -m deepnet_theory.claims page`` writes one table of all claims, a line each, and one page
+for each source with what was found on its claims; with ``--check`` it only tells whether they are
+current.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
 
-from deepnet_theory.claims.page import pages, stale
+from deepnet_theory.claims.check import command_for
+from deepnet_theory.claims.folder import claims, location, path_of
+from deepnet_theory.spec.claim import STANDINGS, Claim, Weight
 from deepnet_theory.spec.files import write_text
+
+PAGE = "README.md"
+_INTRODUCTION = """\
+# The claims of the literature, checked
+
+Each file of these folders, one a source, is a sentence or an equation of that source, restated in
+symbols and checked by a route that does not use it. This table has one line for each, to be
+searched; what was found, with its conditions, stands on the page of its source:
+"""
+_HOW = """\
+A claim is half right where a part that its source states is wrong; what this ledger adds, "ours",
+does not make it so. Of its parts, PROVED: symbolic and exact, given the listed assumptions.
+SUPPORTED: measured on torch stacks, the interval inside the tolerance and the rivals excluded.
+REFUTED: a counterexample or an interval that excludes it, with the corrected statement, which is
+checked as well. UNDECIDED: not tested, or not where the sentence lives, with what would decide it.
+ASSUMED: outside what can be run here.
+
+`deepnet-theory check` reruns all of them in a reduced condition and compares with the recorded
+verdicts, `deepnet-theory check --full` in the wide conditions that the findings rest on;
+`deepnet-theory check ID --format json` prints every number of one claim, and `--seed S` draws
+anew. `pytest paper_checks` runs the same checks.
+
+These pages are made from the recorded findings by `python -m deepnet_theory.claims page`.
+"""
+
+_WEIGHTS = {Weight.STATED: "", Weight.OURS: ", ours", Weight.CORRECTION: ", corrected"}
+_TITLES = {
+    "refuted": "Refuted",
+    "half right": "Half right",
+    "undecided": "Not decided",
+    "assumed": "Not tested here",
+    "holds": "Holds",
+}
+
+
+def pages(where: Path | None = None) -> dict[Path, str]:
+    """Every page as Markdown, by its path."""
+    where = location() if where is None else where
+    sources = {
+        folder: list(found)
+        for folder, found in groupby(
+            claims(where).values(), lambda claim: path_of(where, claim.name).parent
+        )
+    }
+    return {
+        where / PAGE: _table(sources),
+        **{folder / PAGE: _page(found) for folder, found in sources.items()},
+    }
+
+
+def stale(where: Path | None = None) -> list[Path]:
+    """The pages in the folder that are not the ones that the recorded findings make."""
+    return [
+        path
+        for path, text in pages(where).items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def _table(sources: dict[Path, list[Claim]]) -> str:
+    """A line a claim, in the order of the folders, and how the ledger is read."""
+    links = [
+        f"- [{folder.name}]({folder.name}/{PAGE}): {_author(found)}, {_counts(found)}"
+        for folder, found in sources.items()
+    ]
+    every = [claim for found in sources.values() for claim in found]
+    head = "| claim | what its source says | standing |\n|---|---|---|"
+    counts = f"\n{_counts(every)}.\n"
+    return "\n".join((_INTRODUCTION, *links, counts, head, *map(_row, every), "", _HOW))
+
+
+def _row(claim: Claim) -> str:
+    folder, statement = claim.name.split("-")[0], claim.statement.replace("|", r"\|")
+    return f"| [{claim.name}]({folder}/{PAGE}#{claim.name}) | {statement} | {claim.standing} |"
+
+
+def _page(found: list[Claim]) -> str:
+    """All claims of a source with verdict and finding, refuted and half-right ones first."""
+    folder = found[0].name.split("-")[0]
+    blocks = [f"# {folder}: {_author(found)}\n", f"{_counts(found)}; [all sources](../{PAGE}).\n"]
+    for standing, group in _groups(found).items():
+        blocks += [f"## {_TITLES[standing]}\n", *map(_entry, group)]
+    return "\n".join(blocks)
+
+
+def _author(found: list[Claim]) -> str:
+    """The source that most of the claims name first."""
+    return Counter(claim.source.split(",")[0] for claim in found).most_common(1)[0][0]
+
+
+def _counts(found: list[Claim]) -> str:
+    """How many there are of each standing."""
+    counts = ", ".join(f"{len(group)} {s}" for s, group in _groups(found).items())
+    return f"{len(found)} claim{'s' * (len(found) > 1)}: {counts}"
+
+
+def _groups(found: list[Claim]) -> dict[str, list[Claim]]:
+    """The claims of each standing that some have."""
+    groups = {s: [claim for claim in found if claim.standing == s] for s in STANDINGS}
+    return {standing: group for standing, group in groups.items() if group}
+
+
+def _entry(claim: Claim) -> str:
+    rulings = "; ".join(
+        f"{r.verdict.value} ({r.about}{_WEIGHTS[r.weight]})" for r in claim.rulings(full=True)
+    )
+    items = {
+        "Verdict": rulings,
+        "Conditions": claim.conditions,
+        "Counterexample": claim.counterexample,
+        "Corrected": claim.corrected,
+        "Why nothing is measured": claim.untestable,
+        "What would decide it": claim.would_decide,
+        "Reproduce": f"`{command_for(claim.name, full=True)}`",
+    }
+    said = (f"### {claim.name}", f"*{claim.source}*", f"> {claim.statement}", claim.finding)
+    listed = (f"- {label}: {text}\n" for label, text in items.items() if text)
+    return "\n\n".join((*said, "".join(listed)))
 
 
 def main(words: Sequence[str]) -> int:

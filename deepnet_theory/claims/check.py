@@ -1,27 +1,23 @@
-"""Many claims checked, beside their record, and told as a table or as JSON."""
+"""Claims checked at the bench, one or many, beside their record; a table or JSON of them."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deepnet_theory.claims.folder import claims, location
-from deepnet_theory.claims.run import answer, result_of
-from deepnet_theory.processes import (
-    Job,
-    Kept,
-    Progress,
-    cache_of,
-    cores,
-    run_until_stopped,
-)
+from deepnet_theory.claims.folder import PACKAGE as BENCH
+from deepnet_theory.claims.folder import SHARED, claims, importable, load, location
+from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
 from deepnet_theory.processes.identity import PACKAGE, sources
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.claim import (
@@ -32,12 +28,77 @@ from deepnet_theory.spec.claim import (
     Claim,
     Context,
     Finding,
+    plain,
 )
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.verdict import Verdict
+
+THREADS = "OMP_NUM_THREADS"
+Answer = tuple[tuple[Finding, ...], str, float]  # findings, error, seconds
+
+
+def command_for(name: str, full: bool, seed: int = 0) -> str:
+    """The one command that reproduces a claim's numbers."""
+    options = (" --full" if full else "") + (f" --seed {seed}" if seed else "")
+    return f"deepnet-theory check {name}{options} --format json"
+
+
+def run(claim: Claim, context: Context, where: Path | None = None) -> CheckedClaim:
+    """Run one check here, at the bench of the folder of claims ``where``.
+
+    An exception becomes the result's ``error``, never a verdict.
+    """
+    findings: tuple[Finding, ...] = ()
+    began, error = time.perf_counter(), ""
+    try:
+        importable(location() if where is None else where)
+        lab = import_module(f"{BENCH}.{SHARED}.bench").Lab
+        findings = claim.findings(lab(context.full, context.seed, context.threads))
+    except Exception:
+        error = traceback.format_exc(limit=-3)
+    return _result(claim, context, (findings, error, time.perf_counter() - began))
+
+
+def _answer(where: Path, name: str, context: Context) -> Answer:
+    """What one claim's check found, as what can travel between processes."""
+    with redirect_stdout(sys.stderr), one_thread():  # a check that prints is no part of the answer
+        found = run(load(where, name), context, where)
+    plainly = tuple(replace(f, evidence=plain(dict(f.evidence))) for f in found.findings)
+    return plainly, found.error, found.seconds
+
+
+def _result(claim: Claim, context: Context, answer: Answer) -> CheckedClaim:
+    """What was found, with the command that finds it again."""
+    findings, error, seconds = answer
+    command = command_for(claim.name, context.full, context.seed)
+    return CheckedClaim(claim, findings, context.full, command, seconds, error, context.seed)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within this context torch computes with one thread, whether it is there or comes later.
+
+    It is not loaded for that: a check may need none.
+    """
+    if "torch" in sys.modules:
+        from deepnet_theory.runtime.machine import threads
+
+        with threads(1):
+            yield
+        return
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"  # what torch reads while it is loaded
+    try:
+        yield
+    finally:
+        del os.environ[THREADS]
+        if before is not None:
+            os.environ[THREADS] = before
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(int(before) if before and before.isdecimal() else cores())
 
 
 @dataclass(frozen=True)
@@ -66,17 +127,12 @@ class Checked(Result):
 
     def by_verdict(self) -> tuple[CheckedClaim, ...]:
         """The results with changed verdicts first, then from refuted to proved."""
-        return tuple(
-            sorted(
-                self.results,
-                key=lambda r: (
-                    r.as_recorded,
-                    STANDINGS.index(r.claim.standing),
-                    WORST_FIRST.index(r.verdict),
-                    r.claim.name,
-                ),
-            )
-        )
+
+        def order(r: CheckedClaim) -> tuple[bool, int, int, str]:
+            standing, verdict = STANDINGS.index(r.claim.standing), WORST_FIRST.index(r.verdict)
+            return r.as_recorded, standing, verdict, r.claim.name
+
+        return tuple(sorted(self.results, key=order))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
@@ -106,13 +162,10 @@ class Checked(Result):
                 if note:
                     lines.append(f"               {found.because}")
             lines += [f"    missing    {a}  (recorded: {v})" for a, v in recorded.items()]
-        counts = ", ".join(
-            f"{n} {s}" for s in STANDINGS if (n := sum(r.claim.standing == s for r in self.results))
-        )
-        lines.append(
-            f"{len(self.results)} claims: {counts}; {len(self.changed)} changed; "
-            f"{self.seconds:.0f} s"
-        )
+        standing = [r.claim.standing for r in self.results]
+        counts = ", ".join(f"{n} {s}" for s in STANDINGS if (n := standing.count(s)))
+        ended = f"{len(self.changed)} changed; {self.seconds:.0f} s"
+        lines.append(f"{len(standing)} claims: {counts}; {ended}")
         if self.stopped:
             lines.append(f"{self.stopped}; not checked: {', '.join(self.unchecked) or 'nothing'}")
         return "\n".join(lines)
@@ -158,8 +211,8 @@ def check(
     began = time.perf_counter()
     results: dict[str, CheckedClaim] = {}
 
-    def keep(one: Claim, found: tuple[tuple[Finding, ...], str, float]) -> None:
-        results[one.name] = result_of(one, context, *found)
+    def keep(one: Claim, found: Answer) -> None:
+        results[one.name] = _result(one, context, found)
 
     opened = cache_of(cache)
     code = "" if opened is None else sources(PACKAGE, where)  # a claim may ask all of it
@@ -167,10 +220,10 @@ def check(
         Job(
             c.name,
             c.cost(full),
-            partial(answer, where, c.name, context),
+            partial(_answer, where, c.name, context),
             partial(keep, c),
             depends_on=("claim", c.name, context, code),
-            lasting=_succeeded,
+            lasting=lambda found: not found[1],  # a check that failed is tried again
         )
         # the longest first, so that no long one is left to the end
         for c in sorted(chosen.values(), key=lambda c: -c.cost(full))
@@ -186,8 +239,3 @@ def check(
         tuple(sorted(set(chosen) - set(results))),
         stopped,
     )
-
-
-def _succeeded(found: tuple[tuple[Finding, ...], str, float]) -> bool:
-    """Whether a check came to its end: one that failed is tried again."""
-    return not found[1]

@@ -13,8 +13,13 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NoReturn
 
-from deepnet_theory.cli.signals import asked_to_end
-from deepnet_theory.cli.streams import ClosedPipe, answering, open_standard_streams, say
+from deepnet_theory.cli.streams import (
+    ClosedPipe,
+    answering,
+    asked_to_end,
+    open_standard_streams,
+    say,
+)
 from deepnet_theory.spec.errors import (
     INTERRUPTED,
     INTERRUPTION,
@@ -73,8 +78,7 @@ def _global_flags_last(words: list[str]) -> list[str]:
 
 
 def _run(words: list[str]) -> int:
-    from deepnet_theory.cli.parser import command_line
-    from deepnet_theory.cli.usage import usage_error
+    from deepnet_theory.cli.parser import command_line, usage_error
 
     command = command_line(words)
     try:

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from deepnet_theory.cli.options import (
     whole,
     words_of,
 )
-from deepnet_theory.cli.saving import deliver, save, save_json, save_page
+from deepnet_theory.cli.saving import deliver, save, save_page
 from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
@@ -42,18 +42,14 @@ from deepnet_theory.spec.errors import InputError, UnstableWarning
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
-    from deepnet_theory.spec.results.prediction import UpdatePrediction
-    from deepnet_theory.spec.results.result import Result
-    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.spec.selection import Selection
 
-DERIVATION_FORMATS = ("text", "markdown", "latex", "json")
 TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
 Derived = Annotated[Select, Takes(without=("scheme",))]
 Given = dict[str, Any]
-Text = Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")]
+MODEL = "FILE.py:FACTORY or package.module:FACTORY"
 
 
 def derive(
@@ -70,63 +66,120 @@ def derive(
         bool,
         typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
     ] = False,
-    format: Annotated[str, one_of(*DERIVATION_FORMATS)] = "text",
+    format: Annotated[str, one_of("text", "markdown", "latex", "json")] = "text",
 ) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it."""
+    from deepnet_theory import workflow
+
     if select.scheme is not None:
         if depth is not None or compare_closures:
             raise InputError("a scheme is judged in every depth: leave the other options out")
-        return _judge(select, format)
-    if compare_closures:
-        return _compare(select.selection(), depth, format)
-    from deepnet_theory.report.composing import of_derivation
-    from deepnet_theory.workflow import derive
+        select.require_scheme_alone()
+        judged = workflow.judge_scheme(select.scheme, select.optimizer, update=select.update)
+        return _show(judged, format)
+    from deepnet_theory.report import rule
 
-    derivation = derive(select.selection(), depth=depth)
-    talk.note("".join(of_derivation.conclusion(derivation)))
-    if format == "json":
-        print(derivation.to_json())
-    else:
-        whole = of_derivation.document if steps else of_derivation.short
-        told = whole(derivation) if section is None else of_derivation.section(derivation, section)
-        print(_printed(told, format))
+    selection = select.selection()
+    if compare_closures:
+        compared = workflow.compare_closures(selection, depth=depth)
+        return _show(compared, format)
+    derivation = workflow.derive(selection, depth=depth)
+    talk.note("".join(rule.conclusion(derivation)))
+    part: Callable[[Any], Document] = rule.document if steps else rule.short
+    if section is not None and format != "json":
+        part = partial(rule.section, name=section)
+    _show(derivation, format, part)
     return derivation.verdict.exit_code
 
 
-def _printed(document: Document, format: str) -> str:
-    if format == "text":
-        from deepnet_theory.report.printing.text import text
+def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None = None) -> int:
+    """Print a result, as JSON or as what is ``said`` of it, its document; its exit code."""
+    from deepnet_theory.report.composers import document
 
-        return text(document, plots=sys.stdout.isatty())  # a small plot is for a terminal alone
-    # the printers of formulas import SymPy, which text is printed without
-    from deepnet_theory.report.printing.latex import latex
-    from deepnet_theory.report.printing.markdown import markdown
+    shown = said or document
+    print(result.to_json() if format == "json" else _printed(shown(result), format))
+    return int(getattr(result, "exit_code", 0))
+
+
+def _printed(document: Document | str, format: str = "text") -> str:
+    from deepnet_theory.report.text import text
+
+    if isinstance(document, str):
+        return document
+    if format == "text":  # a small plot is for a terminal alone
+        return text(document, plots=sys.stdout.isatty())
+    from deepnet_theory.report.latex import latex
+    from deepnet_theory.report.markdown import markdown
 
     return {"markdown": markdown, "latex": latex}[format](document)
 
 
-def _show(result: Result, format: str) -> None:
-    """Print a result, as JSON or as the document that its composer makes of it."""
-    from deepnet_theory.report.composing import document
+def _measured(
+    run: Callable[..., Any],
+    work: Work,
+    talk: Talk,
+    title: str,
+    *,
+    points: bool = False,
+    format: str = "text",
+    output: str | None = None,
+    page: str | None = None,
+    said: Callable[[Any], Document | str] | None = None,
+    saved: Callable[[Any], str] = lambda result: result.to_json() + "\n",
+) -> int:
+    """Have something measured where ``work`` says, show it and save it; the exit code.
 
-    print(result.to_json() if format == "json" else _printed(document(result), format))
+    Who watches sees ``title``, the progress, and with ``points`` the points as they come. What
+    was interrupted before its first point is not saved.
+    """
+    from deepnet_theory.report.live import live
+
+    with (
+        warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
+        work.place(talk) as place,
+        live(title, talk.quiet, points) as seen,
+    ):
+        result = run(**seen, **place)
+    stopped = getattr(result, "stopped", "")
+    goes_on(stopped, place)
+    if stopped and not getattr(result, "points", True):
+        output = None
+    deliver(
+        lambda: _show(result, format, said),
+        lambda: save(output, saved, result, talk, whole=not stopped),
+        lambda: save_page(page, result, talk, whole=not stopped),
+    )
+    return int(getattr(result, "exit_code", 0))
 
 
-def _judge(select: Select, format: str) -> int:
-    from deepnet_theory.workflow import judge_scheme
+def _of_rule_or_scheme(
+    select: Select,
+    own: Own,
+    of_scheme: Callable[..., Any],
+    of_rule: Callable[..., Any],
+    derived: Callable[[Selection], Any] = lambda selection: selection,
+) -> tuple[Callable[..., Any], str]:
+    """What measures the scheme, the derived rule or one's own, and its name."""
+    if select.scheme is not None:
+        select.require_scheme_alone()
+        own.refuse_beside_scheme(select.scheme)
+        run = partial(of_scheme, select.scheme, optimizer=select.optimizer, update=select.update)
+        return run, f"the scheme {select.scheme}"
+    from deepnet_theory.report.rule import title
 
-    select.require_scheme_alone()
-    assert select.scheme is not None
-    found = judge_scheme(select.scheme, select.optimizer, update=select.update)
-    _show(found, format)
-    return 0
+    selection = select.selection()
+    rule = own.rule(selection)
+    named = f"{'' if rule is None else 'your own rule, '}{title(selection)}"
+    return partial(of_rule, derived(selection), rule=rule), named
 
 
-def _compare(selection: Selection, depth: str | None, format: str) -> int:
-    from deepnet_theory.workflow import compare_closures
+def _noted(talk: Talk, selection: Selection) -> Any:
+    """The derivation of a selection that will be measured."""
+    from deepnet_theory import workflow
 
-    _show(compare_closures(selection, depth=depth), format)
-    return 0
+    derivation = workflow.derive(selection)
+    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
+    return derivation
 
 
 def verify(
@@ -140,50 +193,15 @@ def verify(
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.update import Y_LABEL
+    from deepnet_theory.report.measurement import Y_LABEL
 
-    run: Callable[..., Verification]
-    if select.scheme is not None:
-        select.require_scheme_alone()
-        own.refuse_beside_scheme(select.scheme)
-        run = partial(
-            workflow.verify_scheme, select.scheme, optimizer=select.optimizer, update=select.update
-        )
-        named = f"the scheme {select.scheme}"
-    else:
-        run, named = _of_a_rule(select, own, talk)
-    with (
-        work.place(talk) as place,
-        live_table(f"{Y_LABEL}, {named}", talk.quiet) as (progress, watch),
-    ):
-        result = run(
-            progress=progress,
-            watch=watch,
-            **place,
-            **measure,
-        )
-    goes_on(result.stopped, place)
-    anything = bool(result.points) or not result.stopped
-    file = output if anything else None
-    deliver(
-        lambda: _show(result, format),
-        lambda: save_json(file, result, talk, whole=not result.stopped),
+    run, named = _of_rule_or_scheme(
+        select, own, workflow.verify_scheme, workflow.verify, partial(_noted, talk)
     )
-    return result.exit_code
-
-
-def _of_a_rule(select: Select, own: Own, talk: Talk) -> tuple[Callable[..., Verification], str]:
-    """What measures the derived rule, or one's own, and its name."""
-    from deepnet_theory import workflow
-    from deepnet_theory.report.composing.of_derivation import title
-
-    selection = select.selection()
-    rule = own.rule(selection)
-    derivation = workflow.derive(selection)
-    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
-    named = title(selection) if rule is None else f"your own rule, {title(selection)}"
-    return partial(workflow.verify, derivation, rule=rule), named
+    return _measured(
+        partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", points=True,
+        format=format, output=output,
+    )  # fmt: skip
 
 
 def predict(
@@ -196,22 +214,10 @@ def predict(
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory import workflow
-    from deepnet_theory.report.live import live
 
-    run: Callable[..., UpdatePrediction]
-    if select.scheme is not None:
-        select.require_scheme_alone()
-        own.refuse_beside_scheme(select.scheme)
-        run = partial(
-            workflow.predict_scheme, select.scheme, optimizer=select.optimizer, update=select.update
-        )
-    else:
-        selection = select.selection()
-        run = partial(workflow.predict_update, selection, rule=own.rule(selection))
-    with work.place(talk) as place, live("predict", talk.quiet) as progress:
-        result = run(progress=progress, **place, **measure)
-    _show(result, format)
-    return 0
+    run, _ = _of_rule_or_scheme(select, own, workflow.predict_scheme, workflow.predict_update)
+    run = partial(run, **measure)
+    return _measured(run, work, talk, "predict", format=format)
 
 
 def check(
@@ -230,14 +236,10 @@ def check(
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
-    from deepnet_theory.claims.check import check
-    from deepnet_theory.report.live import live
+    from deepnet_theory.claims.check import Checked, check
 
-    with work.place(talk) as place, live("check", talk.quiet) as progress:
-        results = check(tuple(ids or ()), full=full, seed=seed or 0, progress=progress, **place)
-    goes_on(results.stopped, place)
-    print(results.to_json() if format == "json" else results.table())
-    return results.exit_code
+    run = partial(check, tuple(ids or ()), full=full, seed=seed or 0)
+    return _measured(run, work, talk, "check", format=format, said=Checked.table)
 
 
 def export(
@@ -265,22 +267,18 @@ def export(
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         constants = workflow.export(selection, depth, rule=rule, form=form, **model)
     if not talk.quiet:
-        _say_which(constants)
+        # which rule the constants are of, the other one beside it, and what to know of them
+        for name, formulas in constants.origin["rows"].items():
+            exported = ", exported" * (name == constants.origin["row"])
+            say(f"{name}{exported}: {formulas}")
+        if constants.condition:
+            say(f"note: {constants.condition}")
+        if constants.warning:
+            say(f"warning: {constants.warning}")
     if output is None:
         print(constants.to_json(), end="")
-    save(output, constants.to_json(), talk)
+    save(output, Constants.to_json, constants, talk)
     return 0
-
-
-def _say_which(constants: Constants) -> None:
-    """Which rule the constants are of, the other one beside it, and what to know of them."""
-    for name, formulas in constants.origin["rows"].items():
-        exported = ", exported" * (name == constants.origin["row"])
-        say(f"{name}{exported}: {formulas}")
-    if constants.condition:
-        say(f"note: {constants.condition}")
-    if constants.warning:
-        say(f"warning: {constants.warning}")
 
 
 def train(
@@ -292,25 +290,13 @@ def train(
     format: TextOrJson = "text",
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
-    from deepnet_theory.report.live import live
-
     loaded = Constants.load(Path(constants))
     from deepnet_theory import training
 
     if loaded.warning and not talk.quiet:
         say(f"warning: {loaded.warning}")
-    with (
-        warnings.catch_warnings(action="ignore", category=UnstableWarning),
-        work.place(talk) as place,
-        live("train", talk.quiet) as progress,
-    ):
-        result = training.train(loaded, progress=progress, **place, **course)
-    deliver(
-        lambda: _show(result, format),
-        lambda: save_json(output, result, talk, whole=result.complete),
-    )
-    goes_on(result.stopped, place)
-    return result.exit_code
+    run = partial(training.train, loaded, **course)
+    return _measured(run, work, talk, "train", format=format, output=output)
 
 
 def transfer(
@@ -332,7 +318,7 @@ def transfer(
         ),
     ] = None,
     steps: Annotated[int, whole("N", "Of the optimizer; 100.")] = 100,
-    text: Text = None,
+    text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None,
     outer: Annotated[
         str,
         choice(
@@ -349,28 +335,13 @@ def transfer(
     selection = select.selection()
     rule = own.rule(selection)
     from deepnet_theory import workflow
-    from deepnet_theory.report.live import live
 
-    with work.place(talk) as place, live("transfer", talk.quiet) as progress:
-        result = workflow.transfer(
-            selection,
-            rates=rates,
-            closures=None if closures is None else [n.strip() for n in closures.split(",")],
-            rule=rule,
-            steps=steps,
-            text=text,
-            outer=outer,
-            progress=progress,
-            **place,
-            **measure,
-        )
-    goes_on(result.stopped, place)
-    deliver(
-        lambda: _show(result, format),
-        lambda: save_json(output, result, talk, whole=not result.stopped),
-        lambda: save_page(page, result, talk, whole=not result.stopped),
-    )
-    return result.exit_code
+    named = None if closures is None else [name.strip() for name in closures.split(",")]
+    run = partial(
+        workflow.transfer, selection, rates=rates, closures=named, rule=rule, steps=steps,
+        text=text, outer=outer, **measure,
+    )  # fmt: skip
+    return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
 
 
 def measure(
@@ -380,7 +351,7 @@ def measure(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="FILE.py:FACTORY or package.module:FACTORY; it is run, and FACTORY(depth) gives "
+            help=f"{MODEL}; it is run, and FACTORY(depth) gives "
             "a torch.nn.Module, or (module, inputs).",
         ),
     ],
@@ -412,32 +383,16 @@ def measure(
 ) -> int:
     """Measure how far one step moves your own models, against depth."""
     from deepnet_theory.models.measuring import measure
-    from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.update import Y_LABEL
+    from deepnet_theory.report.measurement import Y_LABEL
 
-    with (
-        work.place(talk) as place,
-        live_table(f"{Y_LABEL}, {model}", talk.quiet) as (progress, watch),
-    ):
-        result = measure(
-            model,
-            depths,
-            optimizer=optimizer,
-            update=update,
-            final_state=final_state,
-            shares=tuple(share or ()),
-            seeds=seeds,
-            seed=seed,
-            progress=progress,
-            watch=watch,
-            **place,
-        )
-    goes_on(result.stopped, place)
-    deliver(
-        lambda: _show(result, format),
-        lambda: save_json(output, result, talk, whole=not result.stopped),
-    )
-    return result.exit_code
+    run = partial(
+        measure, model, depths, optimizer=optimizer, update=update, final_state=final_state,
+        shares=tuple(share or ()), seeds=seeds, seed=seed,
+    )  # fmt: skip
+    return _measured(
+        run, work, talk, f"{Y_LABEL}, {model}", points=True, format=format,
+        output=output,
+    )  # fmt: skip
 
 
 def report(
@@ -458,35 +413,28 @@ def report(
     """Derive, verify and export in one self-contained HTML page."""
     selection = select.selection()
     from deepnet_theory import workflow
-    from deepnet_theory.report.composing import of_verification
-    from deepnet_theory.report.composing.of_derivation import title
-    from deepnet_theory.report.live import live_table
-    from deepnet_theory.report.update import Y_LABEL
+    from deepnet_theory.report.measurement import Y_LABEL, document
+    from deepnet_theory.report.rule import title
 
-    derivation = workflow.derive(selection)
-    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     at: list[DepthLike] = [*depth] if depth else []
-    with (
-        work.place(talk) as place,
-        live_table(f"{Y_LABEL}, {title(selection)}", talk.quiet) as (progress, watch),
-    ):
-        result = workflow.make_report(
-            derivation,
-            depth=at,
-            command=_command_of(sys.argv[1:]),
-            rivals=rivals,
-            progress=progress,
-            watch=watch,
-            **place,
-            **measure,
-        )
-    goes_on(result.stopped, place)
-    shown = of_verification.document(result.verification, result.rivals)
-    deliver(
-        lambda: print(_printed(shown, "text")),
-        lambda: save(output, result.html, talk, whole=not result.stopped),
+    run = partial(
+        workflow.make_report,
+        _noted(talk, selection),
+        depth=at,
+        command=shlex.join(["deepnet-theory", *sys.argv[1:]]),
+        rivals=rivals,
+        **measure,
     )
-    return result.exit_code
+    return _measured(
+        run,
+        work,
+        talk,
+        f"{Y_LABEL}, {title(selection)}",
+        points=True,
+        output=output,
+        said=lambda made: document(made.verification, made.rivals),
+        saved=lambda made: str(made.html),
+    )
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -513,15 +461,9 @@ def list_(
     from deepnet_theory.cli.listing import KINDS, listing, listing_text
 
     rows = listing(chosen("list", what, KINDS))
-    print(
-        json.dumps(
-            {"schema": "deepnet-theory/list/1", "list": what, what: rows},
-            indent=2,
-            ensure_ascii=False,
-        )
-        if format == "json"
-        else listing_text(rows)
-    )
+    data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
+    as_json = format == "json"
+    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else listing_text(rows))
     return 0
 
 
@@ -531,8 +473,7 @@ def audit(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="FILE.py:FACTORY or package.module:FACTORY, whose code is run; the factory gives "
-            "a module, or (module, inputs).",
+            help=f"{MODEL}, whose code is run; the factory gives a module, or (module, inputs).",
         ),
     ],
     optimizer: Annotated[
@@ -553,10 +494,7 @@ def audit(
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
-    deliver(
-        lambda: _show(result, format),
-        lambda: save_page(page, result, talk),
-    )
+    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk))
     return result.exit_code
 
 
@@ -576,19 +514,19 @@ def cache(
 
     kept = cache_of(cache if cache is not None else True)
     folder = None if kept is None else str(kept.folder)
-    found: dict[str, Any] = {"folder": folder, "results": 0, "bytes": 0}
+    sizes = []
     for file in () if kept is None else kept.files():
         with suppress(OSError):  # another process has cleared it meanwhile
-            found["bytes"] += file.stat().st_size
-            found["results"] += 1
+            sizes.append(file.stat().st_size)
     if what == "clear" and kept is not None:
         kept.clear()
     if format == "json":
+        found = {"folder": folder, "results": len(sizes), "bytes": sum(sizes)}
         print(json.dumps({"schema": "deepnet-theory/cache/1", **found}, indent=2))
     elif kept is None:
         print("nothing is kept, for DEEPNET_THEORY_CACHE is empty")
     else:
-        size = f"{found['results']} results, {found['bytes'] / 2**20:.1f} MiB"
+        size = f"{len(sizes)} results, {sum(sizes) / 2**20:.1f} MiB"
         print(f"{folder}: {size}{', cleared' if what == 'clear' else ''}")
     return 0
 
@@ -607,7 +545,3 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_,
     "cache": cache,
 }
-
-
-def _command_of(words: Sequence[str]) -> str:
-    return shlex.join(["deepnet-theory", *words])

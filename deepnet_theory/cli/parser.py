@@ -1,4 +1,4 @@
-"""The parser of a command line, and its help: examples and exit codes."""
+"""The parser of a command line, its help, and what it refuses as one sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import typer
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.options import grouped
-from deepnet_theory.report.printing.columns import page_columns
+from deepnet_theory.report.text import page_columns
 from deepnet_theory.spec import __version__
+from deepnet_theory.spec.errors import guess
 
 EXAMPLES: dict[str, tuple[str, str]] = {
     "derive": (
@@ -121,3 +122,39 @@ def _hanging(line: str, broken: str = "") -> str:
         break_long_words=False,
     )
     return f"{broken}\n".join(lines)
+
+
+def usage_error(error: Exception) -> str | None:
+    """The sentence for one of typer's own errors; None for any other error.
+
+    Typer's parser raises click's exceptions, its own copy of them in newer versions; they are
+    told by their common way of showing themselves, not by where they are defined.
+    """
+    if isinstance(error, typer.Abort):  # which the parser makes of Ctrl-C
+        raise KeyboardInterrupt from None
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        return None
+    # versions word an unknown option differently, and some add a guess, or two
+    sentence = str(format_message()).partition(" Did you mean")[0].strip().rstrip(".")
+    name = getattr(error, "option_name", None)
+    if name is not None:
+        sentence = f"No such option: {name}"
+    else:
+        name = sentence.partition("'")[2].rstrip("'")
+    context = getattr(error, "ctx", None)
+    if context is None or not sentence:
+        return sentence
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help())
+        return ""
+    valid = _valid(error, context)
+    return f"{sentence}; valid are: {', '.join(valid)}{guess(name, valid)}" if valid else sentence
+
+
+def _valid(error: Exception, context: typer.Context) -> list[str]:
+    command = context.command
+    if type(error).__name__ == "NoSuchOption":
+        return [p.opts[0] for p in command.params if p.opts[0].startswith("--")]
+    commands = getattr(command, "commands", None)
+    return sorted(commands) if commands else []

@@ -6,14 +6,11 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from deepnet_theory.cli.options import Talk
 from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.files import write_text
-
-if TYPE_CHECKING:
-    from deepnet_theory.spec.results.result import Result
 
 
 def deliver(show: Callable[[], object], *saves: Callable[[], object]) -> None:
@@ -27,34 +24,25 @@ def deliver(show: Callable[[], object], *saves: Callable[[], object]) -> None:
         show()
 
 
-def save_json(file: str | None, result: Result, talk: Talk, whole: bool = True) -> None:
-    """Write a result as JSON, where a file is given."""
-    if file is not None:
-        save(file, result.to_json() + "\n", talk, whole)
-
-
-def save_page(
-    file: str | None,
-    result: Result,
-    talk: Talk,
-    whole: bool = True,
-) -> None:
+def save_page(file: str | None, result: Any, talk: Talk, whole: bool = True) -> None:
     """Write a result as a page of HTML, where a file is given."""
     if file is not None:
-        from deepnet_theory.report.composing import document
-        from deepnet_theory.report.printing.html import page
+        from deepnet_theory.report.composers import document
+        from deepnet_theory.report.html import page
 
-        save(file, page(document(result)), talk, whole)
+        save(file, lambda one: page(document(one)), result, talk, whole)
 
 
-def save(file: str | None, content: str, talk: Talk, whole: bool = True) -> None:
+def save(
+    file: str | None, written: Callable[[Any], str], result: Any, talk: Talk, whole: bool = True
+) -> None:
     """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
     if file is None:
         return
     path = Path(file)
     if not whole and path.is_file() and not _is_part(path):
         path = path.with_name(f"{path.name}.partial")
-    write_text(path, content)
+    write_text(path, written(result))
     if not talk.quiet:
         say(f"wrote {path}")
 

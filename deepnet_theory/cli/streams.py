@@ -1,11 +1,13 @@
-"""Standard output and standard error, whatever the caller has made of them."""
+"""What the caller has made of standard output and error, and what asks a command to end."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
@@ -98,3 +100,28 @@ def _forget(stream: TextIO) -> None:
         broken, handle = stream.fileno(), os.open(os.devnull, os.O_WRONLY)
         os.dup2(handle, broken)
         os.close(handle)
+
+
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def asked_to_end() -> Iterator[None]:
+    """Within this context a signal to end raises ``KeyboardInterrupt``, so that work is kept.
+
+    A signal that is ignored, as under ``nohup``, stays so; only the first thread may say.
+    """
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {s: h for s in ENDING if (h := signal.getsignal(s)) is not signal.SIG_IGN}
+    for one in before:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

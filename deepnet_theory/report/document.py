@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,11 @@ class Paragraph:
 
     words: Words
     aside: bool = False
+
+
+def paragraphs(sentences: Iterable[Words], aside: bool = False) -> tuple[Paragraph, ...]:
+    """A paragraph each."""
+    return tuple(Paragraph(words, aside) for words in sentences)
 
 
 @dataclass(frozen=True)

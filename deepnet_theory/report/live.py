@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.report.composing.of_verification import points as points_table
+from deepnet_theory.report.measurement import points as points_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,60 +17,48 @@ if TYPE_CHECKING:
 
     from deepnet_theory.spec.results.verification import Point
 
-Report = Callable[[float, float, str], None]
-Watch = Callable[["Point"], None]
 AROUND = 7  # lines above and below the rows of the table: title, head, rules, progress
 
 
-def watched(quiet: bool) -> bool:
-    """Whether a person watches standard error and wants to."""
-    return not quiet and sys.stderr.isatty()
-
-
 @contextmanager
-def live(title: str, quiet: bool) -> Iterator[Report | None]:
-    """A progress bar on standard error; None where nobody watches or ``quiet`` is asked for."""
-    if not watched(quiet):
-        yield None
-        return
-    with _bar(title, _console(), transient=True) as bar:
-        yield _reporter(bar)
+def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, Any]]:
+    """What a person who watches standard error is shown: the keywords of whatever measures.
 
-
-@contextmanager
-def live_table(title: str, quiet: bool) -> Iterator[tuple[Report | None, Watch | None]]:
-    """A table that grows by a row with each point, progress and time left below it.
-
-    Gives what receives the progress and what receives the points; both are None where nobody
-    watches. The table stays where standard output, which gets the final one, is not a terminal.
+    ``progress`` moves a bar with the time left; with ``points``, ``watch`` adds a row to a table
+    above it. Both are None where nobody watches or ``quiet`` is asked for.
     """
-    if not watched(quiet):
-        yield None, None
+    if quiet or not sys.stderr.isatty():
+        yield {"progress": None, "watch": None} if points else {"progress": None}
+        return
+    console = _console()
+    if not points:
+        with _bar(title, console, transient=True) as bar:
+            yield {"progress": _reporter(bar, bar.refresh)}
         return
     # rich is imported only where there is a terminal to draw on
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
-    console = _console()
-    points: list[Point] = []
+    seen: list[Point] = []
     bar = _bar("", console, transient=False)
 
     def drawn() -> Group:
         room = max(1, console.height - AROUND)
         heading = title
-        if len(points) > room:
-            heading += f" (the last {room} of {len(points)} points)"
-        return Group(Text(heading), _table(points[-room:]) if points else "", bar)
+        if len(seen) > room:
+            heading += f" (the last {room} of {len(seen)} points)"
+        return Group(Text(heading), _table(seen[-room:]) if seen else "", bar)
 
+    # the table stays where standard output, which gets the final one, is not a terminal
     transient = sys.stdout.isatty()
     with Live(console=console, get_renderable=drawn, transient=transient) as screen:
 
         def watch(point: Point) -> None:
-            points.append(point)
+            seen.append(point)
             screen.refresh()
 
-        yield _reporter(bar, screen.refresh), watch
+        yield {"progress": _reporter(bar, screen.refresh), "watch": watch}
 
 
 def _console() -> Console:
@@ -94,14 +82,14 @@ def _bar(title: str, console: Console, transient: bool) -> Progress:
     return Progress(*columns, console=console, transient=transient)
 
 
-def _reporter(bar: Progress, refresh: Callable[[], None] | None = None) -> Report:
+def _reporter(bar: Progress, refresh: Callable[[], None]) -> Callable[[float, float, str], None]:
     task = bar.add_task("", total=None)
     shown = [""]
 
     def report(done: float, total: float, what: str) -> None:
         bar.update(task, completed=done, total=total, description=what)
         if what != shown[0]:  # every new stage is drawn at once, however short it is
-            (refresh or bar.refresh)()
+            refresh()
         shown[0] = what
 
     return report

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.composing import (
-    document,
-    of_derivation,
-    of_model,
-    of_transfer,
-)
-from deepnet_theory.report.composing.of_derivation import owner
-from deepnet_theory.report.figures.differences import differences
-from deepnet_theory.report.figures.panels import panels
-from deepnet_theory.report.figures.svg import Plot, drawn
+from deepnet_theory.report import rule as composed
+from deepnet_theory.report.html import fragment
 from deepnet_theory.report.numbers import power
-from deepnet_theory.report.printing.html import fragment
-from deepnet_theory.report.printing.latex import block_latex
-from deepnet_theory.report.printing.text import text
-from deepnet_theory.report.update import update_figure
+from deepnet_theory.report.panels import differences, panels
+from deepnet_theory.report.rule import owner
+from deepnet_theory.report.svg import Plot, drawn
+from deepnet_theory.report.text import text
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import CrossTable
-    from deepnet_theory.spec.results.training import Training, Transfer
-    from deepnet_theory.spec.results.verification import ModelMeasurement, Verification
+    from deepnet_theory.spec.results.training import Training
     from deepnet_theory.symbolic.derivation import Derivation
 
 
@@ -45,39 +36,12 @@ class Shown:
         return text(self.document)
 
 
-def derivation_html(derivation: Derivation) -> str:
-    """A derivation as a notebook shows it: the rule, and the steps folded under it."""
-    return fragment(of_derivation.document(derivation))
-
-
-def html(result: object) -> str:
-    """A result as a notebook shows it: the verdict, figures and tables."""
-    return fragment(document(result))
-
-
-def rule_latex(derivation: Derivation) -> str:
-    """The rule and the one to train with, as a display: one line for each entry and knob."""
-    return block_latex(of_derivation.rule(derivation))
-
-
-def update_plot(
-    verification: Verification, variable: str | None = None, rivals: Sequence[Verification] = ()
-) -> Plot:
-    """The figure of a verification, drawn."""
-    return drawn(update_figure(verification, variable, rivals))
-
-
-def model_plot(measured: ModelMeasurement) -> Plot:
-    """The figure of a measurement of one's own models, drawn."""
-    return drawn(of_model.figure(measured))
-
-
 def section(derivation: Derivation, title: str) -> Shown:
     """One section of a derivation, with the numbers that its steps have in the whole.
 
     Raises ``ValueError`` that lists the titles where there is no such section.
     """
-    found = {s.title: s for s in of_derivation.steps(derivation)}
+    found = {s.title: s for s in composed.steps(derivation)}
     if title not in found:
         raise ValueError(f"no section {title!r}; there are: {', '.join(found)}")
     return Shown(doc.Document("", (), (doc.Section(title, found[title].body),)))
@@ -85,7 +49,7 @@ def section(derivation: Derivation, title: str) -> Shown:
 
 def steps(derivation: Derivation, *names: str) -> Shown:
     """Single steps of a derivation by their names, with the numbers that they have in the whole."""
-    return Shown(doc.Document("", tuple(of_derivation.step_of(derivation, n) for n in names)))
+    return Shown(doc.Document("", tuple(composed.step_of(derivation, n) for n in names)))
 
 
 def rules(derivations: Mapping[str, Derivation]) -> Shown:
@@ -185,8 +149,3 @@ def compared(training: Training) -> Plot:
         rows.append((c.rival, mark, [a - b for a, b in pairs]))
     label = "held-out loss of the rule minus the rival's, nats a byte"
     return differences(rows, label, ("the rule is better", "the rival is better"))
-
-
-def transfer_plot(transfer: Transfer) -> Plot:
-    """The curves of a transfer as a figure."""
-    return panels(of_transfer.figure(transfer))

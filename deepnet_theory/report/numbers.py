@@ -33,6 +33,18 @@ def signed_interval(low: float, high: float, digits: str = ".4f") -> str:
     return f"{signed(low, digits)} to {signed(high, digits)}"
 
 
+def interval(low: float | None, high: float | None, digits: str = ".4g") -> str:
+    """The ends of an interval of sizes; "-" where there is none."""
+    return (
+        "-" if low is None or high is None else f"{number(low, digits)} to {number(high, digits)}"
+    )
+
+
+def known(value: float | None, digits: str = ".4g") -> str:
+    """A number, or "-" where there is none."""
+    return "-" if value is None else number(value, digits)
+
+
 def predicted(exponent: float | None, missing: str) -> str:
     """A predicted exponent, or what is said where there is none."""
     return missing if exponent is None else signed(exponent, ".4g")

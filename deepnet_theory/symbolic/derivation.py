@@ -195,17 +195,19 @@ class Derivation(Answer):
         }
 
     def _repr_html_(self) -> str:
-        from deepnet_theory.report.notebook import derivation_html
+        from deepnet_theory.report.html import fragment
+        from deepnet_theory.report.rule import document
 
-        return derivation_html(self)
+        return fragment(document(self))
 
     def _repr_latex_(self) -> str:
-        from deepnet_theory.report.notebook import rule_latex
+        from deepnet_theory.report.latex import block_latex
+        from deepnet_theory.report.rule import box
 
-        return rule_latex(self)
+        return block_latex(box(self))
 
     def __repr__(self) -> str:
-        from deepnet_theory.report.composing.of_derivation import one_line
+        from deepnet_theory.report.rule import one_line
 
         return one_line(self)
 

@@ -40,7 +40,7 @@ def audit(
     from deepnet_theory.models.audit import judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, made
     from deepnet_theory.models.reading import read
-    from deepnet_theory.report.composing.of_scheme import standing
+    from deepnet_theory.report.scheme import standing
     from deepnet_theory.runtime.fitting import multiplied_values
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials

@@ -74,8 +74,8 @@ def make_report(
     rule with fewer draws; the verdict is that of the rule alone. ``given`` and ``watch`` are
     those of :func:`verify`. Raises what ``verify`` and ``export`` raise.
     """
-    from deepnet_theory.report.composing import of_report
-    from deepnet_theory.report.printing.html import page
+    from deepnet_theory.report.html import page
+    from deepnet_theory.report.one_page import document
 
     derivation = derived(derivation)
     stack = derivation.selection.the_stack
@@ -93,7 +93,7 @@ def make_report(
     constants = tuple(
         constants_of(trained, at, None, "forward", {}, derivation.rows) for at in wanted
     )
-    told = of_report.document(
+    told = document(
         derivation.at(**wanted[0]), verification, constants, beside, command, made_on()
     )
     html = page(told)

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.claims import page
-from deepnet_theory.claims.check import check
+from deepnet_theory.claims import __main__ as page
+from deepnet_theory.claims.check import check, run
 from deepnet_theory.claims.folder import claims
-from deepnet_theory.claims.run import run
 from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
@@ -356,7 +355,7 @@ def test_the_pages_of_the_repository_are_current() -> None:
 def test_a_check_that_loads_torch_computes_with_one_thread(before: str | None) -> None:
     code = (
         "import os\n"
-        "from deepnet_theory.claims.run import one_thread\n"
+        "from deepnet_theory.claims.check import one_thread\n"
         "from deepnet_theory.processes import cores\n"
         "with one_thread():\n"
         "    import torch\n"

@@ -86,23 +86,3 @@ def test_what_is_not_understood_is_undecided(cli: Cli, mine: Path) -> None:
     told = cli("audit", f"{mine}:odd", "--optimizer", "lamb")
     assert told.code == 3 and "UNDECIDED" in told.out
     assert "The role of 0.up.weight" in " ".join(told.out.split())
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        ("mine.py", "is not of the form FILE.py:FACTORY"),
-        ("absent.py:make", "there is no file 'absent.py'"),
-        ("mine.py:plain", "Linear has no residual stream"),
-        ("mine.py:faithfull", "did you mean 'faithful'"),
-        ("torch.nn:Identity", "has no parameters"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    cli: Cli, mine: Path, monkeypatch: pytest.MonkeyPatch, model: str, sentence: str
-) -> None:
-    monkeypatch.chdir(mine.parent)
-    told = cli("audit", model)
-    assert (told.code, told.out) == (2, "")
-    assert sentence in told.err and told.err.count("\n") == 1
-    assert cli("audit", "mine.py:faithful", "--optimizer", "adm").code == 2

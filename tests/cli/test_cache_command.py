@@ -62,24 +62,6 @@ def test_the_cache_is_shown_and_cleared(
     assert json.loads(cli("cache", "--format", "json").out)["results"] == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("cache", "drop"), "valid are: show, clear"),
-        (("verify", *SMALL, "--cache", "c", "--no-cache"), "--cache c was given with --no-cache"),
-        (("verify", *SMALL, "--cache", "/dev/null"), "cannot keep anything in '/dev/null'"),
-        (("verify", *SMALL, "--cache", "/"), "name a folder of its own"),
-    ],
-)
-def test_what_cannot_be_kept_is_one_sentence(
-    cli: Cli, words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    outcome = cli(*words)
-    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
 def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

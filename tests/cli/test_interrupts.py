@@ -94,13 +94,3 @@ def test_every_command_ends_alike(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     for words in (["derive", "--optimizer", "adam"], list(SMALL)):
         found = cli(*words)
         assert (found.code, found.err.strip()) == (130, "deepnet-theory: interrupted")
-
-
-def test_growth_is_said_before_the_verdict(cli: Cli) -> None:
-    found = cli(
-        "verify", "--optimizer", "adam", "--alpha", "(2*N)**(1/4)", "--beta", "(8*N)**(-1/4)",
-        "--depths", "8,16,32", "--width", "16", "--heads", "2", "--tokens", "8",
-    )  # fmt: skip
-    first = found.out.index("GROWS as N^0.")
-    assert found.code == 0 and "as predicted" in found.out
-    assert first < found.out.index("SUPPORTED")

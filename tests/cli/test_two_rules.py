@@ -158,9 +158,6 @@ def test_a_notebook_shows_both_rules() -> None:
     from deepnet_theory.report.notebook import rules
 
     derivation = dt.derive("adam")
-    for shown in (
-        derivation._repr_html_(),
-        derivation._repr_latex_(),
-        repr(rules({"": derivation})),
-    ):
+    shows = derivation._repr_html_(), derivation._repr_latex_(), repr(rules({"": derivation}))
+    for shown in shows:
         assert all(name in shown for name in BOTH)

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.numeric.trial import text_windows
-from deepnet_theory.report.composing.of_audit import document
-from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.audit import document
+from deepnet_theory.report.text import text
 from deepnet_theory.sizes.wanted import wanted
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.audit import Audit

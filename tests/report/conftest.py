@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 import sympy as sp
 
-from deepnet_theory.sizes.consequences import Consequence
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import DirectionalDifferential, Label, Softmax
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.proof.step import Check, Regime, Relation, Step
+from deepnet_theory.symbolic.rule.problem import Problem, rule_of
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)
@@ -73,15 +69,11 @@ def derivation() -> Derivation:
             checks=nothing,
         ),
     )
+    selection = Selection(optimizer="lamb")
     return Derivation(
-        selection=Selection(optimizer="lamb"),
+        selection=selection,
         steps=steps,
         given=(N, r, p, A, H),
-        rule=Rule("lamb", (RuleEntry("encoder", "*", "1", "(2*N)**(-1/2)"),), meaning="An order."),
         conclusion=("size",),
-        consequences=(Consequence("branch weight", "size of a branch", 1 / (2 * N), "encoder"),),
-        predictions=Predictions(
-            (Prediction("N", "all", Fraction(0), (("adam", Fraction(-1, 2)),)),)
-        ),
-        remarks=("Made by hand.",),
+        proved=rule_of(Problem(selection)),
     )

@@ -14,16 +14,16 @@ import pytest
 import sympy as sp
 
 from deepnet_theory import workflow
-from deepnet_theory.report.composing import of_closures
-from deepnet_theory.report.composing.of_derivation import document
+from deepnet_theory.report import rule
 from deepnet_theory.report.document import Document, Formula
 from deepnet_theory.report.document import Step as Equation
-from deepnet_theory.report.printing.html import fragment
-from deepnet_theory.report.printing.latex import escape, latex
-from deepnet_theory.report.printing.markdown import markdown
-from deepnet_theory.report.printing.mathml import inline_mathml
-from deepnet_theory.report.printing.notation import as_written, formula_latex
-from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.html import fragment
+from deepnet_theory.report.latex import escape, latex
+from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.mathml import inline_mathml
+from deepnet_theory.report.notation import as_written, formula_latex
+from deepnet_theory.report.rule import document
+from deepnet_theory.report.text import text
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import Activation
 from deepnet_theory.symbolic.derivation import Derivation
@@ -142,7 +142,7 @@ def test_nothing_that_the_json_says_is_lost(select: dict[str, str]) -> None:
 
 def test_the_answer_stands_on_the_first_screen(derivation: Derivation) -> None:
     screen = "\n".join(text(document(derivation)).splitlines()[:24])
-    for told in ("alpha = 1", "beta  = (2*N)**(-1/2)", "PROVED", "branch weight"):
+    for told in ("alpha = 1", "beta  = (2*N)**(-1/2)", "PROVED"):
         assert told in screen, screen
     reach = "beta multiplies the initialisation of value, output of attention; fc1, fc2 of ffn"
     assert reach in " ".join(screen.split())
@@ -260,7 +260,7 @@ def test_results_show_themselves(derivation: Derivation) -> None:
 def test_latex_compiles(shown: str, tmp_path: Path) -> None:
     if shown == "closures":
         found = workflow.compare_closures(optimizer="sgd", stack="encoder-decoder")
-        page = latex(of_closures.document(found))
+        page = latex(rule.comparison(found))
     else:
         page = latex(document(engine({"optimizer": "sgd", "method": shown})))
     (tmp_path / "derivation.tex").write_text(page, encoding="utf-8")

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 
 from deepnet_theory.report.document import Curve, Document, Mark, Panels
-from deepnet_theory.report.figures.panels import panels
-from deepnet_theory.report.printing.html import page
-from deepnet_theory.report.printing.latex import latex
-from deepnet_theory.report.printing.markdown import markdown
-from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.html import page
+from deepnet_theory.report.latex import latex
+from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.panels import panels
+from deepnet_theory.report.text import text
 
 RATES = [1e-3 * 2**i for i in range(7)]
 

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.report.composing import of_report, of_verification
+from deepnet_theory.report import measurement, one_page
 from deepnet_theory.report.document import Document, Figure, Mark, Paragraph, Series, Slope
-from deepnet_theory.report.figures.axis import tick_label
-from deepnet_theory.report.figures.svg import LEFT, drawn
+from deepnet_theory.report.html import fragment, page
+from deepnet_theory.report.latex import latex
 from deepnet_theory.report.live import live
+from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.measurement import along, shares_figure, update_figure
 from deepnet_theory.report.numbers import (
     number,
     power,
@@ -28,11 +30,8 @@ from deepnet_theory.report.numbers import (
     signed_interval,
     true_signs,
 )
-from deepnet_theory.report.printing.html import fragment, page
-from deepnet_theory.report.printing.latex import latex
-from deepnet_theory.report.printing.markdown import markdown
-from deepnet_theory.report.printing.text import text
-from deepnet_theory.report.update import along, shares_figure, update_figure
+from deepnet_theory.report.svg import LEFT, drawn, tick_label
+from deepnet_theory.report.text import text
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
@@ -82,7 +81,7 @@ def constants() -> Constants:
 
 @pytest.fixture
 def html(derivation: Derivation, verification: Verification, constants: Constants) -> str:
-    told = of_report.document(
+    told = one_page.document(
         derivation.at(N=50), verification, [constants], command="deepnet-theory <x>"
     )
     return page(told)
@@ -135,7 +134,7 @@ def test_several_depths_and_rivals_are_files_of_their_own(
     (part,) = constants.parts
     deeper = replace(constants, parts=(replace(part, layers=100),))
     rival = replace(verification, rule={"name": "sgd, plain"})
-    told = of_report.document(derivation, verification, [constants, deeper], [rival])
+    told = one_page.document(derivation, verification, [constants, deeper], [rival])
     files = saved(page(told))
     assert {"constants-50.json", "constants-100.json", "verification-sgd-plain.json"} < set(files)
     assert 'load_constants("constants-100.json")' in unescape(page(told))
@@ -175,7 +174,7 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
             for n in named
         )
         measured = replace(verification, assumptions=found)
-        return " ".join(text(of_report.document(given, measured, [constants])).split())
+        return " ".join(text(one_page.document(given, measured, [constants])).split())
 
     bounded = "PROVED (an upper bound up to a constant factor), given 2 assumptions. Measurement:"
     assert bounded in told(named)
@@ -205,7 +204,7 @@ def test_growth_in_words_has_no_signed_zero(verification: Verification) -> None:
     assert flat.trend == "is CONSTANT in N, exponent 0.00 (95 %: 0.000 to 0.003), as predicted"
     grown = replace(e, estimate=0.49, low=0.47, high=0.51, predicted=0.5)
     assert grown.trend == "GROWS as N^0.49 (95 %: 0.470 to 0.510), as predicted"
-    told = text(of_verification.document(replace(verification, exponents=(grown,))))
+    told = text(measurement.document(replace(verification, exponents=(grown,))))
     assert told.index("GROWS as N^0.49") < told.index("SUPPORTED")
     wrong = replace(grown, predicted=-0.001, verdict=Verdict.REFUTED)
     assert wrong.trend.endswith("where N^0.00 was predicted")
@@ -219,13 +218,13 @@ def test_the_whole_report_by_every_printer(
         exponents=verification.exponents * 3,  # their reasons fold
         warnings=("a planted warning",),
     )
-    told = of_report.document(derivation, several, [constants])
+    told = one_page.document(derivation, several, [constants])
     for printer in (text, markdown, latex, fragment):
         assert "Why these verdicts" in printer(told) and "a planted warning" in printer(told)
 
 
 def test_a_section_that_says_nothing_has_no_heading(verification: Verification) -> None:
-    told = of_verification.document(verification)
+    told = measurement.document(verification)
     for printer in (text, markdown, latex, fragment):
         assert "Points" in printer(told) and "Warnings" not in printer(told)
 
@@ -244,8 +243,8 @@ def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
     svg = drawn(figure).svg
     assert 'class="band"' in svg and 'class="band other-band"' in svg
     for told in (
-        of_verification.document(found),
-        of_report.document(derivation, found, [constants]),
+        measurement.document(found),
+        one_page.document(derivation, found, [constants]),
     ):
         shown = " ".join(text(told).split())
         assert "against single sublayers: at 8 [1.28, 1.32] of it: REFUTED" in shown
@@ -292,7 +291,7 @@ def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification
         for name, m, p in kinds
     )  # fmt: skip
     found = replace(verification, shares=shares)
-    told = text(of_verification.document(found))
+    told = text(measurement.document(found))
     assert "Stepped alone, at N = 64" in told
     assert re.search(r"ffn fc1 +157 +153.9 to 160.1 +93 +1.688$", told, re.MULTILINE)
     assert max(map(len, told.splitlines())) <= 80
@@ -313,9 +312,9 @@ def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification
     assert "93" not in words  # the ticks are round, not the points'
     assert shares_figure(verification) == ()
     several = replace(found, shares=(*shares, replace(shares[0], part="decoder")))
-    assert "decoder attention value" in text(of_verification.document(several))
+    assert "decoder attention value" in text(measurement.document(several))
     for printer in (markdown, latex, fragment):
-        assert "ffn fc1" in printer(of_verification.document(found))
+        assert "ffn fc1" in printer(measurement.document(found))
 
 
 def test_the_lines_have_the_slopes_that_they_claim() -> None:
@@ -389,7 +388,7 @@ def test_rivals_have_their_own_points_and_lines(verification: Verification) -> N
         (path,) = [p for p in root.findall(f"{space}path") if p.get("class") == line]
         x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", path.get("d", "")))
         assert at[1] == pytest.approx(y1 + (y2 - y1) * (at[0] - x1) / (x2 - x1), abs=0.3)
-    told = text(of_verification.document(verification, rivals))
+    told = text(measurement.document(verification, rivals))
     assert (
         re.search(r"rule of sgd, in N +SUPPORTED +\+0.5000", told)
         and re.search(r"α = β = 1, in N +- +\+1.5000", told)
@@ -435,7 +434,7 @@ def test_what_is_not_predicted_says_why(verification: Verification) -> None:
         verification, rule={"name": "plain"}, exponents=(replace(e, predicted=None),),
         warnings=("S*r^2 grows",),
     )  # fmt: skip
-    told = " ".join(text(of_verification.document(verification, (plain,))).split())
+    told = " ".join(text(measurement.document(verification, (plain,))).split())
     assert "No slope is predicted of α = β = 1: S*r^2 grows." in told
 
 
@@ -457,7 +456,7 @@ def test_numbers_have_true_signs_and_zero_has_none() -> None:
 
 
 def test_a_verification_by_every_printer(verification: Verification) -> None:
-    told = of_verification.document(verification)
+    told = measurement.document(verification)
     pages = [text(told), markdown(told), latex(told), fragment(told)]
     balanced(pages[-1])
     for shown in pages:
@@ -479,19 +478,19 @@ def test_a_sentence_of_measurement_has_the_same_signs() -> None:
 
 
 def test_the_table_of_a_terminal(verification: Verification) -> None:
-    told = text(of_verification.document(verification))
+    told = text(measurement.document(verification))
     assert max(map(len, told.splitlines())) <= 80
     assert told.splitlines()[-1] == "SUPPORTED (cpu, 1.5 s)"
     assert "REFUTED" in told and "N = 64" in told and "\x1b" not in told
     pytest.importorskip("plotext")
-    drawn = text(of_verification.document(verification), plots=True)
+    drawn = text(measurement.document(verification), plots=True)
     assert len(drawn.splitlines()) > len(told.splitlines()) + 8
     assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
 
 
 def test_no_progress_where_nobody_watches() -> None:
-    with live("x", quiet=True) as report:
-        assert report is None
+    with live("x", quiet=True) as seen:
+        assert seen == {"progress": None}
 
 
 def browser() -> str:
@@ -570,7 +569,7 @@ def test_long_derivations_fit(
 
     made = derive(**select)
     depth = [12] * len(made.selection.the_stack.parts)
-    html = page(of_report.document(made, verification, [export(made, depth)]))
+    html = page(one_page.document(made, verification, [export(made, depth)]))
     assert faults(html, tmp_path, width) == "[]"
 
 
@@ -595,7 +594,7 @@ def test_on_paper(verification: Verification, constants: Constants, tmp_path: Pa
             for name in kinds
         ),
     )
-    html = page(of_report.document(made, found, [constants] * 2, [found] * 3))
+    html = page(one_page.document(made, found, [constants] * 2, [found] * 3))
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
     pdf = tmp_path / "page.pdf"
     run_browser(f"--print-to-pdf={pdf}", f"file://{tmp_path / 'page.html'}")

@@ -167,8 +167,8 @@ class Audit(Result):
         }
 
     def __str__(self) -> str:
-        from deepnet_theory.report.composing.of_audit import document
-        from deepnet_theory.report.printing.text import text
+        from deepnet_theory.report.audit import document
+        from deepnet_theory.report.text import text
 
         return text(document(self))
 

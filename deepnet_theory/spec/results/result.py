@@ -52,9 +52,10 @@ class Measured(Result):
         return found
 
     def _repr_html_(self) -> str:
-        from deepnet_theory.report.notebook import html
+        from deepnet_theory.report.composers import document
+        from deepnet_theory.report.html import fragment
 
-        return html(self)
+        return fragment(document(self))
 
 
 def _public(fields: list[tuple[str, Any]]) -> dict[str, Any]:

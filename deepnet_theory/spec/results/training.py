@@ -12,7 +12,7 @@ from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.report.figures.svg import Plot
+    from deepnet_theory.report.svg import Plot
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,10 @@ class Transfer(Measured):
 
     def plot(self) -> Plot:
         """Loss against rate, a line a depth, the closures side by side."""
-        from deepnet_theory.report.notebook import transfer_plot
+        from deepnet_theory.report.panels import panels
+        from deepnet_theory.report.training import figure
 
-        return transfer_plot(self)
+        return panels(figure(self))
 
     def __repr__(self) -> str:
         told = "; ".join(f"{c.closure}: {c.exponent.because}" for c in self.closures)

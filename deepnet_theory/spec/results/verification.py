@@ -9,7 +9,7 @@ from deepnet_theory.spec.results.result import Measured
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.report.figures.svg import Plot
+    from deepnet_theory.report.svg import Plot
 
 
 @dataclass(frozen=True)
@@ -183,12 +183,13 @@ class Verification(Measured):
 
         ``rivals`` are measurements of other rules, drawn beside this one.
         """
-        from deepnet_theory.report.notebook import update_plot
+        from deepnet_theory.report.measurement import update_figure
+        from deepnet_theory.report.svg import drawn
 
-        return update_plot(self, variable, rivals)
+        return drawn(update_figure(self, variable, rivals))
 
     def __repr__(self) -> str:
-        from deepnet_theory.report.composing.of_verification import three_lines
+        from deepnet_theory.report.measurement import three_lines
 
         return three_lines(self)
 
@@ -246,11 +247,12 @@ class ModelMeasurement(Measured):
 
     def plot(self) -> Plot:
         """‖ΔF‖/η against depth, log–log, beside a constant."""
-        from deepnet_theory.report.notebook import model_plot
+        from deepnet_theory.report.measurement import model_figure
+        from deepnet_theory.report.svg import drawn
 
-        return model_plot(self)
+        return drawn(model_figure(self))
 
     def __repr__(self) -> str:
-        from deepnet_theory.report.composing.of_model import three_lines
+        from deepnet_theory.report.measurement import model_lines
 
-        return three_lines(self)
+        return model_lines(self)

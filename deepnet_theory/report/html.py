@@ -9,10 +9,9 @@ from html import escape
 from pathlib import Path
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.figures.panels import panels
-from deepnet_theory.report.figures.svg import drawn
-from deepnet_theory.report.printing.mathml import equation_mathml, inline_mathml, knob_mathml, math
-from deepnet_theory.report.printing.width import width
+from deepnet_theory.report.mathml import equation_mathml, inline_mathml, knob_mathml, math, width
+from deepnet_theory.report.panels import panels
+from deepnet_theory.report.svg import drawn
 
 # Printing shows what is folded; browsers that know ::details-content do so from the style alone.
 _UNFOLD = (

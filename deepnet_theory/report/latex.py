@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.printing.notation import equation_latex, inline_latex, knob_latex
+from deepnet_theory.report.notation import equation_latex, inline_latex, knob_latex
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath,amssymb}

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import number
+from deepnet_theory.report.numbers import known, number
 from deepnet_theory.spec.stack import stacks
 from deepnet_theory.spec.verdict import Verdict
 
@@ -21,20 +21,17 @@ FIRST = 3  # findings that fit a screen with the verdict
 
 def document(audit: Audit) -> doc.Document:
     """The verdict and the first findings; then the others, the gains and what stands by."""
-    shown = audit.findings[:FIRST]
-    rest = audit.findings[FIRST:]
+    first, rest = audit.findings[:FIRST], audit.findings[FIRST:]
+    beside = (f"{remark}." for remark in (*audit.reading.shared, *audit.remarks))
     return doc.Document(
         f"Audit of {audit.model}" + (f" under {audit.optimizer}" if audit.optimizer else ""),
-        (doc.Paragraph(answer(audit)), *(b for f in shown for b in _finding(f))),
+        (doc.Paragraph(answer(audit)), *(b for f in first for b in _finding(f))),
         (
             doc.Section("Further findings", tuple(b for f in rest for b in _finding(f))),
             doc.Section("One layer", tuple(_drawings(audit))),
             doc.Section("Gains", (_gains(audit),)),
-            doc.Section("Not understood", tuple(_not_understood(audit))),
-            doc.Section(
-                "Beside it",
-                tuple(doc.Paragraph(f"{r}.") for r in (*audit.reading.shared, *audit.remarks)),
-            ),
+            doc.Section("Not understood", doc.paragraphs(_not_understood(audit))),
+            doc.Section("Beside it", doc.paragraphs(beside)),
             doc.Section("To derive for it", tuple(_to_derive(audit))),
         ),
     )
@@ -43,28 +40,28 @@ def document(audit: Audit) -> doc.Document:
 def answer(audit: Audit) -> doc.Words:
     """The verdict in one sentence."""
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
-    stands = f", {audit.placement or 'of a placement that has no name here'}, layers: {layers}. "
-    held = f"{audit.against} ({audit.detail})"
+    placement = audit.placement or "of a placement that has no name here"
+    held, count = f"{audit.against} ({audit.detail})", len(audit.findings)
     if audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
-        return (audit.verdict, stands, f"It follows {held}{also}.")
-    if audit.near:
+        told = f"It follows {held}{also}"
+    elif audit.near:
         told = (
             "It follows no rule of any optimizer; give the optimizer to see what differs. Nearest: "
+            + "; ".join(audit.near)
         )
-        return (audit.verdict, stands, f"{told}{'; '.join(audit.near)}.")
-    if audit.against is None:
+    elif audit.against is None:
         why = f": {audit.refusal}" if audit.refusal else ""
-        return (audit.verdict, stands, f"It was held against no rule{why}.")
-    if audit.verdict is Verdict.UNDECIDED:
-        return (audit.verdict, stands, f"What was understood follows {held}.")
-    moved = ""
-    if audit.effect is not None:
-        times, how = number(audit.effect, ".3g"), _how(audit.predicted)
-        moved = f"; one update moves the output {times} times as much as under the rule ({how})"
-    count = len(audit.findings)
-    many = f"{count} difference{'s' * (count > 1)} from the nearest rule, {held}{moved}."
-    return (audit.verdict, stands, many)
+        told = f"It was held against no rule{why}"
+    elif audit.verdict is Verdict.UNDECIDED:
+        told = f"What was understood follows {held}"
+    else:
+        moved = ""
+        if audit.effect is not None:
+            times = f"{number(audit.effect, '.3g')} times as much as under the rule"
+            moved = f"; one update moves the output {times} ({_how(audit.predicted)})"
+        told = f"{count} difference{'s' * (count > 1)} from the nearest rule, {held}{moved}"
+    return audit.verdict, f", {placement}, layers: {layers}. {told}."
 
 
 def _how(predicted: bool) -> str:
@@ -83,27 +80,30 @@ def _drawings(audit: Audit) -> Iterator[doc.Block]:
     """The first layer in which something differs, of each stack; else its first layer."""
     for stack in audit.reading.layers:
         own = [s for s in audit.sublayers if s.sublayer.stack == stack]
-        faulty = (s.sublayer.layer for s in own if _differs(s))
-        layer = next(faulty, 0)
+        differs = (
+            s.sublayer.layer
+            for s in own
+            if _alpha_differs(s) or any(g.verdict == "differs" for g in s.gains)
+        )
+        layer = next(differs, 0)
         yield doc.Paragraph(f"{stack}, layer {layer}; ≠ stands before what is wanted:")
-        lines = (line for s in own if s.sublayer.layer == layer for line in drawing(s))
+        lines = (line for s in own if s.sublayer.layer == layer for line in _drawing(s))
         yield doc.Listing("\n".join(lines))
 
 
-def drawing(audited: Audited) -> list[str]:
+def _drawing(audited: Audited) -> list[str]:
     """A sublayer: above its branch with every gain, below its stream with α, and the sum."""
     s = audited.sublayer
-    differ = [g.verdict == "differs" for g in audited.gains]
     matrices = [
-        f"{g.matrix.role} {_marked(g.gain, g.wanted if d else None)}"
-        for g, d in zip(audited.gains, differ, strict=True)
+        f"{g.matrix.role} {_marked(g.gain, g.wanted if g.verdict == 'differs' else None)}"
+        for g in audited.gains
     ]
     scaled = {"stream": s.stream, "branch": s.branch}
-    where = s.alpha_on or "stream"
     factor = {name: number(value, ".2g") for name, value in scaled.items() if value != 1}
     if _alpha_differs(audited):
-        told = _marked(s.alpha, audited.alpha_wanted)
-        factor[where] = f"{factor.get(where, '1')} (alpha {told})"
+        where = s.alpha_on or "stream"
+        alpha = _marked(s.alpha, audited.alpha_wanted)
+        factor[where] = f"{factor.get(where, '1')} (alpha {alpha})"
     branch = [
         *(["norm"] if "input" in s.around else []),
         *matrices,
@@ -126,25 +126,19 @@ def _alpha_differs(audited: Audited) -> bool:
     return wanted is not None and number(audited.sublayer.alpha, ".3g") != number(wanted, ".3g")
 
 
-def _differs(audited: Audited) -> bool:
-    return _alpha_differs(audited) or any(g.verdict == "differs" for g in audited.gains)
-
-
-def _not_understood(audit: Audit) -> Iterator[doc.Block]:
-    for note in audit.reading.notes:
-        yield doc.Paragraph(f"{note}.")
+def _not_understood(audit: Audit) -> Iterator[str]:
+    yield from (f"{note}." for note in audit.reading.notes)
     seen: dict[tuple[str, str], list[str]] = {}
     for s in audit.reading.sublayers:
         if s.why:
             seen.setdefault((s.stack, sub(r"\d+", "#", s.why)), []).append(s.why)
     for (stack, _), whys in seen.items():
         times = f", {len(whys)} branches" if len(whys) > 1 else ""
-        yield doc.Paragraph(f"In the {stack}{times}: {whys[0]}.")
+        yield f"In the {stack}{times}: {whys[0]}."
     understood = {m.where for s in audit.reading.sublayers if s.why for m in s.matrices}
     if strange := [where for where in audit.reading.strange if where not in understood]:
         more = f" and {len(strange) - FIRST} more" if len(strange) > FIRST else ""
-        named = ", ".join(strange[:FIRST])
-        yield doc.Paragraph(f"The role of {named}{more}; in Python, roles={{…}} names it.")
+        yield f"The role of {', '.join(strange[:FIRST])}{more}; in Python, roles={{…}} names it."
 
 
 def _to_derive(audit: Audit) -> Iterator[doc.Block]:
@@ -152,11 +146,9 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     words = audit.reading.select
     if not audit.reading.understood or "placement" not in words or words["stack"] not in stacks():
         return
+    yield from doc.paragraphs(f"{name}: {formulas}." for name, formulas in audit.rows.items())
+    yield from doc.paragraphs([audit.condition] * bool(audit.condition))
     depth = ",".join(map(str, audit.reading.layers.values()))
-    for name, formulas in audit.rows.items():
-        yield doc.Paragraph(f"{name}: {formulas}.")
-    if audit.condition:
-        yield doc.Paragraph(audit.condition)
     options = {"optimizer": audit.optimizer or "NAME", **words, "depth": depth}
     if audit.closure:
         options["closure"] = audit.closure
@@ -171,23 +163,18 @@ def _gains(audit: Audit) -> doc.Table:
     for s in audit.sublayers:
         kinds.setdefault((s.sublayer.stack, s.sublayer.kind), []).append(s)
     rows: list[tuple[doc.Words, ...]] = []
+
+    def add(of: str, what: str, found: list[float], wanted: float | None) -> None:
+        low, high = number(min(found), ".3g"), number(max(found), ".3g")
+        shown = low if low == high else f"{low} to {high}"
+        rows.append((of, what, shown, known(wanted, ".3g")))
+
     for (stack, kind), own in kinds.items():
-        alphas = [s.sublayer.alpha for s in own]
         on = own[0].sublayer.alpha_on or "nothing"
-        rows.append(
-            (f"{stack} {kind}", f"alpha, on {on}", _range(alphas), _wanted(own[0].alpha_wanted))
-        )
+        alphas = [s.sublayer.alpha for s in own]
+        add(f"{stack} {kind}", f"alpha, on {on}", alphas, own[0].alpha_wanted)
         for position, gain in enumerate(own[0].gains):
             found = [s.gains[position] for s in own if position < len(s.gains)]
-            low, high = min(g.low for g in found), max(g.high for g in found)
-            rows.append(("", gain.matrix.role, _range([low, high]), _wanted(gain.wanted)))
+            ends = [end for g in found for end in (g.low, g.high)]
+            add("", gain.matrix.role, ends, gain.wanted)
     return doc.Table(("sublayer", "what", "found", "wanted"), tuple(rows))
-
-
-def _range(values: list[float]) -> str:
-    low, high = number(min(values), ".3g"), number(max(values), ".3g")
-    return low if low == high else f"{low} to {high}"
-
-
-def _wanted(value: float | None) -> str:
-    return "-" if value is None else number(value, ".3g")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from deepnet_theory.report.document import Figure, Panels
-from deepnet_theory.report.figures.axis import ceiling, drawable, height, roomy, tick_label, ticks
+from deepnet_theory.report.svg import ceiling, drawable, height, roomy, tick_label, ticks
 
 
 def characters(figure: Figure) -> list[str]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from shutil import get_terminal_size
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.figures.terminal import characters, panels
-from deepnet_theory.report.printing.columns import page_columns
+from deepnet_theory.report.terminal import characters, panels
 
+LEAST, MOST = 60, 80  # columns of a page
 INDENT = 6  # of what stands under an equation's number
 GAP = 2  # between columns
 ROOM = 28  # for a column of sentences; where there is less they stand under their row
+
+
+def page_columns() -> int:
+    """The terminal's width, or COLUMNS where that is set, between 60 and 80; 80 in a file."""
+    return min(MOST, max(LEAST, get_terminal_size((MOST, 24)).columns))
 
 
 def text(document: doc.Document, plots: bool = False) -> str:
@@ -47,7 +53,17 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
 
 def plain(words: doc.Words) -> str:
     """A line without markup."""
-    return doc.spelled(words, str, _inline, str, str)
+    return doc.spelled(words, str, inline, str, str)
+
+
+def inline(formula: doc.Formula) -> str:
+    """A formula in one line, as it can be typed again."""
+    shown = formula.expression
+    if isinstance(shown, str):  # all that a rule writes: such a page needs no SymPy
+        return shown
+    from deepnet_theory.report.notation import typed
+
+    return typed(shown)
 
 
 def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
@@ -62,13 +78,6 @@ def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
     )
 
 
-def _inline(formula: doc.Formula) -> str:
-    # SymPy, which a page without a formula is printed without
-    from deepnet_theory.report.printing.pretty import inline
-
-    return inline(formula)
-
-
 def _terms(terms: doc.Terms) -> Iterator[str]:
     column = max((len(label) for label, _ in terms.rows), default=0) + 4
     for label, words in terms.rows:
@@ -81,13 +90,13 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
         for knob in knobs:
             name = "eta is multiplied by" if knob.symbol == "eta" else f"{knob.symbol:5} ="
             value = f"  = {knob.value}" if knob.value else ""
-            yield f"    {name} {_inline(knob.formula)}{value}"
+            yield f"    {name} {inline(knob.formula)}{value}"
     if rule.depth:
         yield f"  (values at {rule.depth})"
 
 
 def _step(step: doc.Step) -> Iterator[str]:
-    from deepnet_theory.report.printing.pretty import equation
+    from deepnet_theory.report.notation import equation
 
     body = equation(step, page_columns() - INDENT)
     for index, line in enumerate(body):

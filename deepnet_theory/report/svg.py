@@ -1,16 +1,15 @@
-"""A log–log plot as SVG: measured points with intervals, and lines of predicted slope."""
+"""A log–log plot as SVG: measured points with intervals, lines of predicted slope, and the axes."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.figures.axis import drawable, height, roomy, tick_label, ticks
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.files import write_text
 
@@ -81,7 +80,9 @@ def drawn(figure: doc.Figure) -> Plot:
     values = [v for m in shown for v in (m.low, m.mean, m.high) if v > 0] + ends
     y = Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
     at = ticks(x.low, x.high) if figure.named else xs
-    body = [*_axes(x, y, at, figure.x_label, figure.y_label)]
+    grid = {value: tick_label(value) for value in ticks(y.low, y.high)}
+    names = (figure.x_label, figure.y_label)
+    body = [*axes(x, y, names, {value: f"{value:g}" for value in at}, grid)]
     body += [_band(s, x, y) for s in series if s.band]
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
@@ -153,7 +154,10 @@ def _labels(slopes: Sequence[doc.Slope], x: Scale, y: Scale, last: float, led: b
 
     Where they are ``led`` to, a thin line goes from each line's first point to its label.
     """
-    blocks = [(y(height(s, last)), s, [s.label] if led else _wrapped(s.label)) for s in slopes]
+    blocks = []
+    for s in slopes:
+        wrapped = [words for line in s.label.split("\n") for words in textwrap.wrap(line, LABEL)]
+        blocks.append((y(height(s, last)), s, [s.label] if led else wrapped))
     blocks.sort(key=lambda block: (block[0], -block[1].exponent))  # from the top down
     lines = []
     free = float(TOP)
@@ -174,33 +178,110 @@ def _labels(slopes: Sequence[doc.Slope], x: Scale, y: Scale, last: float, led: b
     return lines
 
 
-def _wrapped(label: str) -> list[str]:
-    return [words for line in label.split("\n") for words in textwrap.wrap(line, LABEL)]
+def axes(
+    x: Scale, y: Scale, names: tuple[str, str], xs: Mapping[float, str], ys: Mapping[float, str],
+    half: int = 12, left: bool = True,
+) -> Iterator[str]:  # fmt: skip
+    """Two axes with a grid line and a label at each of some values, and what they are of.
 
-
-def _axes(x: Scale, y: Scale, xs: Sequence[float], x_label: str, y_label: str) -> list[str]:
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    lines = [f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>']
-    free = 0.0
-    for value in xs:
+    A label of the lower axis is ``half`` as wide and stands where it runs into no other; what is
+    at the ``left`` of the upright axis is left out where another picture stands there.
+    """
+    bottom, right, free = y.start, x.end, 0.0
+    yield f'<path class="axis" d="M{x.start:g} {y.end:g}V{bottom:g}H{right:g}"/>'
+    for value, label in xs.items():
         at = x(value)
-        lines.append(f'<path class="grid" d="M{at:.1f} {TOP}V{bottom}"/>')
-        if at - 11 >= free:
-            lines.append(text(f"{value:g}", at, bottom + 15))
-            free = at + 13
-    for value in ticks(y.low, y.high):
+        yield f'<path class="grid" d="M{at:.1f} {y.end:g}V{bottom:g}"/>'
+        if at - half >= free:
+            yield text(label, at, bottom + 15)
+            free = at + half
+    for value, label in ys.items():
         at = y(value)
-        lines.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-        lines.append(text(tick_label(value), LEFT - 6, at + 4, "end"))
-    middle = (TOP + bottom) / 2
-    across = text(y_label, 0, 0)
-    return [
-        *lines,
-        text(x_label, (LEFT + right) / 2, HEIGHT - 8),
-        f'<g transform="translate(13 {middle}) rotate(-90)">{across}</g>',
-    ]
+        yield f'<path class="grid" d="M{x.start:g} {at:.1f}H{right:g}"/>'
+        if left:
+            yield text(label, x.start - 6, at + 4, "end")
+    yield text(names[0], (x.start + right) / 2, bottom + 36)
+    if left:
+        across = text(names[1], 0, 0)
+        yield f'<g transform="translate(13 {(y.end + bottom) / 2}) rotate(-90)">{across}</g>'
 
 
 def text(words: str, x: float, y: float, anchor: str = "middle") -> str:
     """Words at a place."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+# axes: what can stand on a logarithmic one, how far it reaches, and round numbers
+
+
+def drawable(mark: doc.Mark) -> bool:
+    """Whether a logarithmic plot can show the point."""
+    # an interval may reach below 0, where a logarithmic axis ends; its point is drawn even so
+    finite = all(map(math.isfinite, (mark.x, mark.mean, mark.low, mark.high)))
+    return finite and mark.x > 0 and mark.mean > 0
+
+
+def height(slope: doc.Slope, x: float) -> float:
+    """Where a line of predicted slope stands at ``x``."""
+    return slope.y * math.pow(x / slope.x, slope.exponent)
+
+
+def roomy(low: float, high: float) -> tuple[float, float]:
+    """Ends at least a factor of 7 apart: a flat line should look flat, not like enlarged noise.
+
+    So far apart they have two round numbers between them.
+    """
+    centre = math.sqrt(low * high)
+    return min(low, centre / math.sqrt(7)), max(high, centre * math.sqrt(7))
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two ends of a logarithmic axis, at most nine.
+
+    Ones, twos and fives, ones alone on a long axis; the levels of one that is too short for two.
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 300 else (1,)
+    values = [float(f"{step}e{decade}") for decade in decades for step in steps]
+    inside = [v for v in values if low <= v <= high]
+    if len(inside) < 2:
+        return levels(low, high)
+    every = -(-len(inside) // 9)
+    return inside[::every]
+
+
+def levels(low: float, high: float) -> list[float]:
+    """Round numbers, at most eight, between the ends of a linear axis; of no length, its one end.
+
+    They are the multiples of the least step 1, 2 or 5 times a power of ten that are no more.
+    """
+    if high <= low:
+        return [low]
+    decade = math.floor(math.log10((high - low) / 8))
+    steps = (float(f"{step}e{decade}") for step in (1, 2, 5, 10))
+    step = next(s for s in steps if (high - low) / s <= 8)
+    first = math.floor(low / step)
+    values = (float(f"{i * step:.12g}") for i in range(first, first + 10))
+    # an end that is a multiple but for rounding counts as one
+    return [v for v in values if low + 1e-9 * step < v <= high]
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def tick_label(value: float) -> str:
+    """The label of a tick: 0.02, 1000, 10⁵, 2·10⁻⁴, 1.25·10⁻⁴."""
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.5e}".split("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
+
+
+def ceiling(figure: doc.Panels) -> float:
+    """Where panels end above: the level lies in their middle, or all curves lie below it."""
+    ys = [y for _, curves in figure.panels for c in curves for _, y in c.points if y == y]
+    if not ys:
+        return figure.level
+    room = max(figure.level - min(ys), 0.05 * abs(figure.level))
+    return min(max(*ys, figure.level), figure.level + room) + room / 20

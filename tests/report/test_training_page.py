@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from deepnet_theory.report.composing.of_training import document
-from deepnet_theory.report.printing.text import text
+from deepnet_theory.report.text import text
+from deepnet_theory.report.training import document
 from deepnet_theory.spec.results.training import Run, Training
 from deepnet_theory.spec.verdict import Verdict
 

@@ -1,4 +1,4 @@
-"""A search of the learning rate over depths as a document: the verdicts, and the curves."""
+"""Trainings as documents: whether the best rate transfers over depths, and one short run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.measurement import rows_named
 from deepnet_theory.report.numbers import (
     depth_words,
+    interval,
+    known,
     number,
     predicted,
     signed,
@@ -17,7 +20,13 @@ from deepnet_theory.report.numbers import (
 )
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.training import ClosureTransfer, Curve, Transfer
+    from deepnet_theory.spec.results.training import (
+        ClosureTransfer,
+        Curve,
+        Run,
+        Training,
+        Transfer,
+    )
 
 CAPTION = (
     "Held-out loss against learning rate, one line a depth; points are the best rates, with "
@@ -25,20 +34,18 @@ CAPTION = (
 )
 
 
-def document(transfer: Transfer) -> doc.Document:
+def transfer_document(t: Transfer) -> doc.Document:
     """Whether the best rate transfers under every closure, the curves, and every best rate."""
-    t = transfer
     stepped = t.select.get("optimizer") or t.select.get("update")
     title = f"Does the learning rate transfer? {t.select['placement']}, stepped by {stepped}"
-    answer = tuple(doc.Paragraph(_answer(c)) for c in t.closures)
+    answer = doc.paragraphs(map(_answer, t.closures))
     exponents = doc.Section("Exponents in depth", tuple(_exponents(t)))
     curves = doc.Section("Loss against learning rate", (figure(t), _rates(t)))
     ran = f"{t.device}, {t.seconds:.0f} s; unigram entropy {number(t.baseline, '.3f')} nats a byte"
-    stopped = (doc.Paragraph(f"{t.stopped}: a part of what was asked for."),) if t.stopped else ()
+    stopped = [f"{t.stopped}: a part of what was asked for."] * bool(t.stopped)
     trained = doc.Paragraph(_trained(t), aside=True)
-    return doc.Document(
-        title, (*answer, trained), (exponents, curves), (*stopped, doc.Paragraph(ran))
-    )
+    closing = doc.paragraphs([*stopped, ran])
+    return doc.Document(title, (*answer, trained), (exponents, curves), closing)
 
 
 def figure(transfer: Transfer) -> doc.Panels:
@@ -108,9 +115,35 @@ def _rates(t: Transfer) -> doc.Table:
 
 
 def _rate(curve: Curve) -> tuple[str, ...]:
-    fails = "-" if curve.first_failing is None else number(curve.first_failing)
-    if not math.isfinite(curve.best):
-        return depth_words(curve.depth), "-", "-", "-", fails
-    ends = f"{number(curve.low, '.3g')} to {number(curve.high, '.3g')}"
-    best, loss = number(curve.best, ".3g"), number(curve.best_loss, ".3f")
-    return depth_words(curve.depth), best, ends, loss, fails
+    best, ends, loss = "-", "-", "-"
+    if math.isfinite(curve.best):
+        best, ends = number(curve.best, ".3g"), interval(curve.low, curve.high, ".3g")
+        loss = number(curve.best_loss, ".3f")
+    return depth_words(curve.depth), best, ends, loss, known(curve.first_failing)
+
+
+def document(training: Training) -> doc.Document:
+    """First, last and held-out loss of every run, beside the unigram entropy."""
+    translates = any(run.shuffled is not None for run in training.runs)
+    head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "another's source")
+    head = head if translates else head[:-1]
+    rows = tuple(_losses(run)[: len(head)] for run in training.runs)
+    findings = tuple((run.rule, run.finding) for run in training.runs if run.finding)
+    entropy = doc.Paragraph(f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)")
+    body = (doc.Table(head, rows, numbers=tuple(range(1, len(head)))), entropy)
+    verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
+    constants = training.conditions.get("constants", {})
+    origin = constants.get("origin", {})
+    named = origin.get("rows")  # of a file, which may say anything there
+    rules = rows_named(named if isinstance(named, dict) else {}, origin.get("row"), "trained here")
+    needs = [str(condition)] if (condition := constants.get("condition")) else []
+    return doc.Document(
+        "Training",
+        (doc.Paragraph(verdict), *rules, *doc.paragraphs(needs)),
+        (doc.Section("Losses", (*body, doc.Terms(findings)) if findings else body),),
+    )
+
+
+def _losses(run: Run) -> tuple[str, ...]:
+    losses = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out, run.shuffled)
+    return (run.rule, str(len(run.losses)), *(known(loss, ".3f") for loss in losses))

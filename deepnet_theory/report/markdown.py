@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.printing.notation import equation_latex, inline_latex, knob_latex
+from deepnet_theory.report.notation import equation_latex, inline_latex, knob_latex
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#$"})
 

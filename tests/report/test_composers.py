@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from deepnet_theory.report.composing import COMPOSERS
+from deepnet_theory.report.composers import COMPOSERS
 from deepnet_theory.sizes import consequences, judgement
 from deepnet_theory.spec.results import audit, prediction, result, training, verification
 from deepnet_theory.symbolic import derivation
@@ -26,6 +26,6 @@ def test_every_result_has_a_composer_and_every_composer_a_result() -> None:
     assert found == set(COMPOSERS)
 
 
-@pytest.mark.parametrize("name", COMPOSERS.values())
-def test_a_composer_makes_a_document(name: str) -> None:
-    assert callable(import_module(f"deepnet_theory.report.composing.{name}").document)
+@pytest.mark.parametrize(("module", "function"), COMPOSERS.values())
+def test_a_composer_makes_a_document(module: str, function: str) -> None:
+    assert callable(getattr(import_module(f"deepnet_theory.report.{module}"), function))

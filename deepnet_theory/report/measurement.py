@@ -1,0 +1,463 @@
+"""Measurements of ‖ΔF‖/η as documents: of a rule, of one's own models, and predicted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import (
+    depth_words,
+    interval,
+    known,
+    number,
+    power,
+    predicted,
+    signed,
+    signed_interval,
+    true_signs,
+)
+from deepnet_theory.spec.rule import PLAIN
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.results.prediction import UpdatePrediction
+    from deepnet_theory.spec.results.verification import (
+        AssumptionResult,
+        Exponent,
+        ModelMeasurement,
+        Point,
+        Verification,
+    )
+
+Y_LABEL = "‖ΔF‖/η per token"
+ROUNDING = 1e-6  # of the largest share: a bias of the keys moves nothing but the last digits
+MOST_SHARES = 12  # on a page; the JSON has all
+
+
+def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:
+    """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
+    asked = _settings(v.measure)
+    assumed = (assumptions(v.assumptions),) if v.assumptions else ()
+    return doc.Document(
+        f"{Y_LABEL}, {measured_network(v) or rule_words(v)}",
+        (
+            *rows_named(v.rows, next(iter(v.rows), None), "measured here"),
+            doc.Paragraph(answer(v)),
+            *((doc.Paragraph(level(v)),) if v.level else ()),
+            doc.Paragraph(f"Measured after one step: {asked}.", aside=True),
+        ),
+        (*sections(v, rivals), doc.Section("Assumptions", assumed)),
+        (_ran(v),),
+    )
+
+
+def rows_named(rows: Mapping[str, str], own: str | None, what: str) -> Iterator[doc.Paragraph]:
+    """Both rules by name, the one that was used, ``own``, with ``what`` was done with it."""
+    for name, told in rows.items():
+        yield doc.Paragraph(f"{name}{f', {what}' * (name == own)}: {told}.")
+
+
+def _settings(measure: Mapping[str, Any]) -> str:
+    keys = ("data", "width", "tokens", "step")
+    return ", ".join(f"{key} {measure[key]}" for key in keys if key in measure)
+
+
+def _ran(measured: Verification | ModelMeasurement) -> doc.Paragraph:
+    return doc.Paragraph((measured.verdict, f" ({measured.device}, {measured.seconds:.1f} s)"))
+
+
+def three_lines(verification: Verification) -> str:
+    """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
+    of = f"<Verification of {measured_network(verification)}, {rule_words(verification)}"
+    return _range(of, answer(verification), verification)
+
+
+def _range(of: str, told: Sequence[doc.Inline], m: Verification | ModelMeasurement) -> str:
+    """Three lines, as an interpreter shows a measurement: of what, its answer, its range."""
+    depths = " to ".join(depth_words(p.depth) for p in (*m.points[:1], *m.points[1:][-1:]))
+    ran = f" {len(m.points)} depths, {depths or 'none'}; {m.device}, {m.seconds:.1f} s>"
+    return "\n".join((of, " " + "".join(map(str, told)), ran))
+
+
+def answer(verification: Verification) -> tuple[doc.Inline, ...]:
+    """What the model update does with depth, and the verdict on what was predicted of it."""
+    if not verification.exponents:
+        return (verification.verdict, ": no exponent was measured.")
+    return true_signs(f"‖ΔF‖ {verification.trend}: "), verification.verdict, "."
+
+
+def level(verification: Verification) -> tuple[doc.Inline, ...]:
+    """The verdict on the absolute size, and where measured and predicted are furthest apart."""
+    found = verification.level
+    if found is None:
+        return ()
+    return f"In absolute size, against single sublayers: {found.because}: ", found.verdict, "."
+
+
+def sections(v: Verification, rivals: Sequence[Verification] = ()) -> tuple[doc.Section, ...]:
+    """The figures, the exponents with their verdicts, other rules, and the points."""
+    reasons = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
+    folded = doc.Section("Why these verdicts", (reasons,), folded=True)
+    figures = [update_figure(v, variable, rivals) for variable in _variables(v)]
+    if figures:  # the first one tells how to read them all
+        figures[0] = replace(figures[0], caption=f"{figures[0].caption} {_legend(rivals)}")
+    rows = tuple(_exponent(_where(e), e.verdict, e) for e in v.exponents)
+    judged = (
+        *figures,
+        _exponents(("exponent", "verdict"), rows),
+        folded if len(v.exponents) > 2 else reasons,
+    )
+    return (
+        doc.Section("Exponents", judged if v.exponents else ()),
+        doc.Section("Other rules", _rivals(rivals)),
+        doc.Section("Points", (points(v.points),), folded=True),
+        *_by_kind(v),
+        doc.Section("Warnings", doc.paragraphs(v.warnings)),
+    )
+
+
+def _variables(v: Verification) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(e.variable for e in v.exponents))
+
+
+def _legend(rivals: Sequence[Verification]) -> str:
+    measured = " (other marks, measured on the first of the same seeds)" if rivals else ""
+    return (
+        "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
+        f"dashed for other rules on the same network{measured}; the broad band is the "
+        "absolute size that single sublayers predict on the same data, without a free constant."
+    )
+
+
+def points(measured: Sequence[Point]) -> doc.Table:
+    """‖ΔF‖/η at every depth beside what was predicted of it, and findings where there are any."""
+    columns = ["depth", "mean", "95% interval", "seeds"]
+    if predicted_too := any(p.predicted is not None for p in measured):
+        columns += ["predicted", "its interval"]
+    if found := any(p.finding for p in measured):
+        columns += ["finding"]
+    rows = []
+    for p in measured:
+        row = [depth_words(p.depth), number(p.mean), interval(p.low, p.high), str(p.seeds)]
+        if predicted_too:
+            row += [known(p.predicted), interval(p.predicted_low, p.predicted_high)]
+        rows.append((*row, p.finding) if found else tuple(row))
+    numbers = tuple(range(1, len(columns) - found))
+    return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
+
+
+def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
+    """What each kind of parameter moves, stepped alone at the deepest depth."""
+    if not v.shares or not v.points:
+        return ()
+    rows = tuple(
+        (name, number(s.mean), interval(s.low, s.high), number(s.predicted), known(s.ratio),
+         interval(s.ratio_low, s.ratio_high))
+        for name, s in _named_shares(v)
+    )  # fmt: skip
+    head = ("parameters", "‖ΔF‖/η", "95% interval", "predicted", "ratio", "its interval")
+    title = f"Stepped alone, at {depth_words(v.points[-1].depth)}"
+    return (doc.Section(title, (doc.Table(head, rows, (1, 2, 3, 4, 5)), *shares_figure(v))),)
+
+
+def _named_shares(v: Verification, floor: float = -1.0) -> list[tuple[str, Any]]:
+    """The shares above ``floor`` by name; the part belongs to it where there are several."""
+    shares = [s for s in v.shares if min(s.mean, s.predicted) > floor]
+    several = len({s.part for s in shares}) > 1
+    return [(f"{s.part} {s.name}" if several else s.name, s) for s in shares]
+
+
+def _where(exponent: Exponent) -> str:
+    return f"in {exponent.variable}, {exponent.share}"
+
+
+def _exponents(of: tuple[str, str], rows: tuple[tuple[doc.Words, ...], ...]) -> doc.Table:
+    return doc.Table((*of, "measured", "95% interval", "predicted"), rows, numbers=(2, 3, 4))
+
+
+def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
+    measured = (signed(e.estimate), signed_interval(e.low, e.high), predicted(e.predicted, "none"))
+    return name, verdict, *measured
+
+
+def _because(exponent: Exponent) -> str:
+    start = exponent.fitted_from
+    parts = [] if start is None else [f"fitted from {exponent.variable} = {start}"]
+    rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
+    parts += [true_signs(exponent.because)] if exponent.because else []
+    parts += [f"other optimizers' rules here: {rivals}"] if rivals else []
+    return "; ".join(parts)
+
+
+def _rivals(rivals: Sequence[Verification]) -> tuple[doc.Block, ...]:
+    if not rivals:
+        return ()
+    seeds, draws = (rivals[0].measure.get(key) for key in ("seeds", "draws"))
+    rows = tuple(
+        _exponent(f"{rule_words(r)}, in {e.variable}", "-" if e.predicted is None else e.verdict, e)
+        for r in rivals
+        for e in r.exponents
+        if e.share == "all"
+    )
+    told = (
+        "The rules of other optimizers and the plain network, stepped by this optimizer, are no "
+        f"part of the verdict; they were measured on {seeds} of the same seeds, {draws} draws each."
+    )
+    why_not = doc.paragraphs(
+        (
+            f"No slope is predicted of {rule_words(r)}: {r.warnings[0]}."
+            for r in rivals
+            if r.warnings and any(e.predicted is None for e in r.exponents)
+        ),
+        aside=True,
+    )
+    mixed = (
+        "The output sums the shares of two parts: the larger power, which is predicted, shows "
+        "only at depths at which its part dominates."
+    )
+    two = len(rivals[0].points[0].depth) > 1
+    table = _exponents(("rule", "its prediction"), rows)
+    return doc.Paragraph(told), table, *why_not, *doc.paragraphs([mixed] * two, aside=True)
+
+
+def assumptions(
+    measured: Sequence[AssumptionResult], stated: Mapping[str, str] | None = None
+) -> doc.Table:
+    """Every assumption with what its measurement says; ``stated`` ones may be unmeasured."""
+    found = {a.name: a for a in measured}
+    statements = dict(stated or {}) | {a.name: a.statement for a in measured if a.statement}
+    rows: list[tuple[doc.Words, ...]] = []
+    for name in dict.fromkeys((*statements, *found)):
+        a = found.get(name)
+        verdict, told = Verdict.ASSUMED, "not measured"
+        if a is not None:  # the reason tells the interval
+            verdict, told = a.verdict, true_signs(a.because)
+        rows.append((name, verdict, statements.get(name, ""), told))
+    head = ("assumption", "verdict", "statement", "measured")
+    return doc.Table(head, tuple(rows), sentences=(2, 3))
+
+
+# figures of a verification: what was measured beside what was predicted
+
+
+def update_figure(
+    verification: Verification,
+    variable: str | None = None,
+    rivals: Sequence[Verification] = (),
+) -> doc.Figure:
+    """``‖ΔF‖/η`` against a depth, log–log, with lines of the predicted slopes.
+
+    ``variable`` is the depth that varies, by default the first exponent's; of two depths the
+    other one is held at its least value. ``rivals`` are measurements of other rules.
+    """
+    variable = variable or next(iter(_variables(verification)), "N")
+    points = along(verification.points, variable)
+    own = marks(points, variable)
+    series = [doc.Series(rule_words(verification), own, band=_band(points, variable))]
+    lines = slopes(verification, variable, with_rivals=not rivals)
+    for index, rival in enumerate(rivals):
+        colour = 1 + index % 3
+        there = along(rival.points, variable)
+        reached = all(e.predicted is not None for e in rival.exponents)
+        measured, band = marks(there, variable), _band(there, variable) if reached else ()
+        series.append(doc.Series(rule_words(rival), measured, own=False, colour=colour, band=band))
+        own_line = slopes(rival, variable, with_rivals=False)
+        lines += [replace(line, own=False, colour=colour) for line in own_line]
+    held = "; the other depth at its least" if points and len(points[0].depth) > 1 else ""
+    caption = (
+        "How far one step moves the output, per token and in units of the learning rate, against "
+        f"{variable}{held}."
+    )
+    network = measured_network(verification, "the update given")
+    return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)
+
+
+def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:
+    """What each kind of parameter moves against what single sublayers predict; none of nothing."""
+    largest = max((s.predicted for s in verification.shares), default=0.0)
+    moved = _named_shares(verification, ROUNDING * largest)
+    if not moved:
+        return ()
+    moved.sort(key=lambda named: named[1].predicted)
+    series = tuple(
+        doc.Series(name, (doc.Mark(float(f"{s.predicted:.3g}"), s.mean, s.low, s.high),))
+        for name, s in moved
+    )
+    least = moved[0][1].predicted
+    line = doc.Slope("", 1.0, least, least, own=True)
+    caption = (
+        "Each kind of parameter stepped alone; bars are 95% intervals over seeds. On the line the "
+        "measured is what single sublayers predict, without a free constant."
+    )
+    return (doc.Figure(series, (line,), "predicted", Y_LABEL, "stepped alone", caption, True),)
+
+
+def along(points: Sequence[Point], variable: str) -> list[Point]:
+    """The points on which only ``variable`` varies, the other depth at its least.
+
+    Where both depths grow together no two points share the other depth: all are taken.
+    """
+    groups: dict[tuple[int, ...], list[Point]] = {}
+    for point in points:
+        held = tuple(n for symbol, n in point.depth.items() if symbol != variable)
+        groups.setdefault(held, []).append(point)
+    several = {held: group for held, group in groups.items() if len(group) > 1}
+    chosen = several[min(several)] if several else points
+    return sorted(chosen, key=lambda p: p.depth[variable])
+
+
+def marks(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+    """The points as a figure marks them."""
+    return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
+
+
+def _band(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+    """What was predicted of the points in absolute size."""
+    return tuple(
+        doc.Mark(p.depth[variable], p.predicted, p.predicted_low, p.predicted_high)
+        for p in points
+        if p.predicted is not None and p.predicted_low is not None and p.predicted_high is not None
+    )
+
+
+def measured_network(verification: Verification, nameless: str = "") -> str:
+    """Which network was measured, stepped by what; an update has no name but what it says."""
+    select = verification.select
+    update = select.get("update")
+    stepped = select.get("optimizer") or (update and (nameless or update))
+    words = (select.get("placement"), select.get("stack"), f"stepped by {stepped}")
+    return " ".join(str(word) for word in words) if stepped else ""
+
+
+def rule_words(verification: Verification) -> str:
+    """Whose rule was measured; a user's own one is told by what it says, where that is short."""
+    name = str(verification.rule.get("name", ""))
+    if name == "custom":  # derived for an update that has no name
+        return "derived rule"
+    if name != "own":
+        others = ", ".join(n for n in name.split(", ") if n != PLAIN)
+        plain = "α = β = 1" if name.endswith(PLAIN) else ""
+        return ", ".join(words for words in (others and f"rule of {others}", plain) if words)
+    entries = verification.rule.get("entries", ())
+    if len(entries) == 1:
+        said = f"α = {entries[0]['alpha']}, β = {entries[0]['beta']}"
+        if len(said) <= 16:
+            return said
+    return "own rule"
+
+
+def slopes(verification: Verification, variable: str, with_rivals: bool = True) -> list[doc.Slope]:
+    """Lines of predicted slope, all through the first point of the region that was fitted.
+
+    ``with_rivals`` adds the slopes that rules which were not measured would have.
+    """
+    exponent = next((e for e in verification.whole if e.variable == variable), None)
+    points = along(verification.points, variable)
+    if exponent is None or exponent.predicted is None or not points:
+        return []
+    start = next((p for p in points if p.depth[variable] >= (exponent.fitted_from or 0)), points[0])
+    if not 0 < start.mean < float("inf"):
+        return []
+    at = (float(start.depth[variable]), start.mean)
+    own = f"{rule_words(verification)}:\n{power(exponent.predicted)}"
+    lines = [doc.Slope(own, exponent.predicted, *at, own=True)]
+    groups: dict[float, list[str]] = {}
+    for name, value in exponent.rivals if with_rivals else ():
+        if value != exponent.predicted:
+            groups.setdefault(value, []).append(name)
+    for value, names in sorted(groups.items()):
+        shown = ", ".join(names) if len(names) < 3 else f"{names[0]}, {len(names) - 1} more"
+        lines.append(doc.Slope(f"rule of {shown}:\n{power(value)}", value, *at))
+    return lines
+
+
+# one's own models: constant or not, and what moves F
+
+
+def model_document(m: ModelMeasurement) -> doc.Document:
+    """The measurement of one's own models."""
+    seeds = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
+    drawn = (model_figure(m),) if m.points and 0 < m.points[0].mean < float("inf") else ()
+    deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
+    exponents = tuple(
+        (e.share, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
+         true_signs(e.because))
+        for e in m.exponents
+    )  # fmt: skip
+    head = ("parameters", "exponent in N", "95% interval", "constant", "because")
+    table = doc.Table(head, exponents, numbers=(1, 2), sentences=(4,))
+    return doc.Document(
+        f"{Y_LABEL}, {m.model}",
+        (doc.Paragraph(_constant(m)), doc.Paragraph(f"Measured after {seeds}.", aside=True)),
+        (
+            doc.Section("Points", (*drawn, points(m.points)) if m.points else ()),
+            doc.Section("Exponents", (table,) if m.points else ()),
+            doc.Section(f"What moves F at {deepest}", _names(m)),
+            doc.Section("Warnings", doc.paragraphs(m.warnings)),
+        ),
+        (_ran(m),),
+    )
+
+
+def model_lines(measured: ModelMeasurement) -> str:
+    """The measurement as an interpreter shows it."""
+    of = f"<ModelMeasurement of {measured.model}, stepped by {measured.optimizer}"
+    return _range(of, _constant(measured), measured)
+
+
+def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
+    """What the model update does with depth, and whether it is shown to be constant."""
+    return true_signs(f"‖ΔF‖ {measured.trend}; that it is constant is "), measured.verdict, "."
+
+
+def model_figure(m: ModelMeasurement) -> doc.Figure:
+    """‖ΔF‖/η against depth, log–log, and the constant through its first point."""
+    series = doc.Series(m.model, marks(m.points, "N"))
+    first = m.points[0]
+    lines = (doc.Slope("constant", 0.0, float(first.depth["N"]), first.mean),)
+    caption = "Bars are 95% intervals over seeds."
+    return doc.Figure((series,), lines, "N, layers", Y_LABEL, f"stepped by {m.optimizer}", caption)
+
+
+def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
+    """What the parameters of each name move, stepped alone."""
+    if not m.shares:
+        return ()
+    shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
+    rows = tuple((s.name, number(s.mean), interval(s.low, s.high)) for s in shown)
+    told = "Stepped alone, the parameters of a name contribute ‖ΔF‖/η:"
+    rest = doc.paragraphs([f"{left} more, each less than these."] * (left > 0), aside=True)
+    table = doc.Table(("name", "mean", "95% interval"), rows, numbers=(1, 2))
+    return doc.Paragraph(told), table, *rest
+
+
+# a prediction in absolute size: the points, and what each kind moves
+
+
+def prediction_document(prediction: UpdatePrediction) -> doc.Document:
+    """‖ΔF‖/η at every depth, the shares at the deepest, and where the prediction ends."""
+    select, measure = prediction.select, prediction.measure
+    stepped = select.get("optimizer") or select.get("update")
+    known = f"From single sublayers, with no free constant: {_settings(measure)}."
+    over = f"Intervals are over {measure['seeds']} seeds, each with data of its own."
+    sizes = tuple(
+        (depth_words(p.depth), number(p.mean), interval(p.low, p.high), number(p.identity))
+        for p in prediction.points
+    )
+    shares = tuple(
+        (s.part, s.name, number(s.mean), interval(s.low, s.high)) for s in prediction.shares
+    )
+    points = doc.Table(("depth", "‖ΔF‖/η", "95% interval", "S r²"), sizes, (1, 2, 3))
+    kinds = doc.Table(("of", "parameters", "‖ΔF‖/η", "95% interval"), shares, (2, 3))
+    deepest = depth_words(prediction.points[-1].depth)
+    return doc.Document(
+        f"{Y_LABEL}, predicted: {select['placement']} {select['stack']} stepped by {stepped}",
+        (doc.Paragraph(f"{known} {over}", aside=True),),
+        (
+            doc.Section("Points", (points,)),
+            doc.Section(f"Stepped alone, at {deepest}", (kinds,)),
+            doc.Section("Warnings", doc.paragraphs(prediction.warnings)),
+        ),
+    )

@@ -1,1 +1,0 @@
-"""A document as text, Markdown, LaTeX or HTML."""

@@ -1,0 +1,397 @@
+"""A rule as a document: what follows from it and every step; the closures side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import depth_words
+from deepnet_theory.spec.errors import unknown
+from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.sizes.consequences import Comparison, Consequence
+    from deepnet_theory.sizes.monomial import Monomial
+    from deepnet_theory.spec.rule import Rule, RuleEntry
+    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.symbolic.derivation import Derivation
+
+# of the consequences, those that say whether the rule can be trained with
+TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
+NOT_PROVED = "measured and not proved"
+COMPUTED = doc.Paragraph(f"{NOT_PROVED.capitalize()}.", aside=True)
+MOST_ROWS = 12  # of a folded table that paper shows
+RELATION_MEANING = {
+    "EQUAL": "exactly",
+    "ASYMPTOTIC": "the ratio tends to 1",
+    "AT_MOST": "an upper bound",
+    "ORDER": "up to a constant factor",
+    "BOUND": "an upper bound up to a constant factor",
+}
+MEANING = {  # of the rows in which closures are compared
+    "alpha": "residual multiplier",
+    "beta": "gain of the scaled matrices",
+    "kappa": "learning-rate multiplier of the scaled matrices",
+    "eta": "factor on the learning rate",
+    "one rule with": "the first closure with these powers of S*r and eta*rho, which a change of "
+    "scales leaves alone",
+}
+
+
+def document(derivation: Derivation) -> doc.Document:
+    """The whole derivation, its answer first; the verdict, which a terminal shows last, twice."""
+    given = tuple((a.name, a.statement) for a in derivation.assumptions)
+    sections = (
+        *consequences(derivation),
+        doc.Section("Predicted exponents of the model update", _predictions(derivation)),
+        doc.Section("Remarks", remarks(derivation)),
+        doc.Section("Setting", (setting(derivation.selection),)),
+        doc.Section("Assumptions", (doc.Terms(given),) if given else ()),
+        doc.Section("Symbols", (_symbols(derivation),)),
+        doc.Section("Derivation", steps(derivation)),
+    )
+    closing = (doc.Paragraph(conclusion(derivation)),)
+    means = (meaning(derivation), *_what_it_means(derivation), *closing)
+    return doc.Document(title(derivation.selection), (box(derivation), *means), sections, closing)
+
+
+def short(derivation: Derivation) -> doc.Document:
+    """The answer on one screen: the rule, what it means in depth, and what else steps beside it."""
+    rows = (
+        (c.text, c.value, f"{owner(c.part, c.sublayer)}: {c.meaning}")
+        for c in derivation.consequences
+        if c.name in TOLD_FIRST
+    )
+    in_depth = _valued(derivation, "order", "of", rows)
+    sections = (doc.Section(f"In depth, {NOT_PROVED}", (in_depth,)), *_beside(derivation))
+    more = f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
+    closing = (
+        doc.Paragraph(f"{more}{', '.join(_parts(derivation))}.", aside=True),
+        doc.Paragraph(conclusion(derivation)),
+    )
+    told = tuple(_what_it_means(derivation))
+    return doc.Document(title(derivation.selection), (box(derivation), *told), sections, closing)
+
+
+def section(derivation: Derivation, name: str) -> doc.Document:
+    """One part of the whole, named by its title or by how that begins, in any case.
+
+    Raises :class:`InputError` where no title, or more than one, begins so.
+    """
+    parts, wanted = _parts(derivation), name.strip().lower()
+    begin = [title for title in parts if wanted and title.startswith(wanted)]
+    found = [wanted] if wanted in parts else begin
+    if len(found) != 1:
+        raise unknown("section", name, parts)
+    return doc.Document(title(derivation.selection), (box(derivation),), (parts[found[0]],))
+
+
+def _parts(derivation: Derivation) -> dict[str, doc.Section]:
+    """The sections of the whole, those of the steps among them, by their titles."""
+    *told, _ = document(derivation).sections
+    return {part.title.lower(): part for part in (*told, *steps(derivation)) if part.body}
+
+
+def one_line(derivation: Derivation) -> str:
+    """The derivation as an interpreter shows it."""
+    told = (
+        f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
+        + (f", kappa = {e.rate}" if e.rate != "1" else "")
+        for e in derivation.rule.entries
+    )
+    eta = "" if derivation.rule.eta == "1" else f"; eta is multiplied by {derivation.rule.eta}"
+    named = title(derivation.selection)
+    return f"<Derivation of {named}: {'; '.join(told)}{eta}; {derivation.verdict}>"
+
+
+def title(selection: Selection) -> str:
+    """What the derivation is for, in words."""
+    optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
+    return f"{selection.placement} {selection.stack} under {optimizer}"
+
+
+def owner(part: str, sublayer: str) -> str:
+    """Whose entry it is: the part, and the sublayer where kinds differ."""
+    return part if sublayer == "*" else f"{part}, {sublayer}"
+
+
+# the rule, and what it means
+
+
+def box(derivation: Derivation) -> doc.RuleBox:
+    """The rule and the one to train with; with values where the derivation was given a depth."""
+    depth = dict(derivation.values)
+    rows = tuple(
+        (f"{owner(e.part, e.sublayer)}, {row.named}", tuple(_knobs(row.rule, e, depth)))
+        for row in derivation.rows
+        for e in row.rule.entries
+    )
+    return doc.RuleBox(rows, depth_words(depth))
+
+
+def _knobs(rule: Rule, e: RuleEntry, depth: dict[str, int]) -> Iterator[doc.Knob]:
+    at = (*e.at(**depth), e.rate_at(**depth), rule.eta_at(**depth)) if depth else (None,) * 4
+    formulas = {"alpha": e.alpha, "beta": e.beta, "kappa": e.rate, "eta": rule.eta}
+    for (symbol, formula), value in zip(formulas.items(), at, strict=True):
+        if symbol in ("alpha", "beta") or formula != "1":
+            shown = "" if value is None or formula == "1" else f"{value:.6g}"
+            yield doc.Knob(symbol, doc.Formula(formula), shown)
+
+
+def meaning(derivation: Derivation) -> doc.Paragraph:
+    """Which steps conclude the rule, and what its constants mean."""
+    number = _numbers(derivation)
+    concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
+    told = derivation.rule.meaning.rstrip(".")
+    return doc.Paragraph(f"From {concluded}{f': {told}' if told else ''}.")
+
+
+def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
+    """What β multiplies, which closures are the same rule, and which rule to train with."""
+    same = same_rule(derivation)
+    yield doc.Paragraph((*reach(derivation), f" {same}" if same else ""))
+    yield from stability(derivation)
+
+
+def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
+    """Which matrices start with the gain β, and step at the rate κ."""
+    kinds = {s.name: s for part in derivation.selection.the_stack.parts for s in part.layer}
+    reached = (f"{', '.join(m.name for m in s.scaled)} of {name}" for name, s in kinds.items())
+    rates = any(entry.rate != "1" for entry in derivation.rule.entries)
+    learned = ", kappa their learning rate" if rates else ""
+    return (
+        "In ",
+        doc.Formula(derivation.selection.the_placement.equation),
+        f" beta multiplies the initialisation of {'; '.join(reached)}{learned}; "
+        "all other matrices keep theirs.",
+    )
+
+
+def same_rule(derivation: Derivation) -> str:
+    """The closures that give the same rule in other scales, in a sentence; "" of none."""
+    names = (n if exact else f"{n} (but for constants)" for n, exact in derivation.equivalent)
+    told = ", ".join(names)
+    return f"The same rule in other scales, S*r and eta*rho alike: {told}." if told else ""
+
+
+def stability(derivation: Derivation) -> tuple[doc.Paragraph, ...]:
+    """Whether the rule stays stable in depth, and which one to train with."""
+    return (doc.Paragraph(derivation.in_depth),) if derivation.orders else ()
+
+
+def _given(derivation: Derivation) -> str:
+    count = len(derivation.assumptions)
+    return f", given {count} assumption{'s' * (count != 1)}" if count else ""
+
+
+def proved(derivation: Derivation) -> tuple[Verdict, str]:
+    """The verdict with what bounds it: how exactly the rule holds, and given how much."""
+    exactly = RELATION_MEANING[derivation.relation.name]
+    return derivation.verdict, f" ({exactly}){_given(derivation)}"
+
+
+def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
+    """How much has been shown, in one sentence, and what was measured beside it in another."""
+    count = Counter(verdict.value for verdict in derivation.verdicts.values())
+    imposed, relation = count["IMPOSED"], derivation.relation.name
+    other = ", the rule to train with too," * (len(derivation.rows) > 1)
+    told = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
+    told += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
+    told += f"{_given(derivation)}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
+    told += f"What stands beside the steps{other} was measured on explicit matrices, not proved: "
+    wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
+    right = f"{len(derivation.measured) - len(wrong)} of {len(derivation.measured)} numbers agree"
+    shown = [f"{m.of} is {m.says} and was measured otherwise" for m in wrong[:3]]
+    return derivation.verdict, f"{told}{'; '.join((right, *shown, *derivation.disagreements))}."
+
+
+# what follows from the rule
+
+
+def consequences(derivation: Derivation) -> tuple[doc.Section, ...]:
+    """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
+    beside = {f"share-{share.parameter}" for share in derivation.shares}
+    folds: dict[str, list[Consequence]] = {
+        "Consequences": [c for c in derivation.consequences if c.name not in beside],
+        "Parameters that beta does not reach": [
+            c for c in derivation.consequences if c.name in beside
+        ],
+    }
+    note = "as powers of the depth"
+    return tuple(
+        doc.Section(name, (COMPUTED, _orders(found)), True, note, len(found) > MOST_ROWS)
+        for name, found in folds.items()
+        if found
+    )
+
+
+def _orders(found: Iterable[Consequence]) -> doc.Table:
+    rows = tuple(
+        (
+            c.name,
+            owner(c.part, c.sublayer),
+            doc.Formula(c.text),
+            ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words),
+        )
+        for c in found
+    )
+    return doc.Table(("quantity", "of", "order", "meaning"), rows, sentences=(3,))
+
+
+def _valued(
+    derivation: Derivation, what: str, of: str, rows: Iterable[tuple[str, Monomial | None, str]]
+) -> doc.Table:
+    """A formula, its value and words a row; without a depth there are no values."""
+    depth = dict(derivation.values)
+    if not depth:
+        shown = tuple((doc.Formula(text), words) for text, _, words in rows)
+        return doc.Table((what, of), shown, sentences=(1,))
+    cells = tuple(
+        (doc.Formula(text), f"{0.0 if size is None else size.at(**depth):.4g}", words)
+        for text, size, words in rows
+    )
+    return doc.Table((what, "value", of), cells, numbers=(1,), sentences=(2,))
+
+
+def _beside(derivation: Derivation) -> tuple[doc.Section, ...]:
+    """The parameters that β does not reach and the rule's own learning rate would move too far."""
+    found: dict[tuple[str, Monomial], list[str]] = {}
+    for share in derivation.shares:
+        if share.standing == "dominant":
+            names = found.setdefault((share.part, share.balancing), [])
+            names += [share.parameter] * (share.parameter not in names)
+    rows = ((str(by), by, f"{part}: {', '.join(names)}") for (part, by), names in found.items())
+    table = _valued(derivation, "learning rate times", "for", rows)
+    return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),) if found else ()
+
+
+def _predictions(derivation: Derivation) -> tuple[doc.Block, ...]:
+    rows = []
+    for p in derivation.predictions.exponents:
+        shown = "no prediction" if p.exponent is None else str(p.exponent)
+        rivals = ", ".join(f"{name} {e}" for name, e in p.rivals)
+        rows.append((f"in {p.variable}, {p.share}", shown, rivals))
+    head = ("exponent", "predicted", "under the rules of others")
+    return (COMPUTED, doc.Table(head, tuple(rows), sentences=(2,))) if rows else ()
+
+
+def remarks(derivation: Derivation) -> tuple[doc.Block, ...]:
+    """What else a reader of the rule should know."""
+    return doc.paragraphs(derivation.remarks, aside=True)
+
+
+def setting(selection: Selection) -> doc.Terms:
+    """The setting, as label and value."""
+    layers = "; ".join(
+        f"{part.depth} layers of {', '.join(s.name for s in part.layer)}"
+        for part in selection.the_stack.parts
+    )
+    return doc.Terms(
+        (
+            ("update", doc.Formula(selection.the_optimizer.update)),
+            ("sublayer", doc.Formula(selection.the_placement.equation)),
+            ("stack", layers),
+            ("norm", selection.norm),
+            ("method", selection.method or "-"),
+        )
+    )
+
+
+# the steps
+
+
+def _symbols(derivation: Derivation) -> doc.Table:
+    """What every symbol stands for, and the number of the step in which it first stands."""
+    number = _numbers(derivation)
+    alike: dict[tuple[str, str], list[doc.Inline]] = {}
+    for m in derivation.symbols.values():
+        if m.words:
+            shown = alike.setdefault((m.words, m.step), [])
+            shown += [", "] * bool(shown) + [doc.Formula(m.shown)]
+    rows = tuple((tuple(s), words, f"({number[step]})") for (words, step), s in alike.items())
+    return doc.Table(("symbol", "stands for", "from"), rows, sentences=(1,))
+
+
+def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
+    """The steps by section, in order of first appearance; their numbers run through."""
+    found: dict[str, list[doc.Step]] = {}
+    for step in derivation.steps:
+        found.setdefault(step.section or "Derivation", []).append(step_of(derivation, step.name))
+    return tuple(
+        doc.Section(name, tuple(own), True, f"{len(own)} step{'s' * (len(own) != 1)}", long=True)
+        for name, own in found.items()
+    )
+
+
+def step_of(derivation: Derivation, name: str) -> doc.Step:
+    """One step, with the number that it has in the whole, what it rests on, and any doubt of it."""
+    number, step, verdict = _numbers(derivation), derivation.step(name), derivation.verdicts[name]
+    rests = ["from " + ", ".join(f"({number[used]})" for used in step.uses)] * bool(step.uses)
+    rests += ["assuming " + ", ".join(step.assumptions)] * bool(step.assumptions)
+    rests += [] if step.regime is None else [f"as {step.regime}"]
+    because: list[doc.Inline] = [f"{step.because} [{'; '.join((*rests, step.source))}]"]
+    if verdict is not Verdict.PROVED:
+        fails = f": fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else ""
+        because += [" ", verdict, fails]
+    return doc.Step(number[name], step.lhs, step.relation.name, step.rhs, tuple(because))
+
+
+def _numbers(derivation: Derivation) -> dict[str, int]:
+    return {step.name: n for n, step in enumerate(derivation.steps, start=1)}
+
+
+# the closures side by side
+
+
+def comparison(comparison: Comparison) -> doc.Document:
+    """One table for each entry of the rule, what its rows mean, and why closures are refused."""
+    c = comparison
+    first, *_ = c.rules.values()
+    rows = dict(MEANING) | {f.name: f.meaning for found in c.consequences.values() for f in found}
+    if all(rule.eta == "1" for rule in c.rules.values()):
+        del rows["eta"]
+    if all(e.rate == "1" for rule in c.rules.values() for e in rule.entries):
+        del rows["kappa"]
+    named = [f"Without --closure, {FIRST}: {c.default}."]
+    if c.training:
+        condition = c.selection.the_placement.training_condition
+        named.append(f"{TO_TRAIN_WITH.capitalize()}: {c.training}. {condition}".rstrip())
+    sections = (
+        *(doc.Section(owner(e.part, e.sublayer), (_closures(c, e),)) for e in first.entries),
+        doc.Section("Meaning", (doc.Terms(tuple(rows.items())),)),
+        doc.Section("Refused", (doc.Terms(tuple(c.refused.items())),) if c.refused else ()),
+    )
+    return doc.Document(f"Closures: {title(c.selection)}", doc.paragraphs(named), sections)
+
+
+def _closures(comparison: Comparison, entry: RuleEntry) -> doc.Table:
+    """What every closure makes of one kind of sublayer; a closure is a column."""
+    depth, rules = dict(comparison.values), comparison.rules
+    own = {name: rule.entry(entry.part, entry.sublayer) for name, rule in rules.items()}
+    formulas = {
+        "alpha": {name: e.alpha for name, e in own.items()},
+        "beta": {name: e.beta for name, e in own.items()},
+        "kappa": {name: e.rate for name, e in own.items()},
+        "eta": {name: rule.eta for name, rule in rules.items()},
+    }
+    rows: dict[str, dict[str, doc.Words]] = {
+        knob: {name: doc.Formula(formula) for name, formula in of.items()}
+        for knob, of in formulas.items()
+        if knob in ("alpha", "beta") or set(of.values()) != {"1"}
+    }
+    for index, knob in enumerate(("alpha", "beta") if depth else ()):
+        values = {name: f"{e.at(**depth)[index]:.6g}" for name, e in own.items()}
+        rows[f"{knob} at {depth_words(depth)}"] = {**values}
+    told: dict[str, doc.Words] = {}
+    for closure, implied in comparison.consequences.items():
+        for c in implied:
+            if (c.part, c.sublayer) == (entry.part, entry.sublayer):
+                rows.setdefault(c.name, {})[closure] = doc.Formula(c.text)
+                if c.name == "failing-rate":
+                    told[closure] = c.remark
+    rows |= {"in depth": told, "one rule with": {**comparison.classes}}
+    cells = tuple((name, *(row.get(n, "-") for n in rules)) for name, row in rows.items())
+    return doc.Table(("", *rules), cells)

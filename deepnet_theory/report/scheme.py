@@ -1,0 +1,148 @@
+"""A published scheme as a document: what it balances, under which optimizer, what it leaves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.spec.measured import conditions, measured
+
+if TYPE_CHECKING:
+    from deepnet_theory.sizes.judgement import Judgement, Row
+    from deepnet_theory.sizes.schemes import PartTrial
+
+MEANING = (
+    ("first order", "the output's change by one update of the matrices (and of a learnt scalar)"),
+    ("order k", "the change that k scaled matrices of a branch make, moved at once"),
+    ("r", "the branch's weight against the identity path; S sublayers"),
+    ("rho", "the relative update of the scaled matrices, in units of eta"),
+)
+
+
+def document(judgement: Judgement) -> doc.Document:
+    """The judgement under the optimizer asked for, then under every class of optimizers."""
+    scheme, row = judgement.scheme, judgement.row
+    growing = tuple(
+        (f"{part.part}, {m.sublayer}: {m.name}", power(m.total, part.depth))
+        for part in row.parts
+        for m in part.growing
+    )
+    # which optimizers a column stands for
+    columns = ((of.optimizers[0], ", ".join(of.optimizers)) for of in _rows(judgement))
+    return doc.Document(
+        f"{scheme.name} under {judgement.under}",
+        doc.paragraphs(
+            (
+                (f"{scheme.summary}: ", doc.Code(scheme.equation), "."),
+                standing(scheme.name, row),
+                *(f"Warning: {warning}." for warning in judgement.warnings),
+            )
+        ),
+        (
+            doc.Section("What it does", _tables(judgement)),
+            doc.Section("Parameters whose share grows", (doc.Terms(growing),) if growing else ()),
+            doc.Section("Derived here", _sentence(derived(judgement))),
+            doc.Section("One class", _sentence(_one_class(row))),
+            doc.Section("Constants", (doc.Terms(_constants(judgement)),)),
+            doc.Section("Meaning", (doc.Terms((*MEANING, *columns)),)),
+            doc.Section("Source", (doc.Paragraph(scheme.source),)),
+        ),
+    )
+
+
+def power(exponent: Fraction | None, depth: str) -> str:
+    """An exponent as a power of the depth: ``constant``, ``N^(1/2)``."""
+    if exponent is None:
+        return "0"
+    return "constant" if exponent == 0 else f"{depth}^({exponent})"
+
+
+def standing(scheme: str, row: Row) -> str:
+    """Whether a scheme balances the first order, and what was measured of it."""
+    told = []
+    for part in row.parts:
+        way = "is constant in depth"
+        if part.first != 0:
+            way = f"{'grows' if part.first > 0 else 'falls'} as {power(part.first, part.depth)}"
+        of = part.part if len(row.parts) > 1 else "output"
+        told.append(f"the {of}'s change by one update {way}")
+    name, found = measured(scheme, row.optimizers)
+    shown = "; ".join(f"{one.depth}^{one}" for one in found)
+    seen = f" Measured under {name} at {conditions()}: {shown}." if found else ""
+    return f"{_begun('; '.join(told))}.{seen}"
+
+
+def derived(judgement: Judgement) -> str:
+    """Which selections of the engine lead to the scheme; empty where none does."""
+    told = []
+    for exact, how in ((True, "exactly by"), (False, "up to constants by")):
+        methods: dict[str, list[str]] = {}
+        for source in judgement.sources:
+            if source.exact == exact:
+                methods.setdefault(str(source.rule), []).append(source.rule.method)
+        rules = ", ".join(f"{rule} ({', '.join(by)})" for rule, by in methods.items())
+        told += [f"{how} {rules}"] if rules else []
+    return "; ".join(told)
+
+
+def _one_class(row: Row) -> str:
+    """The derived rules and published schemes of the same invariants; empty where none."""
+    told = [f"derived: {', '.join(map(str, row.classes))}"] if row.classes else []
+    told += [f"published: {', '.join(row.alike)}"] if row.alike else []
+    return "; ".join(told)
+
+
+def _begun(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _sentence(words: str) -> tuple[doc.Block, ...]:
+    return (doc.Paragraph(f"{_begun(words)}."),) if words else ()
+
+
+def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
+    scheme = judgement.scheme
+    rows: dict[str, str | None] = {}
+    for part in scheme.parts:
+        rows[f"{part.name}: alpha"] = part.alpha
+        rows |= {f"{part.name}: {name}": gain for name, gain in part.gains.items()}
+        if part.embedding != "1":
+            rows[f"{part.name}: embedding"] = part.embedding
+    rows |= {"learnt scalar": scheme.gate, f"first {scheme.first_layers} layers": scheme.first}
+    several = (("rate", scheme.rates), ("epsilon", scheme.epsilon), ("decay", scheme.weight_decay))
+    for what, multipliers in several:
+        rows |= {f"{what} of {role}": text for role, text in multipliers.items()}
+    mind = (("mind", scheme.mind),) if scheme.mind else ()
+    return (*((of, doc.Code(text)) for of, text in rows.items() if text is not None), *mind)
+
+
+def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
+    """One table a part: an optimizer's class is a column, named by the one that stands for it."""
+    rows = _rows(judgement)
+    found = [measured(judgement.scheme.name, row.optimizers)[1] for row in rows]
+    tables = []
+    for index, part in enumerate(judgement.row.parts):
+        columns = [_quantities(row.parts[index]) for row in rows]
+        body = [(name, *(of[name] for of in columns)) for name in columns[0]]
+        if any(found):
+            body.insert(1, ("measured", *(str(own[index]) if own else "" for own in found)))
+        tables.append(doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body)))
+    return tuple(tables)
+
+
+def _rows(judgement: Judgement) -> list[Row]:
+    """The row asked for first, then the others."""
+    return [judgement.row, *(row for row in judgement.others if row is not judgement.row)]
+
+
+def _quantities(part: PartTrial) -> dict[str, str]:
+    """What a table shows of a part, by name."""
+    powers = {
+        "first order": part.first,
+        **{f"order {k}": order for k, order in enumerate(part.orders[1:], start=2)},
+        "S*r": part.aligned,
+        "S*r^2": part.independent,
+        "rho": part.relative,
+    }
+    return {name: power(exponent, part.depth) for name, exponent in powers.items()}
