@@ -100,14 +100,13 @@ def _finding(
 
 def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
     """The rates of matrices alone; of a packed parameter its slowest block's."""
-    slowest: dict[str, WantedStep] = {}
+    least: dict[str, WantedStep] = {}
     for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
-        for m in s.matrices:
-            times = {"lr": w.rates.get(m.role, 1.0)}
-            known = slowest.get(m.name)
-            if not unjudged(m) and (known is None or times["lr"] < known.times["lr"]):
-                slowest[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, times)
-    yield from slowest.values()
+        for m in (m for m in s.matrices if not unjudged(m)):
+            rate = w.rates.get(m.role, 1.0)
+            if m.name not in least or rate < least[m.name].times["lr"]:
+                least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
+    yield from least.values()
 
 
 NAMED = 3  # rules that are near, where no optimizer is given

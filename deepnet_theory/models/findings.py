@@ -8,7 +8,7 @@ from statistics import fmean
 
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effects
 from deepnet_theory.spec.results.audit import Finding
-from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, residual_equation
 from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer
 
 FAR = 10.0  # the logarithm of a ratio that is none
@@ -52,7 +52,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", *moved)
     if first.item == "alpha":
         told = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
-        mend = _equation(wanted, f"{wanted.alpha:.4g}*")
+        mend = _equation(wanted, f"{wanted.alpha:.4g}")
         return Finding(f"{where}: alpha", told, size, f"x = {mend}{so}", *moved)
     m = first.matrix
     assert m is not None
@@ -132,12 +132,8 @@ def in_layers(layers: list[int], of: int) -> str:
     return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
 
 
-def _equation(wanted: WantedSublayer, alpha: str = "alpha*") -> str:
-    inner = "branch(norm(x))" if "input" in wanted.norms else "branch(x)"
-    inner = f"norm({inner})" if "output" in wanted.norms else inner
-    if "sum" in wanted.norms:
-        return f"norm({alpha}x + {inner})" if wanted.alpha != 1 else f"norm(x + {inner})"
-    return f"x + {inner}/{alpha[:-1]}" if wanted.alpha != 1 else f"x + {inner}"
+def _equation(wanted: WantedSublayer, alpha: str = "alpha") -> str:
+    return residual_equation(wanted.norms, alpha if wanted.alpha != 1 else "")
 
 
 def _why_alpha(reading: Reading, s: Sublayer, wanted: WantedSublayer) -> str:

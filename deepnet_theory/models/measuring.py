@@ -145,14 +145,13 @@ def measure(
     )
 
 
+@dataclass(frozen=True)
 class _Row:
     """What has been measured at one depth, by seed."""
 
-    def __init__(
-        self, depth: Depth, seeds: Sequence[int], found: dict[int, Measured] | None = None
-    ) -> None:
-        self.depth, self.seeds = depth, seeds
-        self.found = {} if found is None else found
+    depth: Depth
+    seeds: Sequence[int]
+    found: dict[int, Measured] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -184,14 +183,9 @@ class _Row:
         """The mean over seeds and its interval."""
         interval = positive_interval(self.values())
         return Point(
-            depth=dict(self.depth),
-            mean=interval.estimate,
-            low=interval.low,
-            high=interval.high,
-            seeds=len(self.seeds),
-            values=self.values(),
-            finding=self.update.finding,
-        )
+            dict(self.depth), interval.estimate, interval.low, interval.high, len(self.seeds),
+            values=self.values(), finding=self.update.finding,
+        )  # fmt: skip
 
     def shares(self) -> tuple[Share, ...]:
         """What each pattern contributes, the largest first."""

@@ -92,17 +92,11 @@ def apply_(
 
 
 def _applied(
-    model: nn.Module,
-    constants: Constants,
-    inputs: object,
-    roles: Mapping[str, str] | None,
-    initialise: bool | None,
-    generator: torch.Generator | None,
-    before: Before,
-) -> Applied:
+    model: nn.Module, constants: Constants, inputs: object, roles: Mapping[str, str] | None,
+    initialise: bool | None, generator: torch.Generator | None, before: Before,
+) -> Applied:  # fmt: skip
     """As :func:`apply_` says of a module that is no wrapper."""
-    whole = _made(model, inputs)
-    found = _read(whole, roles)
+    whole, found = _read(model, inputs, roles)
     rule = fit(found, constants)
     if multiplied := multiplied_values(model, whole, found.sublayers):
         raise Refusal(multiplied)
@@ -119,7 +113,7 @@ def _applied(
     if drawn:
         changes += _draw(model, found, rule, generator, before)
     try:
-        again = _read(whole, roles)
+        _, again = _read(whole, None, roles)
         left = _alphas(again, fit(again, constants))
     except DeepNetTheoryError:  # of what was put in, for it was read before
         if not (left := _alphas(found, rule)):
@@ -151,7 +145,7 @@ def read_(
     """
     model = own_module(model)
     with restored_on_error(model):
-        found = _read(_made(model, inputs), roles)
+        _, found = _read(model, inputs, roles)
         rule = fit(found, constants)
         for d in _alphas(found, rule):
             raise Refusal(
@@ -161,18 +155,13 @@ def read_(
         describe_(model, describe(found, rule), constants, drawn=False)
 
 
-def _made(model: nn.Module, inputs: object) -> Any:
-    """The model with inputs that it takes."""
+def _read(model: Any, inputs: object, roles: Mapping[str, str] | None) -> tuple[Any, Reading]:
+    """The model with inputs that it takes, and what its forward pass shows."""
     # the reader is of a room above this one, and somebody else's model alone needs it
-    from deepnet_theory.models import made
+    from deepnet_theory.models import Made, made, read
 
-    return made(model, inputs)
-
-
-def _read(whole: Any, roles: Mapping[str, str] | None) -> Reading:
-    from deepnet_theory.models import read
-
-    return read(whole, roles=roles)
+    whole = model if isinstance(model, Made) else made(model, inputs)
+    return whole, read(whole, roles=roles)
 
 
 def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
@@ -201,12 +190,9 @@ def _no_place(found: Reading, d: Difference) -> str:
 
 
 def _draw(
-    model: nn.Module,
-    found: Reading,
-    rule: Wanted,
-    generator: torch.Generator | None,
+    model: nn.Module, found: Reading, rule: Wanted, generator: torch.Generator | None,
     before: Before,
-) -> Iterator[Change]:
+) -> Iterator[Change]:  # fmt: skip
     """Draw every matrix at its gain, biases 0."""
     zeros: set[str] = set()
     for s, row in zip(found.sublayers, rule.sublayers, strict=True):

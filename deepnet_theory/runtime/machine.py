@@ -69,9 +69,8 @@ def device_called(name: str) -> torch.device:
         raise unknown("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' is not available here; valid are: auto, cpu")
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(best if name == "auto" else name)
 
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -593,3 +593,25 @@ def test_where_constants_cannot_say_it_the_first_order_is_told() -> None:
     audit = dt.audit(last_forgotten(), X, optimizer="adamw")
     assert audit.effect is not None and not audit.predicted
     assert not any(f.predicted for f in audit.findings)
+
+
+def test_without_an_optimizer_several_faults_are_held_against_no_one_rule() -> None:
+    audit = dt.audit(Net(post, dict.fromkeys(SCALED, 1 / BETA)), X)
+    assert (audit.verdict, audit.against, audit.findings, audit.plan) == ("REFUTED", None, (), ())
+    told = " ".join(str(audit).split())
+    assert "give the optimizer" in told
+    assert "deepnorm" in told and "sgd (closure symmetric)" in told
+    one = dt.audit(Net(post, {**SCALED, "value": 1.0}), X)  # one fault is one
+    assert [f.where.split(":")[0] for f in one.findings] == [
+        "encoder, all 6 layers, attention, value"
+    ]
+    assert one.findings[0].size == pytest.approx(1 / BETA, rel=0.03)
+
+
+def test_a_gain_that_moves_no_update_is_a_remark() -> None:
+    """Query and key scaled with the matrix that they are packed in."""
+    audit = dt.audit(Net(post, {**SCALED, "query": BETA, "key": BETA}), X, optimizer="adamw")
+    assert (audit.verdict, audit.follows, audit.findings) == ("SUPPORTED", "deepnorm", ())
+    assert not audit.plan and audit.effect is None
+    told = [r for r in audit.remarks if "takes gain 1" in r]
+    assert len(told) == 2 and all("moves the output 0.99" in r for r in told)

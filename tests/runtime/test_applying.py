@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from deepnet_theory import audit
 from deepnet_theory.models.reading import read
 from deepnet_theory.runtime import Context, apply_, applying, build, from_torch, parameter_groups
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -103,6 +104,7 @@ def test_a_lone_half_takes_its_own_part_of_the_constants(constants, placement):
     ours = build(c, dtype=F64).parts["encoder"]
     ours.load_state_dict(from_torch(half.state_dict()))
     torch.testing.assert_close(ours(x), half(x), rtol=0, atol=1e-10)
+    assert audit(half, x, constants=c).verdict.value == "SUPPORTED"
 
 
 def test_packed_matrices_are_drawn_block_by_block(constants):

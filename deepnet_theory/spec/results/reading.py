@@ -81,6 +81,15 @@ class Norm:
     enters: tuple[str, ...] = ()
 
 
+def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
+    """The equation with these norms, and with α, a name or a number, where one is given."""
+    inner = "branch(norm(x))" if "input" in norms else "branch(x)"
+    inner = f"norm({inner})" if "output" in norms else inner
+    if "sum" in norms:
+        return f"norm({alpha and alpha + '*'}x + {inner})"
+    return f"x + {inner}{alpha and '/' + alpha}"
+
+
 @dataclass(frozen=True)
 class Sublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
@@ -134,10 +143,7 @@ class Sublayer:
     @property
     def equation(self) -> str:
         """The residual equation as ``spec/placements`` write it, alpha left out."""
-        at = self.around
-        inner = "branch(norm(x))" if "input" in at else "branch(x)"
-        inner = f"norm({inner})" if "output" in at else inner
-        return f"norm(x + {inner})" if "sum" in at else f"x + {inner}"
+        return residual_equation(self.around)
 
 
 @dataclass(frozen=True)
