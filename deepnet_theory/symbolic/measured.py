@@ -350,6 +350,8 @@ class _Rows:
             return rho(depth) ** (1 / len(sublayer.scaled) - 1) if grows else 1.0
 
         explicit = "explicit matrices, one branch in place of another"
+        own = "the rule's own constant"
+        yield self.row(f"beta of {of}", row.beta, own, lambda d: at(d).knobs.beta)
         yield self.row(f"r of {of}", row.weight, explicit, lambda d: at(d).weight)
         yield self.row(f"S*r of {of}", row.aligned, explicit, lambda d: at(d).count * at(d).weight)
         yield self.row(
@@ -408,6 +410,9 @@ class _Rows:
         def kappa(lab: Laboratory) -> float:
             return lab.kappa if row.role is Role.SCALED else 1.0
 
+        if row.size is not None:
+            constant = "the rule's own constant, 1 where it scales nothing"
+            yield self.row(f"size of {of}", row.size, constant, lambda d: size(at(d)))
         if at(DEPTHS[0]).response(row.parameter) is None:
             nothing = row.share is None and row.gradient is None
             yield Measured(
