@@ -18,19 +18,12 @@ from deepnet_theory.spec.verdict import Verdict
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [
-    *(f"laboratory --{name} {value}" for name in ("sweeps", "times", "layers", "deep")
-      for value in ("0", "-1", "x", "9" * 50)),
-    "growth --layers 8,,16", "growth --seeds 1",
-    "laboratory --layers 8,,16", "laboratory --layers 8 --deep 8",
-    "cold_start --repeats 0", "coord_check --seeds 1", "coord_check --steps x",
-    "cross_table --seeds 1", "cross_table --depths 8,0", "cross_table -o none/page.md",
-    "learning_rate --steps 0", "learning_rate --rates 1,nan", "learning_rate --rates x",
-    "learning_rate --depths 0", "learning_rate --closures no-such",
-    "mutants --sample 0", "mutants --seed x", "mutants -o none/page.md",
-    "power --experiments 0", "power --processes 0", "power no-such",
-    "prediction --depths 8,0", "prediction --seeds 1", "prediction -o none/page.md",
-    "runtime --threads 0", "runtime --repeats 0", "runtime --batch 0", "runtime --tokens -3",
-    "runtime -o none/page.md", "symbolic -o none/page.md", "width --widths 32,0",
+    "laboratory --sweeps 0", "laboratory --times -1", "laboratory --layers 8,,16",
+    f"laboratory --layers {'9' * 50}", "laboratory --layers 8 --deep 8", "growth --seeds 1",
+    "cold_start --repeats 0", "coord_check --steps x", "cross_table --depths 8,0",
+    "cross_table -o none/page.md", "learning_rate --rates 1,nan",
+    "learning_rate --closures no-such", "mutants --sample 0", "power no-such",
+    "prediction --seeds 1", "runtime --batch 0", "symbolic -o none/page.md", "width --widths 32,0",
 ]  # fmt: skip
 
 

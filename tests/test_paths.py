@@ -32,12 +32,15 @@ def test_a_path_runs_to_its_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("swapped", ["faulty as faithful, faulty", "faithful, faithful as faulty"])
-def test_the_wrong_deepnorm_in_either_place_is_seen(tmp_path: Path, swapped: str) -> None:
+def test_the_wrong_deepnorm_in_either_place_is_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], swapped: str
+) -> None:
     script = (PATHS / "deepnorm.py").read_text(encoding="utf-8")
     planted = script.replace("N = 100", "N = 4").replace("faithful, faulty", swapped, 1)
     assert planted.count(swapped) == 1
-    (tmp_path / "deepnorm.py").write_text(planted, encoding="utf-8")
-    assert "AssertionError" in run(tmp_path / "deepnorm.py").stderr
+    monkeypatch.syspath_prepend(PATHS)
+    with pytest.raises(AssertionError):
+        exec(compile(planted, "deepnorm.py, swapped", "exec"), {"__name__": "__main__"})
 
 
 def quoted(readme: str) -> list[tuple[str, str]]:

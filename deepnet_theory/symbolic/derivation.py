@@ -141,6 +141,9 @@ class Derivation(Answer):
                 one, other = (parse(getattr(entry, knob)) for entry in (ours, theirs))
                 if one != other:
                     found.append(f"{knob} of the {ours.part}: {one} by the steps, {other} by sizes")
+        one, other = parse(self.proved.eta), parse(texts(self.table.rule).eta)
+        if one != other:
+            found.append(f"eta: {one} by the steps, {other} by sizes")
         return tuple(found)
 
     @cached_property

@@ -27,7 +27,16 @@ from deepnet_theory.sizes.table import (
     table,
     texts,
 )
-from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, Node, evaluate, fold
+from deepnet_theory.spec.expression import (
+    DEPTH,
+    UPDATE,
+    FloatAlgebra,
+    Node,
+    Number,
+    evaluate,
+    fold,
+    parts,
+)
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
@@ -306,14 +315,23 @@ class _Rows:
         because: str,
         found: Callable[[dict[str, int]], float],
     ) -> Measured:
-        """A monomial of the table against what is found, at every depth."""
-        return Measured(
-            of,
-            str(value),
-            because,
-            tuple(value.at(**depth) for depth in DEPTHS),
-            tuple(found(depth) for depth in DEPTHS),
-        )
+        """A monomial of the table against what is found, at every depth.
+
+        The witness measures powers of α and β. The numbers of an equation such as
+        ``norm(alpha*x + branch(x)/2)`` make constants beside them, which are not measured.
+        """
+        stated = tuple(value.at(**depth) for depth in DEPTHS)
+        seen = tuple(found(depth) for depth in DEPTHS)
+        if self._numbered:
+            ratios = [a / b for a, b in zip(stated, seen, strict=True)]
+            return self.constant(of, str(value), because, ratios)
+        return Measured(of, str(value), because, stated, seen)
+
+    @cached_property
+    def _numbered(self) -> bool:
+        """Whether the equation of the placement holds numbers."""
+        equation = self.selection.the_placement.expression.root
+        return any(isinstance(node, Number) for node in parts(equation))
 
     def constant(self, of: str, says: str, because: str, found: list[float]) -> Measured:
         """A quantity that must not change with the depth."""
@@ -350,6 +368,8 @@ class _Rows:
             return rho(depth) ** (1 / len(sublayer.scaled) - 1) if grows else 1.0
 
         explicit = "explicit matrices, one branch in place of another"
+        own = "the rule's own constant"
+        yield self.row(f"beta of {of}", row.beta, own, lambda d: at(d).knobs.beta)
         yield self.row(f"r of {of}", row.weight, explicit, lambda d: at(d).weight)
         yield self.row(f"S*r of {of}", row.aligned, explicit, lambda d: at(d).count * at(d).weight)
         yield self.row(
@@ -408,6 +428,9 @@ class _Rows:
         def kappa(lab: Laboratory) -> float:
             return lab.kappa if row.role is Role.SCALED else 1.0
 
+        if row.size is not None:
+            constant = "the rule's own constant, 1 where it scales nothing"
+            yield self.row(f"size of {of}", row.size, constant, lambda d: size(at(d)))
         if at(DEPTHS[0]).response(row.parameter) is None:
             nothing = row.share is None and row.gradient is None
             yield Measured(

@@ -15,7 +15,7 @@ import sympy as sp
 import deepnet_theory
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import METHODS, Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector, sublayers
 from deepnet_theory.spec.verdict import Verdict
@@ -137,8 +137,8 @@ def test_a_regime_that_the_rule_keeps_is_accepted() -> None:
 
 def placed(monkeypatch: pytest.MonkeyPatch, equation: str, **select: str) -> Selection:
     """A selection whose placement is one file more, with the given equation."""
-    mine = Placement("mine", equation, final_norm=True)
-    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
+    known = {**placements(), "mine": Placement("mine", equation, final_norm=True)}
+    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: known)
     return Selection(placement="mine", **select)  # type: ignore[arg-type]
 
 
@@ -153,6 +153,8 @@ def test_a_path_is_read_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -
     # two placements of one name have their own rules
     own = placed(monkeypatch, "norm(alpha*x + branch(x)/alpha)", optimizer="sgd")
     assert derive(own).rule.entries != one
+    half = derive(placed(monkeypatch, "norm(alpha*x + branch(x)/2)", optimizer="sgd"))
+    assert half.verdict is Verdict.PROVED and half.rule.entries[0].beta == "(N/2)**(-1/4)"
     stream = placed(
         monkeypatch, "alpha*x + branch(norm(x))", optimizer="adam", closure="unit-residual"
     )

@@ -206,6 +206,13 @@ def test_a_rule_that_is_not_the_tables_is_refuted(knob: str) -> None:
             require_stated(wrong.rule, stated)
 
 
+def test_a_learning_rate_that_is_not_the_tables_is_refuted() -> None:
+    right = derivations.derivation("learning-rate")
+    wrong = replace(right, proved=replace(right.rule, eta="1/N"))
+    assert wrong.disagreements == ("eta: 1/N by the steps, 1/(2*N) by sizes",)
+    assert wrong.verdict is Verdict.REFUTED
+
+
 def test_steps_out_of_order_are_no_derivation() -> None:
     right = derivations.derivation("sgd post-ln")
     first, *others = right.steps

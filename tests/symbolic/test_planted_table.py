@@ -29,10 +29,12 @@ TABLES = (
 SIXTEENTH = Fraction(1, 16)
 # a field of a row, and what its measurement is called
 OF_SUBLAYERS = {
+    "beta": "beta of ",
     "weight": "r of ", "aligned": "S*r of ", "independent": "S*r^2 of ", "rho": "rho of ",
     "orders": "order ",
 }  # fmt: skip
 OF_PARAMETERS = {
+    "size": "size of ",
     "gradient": "gradient of ", "update": "update of ", "share": "share of ",
     "rate": "learning rate of ", "epsilon": "epsilon of ", "decay": "weight decay of ",
 }  # fmt: skip
@@ -100,7 +102,8 @@ def planted(
                     expected.add(f"{names[field]}{k} of {of_row(row)}")
             continue
         value = getattr(row, field)
-        if value is None or getattr(row, "gradient", ONE) is None:
+        still = getattr(row, "gradient", ONE) is None
+        if value is None or (still and field != "size"):
             continue
         wrong = plant(value, row)
         if wrong == value or (field in CONVENTIONS and not (wrong / value).symbols):
@@ -135,7 +138,7 @@ def test_every_entry_is_measured(table: Table, plant: Plant) -> None:
     if plant is other_depth and len(table.selection.the_stack.parts) == 1:
         return
     halves = [
-        ["weight", "aligned", "independent", "gradient", "share", "decay"],
+        ["beta", "size", "weight", "aligned", "independent", "gradient", "share", "decay"],
         ["rho", "orders", "update", "rate", "epsilon"],
     ]
     assert {*halves[0], *halves[1]} == {*OF_SUBLAYERS, *OF_PARAMETERS}
