@@ -93,9 +93,7 @@ def make_report(
     constants = tuple(
         constants_of(trained, at, None, "forward", {}, derivation.rows) for at in wanted
     )
-    told = document(
-        derivation.at(**wanted[0]), verification, constants, beside, command, made_on()
-    )
+    told = document(derivation.at(**wanted[0]), verification, constants, beside, command, made_on())
     html = page(told)
     return Report(html, derivation, verification, constants, beside)
 
