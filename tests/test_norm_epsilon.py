@@ -30,14 +30,7 @@ def derived(capsys: pytest.CaptureFixture[str], *select: str) -> dict:
     ("select", "epsilon"),
     [
         (SELECT, "(2*N)**(-2)"),
-        (
-            ("--optimizer", "sgd", "--placement", "sandwich-ln", "--closure", "complete"),
-            "(2*N)**(-2)",
-        ),
-        (
-            ("--optimizer", "lamb", "--placement", "res-post-ln", "--closure", "symmetric"),
-            "(2*N)**(-4)",
-        ),
+        ((*SELECT[:3], "sandwich-ln", *SELECT[4:]), "(2*N)**(-2)"),
     ],
 )
 def test_epsilon_falls_as_the_square_of_the_gains(select, epsilon, capsys) -> None:
@@ -46,6 +39,13 @@ def test_epsilon_falls_as_the_square_of_the_gains(select, epsilon, capsys) -> No
     (norm,) = found["norm_epsilon"]
     assert (norm["norm"], norm["epsilon"], norm["fixed_epsilon"]) == ("output", epsilon, FIXED)
     assert any(step["name"].startswith("norm-epsilon") for step in found["steps"])
+
+
+def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none(capsys) -> None:
+    select = ("--optimizer", "lamb", "--placement", "res-post-ln", "--closure", "symmetric")
+    found = derived(capsys, *select)
+    assert [entry["norm_epsilon"] for entry in found["rule"]] == [{"output": "(2*N)**(-4)"}]
+    assert found["norm_epsilon"] == [] and "norm_epsilon" not in found["training"][0]
 
 
 def test_kinds_of_several_numbers_of_matrices_have_an_epsilon_each(capsys) -> None:

@@ -22,7 +22,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, v, vanishes, w
 from deepnet_theory.symbolic.expectation import Model, NamedQuantity, in_models, norm_of
-from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
+from deepnet_theory.symbolic.proof.checks import NAMED, SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.sublayer import (
     CAKE,
@@ -204,7 +204,7 @@ def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
         uses=tuple(one.names[0] for one in every),
         assumptions=("norm-concentrates", "unit-activations"),
         establishes=(norm_z,),
-        checks=(Check("of every kind of sublayer", lambda step: _is_size(step, every)),),
+        checks=(Check("of every kind of sublayer", lambda step: _is_size(step, every)), NAMED),
     )
     added = sp.sqrt(sp.cancel(d * first.own / first.size)) * norm_dtheta
     put_in = RECURSION.equal(
