@@ -198,8 +198,13 @@ class Answer(Result):
 
     @cached_property
     def sinking(self) -> tuple[Sinking, ...]:
-        """The norms whose epsilon must fall with the depth, under the rule to train with."""
-        return tuple(sinking(self.selection, self.training or self.rule))
+        """The norms whose epsilon must fall with the depth.
+
+        Under the rule to train with, or that of the closure which was asked for.
+        """
+        named = self.selection.closure is not None
+        used = self.rule if named or self.training is None else self.training
+        return tuple(sinking(self.selection, used))
 
     @property
     def in_depth(self) -> str:
