@@ -45,7 +45,8 @@ def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none(capsys) 
     select = ("--optimizer", "lamb", "--placement", "res-post-ln", "--closure", "symmetric")
     found = derived(capsys, *select)
     assert [entry["norm_epsilon"] for entry in found["rule"]] == [{"output": "(2*N)**(-4)"}]
-    assert found["norm_epsilon"] == [] and "norm_epsilon" not in found["training"][0]
+    assert [norm["epsilon"] for norm in found["norm_epsilon"]] == ["(2*N)**(-4)"]
+    assert "norm_epsilon" not in found["training"][0]
 
 
 def test_kinds_of_several_numbers_of_matrices_have_an_epsilon_each(capsys) -> None:

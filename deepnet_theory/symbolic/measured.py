@@ -516,6 +516,8 @@ class _Rows:
         if len(self.selection.the_stack.parts) > 1:
             return  # the laboratory says which amplification is real
         matrices = [row for row in self.of.parameters if witness.is_matrix(row.role) and row.share]
+        if not matrices:
+            return  # nothing moves the output
         for prediction in predictions(self.selection, self.rule).exponents:
             if prediction.exponent is None:
                 continue
