@@ -13,7 +13,8 @@ nbclient = pytest.importorskip("nbclient")
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-ALLOWED = {"deepnet_theory", "sympy", "torch", "collections", "dataclasses", "nano_gpt", "paper_checks"}
+OURS = {"deepnet_theory", "nano_gpt", "paper_checks"}
+ALLOWED = OURS | {"sympy", "torch", "collections", "dataclasses"}
 
 
 def read(path: Path) -> object:
