@@ -2,7 +2,10 @@
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 # small tensors: a second OpenMP thread stalls more than it helps; set before torch is imported
@@ -18,3 +21,14 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # nothing comes from what the user has kept, nor from an earlier test: a test names its folder
 os.environ["DEEPNET_THEORY_CACHE"] = ""
+
+
+@pytest.fixture(autouse=True)
+def no_module_stays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A module that a test has written does not stay loaded: other code may have read it."""
+    yield
+    written = str(tmp_path_factory.getbasetemp())
+    for name, module in tuple(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and file.startswith(written):
+            del sys.modules[name]
