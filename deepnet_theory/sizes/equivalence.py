@@ -47,7 +47,7 @@ def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Frac
         "v": Fraction(2),
         **{
             name: degree.exponent("g") - degree.exponent("theta")
-            for name, degree in update.constants(optimizer).items()
+            for name, degree in update.practised(optimizer).constants.items()
         },
     }
 

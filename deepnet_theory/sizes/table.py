@@ -199,7 +199,7 @@ class Table:
         dominant = _standing(share, at.part.depth) == "dominant"
         multiplier = ONE / share if dominant and share else ONE
         rate = multiplier * kappa
-        constants = update.constants(self.selection.the_optimizer)
+        constants = update.practised(self.selection.the_optimizer).constants
 
         def of_size(constant: str) -> Monomial:
             """The size of a term of the constant's degrees in this gradient and this parameter."""

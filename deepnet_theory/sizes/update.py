@@ -8,13 +8,14 @@ it, ``epsilon`` and ``decay``. Nothing is typed in: a new update has its law as 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.spec.errors import Refusal, shown
@@ -114,13 +115,13 @@ class _Degrees:
                 if inner is None and exponent <= 0:
                     raise self.refuse("it divides by zero")
                 return None if inner is None else inner**exponent
-            case Operation("*" | "/" as operator, left, right):
+            case Operation("*" | "/" as symbol, left, right):
                 a, b = self.of(left), self.of(right)
-                if b is None and operator == "/":
+                if b is None and symbol == "/":
                     raise self.refuse("it divides by zero")
                 if a is None or b is None:
                     return None
-                return a * b if operator == "*" else a / b
+                return a * b if symbol == "*" else a / b
             case Operation(_, left, right):
                 return self._unite(node, left, right, largest=True)
             case Call("clip", (value, low, high)):
@@ -205,8 +206,8 @@ def _reduced(node: Node, winners: Mapping[Node, Node]) -> Node:
     if node in winners:
         return _reduced(winners[node], winners)
     match node:
-        case Operation(operator, left, right):
-            return Operation(operator, _reduced(left, winners), _reduced(right, winners))
+        case Operation(symbol, left, right):
+            return Operation(symbol, _reduced(left, winners), _reduced(right, winners))
         case Power(base, exponent):
             return Power(_reduced(base, winners), exponent)
         case Call(function, arguments):
@@ -259,17 +260,26 @@ def descending(optimizer: Optimizer, allow_ascent: bool = False) -> Update:
     return of
 
 
+@dataclass(frozen=True)
+class Practised:
+    """The first update with ε and weight decay: their degrees, its regimes and winning terms."""
+
+    constants: Mapping[str, Monomial]
+    regimes: tuple[Regime, ...]
+    reduced: Node
+
+
 @cache
-def constants(optimizer: Optimizer) -> Mapping[str, Monomial]:
+def practised(optimizer: Optimizer) -> Practised:
     """The degrees in g and θ that ``epsilon`` and ``decay`` need in the update as it is practised.
 
     Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
     epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
     does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
     """
-    degrees = _Degrees(optimizer)
-    degrees.of(optimizer.practised.root)
-    return degrees.constants
+    degrees, root = _Degrees(optimizer), optimizer.practised.root
+    degrees.of(root)
+    return Practised(degrees.constants, tuple(degrees.used), _reduced(root, degrees.winners))
 
 
 # ---- descent: ⟨g, u⟩ on a 1 × 2 matrix, at entries of every sign and of several sizes ----
@@ -277,7 +287,7 @@ def constants(optimizer: Optimizer) -> Mapping[str, Monomial]:
 Entries: TypeAlias = tuple[Decimal, Decimal]
 Value: TypeAlias = Decimal | Entries
 
-_SIZES = (  # of g's and θ's entries, incommensurable and in each order
+SIZES = (  # of g's and θ's entries, incommensurable and in each order
     ("3/7", "5/11", "17/5", "23/9"),
     ("29/8", "13/3", "2/17", "7/31"),
     ("1/5", "19", "6", "2/9"),
@@ -294,60 +304,71 @@ _ENTRYWISE: dict[str, Callable[..., Decimal]] = {
 }
 
 
-class _OnEntries(OperatorAlgebra[Value]):
-    """Values are scalars and pairs; a scalar stands for a parameter of two such entries."""
+@dataclass(frozen=True)
+class OnEntries(OperatorAlgebra[Any]):
+    """Values are scalars and pairs; a scalar stands for a parameter of two such entries.
 
-    def __init__(self, values: Mapping[str, Value]) -> None:
-        self.values = values
+    The scalars are of any arithmetic: ``number_of`` makes one, ``functions`` act on them.
+    """
 
-    def number(self, value: Fraction) -> Value:
-        return Decimal(value.numerator) / value.denominator
+    values: Mapping[str, Any]
+    functions: Mapping[str, Callable[..., Any]]
+    number_of: Callable[[Fraction], Any]
 
-    def name(self, name: str) -> Value:
+    def number(self, value: Fraction) -> Any:
+        return self.number_of(value)
+
+    def name(self, name: str) -> Any:
         return self.values[name]
 
-    def add(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a + b, left, right)
+    def add(self, left: Any, right: Any) -> Any:
+        return _each(operator.add, left, right)
 
-    def subtract(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a - b, left, right)
+    def subtract(self, left: Any, right: Any) -> Any:
+        return _each(operator.sub, left, right)
 
-    def multiply(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a * b, left, right)
+    def multiply(self, left: Any, right: Any) -> Any:
+        return _each(operator.mul, left, right)
 
-    def divide(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a / b, left, right)
+    def divide(self, left: Any, right: Any) -> Any:
+        return _each(operator.truediv, left, right)
 
-    def power(self, base: Value, exponent: Fraction) -> Value:
-        to = int(exponent) if exponent.denominator == 1 else self.number(exponent)
-        return _each(lambda a: a**to, base)
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return _each(operator.pow, base, self.number_of(exponent))
 
-    def call(self, function: str, arguments: tuple[Value, ...]) -> Value:
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         match function:
-            case "norm" | "rms":
-                first, second = _pair(arguments[0])
-                mean = 2 if function == "rms" else 1
-                return ((first**2 + second**2) / mean).sqrt()
+            case "norm":
+                first, second = pair(arguments[0])
+                return self.functions["sqrt"](first**2 + second**2)
+            case "rms":
+                root = self.functions["sqrt"](self.number_of(Fraction(2)))
+                return self.call("norm", arguments) / root
             case "numel":
-                return Decimal(2)
+                return self.number_of(Fraction(2))
             case "polar":  # of one row: its direction
-                return self.divide(arguments[0], self.call("norm", arguments))
+                return self.divide(pair(arguments[0]), self.call("norm", arguments))
             case "clip":
                 value, low, high = arguments
                 return self.call("min", (self.call("max", (value, low)), high))
             case _:
-                return _each(_ENTRYWISE[function], *arguments)
+                return _each(self.functions[function], *arguments)
 
 
-def _pair(value: Value) -> Entries:
+def pair(value: Any) -> tuple[Any, Any]:
+    """The two entries of a value."""
     return value if isinstance(value, tuple) else (value, value)
 
 
-def _each(function: Callable[..., Decimal], *arguments: Value) -> Value:
+def _each(function: Callable[..., Any], *arguments: Any) -> Any:
     if any(isinstance(a, tuple) for a in arguments):
-        first, second = (function(*e) for e in zip(*map(_pair, arguments), strict=True))
+        first, second = (function(*e) for e in zip(*map(pair, arguments), strict=True))
         return first, second
     return function(*arguments)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / value.denominator
 
 
 def entries(update: Node, values: Mapping[str, Value]) -> Entries:
@@ -355,15 +376,15 @@ def entries(update: Node, values: Mapping[str, Value]) -> Entries:
 
     Raises ``ArithmeticError`` where one is not finite or not real.
     """
-    pair = _pair(fold(update, _OnEntries(values)))
-    if not all(entry.is_finite() for entry in pair):
+    first, second = pair(fold(update, OnEntries(values, _ENTRYWISE, _decimal)))
+    if not (first.is_finite() and second.is_finite()):
         raise ArithmeticError("not finite")
-    return pair
+    return first, second
 
 
 def number(root: Node, values: Mapping[str, Decimal]) -> Decimal:
     """The value of a scalar expression at numbers, in the precision that is set."""
-    value = fold(root, _OnEntries(values))
+    value = fold(root, OnEntries(values, _ENTRYWISE, _decimal))
     assert isinstance(value, Decimal)
     return value
 
@@ -371,7 +392,7 @@ def number(root: Node, values: Mapping[str, Decimal]) -> Decimal:
 def _descent(update: Node) -> frozenset[int] | None:
     """The sign of the mean of ⟨g, u⟩ over the signs of g and θ at each size; None where u is 0."""
     found, moves = set(), False
-    for sizes in _SIZES:
+    for sizes in SIZES:
         increments = []
         for signs in product((1, -1), repeat=4):
             exact = [s * Fraction(m) for s, m in zip(signs, sizes, strict=True)]
@@ -389,10 +410,6 @@ def _descent(update: Node) -> frozenset[int] | None:
             null = abs(mean) <= size * Decimal(10) ** (5 - DIGITS)
             found.add(0 if null else (1 if mean > 0 else -1))
     return frozenset(found) if moves else None
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / value.denominator
 
 
 def _at(update: Node, exact: list[Fraction], digits: int) -> Entries:

@@ -65,7 +65,7 @@ def test_what_has_no_law_is_refused(text: str, says: str) -> None:
 
 def test_epsilon_and_decay_take_the_degrees_of_what_they_stand_beside() -> None:
     found = {
-        name: {c: str(d) for c, d in update.constants(o).items()}
+        name: {c: str(d) for c, d in update.practised(o).constants.items()}
         for name, o in optimizers().items()
     }
     assert found["adam"] == {"epsilon": "g", "decay": "g/theta"}

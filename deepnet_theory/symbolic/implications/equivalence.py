@@ -24,6 +24,7 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
+from deepnet_theory.sizes.update import DIGITS, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
@@ -33,7 +34,7 @@ from deepnet_theory.symbolic.algebra.monomial import alpha, eta
 from deepnet_theory.symbolic.algebra.nodes import Branch
 from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.laws.optimizer import DIGITS, Value, degrees, on_numbers, practised
+from deepnet_theory.symbolic.laws.optimizer import Value, degrees, on_numbers
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 from deepnet_theory.symbolic.rule.problem import Problem
@@ -87,7 +88,8 @@ def equivalence_steps(problem: Problem) -> Iterator[Step]:
             ("eta", "g", "theta", *own.constants),
             "; ".join(
                 f"{_WORDS[name]} takes c^({powers(optimizer)[name]}): the sum that it stands in is "
-                f"homogeneous where it is of degree {d.g} in g and {d.theta} in theta"
+                f"homogeneous where it is of degree {d.exponent('g')} in g and "
+                f"{d.exponent('theta')} in theta"
                 for name, d in own.constants.items()
             ),
             ("moved-update",),

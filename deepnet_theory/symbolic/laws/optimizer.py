@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
@@ -13,18 +12,8 @@ from typing import TypeAlias
 import mpmath
 import sympy as sp
 
-from deepnet_theory.spec.errors import Refusal, shown
-from deepnet_theory.spec.expression import (
-    UPDATE,
-    Call,
-    Name,
-    Node,
-    Number,
-    Operation,
-    OperatorAlgebra,
-    Power,
-    fold,
-)
+from deepnet_theory.sizes.update import DIGITS, SIZES, OnEntries, Regime, law, pair
+from deepnet_theory.spec.expression import Node, fold
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.monomial import eta, rational
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
@@ -52,82 +41,17 @@ _NUMERIC: dict[str, Callable[..., mpmath.mpf]] = {
 }
 
 
-@dataclass(frozen=True)
-class _OnEntries(OperatorAlgebra[Value]):
-    """Values are scalars and pairs; a scalar stands for a parameter of two such entries."""
-
-    values: dict[str, Value]
-    functions: dict[str, Callable[..., Scalar]]
-    number_of: Callable[[Fraction], Scalar]
-
-    def number(self, value: Fraction) -> Value:
-        return self.number_of(value)
-
-    def name(self, name: str) -> Value:
-        return self.values[name]
-
-    def add(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a + b, left, right)
-
-    def subtract(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a - b, left, right)
-
-    def multiply(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a * b, left, right)
-
-    def divide(self, left: Value, right: Value) -> Value:
-        return _each(lambda a, b: a / b, left, right)
-
-    def power(self, base: Value, exponent: Fraction) -> Value:
-        return _each(lambda a: a ** self.number_of(exponent), base)
-
-    def call(self, function: str, arguments: tuple[Value, ...]) -> Value:
-        match function:
-            case "norm":
-                first, second = _pair(arguments[0])
-                return self.functions["sqrt"](first**2 + second**2)
-            case "rms":
-                root = self.functions["sqrt"](self.number_of(Fraction(2)))
-                return self.call("norm", arguments) / root
-            case "numel":
-                return self.number_of(Fraction(2))
-            case "polar":  # of one row: its direction
-                return self.divide(_pair(arguments[0]), self.call("norm", arguments))
-            case "clip":
-                value, low, high = arguments
-                return self.call("min", (self.call("max", (value, low)), high))
-            case _:
-                return _each(self.functions[function], *arguments)
-
-
-def _pair(value: Value) -> Entries:
-    return value if isinstance(value, tuple) else (value, value)
-
-
-def _each(function: Callable[..., Scalar], *arguments: Value) -> Value:
-    if any(isinstance(a, tuple) for a in arguments):
-        return tuple(function(*e) for e in zip(*map(_pair, arguments), strict=True))
-    return function(*arguments)
-
-
 def on_symbols(update: Node, rate: sp.Expr, g: Entries, theta: Entries) -> Entries:
     """The two entries of an update as SymPy expressions."""
     values = {"eta": rate, "g": g, "theta": theta}
-    return _pair(fold(update, _OnEntries(values, _SYMBOLIC, rational)))
+    return pair(fold(update, OnEntries(values, _SYMBOLIC, rational)))
 
 
 def _mpf(value: Fraction) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-# sizes of g's and θ's entries, incommensurable and in each order
-_SIZES = (
-    ("3/7", "5/11", "17/5", "23/9"),
-    ("29/8", "13/3", "2/17", "7/31"),
-    ("1/5", "19", "6", "2/9"),
-)
 _SIGNS = tuple(product((1, -1), repeat=4))
-DIGITS = 40  # that two evaluations of a value have in common
 
 
 @dataclass(frozen=True)
@@ -141,7 +65,7 @@ class Sample:
 
 @lru_cache(maxsize=64)
 def samples(
-    update: Node, scale_g: int = 1, scale_theta: int = 1, sizes: int = len(_SIZES)
+    update: Node, scale_g: int = 1, scale_theta: int = 1, sizes: int = len(SIZES)
 ) -> tuple[Sample, ...]:
     """The update at entries of every sign and of several sizes, to ``DIGITS`` digits.
 
@@ -149,7 +73,7 @@ def samples(
     ``ValueError`` where it is not real.
     """
     found = []
-    for (size, magnitudes), signs in product(enumerate(_SIZES[:sizes]), _SIGNS):
+    for (size, magnitudes), signs in product(enumerate(SIZES[:sizes]), _SIGNS):
         exact = [s * Fraction(m) for s, m in zip(signs, magnitudes, strict=True)]
         g, theta = [scale_g * e for e in exact[:2]], [scale_theta * e for e in exact[2:]]
         # rounding differs between two precisions, a value does not
@@ -180,7 +104,7 @@ def on_numbers(update: Node, values: Mapping[str, Value]) -> Entries:
 
     Raises ``ArithmeticError`` where one is not finite, ``ValueError`` where it is not real.
     """
-    result = _pair(fold(update, _OnEntries(dict(values), _NUMERIC, _mpf)))
+    result = pair(fold(update, OnEntries(values, _NUMERIC, _mpf)))
     for entry in result:
         if not isinstance(entry, mpmath.mpf):
             raise ValueError(f"{entry} is not real")
@@ -189,53 +113,7 @@ def on_numbers(update: Node, values: Mapping[str, Value]) -> Entries:
     return result
 
 
-# ---- Degrees of homogeneity of an update rule, computed from its expression ----
-
-
-_ZERO = Fraction(0)
-
-
-@dataclass(frozen=True)
-class Degree:
-    """The degrees in η, g and θ of a homogeneous expression, and in constants not yet settled."""
-
-    eta: Fraction = _ZERO
-    g: Fraction = _ZERO
-    theta: Fraction = _ZERO
-    epsilon: Fraction = _ZERO
-    decay: Fraction = _ZERO
-
-    def __add__(self, other: Degree) -> Degree:
-        return Degree(*map(operator.add, astuple(self), astuple(other)))
-
-    def __mul__(self, times: Fraction) -> Degree:
-        return Degree(*(degree * times for degree in astuple(self)))
-
-    def __str__(self) -> str:
-        return f"eta^{self.eta} g^{self.g} theta^{self.theta}"
-
-
-CONSTANTS = ("epsilon", "decay")
-
-
-# An identically vanishing expression is homogeneous of every degree.
-_Degree = Degree | None
-
-_DEGREE_ZERO = {"sign", "polar", "numel"}
-_DEGREE_KEPT = {"abs", "norm", "rms"}
-
-
-@dataclass(frozen=True)
-class Regime:
-    """A stated regime that was needed, and the degrees of both sides."""
-
-    larger: str
-    smaller: str
-    larger_degree: Degree
-    smaller_degree: Degree
-
-    def __str__(self) -> str:
-        return f"{self.larger} > {self.smaller}"
+# ---- The degrees of an update, which the algebra of sizes counts and the steps check ----
 
 
 @dataclass(frozen=True)
@@ -253,187 +131,15 @@ class Degrees:
         return tuple(map(str, self.regimes))
 
 
-class _Counter:
-    """Computes degrees bottom-up; a sum of unlike terms takes its stated regime."""
-
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
-        self.larger = {
-            (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
-        }
-        self.used: dict[Regime, None] = {}
-        self.reduced: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
-        self.known: dict[Node, _Degree] = {}
-        self.constants: dict[str, Degree] = {}
-
-    def refuse(self, why: str) -> Refusal:
-        return Refusal(
-            f"no degree law for the update {shown(self.optimizer.update)}: {why}; a rule in "
-            "powers of the depth needs an update that is homogeneous in g and in theta"
-        )
-
-    def of(self, node: Node) -> _Degree:
-        if node not in self.known:
-            self.known[node] = self._count(node)
-        return self.settled(self.known[node])
-
-    def settled(self, degree: _Degree) -> _Degree:
-        """The degree with the constants that have found theirs put in."""
-        for name, own in self.constants.items():
-            if degree is not None and (times := getattr(degree, name)):
-                degree = replace(degree, **{name: _ZERO}) + own * times
-        return degree
-
-    def settle(self, a: Degree, b: Degree) -> bool:
-        """Whether two terms are alike; a constant that is new takes the degree that makes it so."""
-        apart = a + b * Fraction(-1)
-        new = [name for name in CONSTANTS if getattr(apart, name)]
-        if len(new) == 1:
-            (name,) = new
-            times = getattr(apart, name)
-            self.constants[name] = replace(apart, **{name: _ZERO}) * (-1 / times)
-        return apart == Degree() or len(new) == 1
-
-    def _count(self, node: Node) -> _Degree:
-        match node:
-            case Number(value):
-                return Degree() if value else None
-            case Name(name):
-                return Degree(**{name: Fraction(1)})
-            case Power(base, exponent):
-                inner = self.of(base)
-                if inner is None and exponent <= 0:
-                    raise self.refuse("it divides by zero")
-                return None if inner is None else inner * exponent
-            case Operation("*", left, right):
-                a, b = self.of(left), self.of(right)
-                return None if a is None or b is None else a + b
-            case Operation("/", left, right):
-                a, b = self.of(left), self.of(right)
-                if b is None:
-                    raise self.refuse("it divides by zero")
-                return None if a is None else a + b * Fraction(-1)
-            case Operation(_, left, right):
-                return self.unite(node, left, right, largest=True)
-            case Call("clip", (value, low, high)):
-                return self.stands_for(node, Call("min", (Call("max", (value, low)), high)))
-            case Call("max" | "min" as function, (first, second)):
-                return self.unite(node, first, second, largest=function == "max")
-            case Call("max" | "min" as function, (first, *others)):
-                return self.stands_for(node, Call(function, (first, Call(function, tuple(others)))))
-            case Call("sqrt", (inner,)):
-                degree = self.of(inner)
-                return None if degree is None else degree * Fraction(1, 2)
-            case Call("log", (inner,)):
-                degree = self.of(inner)
-                if degree != Degree():
-                    raise self.refuse("a logarithm of something that scales")
-                return degree
-            case Call(function, (inner,)) if function in _DEGREE_ZERO:
-                degree = self.of(inner)
-                return None if degree is None and function != "numel" else Degree()
-            case Call(function, (inner,)) if function in _DEGREE_KEPT:
-                return self.of(inner)
-            case _:
-                raise self.refuse(f"{node} has no law")
-
-    def stands_for(self, node: Node, other: Node) -> _Degree:
-        self.reduced[node] = other
-        return self.of(other)
-
-    def unite(self, node: Node, left: Node, right: Node, *, largest: bool) -> _Degree:
-        """The degree of a sum or an extreme of two terms, ``node``."""
-        a, b = self.of(left), self.of(right)
-        if a is None or b is None:
-            return a if b is None else b
-        if self.settle(a, b):
-            return self.settled(a)
-        winner = self.dominant(left, right, largest=largest)
-        if winner is None:
-            raise self.refuse(
-                f"it joins terms of different degrees ({a} and {b}) and no regime says which "
-                "is the larger"
-            )
-        self.reduced[node] = winner
-        return a if winner is left else b
-
-    def dominant(self, left: Node, right: Node, *, largest: bool) -> Node | None:
-        for (larger, smaller), told in self.larger.items():
-            for one, other in ((left, right), (right, left)):
-                if _same(one, larger) and _same(other, smaller):
-                    large, small = self.of(one), self.of(other)
-                    assert large is not None and small is not None  # neither is zero: see unite
-                    self.used[Regime(*told, large, small)] = None
-                    return one if largest else other
-        return None
-
-
-def _same(node: Node, stated: Node) -> bool:
-    # a regime may state the magnitude of a term whose sign does not matter
-    if node == stated:
-        return True
-    if isinstance(node, Operation) and node.operator == "*" and node.left == Number(Fraction(-1)):
-        return _same(node.right, stated)
-    return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
-
-
 @cache
 def degrees(optimizer: Optimizer) -> Degrees:
-    """p and q of the optimizer's first step.
+    """p and q of the optimizer's first step, as the algebra of sizes counts them.
 
-    Raises :class:`Refusal` where the update is not homogeneous, not proportional to η, or
-    vanishes identically.
+    :func:`homogeneity_step` holds them against exact entries. Raises :class:`Refusal` where the
+    update is not homogeneous, not proportional to η, or vanishes identically.
     """
-    counter = _Counter(optimizer)
-    degree = counter.of(optimizer.expression.root)
-    reduced = _reduce(optimizer.expression.root, counter.reduced)
-    try:
-        values = [entry for sample in samples(reduced) for entry in sample.value]
-    except (ArithmeticError, ValueError):
-        raise counter.refuse("it is not finite and real at every sign of g and theta") from None
-    if degree is None or not any(values):
-        raise counter.refuse("it is identically zero")
-    if degree.eta != 1:
-        raise counter.refuse(f"it is of degree {degree.eta} in eta, not 1")
-    return Degrees(rational(degree.g), rational(degree.theta), tuple(counter.used), reduced)
-
-
-@dataclass(frozen=True)
-class Practised:
-    """The first update with epsilon and weight decay, and the degrees that these need in it."""
-
-    constants: Mapping[str, Degree]
-    regimes: tuple[Regime, ...]
-    reduced: Node
-
-
-@cache
-def practised(optimizer: Optimizer) -> Practised:
-    """The degrees that ``epsilon`` and ``decay`` need for the update to be homogeneous with them.
-
-    Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
-    epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
-    does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
-    """
-    counter = _Counter(optimizer)
-    root = optimizer.practised.root
-    counter.of(root)
-    return Practised(counter.constants, tuple(counter.used), _reduce(root, counter.reduced))
-
-
-def _reduce(node: Node, winners: dict[Node, Node]) -> Node:
-    """The tree in which every sum or extreme that a regime decides is its winning term."""
-    if node in winners:
-        return _reduce(winners[node], winners)
-    match node:
-        case Operation(operator, left, right):
-            return Operation(operator, _reduce(left, winners), _reduce(right, winners))
-        case Power(base, exponent):
-            return Power(_reduce(base, winners), exponent)
-        case Call(function, arguments):
-            return Call(function, tuple(_reduce(a, winners) for a in arguments))
-        case _:
-            return node
+    found = law(optimizer)
+    return Degrees(rational(found.p), rational(found.q), found.regimes, found.reduced)
 
 
 def entrywise(

@@ -9,11 +9,12 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.sizes.update import practised
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, practised, samples
+from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, samples
 from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
 
@@ -64,7 +65,7 @@ def constants(text):
     ],
 )
 def test_a_constant_takes_the_degrees_of_what_it_stands_beside(text, epsilon, decay):
-    found = {name: (d.g, d.theta) for name, d in constants(text).items()}
+    found = {name: (d.exponent("g"), d.exponent("theta")) for name, d in constants(text).items()}
     assert found.get("epsilon") == epsilon and found.get("decay") == decay
 
 
