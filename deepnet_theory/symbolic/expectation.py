@@ -168,29 +168,13 @@ class Rows:
         return sum(others, first)
 
 
-class RowSum(sp.AtomicExpr):  # type: ignore[misc]
-    """A sum of matrix products as one SymPy atom, shown as it stands (or as ``label``)."""
+class Labelled(sp.AtomicExpr):  # type: ignore[misc]
+    """An atom of SymPy that is shown as its ``label``, in LaTeX as ``latex``."""
 
     is_commutative = True
     shown, shown_in_latex = "{}", "{{{}}}"  # braces, so that a power of a square stays valid
-    rows: Rows
     label: str
     latex: str
-
-    def __new__(cls, rows: Rows, label: str = "", latex: str = "") -> RowSum:
-        node = super().__new__(cls)
-        node.rows = rows
-        node.label = label or " + ".join(map(str, rows.products))
-        node.latex = latex or "+".join(p.latex() for p in rows.products)
-        return node  # type: ignore[no-any-return]
-
-    def _hashable_content(self) -> tuple[Hashable, ...]:
-        return (self.label, self.rows)
-
-    @property
-    def free_symbols(self) -> set[sp.Symbol]:
-        """The symbols of the coefficients."""
-        return set().union(*(sp.sympify(p.coefficient).free_symbols for p in self.rows.products))
 
     def _sympystr(self, printer: Printer) -> str:
         return self.shown.format(self.label)
@@ -208,6 +192,27 @@ class RowSum(sp.AtomicExpr):  # type: ignore[misc]
         return element
 
     _mathml_content = _mathml_presentation
+
+
+class RowSum(Labelled):
+    """A sum of matrix products as one SymPy atom, shown as it stands (or as ``label``)."""
+
+    rows: Rows
+
+    def __new__(cls, rows: Rows, label: str = "", latex: str = "") -> RowSum:
+        node = super().__new__(cls)
+        node.rows = rows
+        node.label = label or " + ".join(map(str, rows.products))
+        node.latex = latex or "+".join(p.latex() for p in rows.products)
+        return node  # type: ignore[no-any-return]
+
+    def _hashable_content(self) -> tuple[Hashable, ...]:
+        return (self.label, self.rows)
+
+    @property
+    def free_symbols(self) -> set[sp.Symbol]:
+        """The symbols of the coefficients."""
+        return set().union(*(sp.sympify(p.coefficient).free_symbols for p in self.rows.products))
 
 
 class MeanSquare(RowSum):

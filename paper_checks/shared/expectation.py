@@ -20,23 +20,18 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from html import escape
 from itertools import combinations, count, permutations, product
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, Unpack
+from typing import NamedTuple, TypeAlias, TypeVar, Unpack
 
 import sympy as sp
-from sympy.printing.pretty.stringpict import prettyForm
-from sympy.printing.printer import Printer
 
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.symbolic.expectation import Labelled
 from deepnet_theory.symbolic.expectation import Model as Model
 from deepnet_theory.symbolic.expectation import NamedQuantity as NamedQuantity
 from deepnet_theory.symbolic.expectation import in_models as in_models
 from deepnet_theory.symbolic.expectation import norm_of as norm_of
 from deepnet_theory.symbolic.proof.step import Check, Options, Section, Step
-
-if TYPE_CHECKING:
-    from xml.dom.minidom import Element
 
 T = TypeVar("T")
 
@@ -234,15 +229,10 @@ class Known:
         return cls(symbol, (tensor[indices] * tensor[indices]).sum(*indices), 2)
 
 
-class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
+class IndexSum(Labelled):
     """A polynomial in indexed entries as one SymPy atom, shown as its sums (or ``label``)."""
 
-    is_commutative = True
-    shown = "{}"
-    shown_in_latex = "{{{}}}"  # braces, so that a power of a square stays valid
     polynomial: Polynomial
-    label: str
-    latex: str
     known: tuple[Known, ...]
 
     def __new__(
@@ -262,23 +252,6 @@ class IndexSum(sp.AtomicExpr):  # type: ignore[misc]
     def free_symbols(self) -> set[sp.Symbol]:
         """The symbols of coefficients, ranges and variances."""
         return set(self.polynomial.symbols)
-
-    def _sympystr(self, printer: Printer) -> str:
-        return self.shown.format(self.label)
-
-    def _latex(self, printer: Printer) -> str:
-        return self.shown_in_latex.format(self.latex)
-
-    def _pretty(self, printer: Printer) -> prettyForm:
-        return prettyForm(self._sympystr(printer))
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        element: Element = printer.dom.createElement("mi")
-        # SymPy's printer writes text as it stands, a bracket < would open an element
-        element.appendChild(printer.dom.createTextNode(escape(self._sympystr(printer))))
-        return element
-
-    _mathml_content = _mathml_presentation
 
 
 class Expectation(IndexSum):

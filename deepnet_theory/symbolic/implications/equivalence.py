@@ -1,16 +1,10 @@
-r"""Equivalent rules: what a change of a matrix's scale asks of its optimizer.
+"""Equivalent rules: what a change of a matrix's scale asks of its optimizer.
 
-With :math:`W = cW'` and the factor c moved into the forward pass the function is the same. For an
-update of degrees (p, q) the whole trajectory is the same too where
-
-.. math:: \eta' = c^{\,q-p-1}\,\eta, \qquad \varepsilon' = c^{\,a-b}\,\varepsilon, \qquad
-          \lambda' = c^{\,a-b}\,\lambda,
-
-(a, b) the degrees in g and θ that ε, or λ, has for its sum to be homogeneous: 1 for an ε beside
-|g|; 2 for a weight decay in the gradient, 1 + p − q for a decoupled one. It is exact where the
-update is homogeneous with its constants, and holds up to ε where ε is left as it is. What is left
-alone is r, the forward pass being so, and the share ηρ of a matrix that one update moves: **S·r and
-ηρ are the invariants of a class of rules**.
+The steps prove :func:`deepnet_theory.sizes.equivalence.powers`: at W = cW', the factor c moved into
+the forward pass, each update moves W by c times as much as W'. It is exact where the update is
+homogeneous with its constants, and holds up to ε where ε is left as it is. What is left alone is r,
+the forward pass being so, and the share ηρ of a matrix that one update moves: **S·r and ηρ are the
+invariants of a class of rules**.
 
 Source: derived here.
 """

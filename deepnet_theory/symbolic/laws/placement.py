@@ -79,21 +79,6 @@ def probed(placement: Placement, sublayer: Sublayer, perturbed: str | None = Non
     return inside(placement, lambda argument: branch(sublayer, perturbed, argument))
 
 
-@cache
-def norm_arguments(placement: Placement) -> tuple[tuple[str, tuple[sp.Expr, ...]], ...]:
-    """What every norm divides: its place, and the scalars of the terms, in P and α."""
-    found: list[tuple[sp.Expr, ...]] = []
-
-    def norm(of: sp.Expr) -> sp.Expr:
-        terms = sp.Add.make_args(sp.expand_mul(of))
-        found.append(tuple(split(term)[0] for term in terms))
-        return Normalise(of)
-
-    names = {"x": x, "alpha": alpha}
-    in_sympy(placement.expression, names, {"branch": lambda y: P * Branch(y), "norm": norm})
-    return tuple(zip(placement.places, found, strict=True))
-
-
 @dataclass(frozen=True)
 class PlacementLaw:
     """Scalars, in P and α.
