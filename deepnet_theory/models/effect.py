@@ -151,7 +151,7 @@ class Effects:
         return _placement(norms, multiplied), tuple(rows)
 
     def _common(self, item: str, at: Sequence[int], different: Sequence[Difference]) -> float:
-        """α or the gain of one role in the sublayers of one kind, of which all have it alike."""
+        """α or the gain of one role in the sublayers of one kind, all alike."""
         found = {d.index: d.found for d in different if d.item == item}
         values = [found.get(i, wanted) for i in at for wanted in self._wanted(item, i)]
         one_each = len(values) == len(at) and all(0 < v < math.inf for v in values)

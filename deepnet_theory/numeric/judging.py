@@ -166,13 +166,13 @@ DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # between which the powers are read off
 
 @dataclass(frozen=True)
 class Arrival:
-    """Which shares of ΔF have the predicted power deep down, and from which depth they lead.
+    """Which shares of ΔF have the predicted power deep down, and where they begin to lead.
 
     No share leads where another power is the largest one, ``power``.
     """
 
     leading: tuple[Key, ...]
-    depth: float | None  # at which they equal all the others; None where no other is left
+    depth: float | None  # where they equal all the others; None where no other is left
     power: float = math.nan
 
     def words(self, variable: str) -> str:

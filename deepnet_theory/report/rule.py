@@ -31,7 +31,7 @@ RELATION_MEANING = {
     "ORDER": "up to a constant factor",
     "BOUND": "an upper bound up to a constant factor",
 }
-MEANING = {  # of the rows in which closures are compared
+MEANING = {  # of the rows that compare closures
     "alpha": "residual multiplier",
     "beta": "gain of the scaled matrices",
     "kappa": "learning-rate multiplier of the scaled matrices",

@@ -85,7 +85,7 @@ class Answer(Result):
     """What the algebra of sizes says of a selection.
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
-    ``values`` is a depth at which numbers are printed too.
+    ``values`` is a depth; numbers are printed there too.
     """
 
     selection: Selection

@@ -165,7 +165,7 @@ class Comparison(Result):
     consequences: dict[str, tuple[Consequence, ...]]
     refused: dict[str, str]
     training: str | None = None  # the closure to train with, where there is one
-    values: tuple[tuple[str, int], ...] = ()  # a depth at which to print numbers
+    values: tuple[tuple[str, int], ...] = ()  # print numbers at this depth
 
     def __getitem__(self, closure: str) -> tuple[Consequence, ...] | str:
         """The consequences of a closure, or the sentence that refuses it."""

@@ -475,7 +475,7 @@ class _Problem:
         stepped = (*kind.law.sublayer.scaled, *kind.law.sublayer.unscaled)
         for regime in self.update.regimes:
             if regime.is_floor:
-                continue  # the depth at which the rule reaches it is computed, and said
+                continue  # the depth where the rule reaches it is computed, and said
             for matrix in stepped:
                 size = at.beta(kind) if matrix.role is Role.SCALED else ONE
                 sizes = {"eta": at.eta, "theta": size}

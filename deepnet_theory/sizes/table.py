@@ -320,7 +320,7 @@ def equivalent_closures(of: Table) -> tuple[tuple[str, bool], ...]:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The depth (in the width d and the hidden width) at which a matrix falls below a floor.
+    """The depth (in the width d and the hidden width) where a matrix falls below a floor.
 
     ``depth`` is a monomial in ``fans``, the sum of the matrix's fan-in and fan-out.
     """

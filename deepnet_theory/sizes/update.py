@@ -202,7 +202,7 @@ def _words(degree: Monomial) -> str:
 
 
 def _reduced(node: Node, winners: Mapping[Node, Node]) -> Node:
-    """The tree in which every sum or extreme that a regime decides is its winning term."""
+    """The tree with the winning term in place of every sum or extreme that a regime decides."""
     if node in winners:
         return _reduced(winners[node], winners)
     match node:

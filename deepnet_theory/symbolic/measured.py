@@ -161,7 +161,7 @@ class Stepped:
         """The share of a parameter that a weight decay takes in one step, η = 1.
 
         A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
-        the update is seen in the update, of which it is a part.
+        the update is seen in the update; it is a part of it.
         """
         root = self.optimizer.practised.root
         still = self._entries(root, gradient, parameter, epsilon=0.0, decay=0.0)
@@ -363,7 +363,7 @@ class _Rows:
             return factor / backward * lab.count * lab.weight * several * rho(depth) ** k
 
         def failing(depth: dict[str, int]) -> float:
-            """The rate at which aligned steps have moved the branch by as much as itself."""
+            """The rate where aligned steps have moved the branch by as much as itself."""
             grows = rho({**depth, row.depth: 10**9}) > rho({**depth, row.depth: 10**3}) * 1.001
             return rho(depth) ** (1 / len(sublayer.scaled) - 1) if grows else 1.0
 
@@ -546,7 +546,7 @@ class _Rows:
         return lab.count * response * lab.rate * kappa * stepped
 
     def _floors(self) -> Iterator[Measured]:
-        """The depth at which a floor is crossed: the matrix's own rms there is the floor."""
+        """The depth where a floor is crossed: the matrix's own rms there is the floor."""
         for crossing in crossings(self.of):
             regime = next(r for r in self.of.rule.update.regimes if r.is_floor)
             floor = abs(float(fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())))

@@ -1,4 +1,4 @@
-r"""One explicit sublayer, from which every size of the table is measured without its laws.
+r"""One explicit sublayer, which measures every size of the table without its laws.
 
 The formulas of ``spec`` are evaluated on small matrices of numbers, each with its derivative in a
 direction. What a quantity :math:`f(\alpha, \beta)` does near the identity is its elasticity
@@ -117,7 +117,7 @@ def _normalised(row: list[float], slope: list[float]) -> tuple[list[float], list
 
 @dataclass(frozen=True)
 class Knobs:
-    """α and β at which a sublayer is evaluated."""
+    """α and β of an evaluated sublayer."""
 
     alpha: float
     beta: float

@@ -278,7 +278,7 @@ def outside_norms(z: sp.Expr) -> bool:
     return x in sp.Add.make_args(z)
 
 
-# (α, β) at which sizes of explicit matrices are compared: every power of either shows
+# compare sizes of explicit matrices at these (α, β): every power of either shows
 KNOBS = ((1.3, 0.7), (2.6, 0.7), (1.3, 1.4))
 
 
