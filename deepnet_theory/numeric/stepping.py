@@ -94,6 +94,10 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
                 return rms(self._whole(first))
             case "numel":
                 return numel(self._whole(first))
+            case "rows":
+                return self.like.shape[1]
+            case "columns":
+                return math.prod(self.like.shape[2:])
             case "polar":
                 return polar(self._whole(first))
             case "max" | "min":

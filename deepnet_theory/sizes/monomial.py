@@ -79,6 +79,11 @@ class Monomial:
         """The symbols that occur, primes left out."""
         return frozenset(base for base, _ in self.items if not base.isdigit())
 
+    @property
+    def without_number(self) -> Monomial:
+        """The powers of its symbols alone."""
+        return Monomial(tuple((base, power) for base, power in self.items if not base.isdigit()))
+
     def __mul__(self, other: Monomial) -> Monomial:
         if not other.items:
             return self

@@ -33,7 +33,8 @@ from deepnet_theory.spec.expression import (
 from deepnet_theory.spec.optimizer import Optimizer
 
 CONSTANTS = ("epsilon", "decay")
-_DEGREE_ZERO = frozenset({"sign", "polar", "numel"})
+COUNTS = frozenset({"numel", "rows", "columns"})  # of a parameter's entries, whatever they are
+_DEGREE_ZERO = frozenset({"sign", "polar"}) | COUNTS
 _DEGREE_KEPT = frozenset({"abs", "norm", "rms"})
 
 
@@ -141,7 +142,7 @@ class _Degrees:
                 return degree
             case Call(function, (inner_node,)) if function in _DEGREE_ZERO:
                 degree = self.of(inner_node)
-                return None if degree is None and function != "numel" else ONE
+                return None if degree is None and function not in COUNTS else ONE
             case Call(function, (inner_node,)) if function in _DEGREE_KEPT:
                 return self.of(inner_node)
             case _:
@@ -344,8 +345,10 @@ class OnEntries(OperatorAlgebra[Any]):
             case "rms":
                 root = self.functions["sqrt"](self.number_of(Fraction(2)))
                 return self.call("norm", arguments) / root
-            case "numel":
+            case "numel" | "columns":
                 return self.number_of(Fraction(2))
+            case "rows":
+                return self.number_of(Fraction(1))
             case "polar":  # of one row: its direction
                 return self.divide(pair(arguments[0]), self.call("norm", arguments))
             case "clip":

@@ -204,6 +204,7 @@ def evaluate(expression: Expression, **values: float) -> float:
     return value
 
 
+# rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column
 UPDATE = Grammar(
     purpose="an update",
     symbols=("eta", "g", "theta"),
@@ -215,6 +216,8 @@ UPDATE = Grammar(
         "norm": (1, 1),
         "rms": (1, 1),
         "numel": (1, 1),
+        "rows": (1, 1),
+        "columns": (1, 1),
         "polar": (1, 1),
         "max": (2, 8),
         "min": (2, 8),

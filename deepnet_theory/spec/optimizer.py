@@ -61,6 +61,8 @@ class Optimizer:
     ``practice`` is the first step as its library takes it, in ``epsilon`` and ``decay`` (the
     weight decay) too; ``epsilon`` is the library's default, None where there is none that one
     number could set. Without them there is no epsilon, and the weight decay is decoupled.
+    ``at_zero`` is the first update that a library takes for a parameter of zeros, where the
+    expression would leave it there.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Optimizer:
     running: Running | None = None
     practice: str = ""
     epsilon: float | None = None
+    at_zero: str = ""
 
     def __post_init__(self) -> None:
         missing = {"eta"} - self.expression.names
@@ -86,12 +89,17 @@ class Optimizer:
                 refuse_unless_real(UPDATE.parse(side))
         if self.running is not None:
             _ = self.running.expression
-        _ = self.practised
+        _ = self.practised, self.from_zero
 
     @cached_property
     def expression(self) -> Expression:
         """The parsed update."""
         return UPDATE.parse(self.update)
+
+    @cached_property
+    def from_zero(self) -> Expression:
+        """The first update of a parameter that is 0."""
+        return UPDATE.parse(self.at_zero) if self.at_zero else self.expression
 
     @cached_property
     def practised(self) -> Expression:

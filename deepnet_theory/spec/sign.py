@@ -25,7 +25,7 @@ _ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "*": mul,
     "/": truediv,
 }
-_NEVER_NEGATIVE = {"abs", "norm", "rms", "numel", "sqrt"}
+_NEVER_NEGATIVE = {"abs", "norm", "rms", "numel", "rows", "columns", "sqrt"}
 
 
 @dataclass(frozen=True)

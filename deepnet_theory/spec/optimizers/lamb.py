@@ -30,4 +30,5 @@ LAMB = Optimizer(
         "/norm(g/(sqrt(1 - 0.999)*abs(g) + epsilon)) + decay*theta)"
     ),
     epsilon=1e-06,
+    at_zero="-eta*sign(g)",
 )

@@ -19,4 +19,5 @@ LARS = Optimizer(
     ),
     running=Running("-eta*0.001*norm(theta)*g/norm(g)"),
     practice="-eta*0.001*norm(theta)*(g + decay*theta)/(norm(g) + decay*norm(theta))",
+    at_zero="-eta*g",
 )

@@ -1,0 +1,467 @@
+r"""How initial sizes, multipliers and learning rates scale with the width d: one row a role.
+
+A role is a map :math:`y = cWx` of ``shape`` (n_in, n_out): (1, d) for embeddings and, as a column,
+for gains and biases; (d, d) within a branch; (d, 1) for the head. Three conditions fix every size:
+
+.. math:: c\,\sigma\sqrt{n_{in}} = 1, \qquad n\,c_H\sigma_H = 1, \qquad
+          c\,\eta\,\mathrm{action} = 1,
+
+(F) every activation is Θ(1) at the start, (H) a Θ(1) move of the features moves the logits by Θ(1)
+(n = d aligned, √d not), and (U) one update moves the output of every role by Θ(1). What comes back
+to an output of n entries has the size :math:`\delta = c_H\sigma_H\sqrt{d/n}` (a response measured
+forward in root mean square is the same backward in Euclidean norm), and :math:`\gamma = c\delta`.
+The system is linear in logarithms, and unique up to W = cW′ in each role, the *gauge*.
+
+Source: the conditions as in Yang and Hu, arXiv 2011.14522, and Yang et al., arXiv 2310.17813; the
+sizes of updates are derived (:mod:`deepnet_theory.sizes.entries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from deepnet_theory.sizes import laws
+from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.entries import (
+    ALIGNMENTS,
+    FULL,
+    GRADIENT,
+    HALF,
+    INPUTS,
+    OUTPUTS,
+    PARAMETER,
+    Step,
+    epsilon,
+    step,
+)
+from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
+from deepnet_theory.spec.constants import FORMS
+from deepnet_theory.spec.errors import Refusal, unknown
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import MATRICES, Role
+
+FORWARD, WEIGHTS = FORMS
+ACROSS = ("width", "both")
+D, K = Monomial.of("d"), Monomial.of("k")
+Shape = tuple[Monomial, Monomial]
+COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
+SQUARE: Shape = (D, D)
+HEAD: Shape = (D, ONE)
+TIED = "tied-head"
+_NAMES = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a parameter stands: its role, its shape, and what it starts with.
+
+    ``role`` is its public name, ``kind`` what an initialisation does with it. A norm's gain starts
+    at 1, a bias at 0. ``response`` is how the stream answers it in the gains of the branch's maps.
+    """
+
+    part: str
+    sublayer: str
+    parameter: str
+    role: str
+    kind: Role
+    shape: Shape
+    block: Shape | None = None  # what an update sees where it steps each head by itself
+
+    @property
+    def is_matrix(self) -> bool:
+        return self.kind in MATRICES
+
+    @property
+    def starts_at_zero(self) -> bool:
+        return not self.is_matrix and self.kind is not Role.NORM_GAIN
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether both sides grow with the width."""
+        return self.shape == SQUARE
+
+
+def role_name(parameter: str) -> str:
+    """The public name of a sublayer's parameter."""
+    name, _, kind = parameter.partition("_")
+    name = _NAMES.get(name, name)
+    return f"{name}-{kind}" if kind else name
+
+
+def places(selection: Selection) -> Iterator[Place]:
+    """Every role of a selection's model, embeddings first and the head last."""
+    stack, norm = selection.the_stack, selection.the_norm
+    for part in stack.parts:
+        for name in ("token", "position"):
+            parameter = f"{name}_embedding"
+            yield Place(part.name, "", parameter, f"{name}-embedding", Role.EMBEDDING, COLUMN)
+        for sublayer in dict.fromkeys(part.layer):
+            of = laws.law(selection.the_placement, sublayer, norm)
+            for p in sublayer.parameters:
+                shape = SQUARE if p.role in MATRICES else COLUMN
+                yield Place(part.name, sublayer.name, p.name, role_name(p.name), p.role, shape)
+            for name in ("norm_gain", "norm_bias"):
+                if name in of.responses:
+                    kind = of.role(name)
+                    yield Place(part.name, sublayer.name, name, kind.value, kind, COLUMN)
+        if selection.the_placement.final_norm:
+            yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
+    last = stack.parts[-1].name
+    yield Place(last, "", "head", "head", Role.HEAD, HEAD)
+    yield Place(last, "", "head_bias", "head-bias", Role.OUTPUT_BIAS, (ONE, ONE))
+    yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
+
+
+@dataclass(frozen=True)
+class WidthRow:
+    """What one role starts and steps with, as monomials in d and, with depth, in N and M.
+
+    ``init`` is σ, the root mean square of its entries, None where it starts at 0; ``multiplier`` is
+    c. ``gradient``, ``update`` and ``action`` are γ, the update's entries, and c times what they
+    add to an output, per unit of learning rate. ``refused`` says why a rate is None.
+    """
+
+    place: Place
+    multiplier: Monomial | None
+    init: Monomial | None
+    gradient: Monomial | None = None
+    update: Monomial | None = None
+    action: Monomial | None = None
+    rate: Monomial | None = None
+    epsilon: Monomial | None = None
+    decay: Monomial | None = None
+    coupled_decay: Monomial | None = None
+    refused: str | None = None
+    coupled_refused: str | None = None
+
+    @property
+    def role(self) -> str:
+        """Its public name."""
+        return self.place.role
+
+    def texts(self) -> dict[str, str | None]:
+        """The row as texts, as the JSON has it."""
+        values = {
+            name: None if (value := getattr(self, name)) is None else str(value)
+            for name in ("multiplier", "rate", "epsilon", "decay", "coupled_decay")
+        }
+        place = self.place
+        return {
+            "part": place.part,
+            "sublayer": place.sublayer or None,
+            "role": self.role,
+            "init": "0" if self.init is None else str(self.init),
+            **values,
+            "refused": self.refused,
+            "coupled_decay_refused": self.coupled_refused,
+        }
+
+
+@dataclass(frozen=True)
+class Point:
+    """A parametrisation: c and σ of every role by its public name, σ None for what starts at 0."""
+
+    multipliers: Mapping[str, Monomial]
+    inits: Mapping[str, Monomial | None]
+
+    def enters(self, place: Place) -> Monomial:
+        """What a role does to the size of its input at the start."""
+        init = self.inits[place.role]
+        return ONE if init is None else self.multipliers[place.role] * init * place.shape[0] ** HALF
+
+
+def unknown_of(what: str, role: str) -> str:
+    """The name of an unknown of the linear system."""
+    return f"{what} {role}"
+
+
+def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> Iterator[Monomial]:
+    """(F), (H) and, with a form, the gauge: monomials in the unknowns that must each be 1."""
+    for name, place in roles.items():
+        c, init = (Monomial.of(unknown_of(what, name)) for what in ("multiplier", "init"))
+        if name == "head":
+            yield c * init * D ** (1 if alignment == FULL else HALF)
+        elif name == TIED:  # the embedding's matrix, which the head reads through a multiplier
+            yield init / Monomial.of(unknown_of("init", "token-embedding"))
+            yield c * init * D ** (1 if alignment == FULL else HALF)
+        elif not place.starts_at_zero:
+            yield c * init * place.shape[0] ** HALF
+        else:
+            yield init  # no size: it stands for none
+        if form is not None and name != TIED:
+            yield init if (name, form) == ("head", FORWARD) else c
+
+
+def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
+    """The sizes and multipliers of the rule, solved from (F), (H) and the gauge."""
+    unknowns = [unknown_of(what, name) for name in roles for what in ("multiplier", "init")]
+    solution = solve(conditions(roles, alignment, form), unknowns)
+    assert solution is not None and not solution.free  # the gauge picks one of each class
+    values = {u: solution.values[u] for u in unknowns}
+    return Point(
+        {name: values[unknown_of("multiplier", name)] for name in roles},
+        {
+            name: None if place.starts_at_zero else values[unknown_of("init", name)]
+            for name, place in roles.items()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class WidthTable:
+    """The rows of a selection in width, and how they came about.
+
+    ``across`` is "width", or "both" where the rows carry the depth's rule too, then that of
+    ``closure``. ``blocks`` are query and key where an update steps each head by itself.
+    """
+
+    selection: Selection
+    across: str
+    alignment: str
+    form: str
+    rows: tuple[WidthRow, ...]
+    blocks: tuple[WidthRow, ...]
+    closure: str = ""
+
+    def row(self, role: str, part: str = "") -> WidthRow:
+        """The first row of a role."""
+        return next(r for r in self.rows if r.role == role and part in ("", r.place.part))
+
+    @cached_property
+    def forced(self) -> tuple[str, ...]:
+        """What the conditions fix whatever the gauge, in words."""
+        return tuple(_forced(self))
+
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """What is chosen, in words."""
+        head = "in the forward pass" if self.form == FORWARD else "in its initial size"
+        return (
+            f"alignment {self.alignment}: "
+            + (
+                "updates and moved features are aligned with what they meet, so that n_in terms add"
+                if self.alignment == FULL
+                else "updates and moved features are not aligned: sums of n_in terms grow as their "
+                "root"
+            ),
+            f"form {self.form}: the head's factor stands {head}; W = c*W' in any role is the same "
+            "model at another learning rate",
+            "decoupled weight decay: learning rate times decay is kept; coupled: the decay's share "
+            "of a step is kept",
+            "epsilon is as large as what it stands beside",
+            "query and key: rate and epsilon are those after the first step; where the head size k "
+            "grows with the width their first gradient is smaller by sqrt(k)",
+            "key bias: its gradient is 0 at every width, so that any rate serves",
+        )
+
+
+def row_of(
+    place: Place, point: Point, optimizer: Optimizer, alignment: str, response: Monomial = ONE
+) -> WidthRow:
+    """The row of one role at a point; ``response`` is the stream's answer to its output.
+
+    Numbers are left out: a rate is in powers of the width.
+    """
+    c, init = point.multipliers[place.role], point.inits[place.role]
+    n_in, n_out = place.block or place.shape
+    gradient = c * response * backward(place, point)
+    values = {GRADIENT: gradient, INPUTS: n_in, OUTPUTS: n_out}
+    if init is not None:
+        values[PARAMETER] = init
+    bare = WidthRow(place, c, init, gradient)
+    if place.kind is Role.KEY_BIAS:
+        return replace(bare, gradient=None, rate=ONE)
+    try:
+        own = step(optimizer, values, alignment)
+    except Refusal as refusal:
+        return replace(bare, refused=str(refusal))
+    update, action = own.entry.put(values), c * own.action.put(values)
+    beside = epsilon(optimizer, values)
+    row = replace(
+        bare,
+        update=update.without_number,
+        action=action.without_number,
+        rate=(ONE / (response * action)).without_number,
+        epsilon=None if beside is None else beside.without_number,
+    )
+    if not place.is_matrix:
+        return row
+    coupled, why = _coupled(own, row)
+    assert row.rate is not None
+    return replace(row, decay=ONE / row.rate, coupled_decay=coupled, coupled_refused=why)
+
+
+def backward(place: Place, point: Point) -> Monomial:
+    """δ, what comes back to one entry of an output of the stream's size, as the head sends it."""
+    n_out = place.shape[1]
+    if n_out == ONE:  # a logit
+        return ONE
+    head = TIED if place.role == TIED else "head"
+    sent = point.inits[head]
+    assert sent is not None
+    return point.multipliers[head] * sent * (D / n_out) ** HALF
+
+
+def _coupled(own: Step, row: WidthRow) -> tuple[Monomial | None, str | None]:
+    """The multiplier of a weight decay that is added to the gradient, or why there is none.
+
+    Where the update is linear in g the decay is a term of its own. Elsewhere it must be as large
+    as g, and its share of the parameter in one step is what the update leaves it.
+    """
+    assert row.rate and row.gradient and row.update and row.init
+    if (own.entry.exponent(GRADIENT), own.entry.exponent(PARAMETER)) == (1, 0):
+        return ONE / row.rate, None
+    if row.rate * row.update / row.init == ONE:
+        return (row.gradient / row.init).without_number, None
+    return None, (
+        "a coupled weight decay cannot keep both its size beside the gradient and its share of the "
+        "matrix in one step: take a decoupled one"
+    )
+
+
+def _tied(place: Place, point: Point, optimizer: Optimizer, alignment: str, form: str) -> WidthRow:
+    """The row of a matrix that is embedding and head: one size, one rate, one multiplier."""
+    c, init = point.multipliers[TIED], point.inits[TIED]
+    bare = WidthRow(place, c, init)
+    if form == WEIGHTS and c != ONE:
+        return replace(
+            bare,
+            multiplier=None,
+            init=None,
+            refused=f"a tied head reads the embedding through a multiplier of {c}, which the form "
+            f"{WEIGHTS!r} leaves out",
+        )
+    plain = Point({**point.multipliers, "token-embedding": ONE, "head": c},
+                  {**point.inits, "token-embedding": init, "head": init})  # fmt: skip
+    as_embedding, as_head = (
+        row_of(replace(place, role=role, shape=shape), plain, optimizer, alignment)
+        for role, shape in (("token-embedding", COLUMN), ("head", HEAD))
+    )
+    if as_embedding.refused or as_embedding.rate != as_head.rate:
+        why = as_embedding.refused or (
+            f"a tied head asks for two rates of one matrix: {as_embedding.rate} as the embedding "
+            f"and {as_head.rate} as the head"
+        )
+        return replace(bare, refused=why)
+    return replace(as_embedding, place=place, multiplier=c)
+
+
+def width_table(
+    selection: Selection, across: str = "width", alignment: str = FULL, form: str = FORWARD
+) -> WidthTable:
+    """The table of a selection in width, or in width and depth.
+
+    Raises :class:`Refusal` where no role has a rate, or the depth has no rule.
+    """
+    for what, value, valid in (
+        ("across", across, ACROSS), ("alignment", alignment, ALIGNMENTS), ("form", form, FORMS),
+    ):  # fmt: skip
+        if value not in valid:
+            raise unknown(what, value, valid)
+    optimizer, found = selection.the_optimizer, tuple(places(selection))
+    roles = {place.role: place for place in found}
+    point = rule_point(roles, alignment, form)
+    rows = [
+        _tied(p, point, optimizer, alignment, form)
+        if p.role == TIED
+        else row_of(p, point, optimizer, alignment)
+        for p in found
+    ]
+    refused = [row.refused for row in rows if row.refused]
+    if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
+        raise Refusal(refused[0])
+    heads = (replace(p, block=(D, K)) for p in found if p.role in ("query", "key", "value"))
+    blocks = [row_of(p, point, optimizer, alignment) for p in heads]
+    whole = {row.place.parameter: row.rate for row in rows}
+    table = WidthTable(
+        selection, across, alignment, form, tuple(rows),
+        tuple(b for b in blocks if b.rate != whole[b.place.parameter]),
+    )  # fmt: skip
+    return table if across == "width" else _with_depth(table)
+
+
+def _with_depth(table: WidthTable) -> WidthTable:
+    """The rows times what the rule to train with says in N and M: exponents add."""
+    selection = for_training(table.selection)
+    depth = Answer(selection)
+    parameters = depth.parameters
+    if table.form == WEIGHTS:
+        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
+        _, _, parameters = in_weights(selection, depth.rule, parameters, *moved)
+    eta = parse(depth.rule.eta)
+    known = {(p.part, p.sublayer, p.name): p for p in parameters}
+
+    def joint(row: WidthRow) -> WidthRow:
+        place = row.place
+        own = known.get((place.part, place.sublayer, place.parameter))
+        rate, size, beside, decay = (eta, ONE, ONE, ONE / eta)
+        if own is not None:
+            rate, beside = eta * parse(own.rate), parse(own.epsilon)
+            size = parse(own.gain) if row.init is not None else ONE
+            decay = parse(own.weight_decay) if own.weight_decay != "0" else ONE
+        times = {"init": size, "rate": rate, "epsilon": beside, "decay": decay,
+                 "coupled_decay": decay}  # fmt: skip
+        return replace(
+            row,
+            **{n: v * by for n, by in times.items() if (v := getattr(row, n)) is not None},
+        )
+
+    return replace(
+        table,
+        selection=selection,
+        rows=tuple(map(joint, table.rows)),
+        blocks=tuple(map(joint, table.blocks)),
+        closure=depth.closure,
+    )
+
+
+# ---- what the conditions force ----
+
+
+def _forced(table: WidthTable) -> Iterator[str]:
+    """Every product of unknowns that has one value in all gauges, equal ones together."""
+    roles = {p.role: p for p in places(table.selection) if not p.starts_at_zero}
+    optimizer = table.selection.the_optimizer
+    equations = list(conditions(roles, table.alignment, None))
+    point = rule_point(roles, table.alignment, table.form)
+    products: dict[str, dict[str, Monomial]] = {"multiplier*init": {}, "backward size": {}}
+    c_head, s_head = (Monomial.of(unknown_of(what, "head")) for what in ("multiplier", "init"))
+    for name, place in roles.items():
+        c, init, rate = (
+            Monomial.of(unknown_of(what, name)) for what in ("multiplier", "init", "rate")
+        )
+        if name == TIED:
+            products["multiplier"] = {"tied-head": c}
+            continue
+        sent = ONE if place.shape[1] == ONE else c_head * s_head * (D / place.shape[1]) ** HALF
+        row = row_of(place, point, optimizer, table.alignment)
+        products["multiplier*init"][name] = c * init
+        products["backward size"][name] = sent
+        if row.rate is None or row.gradient is None:
+            continue
+        values = {GRADIENT: row.gradient, PARAMETER: point.inits[name] or ONE,
+                  INPUTS: place.shape[0], OUTPUTS: place.shape[1]}  # fmt: skip
+        own = step(optimizer, values, table.alignment).action.without_number
+        p, q = own.exponent(GRADIENT), own.exponent(PARAMETER)
+        symbols = {**values, GRADIENT: c * sent, PARAMETER: init}
+        equations.append(rate * c * own.put(symbols))
+        power = 1 + p - q
+        what = f"rate*multiplier**({power})" if power not in (0, 1) else (
+            "rate*multiplier" if power else "rate"
+        )  # fmt: skip
+        products.setdefault(what, {})[name] = rate * c**power
+    unknowns = list(dict.fromkeys(b for e in equations for b, _ in e.items if " " in b))
+    for what, of in products.items():
+        values_of: dict[str, list[str]] = {}
+        for name, product in of.items():
+            solution = solve([*equations, product / Monomial.of("forced")], [*unknowns, "forced"])
+            assert solution is not None
+            if "forced" in solution.values:
+                values_of.setdefault(str(solution.values["forced"]), []).append(name)
+        for value, names in values_of.items():
+            yield f"{what} = {value} for {', '.join(names)}"
+    yield "scores are divided by the head size k where k grows with the width, not by sqrt(k)"
