@@ -42,7 +42,7 @@ from deepnet_theory.spec.constants import FORMS
 from deepnet_theory.spec.errors import Refusal, unknown
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role
+from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
 
 FORWARD, WEIGHTS = FORMS
 ACROSS = ("width", "both")
@@ -99,15 +99,15 @@ def places(selection: Selection) -> Iterator[Place]:
         for name in ("token", "position"):
             parameter = f"{name}_embedding"
             yield Place(part.name, "", parameter, f"{name}-embedding", Role.EMBEDDING, COLUMN)
-        for sublayer in dict.fromkeys(part.layer):
-            of = laws.law(selection.the_placement, sublayer, norm)
-            for p in sublayer.parameters:
+        for branch in dict.fromkeys(part.layer):
+            of = laws.law(selection.the_placement, branch, norm)
+            for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
-                yield Place(part.name, sublayer.name, p.name, role_name(p.name), p.role, shape)
+                yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
             for name in ("norm_gain", "norm_bias"):
                 if name in of.responses:
                     kind = of.role(name)
-                    yield Place(part.name, sublayer.name, name, kind.value, kind, COLUMN)
+                    yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
         if selection.the_placement.final_norm:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
@@ -313,7 +313,7 @@ def _coupled(own: Step, row: WidthRow) -> tuple[Monomial | None, str | None]:
     as g, and its share of the parameter in one step is what the update leaves it.
     """
     assert row.rate and row.gradient and row.update and row.init
-    if (own.entry.exponent(GRADIENT), own.entry.exponent(PARAMETER)) == (1, 0):
+    if own.entry.exponent(GRADIENT) == 1 and not own.entry.exponent(PARAMETER):
         return ONE / row.rate, None
     if row.rate * row.update / row.init == ONE:
         return (row.gradient / row.init).without_number, None
@@ -417,6 +417,73 @@ def _with_depth(table: WidthTable) -> WidthTable:
         blocks=tuple(map(joint, table.blocks)),
         closure=depth.closure,
     )
+
+
+# ---- any parametrisation ----
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one update does through one role of a parametrisation, in powers of the width.
+
+    ``output`` is how far it moves the stream (for the head and its bias, the logits), ``logits``
+    how far it moves them. None where the update has no law there; ``row`` says which.
+    """
+
+    row: WidthRow
+    enters: Monomial  # what the role makes of its input's size at the start
+    output: Monomial | None
+    logits: Monomial | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A parametrisation under an update: one entry a role, and the sizes at the start.
+
+    ``weights`` are the branches beside the stream, by part and sublayer: one that grows with the
+    width leaves the neighbourhood of the identity, on which the moves rest.
+    """
+
+    moved: tuple[Moved, ...]
+    logits: Monomial  # at the start
+    weights: Mapping[tuple[str, str], Monomial]
+
+    @property
+    def near_identity(self) -> bool:
+        """Whether no branch outgrows the stream."""
+        return all(w.exponent("d") <= 0 for w in self.weights.values())
+
+
+def judge(
+    selection: Selection, point: Point, rates: Mapping[str, Monomial], alignment: str = FULL
+) -> Judged:
+    """What one update at ``rates`` by role does at any point; a role without a rate takes 1."""
+    optimizer, found = selection.the_optimizer, [p for p in places(selection) if p.role != TIED]
+    head, norm = next(p for p in found if p.role == "head"), selection.the_norm
+    read_out = point.enters(head) * (D**HALF if alignment == FULL else ONE)
+    weights: dict[tuple[str, str], Monomial] = {}
+    moved = []
+    for place in found:
+        response = ONE
+        if place.sublayer:
+            of = laws.law(selection.the_placement, sublayer(place.sublayer), norm)
+            gains = {m.name: point.enters(_matrix(place, m.name)) for m in of.sublayer.matrices}
+            gains |= {"alpha": ONE, "stream": ONE}
+            weights[place.part, place.sublayer] = of.weight.put(gains)
+            paths = [path.put(gains) for path in of.responses.get(place.parameter, (ONE,))]
+            response = max(paths, key=lambda path: path.exponent("d"))
+        row = row_of(place, point, optimizer, alignment, response)
+        output = logits = None
+        if row.action is not None:
+            output = (response * row.action * rates.get(place.role, ONE)).without_number
+            logits = output if place.shape[1] == ONE else output * read_out
+        moved.append(Moved(row, point.enters(place), output, logits))
+    return Judged(tuple(moved), point.enters(head), weights)
+
+
+def _matrix(place: Place, name: str) -> Place:
+    """The place of a matrix in the same sublayer."""
+    return replace(place, role=role_name(name), kind=Role.SCALED, shape=SQUARE)
 
 
 # ---- what the conditions force ----
