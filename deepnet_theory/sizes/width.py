@@ -25,7 +25,6 @@ from functools import cached_property
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.entries import (
-    ALIGNMENTS,
     FULL,
     GRADIENT,
     HALF,
@@ -39,13 +38,12 @@ from deepnet_theory.sizes.entries import (
 from deepnet_theory.sizes.equivalence import in_weights, powers
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.errors import Refusal, unknown
+from deepnet_theory.spec.errors import InputError, Refusal, unknown
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
 
 FORWARD, WEIGHTS = FORMS
-ACROSS = ("width", "both")
 D, K = Monomial.of("d"), Monomial.of("k")
 Shape = tuple[Monomial, Monomial]
 COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
@@ -417,6 +415,41 @@ def _with_depth(table: WidthTable) -> WidthTable:
         blocks=tuple(map(joint, table.blocks)),
         closure=depth.closure,
     )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A model and the smaller one that its numbers are multiples of: widths, and depths by symbol.
+
+    Raises :class:`InputError` where the base is the larger.
+    """
+
+    width: int
+    base_width: int
+    depth: tuple[tuple[str, int], ...] = ()
+    base_depth: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        named = [("width", self.width, self.base_width)]
+        named += [
+            (f"depth {symbol}", layers, dict(self.base_depth)[symbol])
+            for symbol, layers in self.depth
+        ]
+        for what, size, base in named:
+            if not 1 <= base <= size:
+                raise InputError(f"the base {what} {base} is not from 1 to the {what}, {size}")
+
+    def ratio(self, size: Monomial) -> float:
+        """What a size in d, N and M multiplies the base's own by."""
+        other = size.at(d=self.base_width, **dict(self.base_depth))
+        return size.at(d=self.width, **dict(self.depth)) / other
+
+    @property
+    def words(self) -> str:
+        """The two models, in words."""
+        pairs = [("width", self.width, self.base_width)]
+        pairs += [(s, n, dict(self.base_depth)[s]) for s, n in self.depth]
+        return ", ".join(f"{name} {size} from {base}" for name, size, base in pairs)
 
 
 # ---- any parametrisation ----
