@@ -206,8 +206,11 @@ def test_groups_name_their_role_and_know_their_base():
         with pytest.raises(InputError, match="relative to a base of width 32 and depth"):
             parameter_groups(model, 1.0, base=base)
     plain = build(constants("adamw", 128, None))
-    with pytest.raises(InputError, match="relative to no base"):
-        parameter_groups(plain, 1.0, base=32)
+    with pytest.warns(UserWarning, match=r"multiply its logits by 0\.25 and draw its head 1\.58"):
+        again = parameter_groups(plain, 1.0, weight_decay=0.1, base=(32, 1))
+    assert {g["role"]: (g["lr"], g["weight_decay"]) for g in again} == rates
+    with pytest.raises(InputError, match="not those of a derived rule"):
+        parameter_groups(model, 1.0, constants=replace(plain.constants, origin={}), base=32)
     named = {g["name"]: g["role"] for g in parameter_groups(plain, 1.0)}
     assert named["encoder/scaled"] == "value+output+fc1+fc2"
     assert named["embedding/embedding"] == "token-embedding"
