@@ -73,21 +73,21 @@ def parameter_groups(
         )
     used = own if constants is None else checked(constants)
     assert used is not None
+    if base is not None:
+        used = _based(used, base)
     if own is None:
         read_(model, used, inputs, roles)
     elif _layers(used) != _layers(own):
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
-    if base is not None:
-        used = _based(used, base)
-        if own is not None and own.outer != used.outer:
-            gain = used.outer.get("head", used.outer["embedding"]).gain
-            warnings.warn(
-                "the model's own constants have not this base: multiply its logits by "
-                f"{used.head_multiplier:.4g} and draw its head {gain:.4g} times Xavier's size",
-                stacklevel=2,
-            )
+    if base is not None and own is not None and own.outer != used.outer:
+        gain = used.outer.get("head", used.outer["embedding"]).gain
+        warnings.warn(
+            "the model's own constants have not this base: multiply its logits by "
+            f"{used.head_multiplier:.4g} and draw its head {gain:.4g} times Xavier's size",
+            stacklevel=2,
+        )
     known = list(described_blocks(model))
     groups = grouped(known, used, lr, eps, weight_decay)
     seen = {id(p) for p, _ in known}
