@@ -98,8 +98,11 @@ def derive(
                 "base_depth": base_depth}  # fmt: skip
     in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
     if select.scheme is not None:
-        if depth is not None or compare_closures:
-            raise InputError("a scheme is judged in every depth: leave the other options out")
+        others = (depth, form, width, base_width, base_depth)
+        if compare_closures or any(value is not None for value in others):
+            raise InputError(
+                "a scheme is judged in every depth and width: leave the other options out"
+            )
         select.require_scheme_alone()
         judged = workflow.judge_scheme(
             select.scheme,

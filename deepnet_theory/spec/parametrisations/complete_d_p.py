@@ -9,7 +9,14 @@ COMPLETE_D_P = Parametrisation(
     columns=(
         Column(
             "adamw",
-            {"embedding": "1", "hidden": "1/d", "head": "1/d", "gain": "1", "bias": "1"},
+            {
+                "embedding": "1",
+                "hidden": "1/d",
+                "head": "1/d",
+                "gain": "1",
+                "bias": "1",
+                "final-gain": "1",
+            },
             epsilon={
                 "embedding": "1/d",
                 "hidden": "1/(d*N)",

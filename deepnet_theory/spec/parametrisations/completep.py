@@ -10,7 +10,14 @@ COMPLETEP = Parametrisation(
     columns=(
         Column(
             "adamw",
-            {"embedding": "1", "hidden": "1/d", "head": "1", "gain": "1", "bias": "1"},
+            {
+                "embedding": "1",
+                "hidden": "1/d",
+                "head": "1",
+                "gain": "1",
+                "bias": "1",
+                "final-gain": "1",
+            },
             epsilon={
                 "embedding": "1",
                 "hidden": "1/(d*N)",

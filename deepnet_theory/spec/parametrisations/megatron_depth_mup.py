@@ -17,6 +17,7 @@ MEGATRON_DEPTH_MUP = Parametrisation(
                 "head": "1/d",
                 "gain": "1/(d*N)",
                 "bias": "1/(d*N)",
+                "final-gain": "1/(d*N)",
             },
             decay={"embedding": "1", "hidden": "d", "head": "1"},
             decays="decoupled",
@@ -24,6 +25,6 @@ MEGATRON_DEPTH_MUP = Parametrisation(
     ),
     summary="maximal update in width and depth, epsilon by class",
     scores="1/k",
-    source="NVIDIA/Megatron-LM, pull request 4999, docs/user-guide/scaling-recipes.md",
+    source="NVIDIA/Megatron-LM, pull request 4999, scaling-recipes.md, parameterization/roles.py",
     mind="not merged; output projections are drawn without the library's 1/sqrt(2N)",
 )
