@@ -23,7 +23,7 @@ from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, spl
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
-from deepnet_theory.spec.constants import Constants, SublayerConstants
+from deepnet_theory.spec.constants import OF_A_BASE, Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.results.training import Comparison, Run, Training
@@ -223,6 +223,7 @@ def plain(constants: Constants, placement: str) -> Constants:
         form="forward",
         warning="",
         condition="",
+        **OF_A_BASE,
         parts=tuple(
             replace(
                 p,
