@@ -41,7 +41,7 @@ from deepnet_theory.spec.constants import FORMS
 from deepnet_theory.spec.errors import InputError, Refusal, unknown
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
+from deepnet_theory.spec.sublayer import MATRICES, Role, role_name, sublayer
 
 FORWARD, WEIGHTS = FORMS
 D, K = Monomial.of("d"), Monomial.of("k")
@@ -50,7 +50,6 @@ COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot v
 SQUARE: Shape = (D, D)
 HEAD: Shape = (D, ONE)
 TIED = "tied-head"
-_NAMES = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,6 @@ class Place:
     def is_hidden(self) -> bool:
         """Whether both sides grow with the width."""
         return self.shape == SQUARE
-
-
-def role_name(parameter: str) -> str:
-    """The public name of a sublayer's parameter."""
-    name, _, kind = parameter.partition("_")
-    name = _NAMES.get(name, name)
-    return f"{name}-{kind}" if kind else name
 
 
 def places(selection: Selection) -> Iterator[Place]:
