@@ -26,7 +26,6 @@ from deepnet_theory.sizes.width import (
     SQUARE,
     TIED,
     D,
-    Judged,
     Place,
     Point,
     WidthRow,
@@ -52,7 +51,8 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
 
 BEST_KNOWN = ("sgd", "adam", "lamb", "muon")  # what a class of optimizers is called by
-DERIVED = "the derived rule"
+OF_EACH_CLASS = ("token-embedding", "query", "fc1", "output", "fc2", "head")
+AT_ONE = {"N": ONE}  # what is left of the depth in the width alone
 OUTGROWN = "a branch outgrows the stream at the start, so that no rate serves every width"
 
 
@@ -115,38 +115,27 @@ def column_of(given: Parametrisation, of: Optimizer, alignment: str) -> tuple[Co
 # ---- what it does ----
 
 
+def _stack(of: Optimizer) -> Selection:
+    """Pre-LN with a factor on the branch, under an optimizer."""
+    name, update = (of.name, None) if of.name in optimizers() else (None, of.update)
+    return Selection(optimizer=name, update=update, placement="branch-multiplier")
+
+
 def point_of(given: Parametrisation, selection: Selection, alignment: str) -> Point:
     """σ and c of every role in d alone; what the source leaves open is as derived."""
     found = {p.role: p for p in places(selection)}
     rule = rule_point(found, alignment, FORWARD)
     multipliers, inits = dict(rule.multipliers), dict(rule.inits)
     for role, place in found.items():
-        of = class_of(place)
-        drawn, c = said(given.init, of), said(given.multiplier, of)
-        if drawn is not None or not place.is_matrix:
-            multipliers[role] = size(c or "1") or ONE
+        drawn, c = (said(texts, class_of(place)) for texts in (given.init, given.multiplier))
         if drawn is not None:
             inits[role] = size(drawn)
-    at_one = {"N": ONE}
+        if drawn is not None or not place.is_matrix:
+            multipliers[role] = size(c or "1") or ONE
     return Point(
-        {role: c.put(at_one) for role, c in multipliers.items()},
-        {role: sigma.put(at_one) if sigma else sigma for role, sigma in inits.items()},
+        {role: c.put(AT_ONE) for role, c in multipliers.items()},
+        {role: sigma.put(AT_ONE) if sigma else sigma for role, sigma in inits.items()},
     )
-
-
-def _judged(
-    given: Parametrisation, of: Optimizer, alignment: str, columns: tuple[Column, ...]
-) -> tuple[Judged, dict[str, Monomial]]:
-    """One update of an optimizer at the rates of the columns, and those rates by role."""
-    known = of.name in optimizers()
-    selection = Selection(
-        optimizer=of.name if known else None,
-        update=None if known else of.update,
-        placement="branch-multiplier",
-    )
-    texts = ((p.role, said(c.rate, class_of(p))) for c in columns for p in places(selection))
-    rates = {role: rate.put({"N": ONE}) for role, t in texts if t and (rate := size(t))}
-    return judge(selection, point_of(given, selection, alignment), rates, alignment), rates
 
 
 @dataclass(frozen=True)
@@ -154,7 +143,6 @@ class Through:
     """One role as powers of d: what it makes of its input, None at 0, and what an update moves."""
 
     role: str
-    matrix: bool
     start: str | None
     output: str | None
     logits: str | None
@@ -177,70 +165,102 @@ class Trial:
     roles: tuple[Through, ...]
 
 
-def trial(given: Parametrisation, of: Optimizer, alignment: str = FULL) -> Trial:
-    """What one update does; of a hybrid, each role at the rate of the column that names it."""
-    column, published = column_of(given, of, alignment)
-    columns = given.columns if given.hybrid else (column,)
-    judged, rates = _judged(given, of, alignment, columns)
-    return _trial([(judged, rates)], (of.name,), published and not given.hybrid)
+def trial(given: Parametrisation, under: Optimizer | None = None, alignment: str = FULL) -> Trial:
+    """What one update does under an optimizer, by default its own.
 
-
-def _trial(
-    parts: list[tuple[Judged, dict[str, Monomial]]], names: tuple[str, ...], published: bool
-) -> Trial:
-    def power(of: Monomial | None) -> str | None:
-        return None if of is None else str(of.exponent("d"))
-
-    moved = [m for judged, rates in parts for m in judged.moved if m.row.role in rates]
-    own = [m for m in moved if m.output and m.row.place.is_matrix and m.row.role != "head"]
-    powers = [m.output.exponent("d") for m in own if m.output]
-    inside = [m.output.exponent("d") for m in own if m.output and m.row.place.is_hidden]
-    regime = "" if not inside else "lazy" if max(inside) < 0 else "features"
+    Of a hybrid's own each role steps by the column that names it.
+    """
+    steps: list[tuple[Optimizer, tuple[Column, ...]]]
+    if given.hybrid and under is None:
+        steps = [(optimizer(c.optimizer), (c,)) for c in given.columns]
+        published = True
+    else:
+        of = under or own_optimizer(given)
+        column, published = column_of(given, of, alignment)
+        steps = [(of, given.columns if given.hybrid else (column,))]
+    moved, near_identity = [], True
+    for of, columns in steps:
+        rates = rates_of(columns, _stack(of))
+        judged = judge(_stack(of), point_of(given, _stack(of), alignment), rates, alignment)
+        moved += [m for m in judged.moved if m.row.role in rates]
+        near_identity &= judged.near_identity
+    own = [(m, m.output.exponent("d")) for m in moved if m.output and m.row.place.is_matrix]
+    below = max((power for m, power in own if m.row.role != "head"), default=0)
+    inside = max((power for m, power in own if m.row.place.is_hidden), default=None)
+    regime = "" if inside is None else "lazy" if inside < 0 else "features"
     return Trial(
-        names,
+        tuple(of.name for of, _ in steps),
         published,
-        all(judged.near_identity for judged, _ in parts),
-        "unstable" if max(powers, default=0) > 0 else regime,
+        near_identity,
+        "unstable" if below > 0 else regime,
         tuple(
             Through(
                 m.row.role,
-                m.row.place.is_matrix,
-                None if m.row.init is None else power(m.enters),
-                power(m.output),
-                power(m.logits),
+                None if m.row.init is None else _power(m.enters),
+                _power(m.output),
+                _power(m.logits),
             )
             for m in moved
         ),
     )
 
 
-def alike(given: Parametrisation, of: Optimizer, alignment: str = FULL) -> tuple[str, ...]:
-    """The parametrisations of the same invariants, the derived rule among them."""
-    own = _invariants(trial(given, of, alignment))
-    found = [DERIVED] if own and own == _derived(of, alignment) else []
-    for name, other in parametrisations().items():
-        if name != given.name and any(c.alignment == alignment for c in other.columns):
-            found += [name] if own and own == _invariants(trial(other, of, alignment)) else []
-    return tuple(found)
+def own_optimizer(given: Parametrisation) -> Optimizer:
+    """The optimizer of its first column."""
+    first = given.columns[0].optimizer
+    return optimizer("adam" if first == ANY else first)
 
 
-def _invariants(of: Trial) -> dict[str, tuple[str | None, str | None]] | None:
-    """c·σ and c·η·action of every matrix; None where they are not all published."""
-    found = {t.role: (t.start, t.output) for t in of.roles if t.matrix}
-    return (
-        found
-        if of.published and {"token-embedding", "query", "fc2", "head"} <= set(found)
-        else None
+def rates_of(columns: tuple[Column, ...], selection: Selection) -> dict[str, Monomial]:
+    """The learning rate in d of every role that the columns speak of."""
+    texts = ((p.role, said(c.rate, class_of(p))) for c in columns for p in places(selection))
+    return {role: rate.put(AT_ONE) for role, t in texts if t and (rate := size(t))}
+
+
+def _power(of: Monomial | None) -> str | None:
+    return None if of is None else str(of.exponent("d"))
+
+
+# ---- one class ----
+
+
+def derived(of: Optimizer, alignment: str = FULL) -> Parametrisation:
+    """The derived rule as a parametrisation, which goes through the same trial."""
+    rows = {class_of(r.place): r for r in width_table(_stack(of), alignment=alignment).rows}
+    rows.pop("")
+    return Parametrisation(
+        name="derived",
+        init={name: str(row.init) for name, row in rows.items() if row.place.is_matrix},
+        multiplier={name: str(row.multiplier) for name, row in rows.items()},
+        columns=(
+            Column(
+                of.name,
+                {name: str(row.rate) for name, row in rows.items() if row.rate},
+                {name: str(row.epsilon) for name, row in rows.items() if row.epsilon},
+                alignment=alignment,
+            ),
+        ),
+        summary="the derived rule",
+        source="derived here",
     )
 
 
-def _derived(of: Optimizer, alignment: str) -> dict[str, tuple[str | None, str | None]] | None:
-    """Those of the derived rule."""
-    selection = Selection(optimizer=of.name, placement="branch-multiplier")
-    rule = rule_point({p.role: p for p in places(selection)}, alignment, FORWARD)
-    rows = width_table(selection, alignment=alignment).rows
-    rates = {row.role: row.rate for row in rows if row.rate and row.role != TIED}
-    return _invariants(_trial([(judge(selection, rule, rates, alignment), rates)], (), True))
+def alike(given: Parametrisation, of: Optimizer, alignment: str = FULL) -> tuple[str, ...]:
+    """The parametrisations of the same invariants, ``derived`` among them."""
+    every = {"derived": derived(of, alignment), **parametrisations()}
+    found = {
+        name: _invariants(trial(other, of, alignment))
+        for name, other in {**every, given.name: given}.items()
+        if any(c.alignment == alignment for c in other.columns)
+    }
+    own = found.pop(given.name)
+    return tuple(name for name, invariants in found.items() if own and invariants == own)
+
+
+def _invariants(of: Trial) -> dict[str, tuple[str | None, str | None]]:
+    """c·σ and c·η·action by class of matrices; empty where they are not all published."""
+    found = {t.role: (t.start, t.output) for t in of.roles if t.role in OF_EACH_CLASS}
+    return found if of.published and len(found) == len(OF_EACH_CLASS) else {}
 
 
 # ---- cells ----
@@ -271,36 +291,34 @@ def cells(given: Parametrisation) -> tuple[Cell, ...]:
 
 def _cells(given: Parametrisation, column: Column) -> Iterator[Cell]:
     of = optimizer(column.optimizer)
-    judged, _ = _judged(given, of, column.alignment, (column,))
+    point = point_of(given, _stack(of), column.alignment)
+    judged = judge(_stack(of), point, {}, column.alignment)
     rule = rule_point({m.row.role: m.row.place for m in judged.moved}, column.alignment, FORWARD)
     deep = _depth(given, of)
     seen: set[tuple[str, str]] = set()
     for row in (moved.row for moved in judged.moved):
         name, c = class_of(row.place), said(given.multiplier, class_of(row.place)) or "1"
         sigma = given.init.get(name, "0")
-        drawn = {} if sigma == "0" else {name: f"({c})*({sigma})"}
+        enters = {} if sigma == "0" else {name: f"({c})*({sigma})"}
         asked: dict[str, tuple[Texts, Monomial | None]] = {
-            "multiplier*init": (drawn, rule.enters(row.place) / row.place.shape[0] ** HALF),
+            "multiplier*init": (enters, rule.enters(row.place) / row.place.shape[0] ** HALF),
             "rate": (column.rate, row.rate),
             "epsilon": (column.epsilon, row.epsilon),
             "decay": (column.decay, _decay(column, row, name)),
         }
-        for quantity, (texts, derived) in asked.items():
+        for quantity, (texts, value) in asked.items():
             if name not in texts or (name, quantity) in seen:
                 continue
             seen.add((name, quantity))
-            published = size(texts[name]) or ONE
-            deeper = deep.get((row.role, quantity))
             why = row.refused or row.coupled_refused or ""
             if not judged.near_identity and quantity != "multiplier*init":
-                derived, why = None, OUTGROWN
-            if derived is not None:
-                derived, why = derived * (deeper or ONE), ""
-            ratio = published / derived if derived else D
+                value, why = None, OUTGROWN
+            published, deeper = size(texts[name]) or ONE, deep.get((row.role, quantity))
+            value = value and value * (deeper or ONE)
+            ratio = published / value if value else D
             agrees = not ratio.exponent("d") and not (deeper and ratio.exponent("N"))
-            told = None if derived is None else str(derived)
-            where = (column.optimizer, column.alignment, name, quantity)
-            yield Cell(*where, str(published), told, agrees, why)
+            where = (column.optimizer, column.alignment, name, quantity, str(published))
+            yield Cell(*where, str(value) if value else None, agrees, "" if value else why)
 
 
 def _decay(column: Column, row: WidthRow, of: str) -> Monomial | None:
@@ -311,7 +329,7 @@ def _decay(column: Column, row: WidthRow, of: str) -> Monomial | None:
 
 def _depth(given: Parametrisation, of: Optimizer) -> dict[tuple[str, str], Monomial]:
     """What the depth multiplies a rate and ε by, where the rule's branch is the published one."""
-    selection = Selection(optimizer=of.name, placement="branch-multiplier")
+    selection = _stack(of)
     joint = width_table(selection, "both")
     (entry,) = Answer(joint.selection).rule.entries
     branch = size(given.branch) or ONE
@@ -350,13 +368,7 @@ def judge_parametrisation(
 
     Raises :class:`Refusal` where it has no rates at the alignment.
     """
-    first = given.columns[0].optimizer
-    own = under or optimizer("adam" if first == ANY else first)
-    judged = trial(given, own, alignment)
-    if given.hybrid and under is None:
-        names = tuple(c.optimizer for c in given.columns)
-        each = [_judged(given, optimizer(c.optimizer), alignment, (c,)) for c in given.columns]
-        judged = _trial(each, names, True)
+    judged = trial(given, under, alignment)
     others = (
         replace(trial(given, optimizer(names[0]), alignment), optimizers=names)
         for names in optimizer_classes()
@@ -368,5 +380,5 @@ def judge_parametrisation(
         judged,
         tuple(others),
         cells(given),
-        alike(given, own, alignment),
+        alike(given, under or own_optimizer(given), alignment),
     )

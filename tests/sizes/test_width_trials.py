@@ -8,10 +8,10 @@ import pytest
 from deepnet_theory.sizes import parametrisations as trials
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.parametrisations import (
-    DERIVED,
     alike,
     cells,
     column_of,
+    derived,
     judge_parametrisation,
     optimizer_classes,
     size,
@@ -184,7 +184,7 @@ def test_everett_s_conditions_give_the_derived_rates(name, under, alignment):
     given = parametrisation(name)
     column = column_of(given, optimizer("adam"), alignment)[0]
     own = replace(given, columns=(replace(column, optimizer=under),))
-    derived = {c.of: -size(c.derived).exponent("d") for c in cells(own) if c.quantity == "rate"}
+    found = {c.of: -size(c.derived).exponent("d") for c in cells(own) if c.quantity == "rate"}
     asked = dict(
         zip(
             ("embedding", "hidden", "head"),
@@ -196,8 +196,8 @@ def test_everett_s_conditions_give_the_derived_rates(name, under, alignment):
         alignment == "none" and under != "adam" and name in ("everett-mup", "everett-mean-field")
     )
     if capped:
-        assert asked.pop("head") - derived.pop("head") == HALF
-    assert derived == asked
+        assert asked.pop("head") - found.pop("head") == HALF
+    assert found == asked
 
 
 @pytest.mark.parametrize("alignment", ["full", "none"])
@@ -224,20 +224,20 @@ def test_one_published_rate_of_everett_s_table_has_the_wrong_sign(name, under, a
 def test_the_three_tables_of_mup_are_one_class_with_the_derived_rule(under):
     for name in ("mup", "mup-table-3", "mup-table-9"):
         found = {name, *alike(parametrisation(name), optimizer(under))}
-        assert {DERIVED, "mup", "mup-table-3", "mup-table-9", "mup-package"} <= found
+        assert {"derived", "mup", "mup-table-3", "mup-table-9", "mup-package"} <= found
         assert not found & {"sp", "ntp", "u-mup", "nanochat", "everett-standard"}
 
 
 def test_the_spectral_condition_is_mup_under_sgd():
     found = alike(parametrisation("spectral-condition"), optimizer("sgd"))
-    assert {DERIVED, "mup", "everett-mean-field"} <= set(found)
+    assert {"derived", "mup", "everett-mean-field"} <= set(found)
 
 
 def test_standard_and_ntk_with_their_own_rates_are_one_class():
     for alignment in ("full", "none"):
         found = alike(parametrisation("everett-standard"), optimizer("adam"), alignment)
         assert "everett-ntk" in found
-        assert (DERIVED in found) == (alignment == "none")
+        assert ("derived" in found) == (alignment == "none")
 
 
 def test_a_gauge_changes_no_class_and_a_rate_does():
@@ -249,10 +249,21 @@ def test_a_gauge_changes_no_class_and_a_rate_does():
         init={**given.init, "head": "d**(-1/3)"},
         columns=(replace(adam, rate={**adam.rate, "head": "d**(-1/3)"}), sgd),
     )
-    assert DERIVED in alike(gauged, optimizer("adam"))
-    assert DERIVED not in alike(gauged, optimizer("sgd"))  # SGD's rate goes by the square
+    assert "derived" in alike(gauged, optimizer("adam"))
+    assert "derived" not in alike(gauged, optimizer("sgd"))  # SGD's rate goes by the square
     squared = replace(sgd, rate={**sgd.rate, "head": "d**(1/3)"})
-    assert DERIVED in alike(replace(gauged, columns=(adam, squared)), optimizer("sgd"))
+    assert "derived" in alike(replace(gauged, columns=(adam, squared)), optimizer("sgd"))
+
+
+@pytest.mark.parametrize("alignment", ["full", "none"])
+@pytest.mark.parametrize("names", optimizer_classes())
+def test_the_derived_rule_passes_its_own_trial(names, alignment):
+    given = derived(optimizer(names[0]), alignment)
+    found = trial(given, optimizer(names[0]), alignment)
+    assert found.regime == "features" and found.near_identity
+    assert {t.output for t in found.roles} == {"0"}
+    assert all(t.logits == "0" for t in found.roles)
+    assert all(cell.agrees for cell in cells(given))
 
 
 # ---- what they do ----
