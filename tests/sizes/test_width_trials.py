@@ -1,9 +1,11 @@
 """What the published tables of width are held against, cell by cell, and which are one class."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+import torch
 
 from deepnet_theory.sizes import parametrisations as trials
 from deepnet_theory.sizes.monomial import Monomial
@@ -342,6 +344,70 @@ def test_decoupled_weight_decay_by_source():
             shares[name] = (size(column.decay["hidden"]) * rate).exponent("d")
     assert shares.pop("nanogpt-mup") == -1
     assert set(shares.values()) == {0} and len(shares) >= 5
+
+
+def gradients(width, depth, seed):
+    """Gradients of an explicit pre-LN stack, branches over N, a head of 1/d, by class."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, times=1.0):
+        drawn = torch.randn(*shape, generator=draw, dtype=torch.float64) * times
+        return drawn.requires_grad_()
+
+    def norm(x):
+        return torch.nn.functional.layer_norm(x, (width,))
+
+    tokens, targets = torch.randint(0, 32, (2, 16), generator=draw)
+    embedding, head = normal(32, width), normal(32, width)
+    final = torch.ones(width, dtype=torch.float64, requires_grad=True)
+    blocks = [
+        (
+            torch.ones(width, dtype=torch.float64, requires_grad=True),
+            normal(width, width, times=width**-0.5),
+            normal(width, width, times=width**-0.5),
+        )
+        for _ in range(depth)
+    ]
+    x = embedding[tokens]
+    for gain, fc1, fc2 in blocks:
+        x = x + torch.relu(norm(x) * gain @ fc1) @ fc2 / depth
+    logits = (norm(x) * final) @ head.T / width
+    torch.nn.functional.cross_entropy(logits, targets).backward()
+    gain, fc1, _ = blocks[0]
+    of = {"embedding": embedding, "hidden": fc1, "gain": gain, "final-gain": final, "head": head}
+    return {name: value.grad.norm().item() / value.numel() ** 0.5 for name, value in of.items()}
+
+
+def test_an_explicit_stack_takes_the_algebra_s_side_on_epsilon():
+    """ε must be as large as |g|; Megatron's recipe has all of it but the last norm's power of N."""
+
+    def slope(name, small, large):
+        ratio = [gradients(*large, seed)[name] / gradients(*small, seed)[name] for seed in range(4)]
+        return math.log(sum(ratio) / 4) / math.log(8)
+
+    given = parametrisation("megatron-depth-mup")
+    asked = {c.of: size(c.derived) for c in cells(given) if c.quantity == "epsilon"}
+    for name in ("embedding", "hidden", "gain", "final-gain", "head"):
+        in_width, in_depth = slope(name, (64, 4), (512, 4)), slope(name, (64, 4), (64, 32))
+        assert in_width == pytest.approx(float(asked[name].exponent("d")), abs=0.1), name
+        assert in_depth == pytest.approx(float(asked[name].exponent("N")), abs=0.1), name
+
+
+def test_an_explicit_matrix_takes_the_algebra_s_side_on_lamb():
+    """Unit rate: ‖W‖·sign(g)/√numel moves the tokens it was made of by √d, others by 1."""
+    moves = {}
+    for width in (128, 2048):
+        draw = torch.Generator().manual_seed(0)
+        x, other, delta = torch.randn(3, 2, width, generator=draw)
+        weight = torch.randn(width, width, generator=draw) * width**-0.5
+        step = weight.norm() / width * torch.sign(delta.T @ x)
+        moves[width] = [(t @ step.T).pow(2).mean().sqrt().item() for t in (x, other)]
+    aligned, not_aligned = (
+        math.log(b / a) / math.log(16) for a, b in zip(*moves.values(), strict=True)
+    )
+    rates = {a: width_table(Selection(optimizer="lamb"), alignment=a) for a in ("full", "none")}
+    asked = [float(-t.row("query").rate.exponent("d")) for t in rates.values()]
+    assert [aligned, not_aligned] == pytest.approx(asked, abs=0.1)
 
 
 # ---- classes of optimizers ----
