@@ -287,8 +287,8 @@ def row_of(
     )
     if not place.is_matrix:
         return row
-    coupled, why = _coupled(own, row)
     assert row.rate is not None
+    coupled, why = _coupled(own, row) if init is not None else (None, None)
     return replace(row, decay=ONE / row.rate, coupled_decay=coupled, coupled_refused=why)
 
 
