@@ -103,7 +103,7 @@ def places(selection: Selection) -> Iterator[Place]:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)
-    yield Place(last, "", "head_bias", "head-bias", Role.OUTPUT_BIAS, (ONE, ONE))
+    yield Place(last, "", "head_bias", "head-bias", Role.HEAD_BIAS, (ONE, ONE))
     yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
 
 
