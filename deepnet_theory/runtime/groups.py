@@ -84,8 +84,8 @@ def parameter_groups(
     if base is not None and own is not None and own.outer != used.outer:
         gain = used.outer.get("head", used.outer["embedding"]).gain
         warnings.warn(
-            "the model's own constants have not this base: multiply its logits by "
-            f"{used.head_multiplier:.4g} and draw its head {gain:.4g} times Xavier's size",
+            "the model's own constants have not this base: multiply what enters its head by "
+            f"{used.head_multiplier:.4g} and draw it {gain:.4g} times Xavier's size",
             stacklevel=2,
         )
     known = list(described_blocks(model))
