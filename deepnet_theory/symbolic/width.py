@@ -320,7 +320,7 @@ class _Chain:
         """⟨g, ΔW⟩ = Θ(1), and what no gauge changes."""
         for group in self.stepped:
             own = self.laws[group.name]
-            if own.aligned:
+            if own.aligned and own.action == own.entry * Monomial.of(INPUTS):
                 whole = group.rows[0].place.shape
                 seen = expression(group.counts[0] * group.counts[1] / (whole[0] * whole[1]))
                 self.follow(
