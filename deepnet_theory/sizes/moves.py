@@ -1,0 +1,87 @@
+r"""How far one update through each role moves what it should move, at any sizes and rates.
+
+At a point, that is at some σ, c and η of every role, one update moves the role's own output and,
+along its own gradient, the loss by
+
+.. math:: \Delta y = \eta\,\mathrm{action}, \qquad
+          \langle g, \Delta W\rangle = n_{out}\,\delta\,\Delta y .
+
+At the rule both are Θ(1). The second needs the terms of the sum to add up, an update that is odd in
+g and even in θ; for others it is a sum of either sign, and none is given.
+
+Source: derived here; standard and neural tangent parametrisation as in Yang et al., arXiv
+2203.03466, and Jacot et al., arXiv 1806.07572.
+"""
+
+from __future__ import annotations
+
+from deepnet_theory.sizes.entries import FULL, GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.width import (
+    FORWARD,
+    TIED,
+    Place,
+    Point,
+    backward,
+    places,
+    row_of,
+    rule_point,
+)
+from deepnet_theory.spec.errors import unknown
+from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.results.prediction import Scaling
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+
+RULE, STANDARD, TANGENT = POINTS = ("rule", "sp", "ntp")
+ABSENT = (TIED, "position-embedding", "head-bias")  # from the laboratory's models
+
+
+def point(name: str, roles: dict[str, Place], alignment: str = FULL, form: str = FORWARD) -> Point:
+    r"""The rule's sizes, or a parametrisation by its name.
+
+    Standard (``sp``): c = 1 and :math:`\sigma = 1/\sqrt{n_{in}}`, the head too; neural tangent
+    (``ntp``): σ = 1 and :math:`c = 1/\sqrt{n_{in}}`. Both at one learning rate for all.
+    """
+    if name == RULE:
+        return rule_point(roles, alignment, form)
+    if name not in POINTS:
+        raise unknown("rule", name, POINTS)
+    fans = {role: place.shape[0] ** -HALF for role, place in roles.items()}
+    ones = dict.fromkeys(roles, ONE)
+    multipliers, inits = (ones, fans) if name == STANDARD else (fans, ones)
+    return Point(
+        multipliers, {r: None if p.starts_at_zero else inits[r] for r, p in roles.items()}
+    )
+
+
+def scalings(
+    selection: Selection, name: str = RULE, alignment: str = FULL, form: str = FORWARD
+) -> tuple[Scaling, ...]:
+    """Every role that a model of the laboratory has, at the rule or at a parametrisation.
+
+    A role whose rate is refused keeps its rate, and nothing is predicted of it. The key bias, whose
+    gradient is 0, is left out.
+    """
+    found = {place.role: place for place in places(selection) if place.role not in ABSENT}
+    at = point(name, found, alignment, form)
+    used = (place for place in found.values() if place.kind is not Role.KEY_BIAS)
+    return tuple(_scaling(place, at, selection.the_optimizer, alignment, name) for place in used)
+
+
+def _scaling(
+    place: Place, at: Point, optimizer: Optimizer, alignment: str, name: str
+) -> Scaling:
+    row = row_of(place, at, optimizer, alignment)
+    size, multiplier = row.init or ONE, row.multiplier or ONE
+    rate, output, loss = ONE, None, None
+    if row.action is not None and row.gradient is not None and row.rate is not None:
+        rate = row.rate if name == RULE else ONE
+        moved = rate * row.action
+        output = moved.exponent("d")
+        values = {GRADIENT: row.gradient, INPUTS: place.shape[0], OUTPUTS: place.shape[1]}
+        values |= {} if row.init is None else {PARAMETER: row.init}
+        if step(optimizer, values, alignment).aligned:
+            loss = (moved * place.shape[1] * backward(place, at)).exponent("d")
+    powers = (m.exponent("d") for m in (size, multiplier, rate))
+    return Scaling(place.role, *powers, output, loss)
