@@ -39,6 +39,7 @@ from deepnet_theory.cli.streams import say
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
+from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -66,11 +67,47 @@ def derive(
         bool,
         typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
     ] = False,
+    across: Annotated[
+        str,
+        choice("depth, width or both: which dimension; depth.", words_of("depth", *ACROSS)),
+    ] = "depth",
+    alignment: Annotated[
+        str | None, choice("In width, full (default) or none.", words_of(*ALIGNMENTS))
+    ] = None,
+    form: Annotated[
+        str | None,
+        choice(
+            "In width, forward (default): a multiplier on the head; weights: none.",
+            words_of(*FORMS),
+        ),
+    ] = None,
+    width: Annotated[int | None, whole("D", "Width at which to print numbers.")] = None,
+    base_width: Annotated[int | None, whole("D0", "Width of the model that was tuned.")] = None,
+    base_depth: Annotated[
+        str | None, typer.Option(metavar="N0[,M0]", help="Layers of the model that was tuned.")
+    ] = None,
     format: Annotated[str, one_of("text", "markdown", "latex", "json")] = "text",
 ) -> int:
-    """Derive alpha and beta: the answer, or with --steps every checked step that leads to it."""
+    """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
+
+    With --across width or both: sizes, multipliers and learning rates by role, in the width.
+    """
     from deepnet_theory import workflow
 
+    in_width = {"alignment": alignment, "form": form, "width": width, "base_width": base_width,
+                "base_depth": base_depth}  # fmt: skip
+    if chosen("across", across, ("depth", *ACROSS)) != "depth":
+        if select.scheme is not None or compare_closures or section is not None:
+            raise InputError(
+                f"--across {across} has one table: leave --scheme, --compare-closures and "
+                "--section out"
+            )
+        return _across(select.selection(), across, depth, steps, format, in_width)
+    for name, value in in_width.items():
+        if value is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')} {value} needs --across width or --across both"
+            )
     if select.scheme is not None:
         if depth is not None or compare_closures:
             raise InputError("a scheme is judged in every depth: leave the other options out")
@@ -90,6 +127,18 @@ def derive(
         part = partial(rule.section, name=section)
     _show(derivation, format, part)
     return derivation.verdict.exit_code
+
+
+def _across(
+    selection: Selection, across: str, depth: str | None, steps: bool, format: str, given: Given
+) -> int:
+    """Show what every role takes in the width, or in both dimensions; the exit code."""
+    from deepnet_theory import workflow
+    from deepnet_theory.report import width
+
+    options = {name: value for name, value in given.items() if value is not None}
+    derivation = workflow.derive_across(selection, across, depth=depth, **options)
+    return _show(derivation, format, width.document if steps else width.short)
 
 
 def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None = None) -> int:

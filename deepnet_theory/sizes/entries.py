@@ -25,11 +25,11 @@ from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.expression import Call, Name, Node, Number, Operation, Power
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.selection import ALIGNMENTS
 from deepnet_theory.spec.sign import sign as sign_of
 from deepnet_theory.spec.sign import text
 
-FULL, NONE = "full", "none"
-ALIGNMENTS = (FULL, NONE)
+FULL, NONE = ALIGNMENTS
 GRADIENT, PARAMETER, INPUTS, OUTPUTS = "g", "theta", "in", "out"
 HALF = Fraction(1, 2)
 BASES = ("d", "k", "N", "M")  # in the order in which they decide which of two sizes is the larger

@@ -134,13 +134,12 @@ class Monomial:
         return f"{base}**{outer if whole else f'({outer})'}"
 
     def _one_root(self) -> tuple[dict[str, int], Fraction]:
-        """Whole powers and the root around them, positive in the symbol that leads."""
+        """Whole powers and the root around them, negative where every symbol is below the line."""
         powers = self.powers
         numerator = gcd(*(p.numerator for p in powers.values()))
         outer = Fraction(numerator, lcm(*(p.denominator for p in powers.values())))
-        led = [b for b in sorted(self.symbols, key=_leading) if b in _ORDER]
-        first = powers[led[0]] if led else max(powers.values())
-        outer = -outer if first < 0 else outer
+        below = all(powers[base] < 0 for base in self.symbols or powers)
+        outer = -outer if below else outer
         return {base: int(power / outer) for base, power in powers.items()}, outer
 
 

@@ -25,7 +25,6 @@ from functools import cached_property
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.entries import (
-    ALIGNMENTS,
     FULL,
     GRADIENT,
     HALF,
@@ -39,13 +38,12 @@ from deepnet_theory.sizes.entries import (
 from deepnet_theory.sizes.equivalence import in_weights, powers
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.errors import Refusal, unknown
+from deepnet_theory.spec.errors import InputError, Refusal, unknown
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role
+from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
+from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
 
 FORWARD, WEIGHTS = FORMS
-ACROSS = ("width", "both")
 D, K = Monomial.of("d"), Monomial.of("k")
 Shape = tuple[Monomial, Monomial]
 COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
@@ -99,15 +97,15 @@ def places(selection: Selection) -> Iterator[Place]:
         for name in ("token", "position"):
             parameter = f"{name}_embedding"
             yield Place(part.name, "", parameter, f"{name}-embedding", Role.EMBEDDING, COLUMN)
-        for sublayer in dict.fromkeys(part.layer):
-            of = laws.law(selection.the_placement, sublayer, norm)
-            for p in sublayer.parameters:
+        for branch in dict.fromkeys(part.layer):
+            of = laws.law(selection.the_placement, branch, norm)
+            for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
-                yield Place(part.name, sublayer.name, p.name, role_name(p.name), p.role, shape)
+                yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
             for name in ("norm_gain", "norm_bias"):
                 if name in of.responses:
                     kind = of.role(name)
-                    yield Place(part.name, sublayer.name, name, kind.value, kind, COLUMN)
+                    yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
         if selection.the_placement.final_norm:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
@@ -313,7 +311,7 @@ def _coupled(own: Step, row: WidthRow) -> tuple[Monomial | None, str | None]:
     as g, and its share of the parameter in one step is what the update leaves it.
     """
     assert row.rate and row.gradient and row.update and row.init
-    if (own.entry.exponent(GRADIENT), own.entry.exponent(PARAMETER)) == (1, 0):
+    if own.entry.exponent(GRADIENT) == 1 and not own.entry.exponent(PARAMETER):
         return ONE / row.rate, None
     if row.rate * row.update / row.init == ONE:
         return (row.gradient / row.init).without_number, None
@@ -417,6 +415,108 @@ def _with_depth(table: WidthTable) -> WidthTable:
         blocks=tuple(map(joint, table.blocks)),
         closure=depth.closure,
     )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A model and the smaller one that its numbers are multiples of: widths, and depths by symbol.
+
+    Raises :class:`InputError` where the base is the larger.
+    """
+
+    width: int
+    base_width: int
+    depth: tuple[tuple[str, int], ...] = ()
+    base_depth: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        named = [("width", self.width, self.base_width)]
+        named += [
+            (f"depth {symbol}", layers, dict(self.base_depth)[symbol])
+            for symbol, layers in self.depth
+        ]
+        for what, size, base in named:
+            if not 1 <= base <= size:
+                raise InputError(f"the base {what} {base} is not from 1 to the {what}, {size}")
+
+    def ratio(self, size: Monomial) -> float:
+        """What a size in d, N and M multiplies the base's own by."""
+        other = size.at(d=self.base_width, **dict(self.base_depth))
+        return size.at(d=self.width, **dict(self.depth)) / other
+
+    @property
+    def words(self) -> str:
+        """The two models, in words."""
+        pairs = [("width", self.width, self.base_width)]
+        pairs += [(s, n, dict(self.base_depth)[s]) for s, n in self.depth]
+        return ", ".join(f"{name} {size} from {base}" for name, size, base in pairs)
+
+
+# ---- any parametrisation ----
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one update does through one role of a parametrisation, in powers of the width.
+
+    ``output`` is how far it moves the stream (for the head and its bias, the logits), ``logits``
+    how far it moves them. None where the update has no law there; ``row`` says which.
+    """
+
+    row: WidthRow
+    enters: Monomial  # what the role makes of its input's size at the start
+    output: Monomial | None
+    logits: Monomial | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A parametrisation under an update: one entry a role, and the sizes at the start.
+
+    ``weights`` are the branches beside the stream, by part and sublayer: one that grows with the
+    width leaves the neighbourhood of the identity, on which the moves rest.
+    """
+
+    moved: tuple[Moved, ...]
+    logits: Monomial  # at the start
+    weights: Mapping[tuple[str, str], Monomial]
+
+    @property
+    def near_identity(self) -> bool:
+        """Whether no branch outgrows the stream."""
+        return all(w.exponent("d") <= 0 for w in self.weights.values())
+
+
+def judge(
+    selection: Selection, point: Point, rates: Mapping[str, Monomial], alignment: str = FULL
+) -> Judged:
+    """What one update at ``rates`` by role does at any point; a role without a rate takes 1."""
+    optimizer, found = selection.the_optimizer, [p for p in places(selection) if p.role != TIED]
+    head, norm = next(p for p in found if p.role == "head"), selection.the_norm
+    read_out = point.enters(head) * (D**HALF if alignment == FULL else ONE)
+    weights: dict[tuple[str, str], Monomial] = {}
+    moved = []
+    for place in found:
+        response = ONE
+        if place.sublayer:
+            of = laws.law(selection.the_placement, sublayer(place.sublayer), norm)
+            gains = {m.name: point.enters(_matrix(place, m.name)) for m in of.sublayer.matrices}
+            gains |= {"alpha": ONE, "stream": ONE}
+            weights[place.part, place.sublayer] = of.weight.put(gains)
+            paths = [path.put(gains) for path in of.responses.get(place.parameter, (ONE,))]
+            response = max(paths, key=lambda path: path.exponent("d"))
+        row = row_of(place, point, optimizer, alignment, response)
+        output = logits = None
+        if row.action is not None:
+            output = (response * row.action * rates.get(place.role, ONE)).without_number
+            logits = output if place.shape[1] == ONE else output * read_out
+        moved.append(Moved(row, point.enters(place), output, logits))
+    return Judged(tuple(moved), point.enters(head), weights)
+
+
+def _matrix(place: Place, name: str) -> Place:
+    """The place of a matrix in the same sublayer."""
+    return replace(place, role=role_name(name), kind=Role.SCALED, shape=SQUARE)
 
 
 # ---- what the conditions force ----

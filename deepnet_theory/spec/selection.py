@@ -16,6 +16,8 @@ from deepnet_theory.spec.stack import Stack, stack
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
 METHODS = ("probe", "lemma", "moments")
+ACROSS = ("width", "both")  # dimensions beside the depth alone
+ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
 AMPLIFICATIONS = ("published", "worst-case", "independent")
 _NAMES = (
     "optimizer", "placement", "norm", "stack", "layer", "method", "closure", "amplification",

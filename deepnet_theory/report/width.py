@@ -1,0 +1,133 @@
+"""A table of width as a document: a row a role, its numbers, and the steps that lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report import rule
+from deepnet_theory.report.numbers import number
+from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.sizes.monomial import Monomial
+    from deepnet_theory.sizes.width import WidthRow
+    from deepnet_theory.symbolic.width import WidthDerivation
+
+COLUMNS = {  # of a row, and how the page calls them
+    "init": "initial size",
+    "multiplier": "multiplier",
+    "rate": "learning rate",
+    "epsilon": "epsilon",
+    "decay": "weight decay",
+}
+COUPLED = {"coupled_decay": "coupled decay"}
+SIZES = {"gradient": "gradient", "update": "update", "action": "moves its output by"}
+
+
+def title(derivation: WidthDerivation) -> str:
+    """What the table is for, in words."""
+    table = derivation.table
+    dimension = "width" if table.across == "width" else "width and depth"
+    return f"{rule.title(table.selection)} across {dimension}"
+
+
+def one_line(derivation: WidthDerivation) -> str:
+    """The derivation as an interpreter shows it."""
+    rates = (f"{row.role} {row.rate}" for row in derivation.table.rows if row.rate is not None)
+    told = ", ".join(dict.fromkeys(rates))
+    return f"<WidthDerivation of {title(derivation)}: rates {told}; {derivation.verdict}>"
+
+
+def short(derivation: WidthDerivation) -> doc.Document:
+    """The table and its numbers, what is refused, and what is forced or chosen."""
+    sections = (
+        doc.Section("Conventions", doc.paragraphs(derivation.table.conventions)),
+        doc.Section("Forced, whatever the conventions", doc.paragraphs(derivation.table.forced)),
+    )
+    closing = (
+        doc.Paragraph(f"The {len(derivation.steps)} steps: --steps.", aside=True),
+        doc.Paragraph(conclusion(derivation)),
+    )
+    return doc.Document(title(derivation), tuple(_answer(derivation)), sections, closing)
+
+
+def document(derivation: WidthDerivation) -> doc.Document:
+    """All of it: the sizes behind the table, and every step."""
+    rows = derivation.table.rows
+    sections = (
+        doc.Section("Sizes of one update, per unit of learning rate", (_table(rows, SIZES),)),
+        doc.Section("Coupled weight decay", (_table(rows, COUPLED), *_coupled(rows))),
+        *short(derivation).sections,
+        doc.Section("Derivation", rule.steps(derivation)),  # type: ignore[arg-type]
+    )
+    closing = (doc.Paragraph(conclusion(derivation)),)
+    return doc.Document(title(derivation), tuple(_answer(derivation)), sections, closing)
+
+
+def conclusion(derivation: WidthDerivation) -> tuple[Verdict, str]:
+    """How much has been shown, in one sentence."""
+    return derivation.verdict, f": {derivation.shown}."
+
+
+def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
+    table = derivation.table
+    kept = [row for row in table.rows if row.refused is None]
+    symbols = "d" if table.across == "width" else "d, N and M"
+    closure = f", closure {table.closure}" if table.closure else ""
+    yield doc.Paragraph(f"In powers of {symbols}, alignment {table.alignment}, form {table.form}"
+                        f"{closure}:")  # fmt: skip
+    yield _table(kept, COLUMNS)
+    if derivation.scale is not None:
+        yield doc.Paragraph(f"{derivation.scale.words} multiply what the base model takes by:")
+        yield _table(kept, COLUMNS, derivation.scale.ratio)
+    if table.blocks:
+        yield doc.Paragraph("An update that steps every head by itself, heads of k entries, is "
+                            "another one:")  # fmt: skip
+        yield _table(table.blocks, COLUMNS)
+    for why, rows in _alike(row for row in table.rows if row.refused is not None):
+        yield doc.Paragraph(f"Refused, {', '.join(rows)}: {why}.")
+
+
+def _table(
+    rows: Iterable[WidthRow],
+    columns: Mapping[str, str],
+    ratio: Callable[[Monomial], float] | None = None,
+) -> doc.Table:
+    """A line for roles that are alike; with a ``ratio`` numbers in place of formulas."""
+    found: dict[tuple[doc.Words, ...], list[str]] = {}
+    for row in rows:
+        sizes = ((name, getattr(row, name)) for name in columns)
+        line = tuple(_cell(name, size, ratio) for name, size in sizes)
+        roles = found.setdefault(line, [])
+        roles += [row.role] * (row.role not in roles)
+    lines = tuple((", ".join(roles), *line) for line, roles in found.items())
+    numbers = () if ratio is None else tuple(range(1, len(columns) + 1))
+    return doc.Table(("role", *columns.values()), lines, numbers, sentences=(0,))
+
+
+def _cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
+    """A size as a formula or a number; what starts at 0 is 0, what does not apply is "-"."""
+    if size is None:
+        return "0" if name == "init" else "-"
+    return doc.Formula(str(size)) if ratio is None else number(ratio(size))
+
+
+def _coupled(rows: Iterable[WidthRow]) -> Iterator[doc.Paragraph]:
+    """Why some roles have no coupled weight decay."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.coupled_refused:
+            found.setdefault(row.coupled_refused, []).append(row.role)
+    for why, roles in found.items():
+        yield doc.Paragraph(f"{', '.join(dict.fromkeys(roles))}: {why}.")
+
+
+def _alike(rows: Iterable[WidthRow]) -> Iterator[tuple[str, list[str]]]:
+    """The refused roles by their reason."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        roles = found.setdefault(row.refused or "", [])
+        roles += [row.role] * (row.role not in roles)
+    yield from found.items()

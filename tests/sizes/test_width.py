@@ -1,0 +1,222 @@
+"""A row a role in width: its conditions hold, whatever the update, the alignment and the gauge."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.entries import GRADIENT, PARAMETER, step
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.width import (
+    HALF,
+    Point,
+    Scale,
+    WidthTable,
+    judge,
+    places,
+    rule_point,
+    width_table,
+)
+from deepnet_theory.spec.constants import FORMS
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.selection import ALIGNMENTS, Selection
+
+OWN = (
+    "-eta*sign(g)*abs(g)**(1/2)",
+    "-eta*abs(theta)*sign(g)",
+    "-eta*norm(theta)**2*sign(g)/numel(theta)",
+    "-eta*g/norm(g)",
+    "-eta*sign(g)/norm(g)",
+    "-eta*sqrt(columns(theta))*clip(g/rms(g), -1, 1)",
+)
+D = Monomial.of("d")
+selections = st.builds(
+    Selection,
+    optimizer=st.none(),
+    update=st.sampled_from((*OWN, *(o.update for o in optimizers().values()))),
+    placement=st.sampled_from(("post-ln", "pre-ln", "sandwich-ln")),
+    norm=st.sampled_from(("layer", "rms")),
+    layer=st.sampled_from((None, "attention,ffn:swiglu")),
+)
+plain = pytest.mark.parametrize("name", ("sgd", "adam", "lamb", "muon"))
+
+
+def table(update: str, **settings: str) -> WidthTable:
+    return width_table(Selection(update=update, placement="pre-ln"), form="weights", **settings)
+
+
+@given(selections, st.sampled_from(ALIGNMENTS), st.sampled_from(FORMS))
+def test_one_update_moves_the_logits_by_one_through_every_role(
+    selection: Selection, alignment: str, form: str
+) -> None:
+    of = width_table(selection, alignment=alignment, form=form)
+    point = rule_point({p.role: p for p in places(selection)}, alignment, form)
+    rates = {row.role: row.rate for row in of.rows if row.rate is not None}
+    judged = judge(selection, point, rates, alignment)
+    assert judged.near_identity
+    for moved in judged.moved:
+        if moved.row.action is not None:
+            assert (moved.output, moved.logits) == (ONE, ONE), moved.row.role
+
+
+@given(selections, st.sampled_from(FORMS))
+def test_aligned_updates_change_the_loss_by_one(selection: Selection, form: str) -> None:
+    for row in width_table(selection, form=form).rows:
+        if row.rate is None or row.gradient is None or row.role == "tied-head":
+            continue
+        assert row.update is not None
+        n_in, n_out = row.place.shape
+        assert n_in * n_out * row.gradient * row.update * row.rate == ONE, row.role
+
+
+@given(selections)
+def test_the_two_forms_are_one_model(selection: Selection) -> None:
+    forward, weights = (width_table(selection, form=form).row("head") for form in FORMS)
+    assert forward.init and weights.init and forward.multiplier and weights.multiplier
+    assert forward.init * forward.multiplier == weights.init * weights.multiplier
+    of = step(
+        selection.the_optimizer,
+        {GRADIENT: ONE, PARAMETER: ONE, "in": D, "out": ONE},
+    ).action
+    p, q = of.exponent(GRADIENT), of.exponent(PARAMETER)
+    if forward.rate is None or weights.rate is None:
+        return
+    # W = cW' with c the forward multiplier
+    assert forward.rate == weights.rate * forward.multiplier ** (q - p - 1)
+
+
+def test_degrees_alone_do_not_decide() -> None:
+    signed, unsigned = table("-eta*theta*sign(g)"), table("-eta*abs(theta)*sign(g)")
+    assert signed.row("query").rate == ONE
+    assert unsigned.row("query").rate == D**-HALF
+
+
+def test_the_alignment_decides() -> None:
+    assert table("-eta*sign(g)", alignment="none").row("fc1").rate == D**-HALF
+    assert table("-eta*sign(g)").row("fc1").rate == D**-1
+
+
+@plain
+def test_a_head_stepped_by_itself_is_another_law(name: str) -> None:
+    of = width_table(Selection(optimizer=name))
+    changed = {row.place.parameter for row in of.blocks}
+    # polar counts the entries of what it is given; a sum of independent entries does not
+    assert changed == ({"query", "key", "value"} if name == "muon" else set())
+
+
+@plain
+@pytest.mark.parametrize("placement", ("post-ln", "pre-ln", "branch-multiplier"))
+def test_depth_and_width_multiply(name: str, placement: str) -> None:
+    selection = Selection(optimizer=name, placement=placement)
+    both, width = width_table(selection, "both"), width_table(selection)
+    depth = {(p.sublayer, p.name): p for p in Answer(for_training(selection)).parameters}
+    for joint, alone in zip(both.rows, width.rows, strict=True):
+        own = depth.get((joint.place.sublayer, joint.place.parameter))
+        if own is None or alone.rate is None:
+            assert joint == alone
+            continue
+        assert joint.rate == alone.rate * parse(own.rate)
+        if alone.epsilon is not None:
+            assert joint.epsilon == alone.epsilon * parse(own.epsilon)
+        if alone.init is not None:
+            assert joint.init == alone.init * parse(own.gain)
+
+
+@pytest.mark.parametrize(
+    ("update", "roles", "says"),
+    [
+        ("-eta*norm(theta)*sign(g)", ("fc1-bias", "norm-bias", "head-bias"), "never leaves it"),
+        ("-eta*polar(g)", ("tied-head",), "multiplier of 1/d"),
+        ("-eta*log(numel(theta))*g", ("fc1", "head"), "a logarithm of something that scales"),
+    ],
+)
+def test_a_role_is_refused_by_itself(update: str, roles: tuple[str, ...], says: str) -> None:
+    of = table(update)
+    for role in roles:
+        assert says in (of.row(role).refused or "")
+        assert of.row(role).rate is None
+    assert any(row.rate is not None for row in of.rows)
+
+
+def test_a_tied_head_asks_for_one_rate() -> None:
+    for name in ("sgd", "adam", "lamb", "muon-plain"):
+        of = width_table(Selection(optimizer=name))
+        assert of.row("tied-head").rate == of.row("token-embedding").rate
+        assert of.row("tied-head").multiplier == D**-1
+    refused = width_table(Selection(optimizer="muon")).row("tied-head").refused
+    assert "two rates of one matrix" in (refused or "")
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ("-eta*abs(g)", "no part of it is odd in g"),
+        ("-eta*sign(g)/abs(g)**(1/2)", "no second moment"),
+        ("-eta*polar(sign(g))", "the rank of what polar takes"),
+    ],
+)
+def test_a_missing_law_is_named(update: str, says: str) -> None:
+    with pytest.raises(Refusal, match=says):
+        table(update)
+
+
+def test_unlike_terms_take_the_larger_one_of_each_role() -> None:
+    mixed = table("-eta*(sign(g) + sqrt(rows(theta))*g)")  # 1 beside sqrt(n_out)*|g|
+    assert {str(mixed.row(role).rate) for role in ("query", "norm-gain")} == {"1/d", "1"}
+    assert mixed.row("head").rate == D**-1
+
+
+def test_a_library_steps_a_zero_parameter_by_another_update() -> None:
+    own = custom_optimizer("-eta*norm(theta)*sign(g)/sqrt(numel(theta))")
+    bias = {GRADIENT: D**-1, "in": ONE, "out": D}
+    with pytest.raises(Refusal, match="never leaves it"):
+        step(own, bias)
+    assert step(optimizers()["lamb"], bias).entry == ONE
+    floored = step(optimizers()["adafactor"], bias).entry
+    assert floored == Monomial.number(Fraction(1, 1000))
+
+
+def test_epsilon_is_as_large_as_what_it_stands_beside() -> None:
+    adam, muon = (width_table(Selection(optimizer=name)) for name in ("adam", "muon"))
+    assert adam.row("query").epsilon == adam.row("query").gradient == D**-1
+    assert muon.row("query").epsilon == ONE  # beside norm(g), of d**2 entries
+    assert width_table(Selection(optimizer="sgd")).row("query").epsilon is None
+
+
+def test_a_coupled_decay_needs_an_update_linear_in_g_on_hidden_maps() -> None:
+    sgd, adam = (width_table(Selection(optimizer=name)) for name in ("sgd", "adam"))
+    assert sgd.row("query").coupled_decay == ONE
+    assert adam.row("query").coupled_decay is None
+    assert adam.row("query").coupled_refused
+    assert adam.row("token-embedding").coupled_decay == D**-1
+
+
+def test_what_is_forced_has_one_value_in_every_gauge() -> None:
+    selection = Selection(optimizer="adam", placement="pre-ln")
+    forward, weights = (width_table(selection, form=form).forced for form in FORMS)
+    assert set(forward) == set(weights)
+    assert any(line.startswith("rate*multiplier = 1/d for query") for line in forward)
+    assert not any(line.startswith("rate = ") for line in forward)
+
+
+def test_standard_sizes_move_hidden_maps_too_far() -> None:
+    selection = Selection(optimizer="adam", placement="pre-ln")
+    roles = {p.role: p for p in places(selection)}
+    inits = {r: None if p.starts_at_zero else p.shape[0] ** -HALF for r, p in roles.items()}
+    judged = judge(selection, Point(dict.fromkeys(roles, ONE), inits), {})
+    outputs = {m.row.role: m.output for m in judged.moved}
+    assert (outputs["query"], outputs["token-embedding"], judged.logits) == (D, ONE, ONE)
+
+
+def test_a_base_model_is_not_the_larger_one() -> None:
+    scale = Scale(1024, 256, (("N", 32),), (("N", 8),))
+    assert scale.ratio(parse("1/N") * D**-1) == pytest.approx(1 / 16)
+    with pytest.raises(InputError, match="base width 64 is not from 1 to the width, 32"):
+        Scale(32, 64)
+    with pytest.raises(InputError, match="base depth N 9"):
+        Scale(64, 64, (("N", 8),), (("N", 9),))
