@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -25,7 +25,7 @@ from torch.func import functional_call
 
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.depths import Depth, depth_key
-from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan
+from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
 from deepnet_theory.numeric.settings import (
     Settings,
     fitting_processes,
@@ -48,6 +48,7 @@ from deepnet_theory.runtime.linear import Linear, Norm
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
+from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.results.prediction import Prediction, Scaling
 from deepnet_theory.spec.results.verification import Exponent, Point, Verification
 from deepnet_theory.spec.rule import Rule
@@ -86,6 +87,7 @@ class Wide(Case):
 
     scalings: tuple[Scaling, ...] = ()
     base: int = 1
+    parameters: tuple[ParameterRule, ...] = ()
 
     def times(self, power: Fraction) -> float:
         """What a power of the width multiplies with, over that of the base."""
@@ -94,8 +96,8 @@ class Wide(Case):
     @property
     def constants(self) -> Constants:
         """Those of the depth, with a small vocabulary."""
-        found = super().constants
-        return replace(found, architecture=replace(found.architecture, vocab=VOCABULARY))
+        sizes = replace(super().constants.architecture, vocab=VOCABULARY)
+        return Constants.of(self.selection, self.rule, self.depth, sizes, self.parameters)
 
     @property
     def place(self) -> Depth:
@@ -153,8 +155,9 @@ def measure_moves(case: Wide) -> Moves:
     # one at a time: memory that is small enough is used again
     drawn = [_moves(Roles(case, draw)) for draw in range(seeds * draws)]
     return {
-        name: np.sqrt(np.mean(np.square([one[name] for one in drawn]).reshape(seeds, draws), 1))
-        .tolist()
+        name: np.sqrt(
+            np.mean(np.square([one[name] for one in drawn]).reshape(seeds, draws), 1)
+        ).tolist()
         for name in drawn[0]
     }
 
@@ -165,7 +168,9 @@ def _moves(roles: Roles) -> dict[str, float]:
     inputs: dict[nn.Module, tuple[Tensor, ...]] = {}
     squares: dict[str, list[float]] = defaultdict(list)
     slopes: dict[str, list[float]] = defaultdict(list)
-    owners = {id(p): (m, name) for m in model.modules() for name, p in m.named_parameters("", False)}
+    owners = {
+        id(p): (m, name) for m in model.modules() for name, p in m.named_parameters("", False)
+    }
     handles: list[Any] = [
         m.register_forward_hook(lambda m, given, _: inputs.__setitem__(m, given))
         for m in model.modules()
@@ -223,20 +228,23 @@ def judge_power(
     its own over the same widths. With more than a ``FEW``-th of the width in ``tokens``, what
     differs from the law may be the tokens' doing: UNDECIDED.
     """
-    symbol, plan = prediction.variable, Plan(prediction, total=False)
-    keep = [i for i, place in enumerate(places) if place["d"] >= LEAST]
-    if len({places[i]["d"] for i in keep}) < FEWEST:
-        keep = list(range(len(places)))
-    kept = [places[i] for i in keep]
-    numbers, groups = [p[symbol] for p in kept], plan.groups(kept)
-    fit = fit_exponent(numbers, values[:, keep], groups)
+    symbol, groups = prediction.variable, Plan(prediction, total=False).groups(places)
+    numbers, widths = (np.array([place[name] for place in places]) for name in (symbol, "d"))
+    kept = widths >= LEAST
+    if len({*widths[kept].tolist()}) < FEWEST:
+        kept[:] = True
+    narrow = widths[kept].min()
+
+    def held() -> list[object]:
+        return [group for group, inside in zip(groups, kept, strict=True) if inside]
+
+    fit = fit_exponent(numbers[kept].tolist(), values[:, kept], held())
     aim = here = None if prediction.exponent is None else float(prediction.exponent)
-    if expected is not None and values.all():
-        since = [i for i, number in zip(keep, numbers, strict=True) if number >= fit.fitted_from]
-        x = np.log([places[i][symbol] for i in since])
-        here = float(slopes(x, np.log(expected[:, since]), plan.groups([places[i] for i in since])).mean())
+    if expected is not None:
+        kept &= numbers >= fit.fitted_from
+        summed = slopes(np.log(numbers[kept]), np.log(expected[:, kept]), held()).mean()
+        here = round(float(summed), 6)
     verdict, because = judge(fit.interval, here, tolerance=TOLERANCE)
-    narrow = min(place["d"] for place in kept)
     if here != aim:
         because += ", what the powers of single roles add up to over these widths"
     if not values.any():
@@ -254,14 +262,14 @@ def judge_power(
 def predictions(scalings: Sequence[Scaling], places: Sequence[Depth]) -> Iterator[Prediction]:
     """What is predicted: of the loss by all roles together, of each role, and of the loss by it.
 
-    Where a depth varies too, the whole is to be the same at every one. Nothing is said of the whole
+    Where a depth varies too, the whole is to be the same at each. Nothing is said of the whole
     where something of it is not predicted.
     """
     losses = [s.loss for s in scalings if s.loss is not None]
     if len(losses) == len(scalings):
         yield Prediction("d", ALL, max(losses))
         for symbol in places[0]:
-            if symbol != "d" and len({place[symbol] for place in places}) >= FEWEST:
+            if symbol != "d" and varies_alone(symbol, places):
                 yield Prediction(symbol, ALL, Fraction(0))
     yield from (Prediction("d", s.role, s.output) for s in scalings if s.output is not None)
     for s in scalings:
@@ -270,7 +278,10 @@ def predictions(scalings: Sequence[Scaling], places: Sequence[Depth]) -> Iterato
 
 
 def judge_moves(
-    scalings: Sequence[Scaling], places: Sequence[Depth], moves: Sequence[Moves], tokens: int
+    scalings: Sequence[Scaling],
+    places: Sequence[Depth],
+    moves: Sequence[Moves],
+    tokens: int,
 ) -> tuple[Exponent, ...]:
     """The exponents of what was measured at ``places``, each against its prediction."""
 
@@ -309,12 +320,15 @@ def verify_width(
     places: Sequence[Depth],
     settings: Settings,
     *,
+    parameters: Iterable[ParameterRule] = (),
+    across: str = "width",
     watch: Callable[[Point], None] | None = None,
     **work: Unpack[Work],
-) -> tuple[Verification, ...]:
+) -> Verification:
     """Measure one update at ``places`` (depth and width d) under every named parametrisation.
 
-    ``rule`` is what the depth has. Points are the change of the loss by one update of everything;
+    ``rule`` and ``parameters`` are what the depth asks for. Each parametrisation but the first is
+    one of the ``others``. Points are the change of the loss by one update of everything;
     exponents that of it, of each role's own output, and of the loss by each role alone. REFUTED
     where one of them is, UNDECIDED where one is that and none is refuted. The first
     parametrisation's points go to ``watch``. Raises :class:`InputError` for fewer than ``FEWEST``
@@ -328,12 +342,15 @@ def verify_width(
             "needed, such as 64,128,256"
         )
     if settings.correlation is not None:
-        raise InputError(f"the data {settings.data!r} have no embedding; across width valid is: text")
+        raise InputError(
+            f"the data {settings.data!r} have no embedding; across width valid is: text"
+        )
     settings = replace(settings, step="all")
     cases = {
         (name, depth_key(place)): Wide(
             selection, rule.plain(), {s: n for s, n in place.items() if s != "d"},
             replace(settings, width=place["d"]), scalings=tuple(scalings), base=widths[0],
+            parameters=tuple(parameters),
         )
         for name, scalings in named.items()
         for place in places
@@ -365,10 +382,11 @@ def verify_width(
         exponents: tuple[Exponent, ...] = ()
         if not stopped:
             moves = [found[name, depth_key(place)] for place in there]
-            exponents = judge_moves(scalings, there, moves, settings.batch * settings.tokens)
+            tokens = settings.batch * settings.tokens
+            exponents = judge_moves(scalings, there, moves, tokens)
         results.append(
             Verification(
-                select={**largest.select, "across": "width"},
+                select={**largest.select, "across": across},
                 measure={**settings.to_dict(), "width": widths, "places": list(places)},
                 rule={"name": name, "roles": [_powers(s) for s in scalings]},
                 points=tuple(
@@ -383,7 +401,8 @@ def verify_width(
                 stopped=stopped,
             )
         )
-    return tuple(results)
+    first_of, *others = results
+    return replace(first_of, others=tuple(others))
 
 
 def _job(case: Wide, name: str, threads: int, keep: Callable[[Moves], None]) -> Job:

@@ -38,6 +38,8 @@ MOST_SHARES = 12  # on a page; the JSON has all
 
 def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:
     """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
+    if "across" in v.select:
+        return width_document(v)
     asked = _settings(v.measure)
     assumed = (assumptions(v.assumptions),) if v.assumptions else ()
     return doc.Document(
@@ -237,6 +239,53 @@ def assumptions(
         rows.append((name, verdict, statements.get(name, ""), told))
     head = ("assumption", "verdict", "statement", "measured")
     return doc.Table(head, tuple(rows), sentences=(2, 3))
+
+
+# one update through each role, across the width
+
+WIDE = {"rule": "the derived rule", "sp": "standard parametrisation", "ntp": "neural tangent"}
+
+
+def width_document(v: Verification) -> doc.Document:
+    """What one update through each role moves as the width grows, by parametrisation."""
+    measure = v.measure
+    told = (
+        f"To first order in the learning rate: {measure['tokens']} tokens, batch "
+        f"{measure['batch']}, {measure['seeds']} seeds. A role is judged by its own output, and by "
+        "what the loss does along its gradient; both are free of units of the learning rate."
+    )
+    sections = [s for one in (v, *v.others) for s in _parametrisation(one)]
+    warned = doc.Section("Warnings", doc.paragraphs([v.stopped] * bool(v.stopped)))
+    return doc.Document(
+        f"One update across the width, {measured_network(v)}",
+        (
+            *doc.paragraphs(_wide_answer(one) for one in (v, *v.others)),
+            doc.Paragraph(told, aside=True),
+        ),
+        (*sections, warned),
+        (_ran(v),),
+    )
+
+
+def _wide_answer(v: Verification) -> tuple[doc.Inline, ...]:
+    """What the roles of one parametrisation do, counted by their verdicts."""
+    worst = [e for e in v.exponents if e.verdict is Verdict.REFUTED]
+    near = sum(e.verdict is Verdict.SUPPORTED for e in v.exponents)
+    said = f"{WIDE[v.rule['name']]}: {near} of {len(v.exponents)} exponents as predicted"
+    if worst:
+        said += f", not {', '.join(e.share for e in worst)}"
+    return f"{said}: ", v.verdict, "."
+
+
+def _parametrisation(v: Verification) -> Iterator[doc.Section]:
+    name = WIDE[v.rule["name"]]
+    rows = tuple(_exponent(_where(e), e.verdict, e) for e in v.exponents)
+    because = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
+    shown = (_exponents(("exponent", "verdict"), rows),)
+    yield doc.Section(f"Exponents, {name}", shown if rows else ())
+    yield doc.Section(f"Why these verdicts, {name}", (because,) if rows else (), folded=True)
+    table = (points(v.points),) if v.points else ()
+    yield doc.Section(f"The loss by one update of everything, {name}", table, folded=True)
 
 
 # figures of a verification: what was measured beside what was predicted

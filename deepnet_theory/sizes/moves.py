@@ -17,16 +17,8 @@ from __future__ import annotations
 
 from deepnet_theory.sizes.entries import FULL, GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.width import (
-    FORWARD,
-    TIED,
-    Place,
-    Point,
-    backward,
-    places,
-    row_of,
-    rule_point,
-)
+from deepnet_theory.sizes.width import FORWARD, TIED, Moved, Place, Point, judge, places, rule_point
+from deepnet_theory.sizes.width import width_table as table
 from deepnet_theory.spec.errors import unknown
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.results.prediction import Scaling
@@ -50,9 +42,7 @@ def point(name: str, roles: dict[str, Place], alignment: str = FULL, form: str =
     fans = {role: place.shape[0] ** -HALF for role, place in roles.items()}
     ones = dict.fromkeys(roles, ONE)
     multipliers, inits = (ones, fans) if name == STANDARD else (fans, ones)
-    return Point(
-        multipliers, {r: None if p.starts_at_zero else inits[r] for r, p in roles.items()}
-    )
+    return Point(multipliers, {r: None if p.starts_at_zero else inits[r] for r, p in roles.items()})
 
 
 def scalings(
@@ -63,25 +53,28 @@ def scalings(
     A role whose rate is refused keeps its rate, and nothing is predicted of it. The key bias, whose
     gradient is 0, is left out.
     """
-    found = {place.role: place for place in places(selection) if place.role not in ABSENT}
-    at = point(name, found, alignment, form)
-    used = (place for place in found.values() if place.kind is not Role.KEY_BIAS)
-    return tuple(_scaling(place, at, selection.the_optimizer, alignment, name) for place in used)
+    roles = {place.role: place for place in places(selection) if place.role != TIED}
+    rates = dict.fromkeys(roles, ONE)
+    if name == RULE:
+        rows = table(selection, alignment=alignment, form=form).rows
+        rates |= {row.role: row.rate for row in rows if row.rate is not None}
+    moved = judge(selection, point(name, roles, alignment, form), rates, alignment).moved
+    return tuple(
+        _scaling(m, rates[m.row.role], selection.the_optimizer, alignment)
+        for m in {m.row.role: m for m in moved}.values()
+        if m.row.role not in ABSENT and m.row.place.kind is not Role.KEY_BIAS
+    )
 
 
-def _scaling(
-    place: Place, at: Point, optimizer: Optimizer, alignment: str, name: str
-) -> Scaling:
-    row = row_of(place, at, optimizer, alignment)
-    size, multiplier = row.init or ONE, row.multiplier or ONE
-    rate, output, loss = ONE, None, None
-    if row.action is not None and row.gradient is not None and row.rate is not None:
-        rate = row.rate if name == RULE else ONE
-        moved = rate * row.action
-        output = moved.exponent("d")
-        values = {GRADIENT: row.gradient, INPUTS: place.shape[0], OUTPUTS: place.shape[1]}
+def _scaling(moved: Moved, rate: Monomial, optimizer: Optimizer, alignment: str) -> Scaling:
+    row, output, loss = moved.row, None, None
+    if moved.output is not None and moved.logits is not None and row.gradient is not None:
+        output = moved.output.exponent("d")
+        values = {GRADIENT: row.gradient}
+        values |= dict(zip((INPUTS, OUTPUTS), row.place.shape, strict=True))
         values |= {} if row.init is None else {PARAMETER: row.init}
         if step(optimizer, values, alignment).aligned:
-            loss = (moved * place.shape[1] * backward(place, at)).exponent("d")
-    powers = (m.exponent("d") for m in (size, multiplier, rate))
-    return Scaling(place.role, *powers, output, loss)
+            loss = moved.logits.exponent("d")
+    size, multiplier = row.init or ONE, row.multiplier or ONE
+    powers = [m.exponent("d") for m in (size, multiplier, rate)]
+    return Scaling(row.role, powers[0], powers[1], powers[2], output, loss)
