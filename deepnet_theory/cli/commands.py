@@ -439,10 +439,15 @@ def measure(
         typer.Argument(
             metavar="MODEL",
             help=f"{MODEL}; it is run, and FACTORY(depth) gives "
-            "a torch.nn.Module, or (module, inputs).",
+            "a torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.",
         ),
     ],
-    depths: Annotated[str, typer.Option(metavar="LIST", help="Layers: 6,12,24 or 8:128.")],
+    depths: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Layers: 6,12,24 or 8:128.")
+    ] = None,
+    widths: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Widths: 64,128,256 or 64:1024.")
+    ] = None,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -468,13 +473,13 @@ def measure(
     format: TextOrJson = "text",
     output: Output = None,
 ) -> int:
-    """Measure how far one step moves your own models, against depth."""
+    """Measure how far one step moves your own models, against depth or width."""
     from deepnet_theory.models.measuring import measure
     from deepnet_theory.report.measurement import Y_LABEL
 
     run = partial(
-        measure, model, depths, optimizer=optimizer, update=update, final_state=final_state,
-        shares=tuple(share or ()), seeds=seeds, seed=seed,
+        measure, model, depths, widths=widths, optimizer=optimizer, update=update,
+        final_state=final_state, shares=tuple(share or ()), seeds=seeds, seed=seed,
     )  # fmt: skip
     return _measured(
         run, work, talk, f"{Y_LABEL}, {model}", points=True, format=format,

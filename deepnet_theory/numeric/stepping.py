@@ -75,7 +75,8 @@ def _inverse_root(wide: Tensor, threshold: float) -> Tensor:
     squares, vectors = torch.linalg.eigh(wide @ wide.mT)
     kept = squares > threshold**2 * squares[:, -1:]
     inverse = torch.where(kept, squares, torch.ones_like(squares)).rsqrt() * kept
-    return (vectors * inverse[:, None, :]) @ vectors.mT @ wide
+    factor: Tensor = (vectors * inverse[:, None, :]) @ vectors.mT @ wide
+    return factor
 
 
 def _range(wide: Tensor, threshold: float) -> Tensor | None:

@@ -61,6 +61,7 @@ FEWEST = 3  # widths that show whether a line is one
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 FEW = 8  # widths a token: sign(g) of T tokens acts as n·sqrt(2/(πT)) beside its noise, sqrt(n)
 TOLERANCE = 0.1  # the exponents of two laws differ by a half; finite widths by less than this
+APART = 0.5  # the exponents at full and at no alignment, between which many tokens lie
 LOSS = "{} on the loss"
 _NAMES = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
 _OUTER = {Role.EMBEDDING: "token-embedding", Role.HEAD: "head"}
@@ -226,7 +227,7 @@ def judge_power(
     In d it is fitted from ``LEAST`` on, where enough widths are left. A sum of several powers has
     the largest one at great width alone: ``expected`` is such a sum, and the slope is held against
     its own over the same widths. With more than a ``FEW``-th of the width in ``tokens``, what
-    differs from the law may be the tokens' doing: UNDECIDED.
+    differs from the law by up to ``APART`` may be the tokens' doing: UNDECIDED.
     """
     symbol, groups = prediction.variable, Plan(prediction, total=False).groups(places)
     numbers, widths = (np.array([place[name] for place in places]) for name in (symbol, "d"))
@@ -249,7 +250,12 @@ def judge_power(
         because += ", what the powers of single roles add up to over these widths"
     if not values.any():
         because = "the update moves nothing: it leaves 0 where it is"
-    elif verdict is Verdict.REFUTED and tokens * FEW > narrow:
+    elif (
+        verdict is Verdict.REFUTED
+        and here is not None
+        and tokens * FEW > narrow
+        and not fit.interval.outside(here - APART - TOLERANCE, here + APART + TOLERANCE)
+    ):
         verdict = Verdict.UNDECIDED
         because += f"; {tokens} tokens are not few beside a width of {narrow}, ask for fewer"
     return Exponent(

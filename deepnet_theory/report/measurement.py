@@ -431,12 +431,12 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     drawn = (model_figure(m),) if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
-        (e.share, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
+        (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
          true_signs(e.because))
         for e in m.exponents
     )  # fmt: skip
-    head = ("parameters", "exponent in N", "95% interval", "constant", "because")
-    table = doc.Table(head, exponents, numbers=(1, 2), sentences=(4,))
+    head = ("parameters", "in", "exponent", "95% interval", "constant", "because")
+    table = doc.Table(head, exponents, numbers=(2, 3), sentences=(5,))
     return doc.Document(
         f"{Y_LABEL}, {m.model}",
         (doc.Paragraph(_constant(m)), doc.Paragraph(f"Measured after {seeds}.", aside=True)),
@@ -458,16 +458,22 @@ def model_lines(measured: ModelMeasurement) -> str:
 
 def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
     """What the model update does with depth, and whether it is shown to be constant."""
-    return true_signs(f"‖ΔF‖ {measured.trend}; that it is constant is "), measured.verdict, "."
+    wide = bool(measured.points) and "d" in measured.points[0].depth
+    off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
+    told = f"; off in the width: {', '.join(off)}" if wide and off else ""
+    subject = "all of it is constant" if wide else "it is constant"
+    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, "."
 
 
 def model_figure(m: ModelMeasurement) -> doc.Figure:
     """‖ΔF‖/η against depth, log–log, and the constant through its first point."""
-    series = doc.Series(m.model, marks(m.points, "N"))
     first = m.points[0]
-    lines = (doc.Slope("constant", 0.0, float(first.depth["N"]), first.mean),)
+    variable = "d" if "d" in first.depth else "N"
+    series = doc.Series(m.model, marks(along(m.points, variable), variable))
+    lines = (doc.Slope("constant", 0.0, float(first.depth[variable]), first.mean),)
     caption = "Bars are 95% intervals over seeds."
-    return doc.Figure((series,), lines, "N, layers", Y_LABEL, f"stepped by {m.optimizer}", caption)
+    label = "d, width" if variable == "d" else "N, layers"
+    return doc.Figure((series,), lines, label, Y_LABEL, f"stepped by {m.optimizer}", caption)
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:

@@ -128,6 +128,9 @@ def test_a_planted_exponent_is_refuted_and_many_tokens_leave_it_open() -> None:
     many = judge_moves(wrong, places, moves, tokens=16)
     head = next(e for e in many if e.share == "head")
     assert head.verdict is Verdict.UNDECIDED and "16 tokens are not few" in head.because
+    far = tuple(replace(s, output=Fraction(1)) if s.role == "head" else s for s in rows)
+    head = next(e for e in judge_moves(far, places, moves, tokens=16) if e.share == "head")
+    assert head.verdict is Verdict.REFUTED  # no alignment explains a whole power
     assert verdict_on(many) is Verdict.UNDECIDED
 
 
