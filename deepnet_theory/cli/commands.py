@@ -342,6 +342,19 @@ def export(
             words_of(*FORMS),
         ),
     ] = "forward",
+    base_width: Annotated[
+        int | None, whole("D0", "Width of the model that was tuned; numbers are relative to it.")
+    ] = None,
+    base_depth: Annotated[
+        str | None,
+        typer.Option(metavar="N0[,M0]", help="Its layers, where it is a plain model, alpha 1."),
+    ] = None,
+    base_heads: Annotated[
+        int | None, whole("H0", "Its heads, where they are not as wide as the model's.")
+    ] = None,
+    alignment: Annotated[
+        str, choice("In width, full or none.", words_of(*ALIGNMENTS))
+    ] = ALIGNMENTS[0],
     output: Annotated[
         str | None, file_to_write("File; standard output if not given.", "--output", "-o")
     ] = None,
@@ -352,7 +365,11 @@ def export(
     from deepnet_theory import workflow
 
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = workflow.export(selection, depth, rule=rule, form=form, **model)
+        base = None if base_width is None and base_depth is None else (base_width, base_depth)
+        constants = workflow.export(
+            selection, depth, rule=rule, form=form, base=base, base_heads=base_heads,
+            alignment=alignment, **model,
+        )  # fmt: skip
     if not talk.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
         for name, formulas in constants.origin["rows"].items():

@@ -217,7 +217,7 @@ class Trial:
 
     def loss(self, output: Tensor) -> Tensor:
         """The mean cross-entropy over tokens of each seed: (k,)."""
-        logits = self.model.head(output)
+        logits = self.model.logits(output)
         losses = functional.cross_entropy(
             logits.flatten(0, -2), self.batch.targets.flatten(), reduction="none"
         )
