@@ -125,12 +125,19 @@ def _rate(curve: Curve) -> tuple[str, ...]:
 def document(training: Training) -> doc.Document:
     """First, last and held-out loss of every run, beside the unigram entropy."""
     translates = any(run.shuffled is not None for run in training.runs)
-    head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "another's source")
+    head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "largest R",
+                             "another's source")  # fmt: skip
     head = head if translates else head[:-1]
     rows = tuple(_losses(run)[: len(head)] for run in training.runs)
     findings = tuple((run.rule, run.finding) for run in training.runs if run.finding)
     entropy = doc.Paragraph(f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)")
-    body = (doc.Table(head, rows, numbers=tuple(range(1, len(head)))), entropy)
+    common = doc.Paragraph(
+        "R: the summed weight, beside the stream, of what the branches add to all tokens alike; "
+        "what is a token's own is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
+        "without.",
+        aside=True,
+    )
+    body = (doc.Table(head, rows, numbers=tuple(range(1, len(head)))), entropy, common)
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
@@ -139,11 +146,13 @@ def document(training: Training) -> doc.Document:
     needs = [str(condition)] if (condition := constants.get("condition")) else []
     return doc.Document(
         "Training",
-        (doc.Paragraph(verdict), *rules, *doc.paragraphs(needs)),
+        (doc.Paragraph(verdict), *rules, *doc.paragraphs((*needs, *training.warnings))),
         (doc.Section("Losses", (*body, doc.Terms(findings)) if findings else body),),
     )
 
 
 def _losses(run: Run) -> tuple[str, ...]:
-    losses = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out, run.shuffled)
-    return (run.rule, str(len(run.losses)), *(known(loss, ".3f") for loss in losses))
+    ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
+    largest = known(max(run.common_mode, default=None), ".1f")
+    losses = (*(known(loss, ".3f") for loss in ends), largest, known(run.shuffled, ".3f"))
+    return (run.rule, str(len(run.losses)), *losses)

@@ -14,10 +14,10 @@ from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
-from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 
 Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
 
@@ -29,6 +29,7 @@ def parameter_groups(
     eps: float | None = None,
     weight_decay: float = 0.0,
     constants: Constants | str | Path | None = None,
+    base: int | tuple[int, int | None] | None = None,
     inputs: object = None,
     roles: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
@@ -46,7 +47,10 @@ def parameter_groups(
 
     The embedding follows the first part's constants and the head the last part's. Each group has
     a ``name`` such as ``"encoder/norm-gain"``, followed by the kind of sublayer and the parameters
-    where they are told apart, ``"encoder/scaled/ffn/fc2"``. Works on a model wrapped by
+    where they are told apart, ``"encoder/scaled/ffn/fc2"``, and its ``role``, ``"query"`` or
+    ``"fc1+fc2"``. With constants that are relative to a base each role has groups of its own, and
+    ``lr``, ``eps`` and ``weight_decay`` are the base's; ``base``, its width or (width, depth), says
+    which one is meant. Works on a model wrapped by
     ``torch.compile``, DDP or FSDP2.
 
     A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
@@ -72,6 +76,8 @@ def parameter_groups(
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
+    if base is not None:
+        _require_base(used, base)
     known = list(described_blocks(model))
     groups = grouped(known, used, lr, eps, weight_decay)
     seen = {id(p) for p, _ in known}
@@ -80,7 +86,10 @@ def parameter_groups(
         members = [p for p in others if (p.dim() > 1) is decays]
         if members:
             decay = weight_decay if decays else 0.0
-            groups.append({"params": members, "lr": lr, "weight_decay": decay, "name": "other"})
+            groups.append(
+                {"params": members, "lr": lr, "weight_decay": decay, "name": "other",
+                 "role": "other"}
+            )  # fmt: skip
     _warn_of_lost_steps(groups)
     return groups
 
@@ -92,13 +101,15 @@ def grouped(
     """The groups of described parameters, as :func:`parameter_groups` says."""
     optimizer = optimizers().get(c.optimizer)
     epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
-    found: dict[tuple[str, Role], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
+    found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
     for parameter, descriptions in parameters:
         own, d, one_rate = slowest(descriptions, c)
         if not one_rate:
             packed.append("+".join(d.name for d in descriptions))
-        alike = found.setdefault((d.part or "", d.role), {})
+        if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
+            raise Refusal(f"{_role(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
+        alike = found.setdefault((d.part or "", _role(d) if c.outer else d.role.value), {})
         multipliers = own.rate, own.epsilon, own.weight_decay
         alike.setdefault(multipliers, []).append((parameter, d))
     if packed:
@@ -116,12 +127,41 @@ def grouped(
                 "params": [parameter for parameter, _ in members],
                 "lr": lr * c.eta * rate,
                 "weight_decay": weight_decay * decay,
-                "name": "/".join((part, role.value, *name)),
+                "name": "/".join((part, role, *name)),
+                "role": "+".join(dict.fromkeys(_role(d) for _, d in members)),
             }
             if epsilon is not None:
                 group["eps"] = epsilon * times_epsilon
             groups.append(group)
     return groups
+
+
+def _role(d: Description) -> str:
+    """The public name of a parameter's role."""
+    if d.role is Role.EMBEDDING:
+        return "token-embedding"
+    if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
+        return d.role.value if d.sublayer is not None else f"final-{d.role.value}"
+    return role_name(d.name)
+
+
+def _require_base(c: Constants, base: object) -> None:
+    """Raise :class:`InputError` where the constants are not relative to this base."""
+    width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
+    own = c.origin.get("base")
+    if not c.outer or not isinstance(own, dict):
+        raise InputError(
+            "these constants are relative to no base, and the head's size and multiplier belong to "
+            f"it: export them with base={shown(base)}, or --base-width and --base-depth"
+        )
+    layers = own.get("depth")
+    known = None if layers is None else [*layers.values()]
+    asked = None if depth is None else [depth] if isinstance(depth, int) else [*depth]
+    if (width, asked) != (own.get("width"), known):
+        raise InputError(
+            f"the constants are relative to a base of width {own.get('width')} and depth {known}, "
+            f"not to {shown(base)}"
+        )
 
 
 def slowest(
@@ -143,7 +183,7 @@ def slowest(
 def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
     """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
     for group in groups:
-        if f"/{Role.NORM_GAIN.value}" not in group["name"]:
+        if Role.NORM_GAIN.value not in group["name"]:
             continue
         for parameter in group["params"]:
             resolved = torch.finfo(parameter.dtype).eps

@@ -136,6 +136,16 @@ class Sublayer:
         return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
 
 
+_PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
+
+
+def role_name(parameter: str) -> str:
+    """The public name of a sublayer's parameter, ``fc1`` or ``fc1-bias``."""
+    name, _, kind = parameter.partition("_")
+    name = _PUBLIC.get(name, name)
+    return f"{name}-{kind}" if kind else name
+
+
 def sublayers() -> dict[str, Sublayer]:
     """Every sublayer of the folder ``spec/sublayers``, by name."""
     return builtin("sublayers", Sublayer)

@@ -169,22 +169,7 @@ class Derivation(Answer):
             "schema": SCHEMA,
             **super().to_dict(),
             "relation": self.relation.name,
-            "steps": [
-                {
-                    "name": s.name,
-                    "section": s.section,
-                    "relation": s.relation.name,
-                    "lhs": str(s.lhs),
-                    "rhs": str(s.rhs),
-                    "regime": None if s.regime is None else str(s.regime),
-                    "because": s.because,
-                    "source": s.source,
-                    "uses": list(s.uses),
-                    "assumptions": list(s.assumptions),
-                    "verdict": self.verdicts[s.name].value,
-                }
-                for s in self.steps
-            ],
+            "steps": [plain(s, self.verdicts[s.name]) for s in self.steps],
             "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
             "symbols": [
                 {"name": name, "meaning": m.words, "step": m.step}
@@ -213,6 +198,23 @@ class Derivation(Answer):
         from deepnet_theory.report.rule import one_line
 
         return one_line(self)
+
+
+def plain(step: Step, verdict: Verdict) -> dict[str, object]:
+    """A step as plain data."""
+    return {
+        "name": step.name,
+        "section": step.section,
+        "relation": step.relation.name,
+        "lhs": str(step.lhs),
+        "rhs": str(step.rhs),
+        "regime": None if step.regime is None else str(step.regime),
+        "because": step.because,
+        "source": step.source,
+        "uses": list(step.uses),
+        "assumptions": list(step.assumptions),
+        "verdict": verdict.value,
+    }
 
 
 def _of_the_optimizer(of: Update) -> tuple[Assumption, ...]:

@@ -6,6 +6,7 @@ One module for each thing to do; each function imports the room that it needs wh
 from deepnet_theory.workflow.auditing import audit as audit
 from deepnet_theory.workflow.deriving import compare_closures as compare_closures
 from deepnet_theory.workflow.deriving import derive as derive
+from deepnet_theory.workflow.deriving import derive_across as derive_across
 from deepnet_theory.workflow.deriving import judge_scheme as judge_scheme
 from deepnet_theory.workflow.deriving import own_rule as own_rule
 from deepnet_theory.workflow.experiments import predict as predict
@@ -16,6 +17,7 @@ from deepnet_theory.workflow.experiments import transfer as transfer
 from deepnet_theory.workflow.experiments import verify as verify
 from deepnet_theory.workflow.experiments import verify_rivals as verify_rivals
 from deepnet_theory.workflow.experiments import verify_scheme as verify_scheme
+from deepnet_theory.workflow.experiments import verify_width as verify_width
 from deepnet_theory.workflow.exporting import export as export
 from deepnet_theory.workflow.reporting import Report as Report
 from deepnet_theory.workflow.reporting import make_report as make_report

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deepnet_theory.sizes.consequences import Comparison
     from deepnet_theory.sizes.judgement import Judgement
     from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.width import WidthDerivation
 
 
 def derive(
@@ -51,6 +52,50 @@ def derive(
     at = {} if depth is None else parse_depth(depth, selection.the_stack)
     derivation = run(selection)
     return derivation.at(**at) if at else derivation
+
+
+def derive_across(
+    selection: Selection | str | None = None,
+    across: str = "width",
+    *,
+    alignment: str = "full",
+    form: str = "forward",
+    depth: DepthLike | None = None,
+    width: int | None = None,
+    base_width: int | None = None,
+    base_depth: DepthLike | None = None,
+    **select: Unpack[Select],
+) -> WidthDerivation:
+    """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
+
+    As in ``derive_across("adam")``. ``alignment`` full says that updates meet inputs like those
+    that made them, none that they do not; ``form`` forward puts the head's factor into the forward
+    pass, weights into its initial size. With ``width`` and ``base_width`` (across both: the depths
+    too) the derivation prints numbers: what each size is in units of the base model's own. Raises
+    :class:`InputError` for what is none of these, and :class:`Refusal` where no role has a rate.
+
+    Source: the conditions as in arXiv 2011.14522, 2203.03466 and 2310.17813; the sizes of updates
+    are derived.
+    """
+    from deepnet_theory.sizes.width import Scale, width_table
+    from deepnet_theory.symbolic.width import WidthDerivation
+
+    selection = selection_of(selection, select)
+    table = width_table(selection, across, alignment, form)
+    given = {"width": width, "base width": base_width}
+    if across == "both":
+        given |= {"depth": depth, "base depth": base_depth}  # type: ignore[dict-item]
+    elif depth is not None or base_depth is not None:
+        raise InputError("a depth needs across both: across width nothing depends on it")
+    missing = [name for name, value in given.items() if value is None]
+    if missing and len(missing) < len(given):
+        raise InputError(f"numbers need {', '.join(given)}: {' and '.join(missing)} is missing")
+    if width is None or base_width is None:
+        return WidthDerivation(table)
+    deep = [{} if of is None else parse_depth(of, selection.the_stack)
+            for of in (depth, base_depth)]  # fmt: skip
+    scale = Scale(width, base_width, *(tuple(layers.items()) for layers in deep))
+    return WidthDerivation(table, scale)
 
 
 def compare_closures(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import Unpack
 
 from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.base import Base, BaseLike, relative
+from deepnet_theory.sizes.entries import FULL
 from deepnet_theory.sizes.equivalence import in_weights, powers
 from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.width import Scale
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import DepthLike, parse_depth
-from deepnet_theory.spec.errors import unknown
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.rule import Row, Rule
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 from deepnet_theory.spec.settings import record
 from deepnet_theory.workflow.given import answered
 
@@ -23,6 +27,9 @@ def export(
     *,
     rule: Rule | None = None,
     form: str = "forward",
+    base: BaseLike | None = None,
+    base_heads: int | None = None,
+    alignment: str = FULL,
     **architecture: Unpack[Sizes],
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
@@ -37,7 +44,16 @@ def export(
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
     multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
-    sum. Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
+    sum.
+
+    With ``base``, the width of a smaller model or its (width, depth), every number is what that
+    model's own is multiplied by: initial size, the head's multiplier, learning rate, ε and weight
+    decay of each role. A base width alone leaves the numbers in depth as they are; a base with a
+    depth is a plain model, α and all multipliers 1. ``base_heads`` is its number of heads where
+    they are not as wide as the model's: scores then fall with the head size, not its root.
+    ``alignment`` is that of updates and moved features in the width.
+
+    Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
     fit each other, and :class:`Refusal` where no matrix can carry α, or where the stream
     explodes.
@@ -46,9 +62,38 @@ def export(
     """
     answer = answered(answer)
     trained = answer if rule is not None else to_train_with(answer)
-    constants = constants_of(trained, depth, rule, form, architecture, answer.rows)
+    if alignment not in ALIGNMENTS:
+        raise unknown("alignment", alignment, ALIGNMENTS)
+
+    def at(depth: DepthLike | None) -> Constants:
+        return constants_of(trained, depth, rule, form, architecture, answer.rows)
+
+    constants = at(depth)
+    if base is None and base_heads is not None:
+        raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
+    if base is not None:
+        a, selection = constants.architecture, trained.selection
+        of = Base.parse(base, base_heads, selection.the_stack, a)
+        both = () if of.depth is None else (parse_depth(depth, selection.the_stack), of.depth)
+        scale = Scale(a.width, of.width, *(tuple(layers.items()) for layers in both))
+        shallow = None if of.depth is None else at(of.depth)
+        constants = relative(constants, selection, scale, of.heads, alignment, shallow)
+        origin = {**constants.origin, "base": {**asdict(of), "alignment": alignment}}
+        constants = replace(constants, origin=origin, condition=_condition(constants))
     constants.warn()
     return constants
+
+
+def _condition(c: Constants) -> str:
+    """What training needs beside the constants, where a base makes the head small too."""
+    head = c.head_multiplier * c.outer.get("head", c.outer["embedding"]).gain
+    if not c.condition or head >= 1:
+        return c.condition
+    return (
+        f"In width theory the head is small, here {head:.3g} of Xavier's size, so that the logits "
+        "move as far at every width; a small head kills post-LN unless its bias starts at the "
+        f"log-unigram: give it such a bias, which the model of build does not have. {c.condition}"
+    )
 
 
 def to_train_with(answer: Answer) -> Answer:
