@@ -7,7 +7,7 @@ CLAIM = Claim(
     source=f"{TPV}, Definition 4.1 and Table 8's caption; README of the package mup",
     statement="""Attention scores are to be q·k/k and not q·k/√k for heads of size k: query and key
         become correlated as they learn, and their product then grows as k.""",
-    conditions="""one head of size k = n between 128 and 1,024 (2,048 in the full run), 8 tokens;
+    conditions="""one head of size k = n between 128 and 1,024 (2,048 in the full run), 6 tokens;
         random upstream gradients of the scores; one step of sign descent at rate 1/n of query and
         key; heads of size 32 and n/32 of them beside it""",
     finding="""Right where the head grows with the width. Before the step q·k/√k is flat and q·k/k
@@ -64,9 +64,9 @@ def scores(lab: Lab) -> dict[str, Array]:
 def one_step(lab: Lab, n: int, head: int) -> tuple[Tensor, Tensor]:
     """|q·k| of a head before a step, and how far sign descent of Wq and Wk at 1/n moves it."""
     source = lab.generator(n)
-    x = torch.randn(16, 8, n, generator=source)
-    query, key = (torch.randn(16, head, n, generator=source) / n**0.5 for _ in range(2))
-    upstream = torch.randn(16, 8, 8, generator=source)  # ∂L/∂(q·k)
+    x = torch.randn(48, 6, n, generator=source)
+    query, key = (torch.randn(48, head, n, generator=source) / n**0.5 for _ in range(2))
+    upstream = torch.randn(48, 6, 6, generator=source)  # ∂L/∂(q·k)
     q, k = x @ query.mT, x @ key.mT
     steps = ((upstream @ k).mT @ x).sign() / n, ((upstream.mT @ q).mT @ x).sign() / n
     moved = (x @ steps[0].mT) @ k.mT + q @ (x @ steps[1].mT).mT

@@ -93,7 +93,9 @@ def norms(lab: Lab) -> dict[str, dict[str, Interval]]:
         powers = MUP_WEIGHTS.rates(**RATES.get(step.__name__, {}))
         each: dict[str, list[Tensor]] = {name: [] for name in WANTED}
         for width in widths(lab):
-            steps = Network(powers, width, 16, lab.generator(width), tokens=1).steps(step)
+            steps = Network(powers, width, lab.pick(32, 16), lab.generator(width), tokens=1).steps(
+                step
+            )
             for name in WANTED:
                 each[name].append(spectral(steps[name]))
         found[step.__name__] = {n: lab.power(widths(lab), lab.columns(v)) for n, v in each.items()}
