@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
 from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.judgement import predictions as judged
+from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.spec.constants import Sizes
-from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.rule import PLAIN, Rule
 from deepnet_theory.spec.scheme import measurable
 from deepnet_theory.spec.scheme import scheme as published
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 Depths = str | Iterable[object] | None
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
+WIDTHS = "64:1024"
+WIDE: Given = {"tokens": 8}  # few beside the width
 FEWEST_RATES = 3  # a best rate and its neighbours
 TRANSFER: Given = {"batch": 8, "seeds": 4}  # what training takes where it is not given
 
@@ -147,6 +150,66 @@ def verify(
     found = _verified(selection, used, predicted, depths, settings, True, watch=watch, **work)
     rows = () if rule is not None else derivation.rows
     return replace(found, rows={row.named: row.told() for row in rows})
+
+
+def verify_width(
+    selection: Selection | Derivation | str | None = None,
+    widths: str | Iterable[object] = WIDTHS,
+    depths: Depths = None,
+    *,
+    rules: Iterable[str] = ("rule",),
+    alignment: str = "full",
+    across: str = "width",
+    watch: Watch | None = None,
+    **given: Unpack[Given],
+) -> Verification:
+    r"""Measure what one update through each role moves at several widths; judge the exponents in d.
+
+    .. math:: \frac{\|c\,\Delta W x\|}{\sqrt{n_{out}}}, \qquad \langle g, \Delta W\rangle
+
+    of every role: its own output y = cWx, and the loss, to first order in the learning rate.
+    ``rules`` are the derived one, "rule", and parametrisations at one learning rate for all, "sp"
+    (standard) and "ntp" (neural tangent); the first gives the verdict, the others stand in its
+    ``others``. ``across`` "both" takes several ``depths`` too, and the depth's own rule at each.
+    ``given`` is that of :func:`verify`, whose ``tokens`` are 8 by default: few beside the width.
+
+    Raises :class:`InputError` for bad settings and fewer than three widths, :class:`Refusal` where
+    no role has a law.
+
+    Source: derived here; what is measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
+    arXiv 2310.17813.
+    """
+    from deepnet_theory.numeric.depths import parse_widths, wanted_depths
+    from deepnet_theory.numeric.width import FEWEST
+    from deepnet_theory.numeric.width import verify_width as run
+
+    selection = selection_of(selection, {})
+    for name in ("width", "step", "updates", "eta"):
+        if name in given:
+            raise InputError(
+                f"{name} was given, which is for verify in depth; across width the widths, the "
+                "first update and all parameters are measured"
+            )
+    wanted = parse_widths(widths)
+    settings, work = settings_and_work({**WIDE, **given, "width": wanted[0]})
+    both, parts = across == "both", len(selection.the_stack.parts)
+    default = ["x".join([str(n)] * parts) for n in ((2, 4, 8) if both else (2,))]
+    at = wanted_depths(depths or default, selection.the_stack)
+    if both and len(at) < FEWEST:
+        raise InputError(f"{len(at)} depths give no exponent beside the width: {FEWEST} are needed")
+    named = {name: scalings(selection, name, alignment) for name in rules}
+    places = [{**depth, "d": width} for depth in at for width in wanted]
+    try:
+        answer = Answer(for_training(selection))
+        rule, parameters = answer.rule, answer.parameters
+    except Refusal:  # of one depth none is needed
+        if both:
+            raise
+        rule, parameters = own_rule(selection, 1, 1), ()
+    return run(
+        selection, rule, named, places, settings,
+        parameters=parameters, across=across, watch=watch, **work,
+    )  # fmt: skip
 
 
 def verify_scheme(
