@@ -19,10 +19,10 @@ from deepnet_theory.numeric.width import (
     judge_moves,
     measure_moves,
     predictions,
-    role_of,
     verdict_on,
     verify_width,
 )
+from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.errors import InputError
