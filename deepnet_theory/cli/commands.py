@@ -96,20 +96,29 @@ def derive(
 
     in_width = {"alignment": alignment, "form": form, "width": width, "base_width": base_width,
                 "base_depth": base_depth}  # fmt: skip
-    if chosen("across", across, ("depth", *ACROSS)) != "depth":
-        if select.scheme is not None or compare_closures or section is not None:
+    in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
+    if select.scheme is not None:
+        others = (depth, form, width, base_width, base_depth)
+        if compare_closures or any(value is not None for value in others):
             raise InputError(
-                f"--across {across} has one table: leave --scheme, --compare-closures and "
-                "--section out"
+                "a scheme is judged in every depth and width: leave the other options out"
+            )
+        select.require_scheme_alone()
+        judged = workflow.judge_scheme(
+            select.scheme,
+            select.optimizer,
+            update=select.update,
+            across=None if in_one else across,
+            alignment=alignment,
+        )
+        return _show(judged, format)
+    if not in_one:
+        if compare_closures or section is not None:
+            raise InputError(
+                f"--across {across} has one table: leave --compare-closures and --section out"
             )
         return _across(select.selection(), across, depth, steps, format, in_width)
     _refuse_in_depth(in_width)
-    if select.scheme is not None:
-        if depth is not None or compare_closures:
-            raise InputError("a scheme is judged in every depth: leave the other options out")
-        select.require_scheme_alone()
-        judged = workflow.judge_scheme(select.scheme, select.optimizer, update=select.update)
-        return _show(judged, format)
     from deepnet_theory.report import rule
 
     selection = select.selection()

@@ -56,7 +56,10 @@ def gaussian_tokens(
 
 # the matrices, and the learnt scalar of a branch where there is one
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.RESIDUAL_GAIN})
-STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
+STEPPED = {
+    "matrices": MATRICES,
+    "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD, Role.HEAD_BIAS},
+}
 
 
 def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -136,7 +137,10 @@ class Model(nn.Module):
         self.constants, self.seeds = constants, make.seeds
         self.embed = Embedding(constants, make)
         gain = constants.parameter(constants.parts[-1].name, None, "head", Role.HEAD).gain
-        self.head = Linear(a.width, a.vocab, make, Site("head"), "head", Role.HEAD, gain)
+        self.head = Linear(
+            a.width, a.vocab, replace(make, bias=True), Site("head"), "head", Role.HEAD, gain,
+            ("head_bias", Role.HEAD_BIAS) if a.head_bias else None,
+        )  # fmt: skip
         self.tie_()
         own = layers or {}
         self.parts = nn.ModuleDict(

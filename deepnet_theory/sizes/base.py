@@ -120,6 +120,7 @@ def outer_rows(
         "embedding": row_of(token, point, optimizer, alignment),
         "token_embedding": row_of(token, plain, optimizer, alignment),
         "head": row_of(found["head"], point, optimizer, alignment),
+        "head_bias": row_of(found["head-bias"], point, optimizer, alignment),
         **{
             name: row_of(found[role], point, optimizer, alignment)
             for name, role in norms.items()
@@ -155,6 +156,8 @@ def relative(
         if p.sublayer
     }
     outer = outer_rows(selection, point, alignment, a.tied_head)
+    if not a.head_bias:
+        del outer["head_bias"]
     for row in (*rows.values(), *outer.values()):
         if row.refused and (a.bias or not row.place.starts_at_zero):
             raise Refusal(f"{row.role}: {row.refused}")

@@ -103,7 +103,7 @@ def places(selection: Selection) -> Iterator[Place]:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)
-    yield Place(last, "", "head_bias", "head-bias", Role.OUTPUT_BIAS, (ONE, ONE))
+    yield Place(last, "", "head_bias", "head-bias", Role.HEAD_BIAS, (ONE, ONE))
     yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
 
 
@@ -287,8 +287,8 @@ def row_of(
     )
     if not place.is_matrix:
         return row
-    coupled, why = _coupled(own, row)
     assert row.rate is not None
+    coupled, why = _coupled(own, row) if init is not None else (None, None)
     return replace(row, decay=ONE / row.rate, coupled_decay=coupled, coupled_refused=why)
 
 

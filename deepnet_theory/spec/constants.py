@@ -35,7 +35,7 @@ LEVELS = 20  # of what is kept for people
 
 _OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
 # of no sublayer; "token_embedding" is that of a model whose embedding has no multiplier
-OUTER = ("embedding", "token_embedding", "head", *_OF_NORMS.values())
+OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
 OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
 
 T = TypeVar("T")
@@ -93,6 +93,9 @@ class Architecture:
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
     bias: Annotated[bool, Option("", "Bias vectors; with them")] = True
     tied_head: Annotated[bool, Option("", "Share embedding and output head")] = False
+    head_bias: Annotated[
+        bool, Option("", "A bias on the output head, which train starts at the log-unigram")
+    ] = False
     dropout: Annotated[float, Option("P", "Dropout")] = 0.0
     residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
@@ -108,6 +111,7 @@ class Sizes(TypedDict, total=False):
     activation: str
     bias: bool
     tied_head: bool
+    head_bias: bool
     dropout: float
     residual_gain: float | None
 
@@ -416,7 +420,7 @@ def _check_architecture(a: Architecture) -> None:
     _need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
     if a.activation not in ACTIVATIONS:
         raise unknown("activation", a.activation, ACTIVATIONS)
-    for label in ("bias", "tied_head"):
+    for label in ("bias", "tied_head", "head_bias"):
         _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")
 
 

@@ -27,6 +27,7 @@ class Role(StrEnum):
     INNER_BIAS = "inner-bias"  # of a scaled map before the last one
     QUERY_BIAS = "query-bias"
     KEY_BIAS = "key-bias"
+    HEAD_BIAS = "head-bias"
     RESIDUAL_GAIN = "residual-gain"  # a learnable scalar on the whole branch, off by default
 
 

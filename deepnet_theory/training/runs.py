@@ -21,7 +21,7 @@ from deepnet_theory.numeric.reference import library_optimizer
 from deepnet_theory.numeric.statistics import t_interval
 from deepnet_theory.numeric.stepping import backward
 from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build, parameter_groups, start_head_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
 from deepnet_theory.runtime.model import Model
@@ -205,6 +205,8 @@ def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | No
     # embedding and head have a generator of their own and are the same in every run
     outer, inner = _generator(seed, 0), _generator(seed, 1)
     model = build(c, generator=inner, embedding_generator=outer).to(where)
+    if c.architecture.head_bias:
+        start_head_(model.head, F.pad(corpus.counts, (0, c.architecture.vocab - BYTES)))
     optimizer = library_optimizer(course.reference)(parameter_groups(model, asked.lr), lr=asked.lr)
     runner = Runner(course.rule, c.placement, model, optimizer)
     for step in range(asked.steps):

@@ -92,7 +92,7 @@ def _condition(c: Constants) -> str:
     return (
         f"In width theory the head is small, here {head:.3g} of Xavier's size, so that the logits "
         "move as far at every width; a small head kills post-LN unless its bias starts at the "
-        f"log-unigram: give it such a bias, which the model of build does not have. {c.condition}"
+        f"log-unigram: give it such a bias (--head-bias, start_head_). {c.condition}"
     )
 
 
