@@ -253,8 +253,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Across the width: rule (default), sp, ntp, standard or neural tangent "
-            "parametrisation; the first one's verdict is the exit code.",
+            help="Across the width: rule (default), or published parametrisations, such as sp "
+            "(standard) and ntp; the first one's verdict is the exit code.",
             parser=in_lower_case,
         ),
     ] = None,

@@ -171,9 +171,9 @@ def verify_width(
     .. math:: \frac{\|c\,\Delta W x\|}{\sqrt{n_{out}}}, \qquad \langle g, \Delta W\rangle
 
     of every role: its own output y = cWx, and the loss, to first order in the learning rate.
-    ``rules`` are the derived one, "rule", and parametrisations at one learning rate for all, "sp"
-    (standard) and "ntp" (neural tangent); the first gives the verdict, the others stand in its
-    ``others``. ``across`` "both" takes several ``depths`` too, and the depth's own rule at each.
+    ``rules`` are the derived one, "rule", and published parametrisations, such as "sp" (standard)
+    and "ntp" (neural tangent); the first gives the verdict, the others stand in its ``others``.
+    ``across`` "both" takes several ``depths`` too, and the depth's own rule at each.
     ``given`` is that of :func:`verify`, whose ``tokens`` are 8 by default: few beside the width.
 
     Raises :class:`InputError` for bad settings and fewer than three widths, :class:`Refusal` where

@@ -172,7 +172,7 @@ def test_width_and_depth_at_once() -> None:
         ({"widths": []}, "cannot be read"),
         ({"data": "gaussian:0"}, "have no embedding"),
         ({"width": 64}, "width was given"),
-        ({"rules": ["mup"]}, "unknown rule 'mup'; valid are: rule, sp, ntp"),
+        ({"rules": ["mupp"]}, "unknown rule 'mupp'; valid are: rule, "),
         ({"alignment": "half"}, "unknown alignment 'half'"),
         ({"across": "both", "depths": [2, 4]}, "2 depths give no exponent"),
     ],
