@@ -12,13 +12,13 @@ Source: derived here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import mpmath
 import sympy as sp
 
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
-from deepnet_theory.sizes.update import DIGITS, practised
+from deepnet_theory.sizes.update import DIGITS, Value, entries, law, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
@@ -27,10 +27,11 @@ from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, eta
 from deepnet_theory.symbolic.algebra.nodes import Branch
 from deepnet_theory.symbolic.laws.branch import x
-from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.laws.optimizer import Value, degrees, on_numbers
+from deepnet_theory.symbolic.laws.explicit_matrices import value_of, values_of
+from deepnet_theory.symbolic.laws.optimizer import decimal
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.step import Check, Relation, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
 from deepnet_theory.symbolic.rule.problem import Problem
 
 SECTION = "Equivalent rules"
@@ -139,7 +140,7 @@ def _left_alone(
     uses: tuple[str, ...],
 ) -> Step:
     moved = powers(optimizer)
-    regimes = (*degrees(optimizer).regimes, *practised(optimizer).regimes)
+    regimes = (*law(optimizer).regimes, *practised(optimizer).regimes)
     return Step(
         name=name,
         section=SECTION,
@@ -176,30 +177,25 @@ def _as_stated(root: Node, of: tuple[str, ...]) -> Callable[[Step], bool]:
 def _moves_alike(
     root: Node, times: Mapping[str, sp.Expr], outer: sp.Expr, scale: sp.Rational, epsilon: str
 ) -> bool:
-    with mpmath.workdps(2 * DIGITS):
-        at = {each: _number(power.xreplace({c: scale})) for each, power in times.items()}
-        own, other = (on_numbers(root, _values(epsilon, by)) for by in ({}, at))
-        least = mpmath.mpf(10) ** -DIGITS
+    with localcontext(prec=2 * DIGITS):
+        at = {each: decimal(power.xreplace({c: scale})) for each, power in times.items()}
+        own, other = (entries(root, _values(epsilon, by)) for by in ({}, at))
+        least = Decimal(10) ** -DIGITS
         return any(own) and all(
-            abs(_number(outer.xreplace({c: scale})) * b - a) <= least * abs(a)
+            abs(decimal(outer.xreplace({c: scale})) * b - a) <= least * abs(a)
             for a, b in zip(own, other, strict=True)
         )
 
 
-def _values(epsilon: str, times: Mapping[str, mpmath.mpf]) -> dict[str, Value]:
-    def of(name: str, text: str) -> mpmath.mpf:
-        value = Fraction(text)
-        return times.get(name, 1) * mpmath.mpf(value.numerator) / value.denominator
+def _values(epsilon: str, times: Mapping[str, Decimal]) -> dict[str, Value]:
+    def of(name: str, text: str) -> Decimal:
+        return times.get(name, 1) * decimal(Fraction(text))
 
     return {
         "epsilon": of("epsilon", epsilon),
         **{name: of(name, text) for name, text in _NUMBERS.items()},
         **{name: (of(name, a), of(name, b)) for name, (a, b) in _PAIRS.items()},
     }
-
-
-def _number(value: sp.Expr) -> mpmath.mpf:
-    return mpmath.mpmathify(sp.N(value, 2 * DIGITS))
 
 
 # ---- α in initial sizes and learning rates alone ----
@@ -218,9 +214,8 @@ def weights_step(selection: Selection, power: Fraction) -> Step:
     lasts = dict.fromkeys(s.last_map[0] for s in selection.the_stack.sublayers)
 
     def alike(step: Step) -> bool:
-        witness = Witness(sublayer("ffn"), placement)
-        witness.values[P] = 0.7
-        sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
+        values = {**values_of(Witness.drawn(sublayer("ffn"), placement)), P: 0.7}
+        sides = [value_of(side, values) for side in (step.lhs, step.rhs)]
         return distance(*sides) < TOLERANCE
 
     return Step(

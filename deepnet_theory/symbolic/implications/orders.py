@@ -115,9 +115,8 @@ class OfKind:
             sp.sympify(e).xreplace(self.kind.own).xreplace(knobs)
             for e in (term.gradient, term.size)
         )
-        one, optimizer = sp.Integer(1), self.problem.selection.the_optimizer
-        length = step_length(optimizer, grown * gradient, size) / step_length(optimizer, one, one)
-        return length / size
+        length = step_length(self.problem.selection.the_optimizer, grown * gradient, size)
+        return sp.Float(str(length), 60) / size
 
 
 def power_of(size: sp.Expr) -> str:

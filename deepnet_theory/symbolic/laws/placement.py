@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy as sp
 
+from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.placement import Placement
@@ -21,7 +22,6 @@ from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, in_sympy
 from deepnet_theory.symbolic.algebra.nodes import Branch, Hadamard, Normalise, coefficient, split
 from deepnet_theory.symbolic.laws.branch import AT_REST, branch, delta, gain, transverse, x
-from deepnet_theory.symbolic.laws.optimizer import Degrees
 
 P = sp.Symbol("P", positive=True)  # the product of a branch's gains
 H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
@@ -181,14 +181,14 @@ class Term:
     gradient: sp.Expr
     size: sp.Expr
 
-    def increment(self, degrees: Degrees) -> sp.Expr:
+    def increment(self, degrees: Update) -> sp.Expr:
         """γ^{1+p} |θ|^q, the change of the output by one step in units of η."""
         q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
         if self.gradient == 0:
             return sp.Integer(0)
         return self.gradient ** (1 + degrees.p) * self.size**q
 
-    def update(self, degrees: Degrees) -> sp.Expr:
+    def update(self, degrees: Update) -> sp.Expr:
         """γ^p |θ|^q, the size of the step itself in units of η."""
         q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
         return self.gradient**degrees.p * self.size**q
@@ -243,7 +243,7 @@ def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator
             )
 
 
-def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> sp.Expr:
+def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Update) -> sp.Expr:
     """γ^p |θ|^{q-1}: what a step makes of a scaled matrix over the matrix, in units of η."""
     scaled = next(t for t in terms(sublayer, law) if t.role is Role.SCALED)
     return scaled.update(degrees) / scaled.size

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import sympy as sp
 
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement, placement
@@ -23,10 +24,8 @@ from deepnet_theory.symbolic.laws.branch import (
     transverse,
     x,
 )
-from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.laws.explicit_matrices import Matrix as Explicit
+from deepnet_theory.symbolic.laws.explicit_matrices import value_of, values_of
 from deepnet_theory.symbolic.laws.optimizer import (
-    degrees,
     degrees_of,
     homogeneity_step,
     step_length,
@@ -41,6 +40,8 @@ from deepnet_theory.symbolic.laws.placement import (
 )
 from deepnet_theory.symbolic.proof.checks import NAMED
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Section, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
+from deepnet_theory.symbolic.proof.witness import Matrix as Explicit
 from deepnet_theory.symbolic.routes.route import Increment, Proved, Route
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
@@ -79,9 +80,8 @@ def scale_step(placement: Placement) -> Step | None:
 def _scales_alike(step: Step) -> bool:
     """Both sides of a step in x, α and P, evaluated with an arbitrary branch, agree."""
 
-    witness = Witness(named_sublayer("ffn"), placement("post-ln"))
-    witness.values[P] = 0.7
-    sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
+    values = {**values_of(Witness.drawn(named_sublayer("ffn"), placement("post-ln"))), P: 0.7}
+    sides = [value_of(side, values) for side in (step.lhs, step.rhs)]
     return distance(*sides) < TOLERANCE
 
 
@@ -91,8 +91,8 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
     z = sp.Symbol(f"z_{sublayer.name.replace('-', '')}", commutative=False)
 
     def agrees(step: Step) -> bool:
-        witness = Witness(sublayer, placement)
-        return distance(witness.evaluate(step.rhs, alpha), witness.inner({})) < TOLERANCE
+        witness = Witness.drawn(sublayer, placement)
+        return distance(value_of(step.rhs, values_of(witness)), witness.inner()) < TOLERANCE
 
     return section.equal(
         f"probe-{sublayer.name}",
@@ -116,8 +116,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
 
     def grows(step: Step) -> bool:
         def added(witness: Witness) -> Explicit:
-            beside: Explicit = witness.inner({}) - witness.values[x]
-            return beside
+            return witness.inner() - witness.stream[0]
 
         return in_proportion(sizes(sublayer, placement, added), step.rhs)
 
@@ -157,7 +156,7 @@ def derivative_steps(
     """∂z/∂λ for each of the matrices: taken by SymPy, checked by a finite difference."""
     section = section_of(sublayer)
     z = probed(placement, sublayer)
-    witness = Witness(sublayer, placement)
+    witness = Witness.drawn(sublayer, placement)
     for matrix in matrices:
         magnitude = gain(matrix.name)
         derivative = sp.expand_mul(sp.diff(z, magnitude))
@@ -173,7 +172,7 @@ def derivative_steps(
                 f"probe of {matrix.name} is blind and a transverse one is needed"
             ),
             uses=(f"probe-{sublayer.name}",),
-            checks=(Check("finite difference", _finite_difference(witness, magnitude, None)),),
+            checks=(Check("explicit matrices", _as_derived(witness, matrix.name, radially=True)),),
         )
         z_moved = probed(placement, sublayer, matrix.name)
         moved = sp.expand_mul(sp.diff(z_moved, delta).xreplace(AT_REST))
@@ -185,22 +184,18 @@ def derivative_steps(
                 f"a transverse probe of {matrix.name}: W = lambda*U + delta*V, delta = 0",
                 source="derived here",
                 uses=(f"probe-{sublayer.name}",),
-                checks=(
-                    Check("finite difference", _finite_difference(witness, delta, matrix.name)),
-                ),
+                checks=(Check("explicit matrices", _as_derived(witness, matrix.name)),),
             )
 
 
-def _finite_difference(
-    witness: Witness, symbol: sp.Symbol, perturbed: str | None
-) -> Callable[[Step], bool]:
+def _as_derived(witness: Witness, moved: str, radially: bool = False) -> Callable[[Step], bool]:
     def agrees(step: Step) -> bool:
-        numeric = witness.derivative(symbol, perturbed)
+        numeric = witness.inner(moved, radially).derivative
         for side in (step.lhs.doit(), step.rhs):
             if side == 0:
                 error = max(abs(entry) for row in numeric for entry in row)
             else:
-                error = distance(witness.evaluate(side, alpha), numeric)
+                error = distance(value_of(side, values_of(witness)), numeric)
             if not error < TOLERANCE:
                 return False
         return True
@@ -229,7 +224,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
         raise Refusal(f"the gradients of {names} of {sublayer.name} are of different orders")
     scalar = orders.pop()
     unscaled = matrices[0].role is Role.UNSCALED
-    alike = Check("the finite difference grows alike", _grows_alike(sublayer, placement, matrices))
+    alike = Check("the derivative grows alike", _grows_alike(sublayer, placement, matrices))
     explicit = (alike,) if outside_norms(probed(placement, sublayer)) else ()
     return section.order(
         f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
@@ -261,7 +256,7 @@ def _grows_alike(
     def holds(step: Step) -> bool:
         return all(
             in_proportion(
-                sizes(sublayer, placement, lambda w, m=m: w.derivative(delta, m.name)),  # type: ignore[misc]
+                sizes(sublayer, placement, lambda w, m=m: w.inner(m.name).derivative),  # type: ignore[misc]
                 step.rhs,
             )
             for m in matrices
@@ -286,15 +281,7 @@ def sizes(
     sublayer: Sublayer, placement: Placement, of: Callable[[Witness], Explicit]
 ) -> list[float]:
     """The Frobenius norm of something at the knobs, with explicit matrices."""
-    found = []
-    for multiplier, size in KNOBS:
-        witness = Witness(sublayer, placement)
-        witness.alpha = multiplier
-        gains = {gain(m.name): size for m in sublayer.scaled}
-        gains |= {gain(m.name): 1.0 for m in sublayer.unscaled}
-        witness.values.update(gains)
-        found.append(of(witness).norm)
-    return found
+    return [of(Witness.at(sublayer, placement, a, b)).norm for a, b in KNOBS]
 
 
 def in_proportion(measured: list[float], stated: sp.Expr) -> bool:
@@ -344,7 +331,7 @@ def _updated(optimizer: Optimizer, gradient: sp.Expr) -> Callable[[Step], bool]:
             at = {alpha: sp.nsimplify(multiplier), beta: sp.nsimplify(size)}
             gamma = gradient.subs(at)
             length = step_length(optimizer, gamma, at[beta])
-            ratios.append(sp.N(gamma * length / (step.rhs / eta).subs(at), 30))
+            ratios.append(sp.N(gamma * sp.Float(str(length), 60) / (step.rhs / eta).subs(at), 30))
         return bool(all(abs(ratio / ratios[0] - 1) < sp.Float("1e-20") for ratio in ratios))
 
     return holds

@@ -216,8 +216,7 @@ def _both_ways(setting: Setting, part: Part, form: str) -> Step:
     optimizer = setting.selection.the_optimizer
 
     def through_the_update(step: Step) -> bool:
-        one, four = sp.Integer(1), sp.Integer(4)
-        ratio = 4 * step_length(optimizer, four, one) / step_length(optimizer, one, one)
+        ratio = 4 * sp.Float(str(step_length(optimizer, 4, 1)), 60)
         return all(
             abs(sp.N(side.subs(A, 4) - ratio, 30)) < sp.Float("1e-20")
             for side in (step.lhs, step.rhs)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from deepnet_theory.sizes.rule import Rule, solve_rule
+from deepnet_theory.sizes.update import Update
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
@@ -26,7 +28,6 @@ from deepnet_theory.symbolic.algebra.monomial import (
     present,
     simplified,
 )
-from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.by_method import route_of
@@ -49,7 +50,7 @@ class Setting:
         return solve_rule(self.selection)
 
     @cached_property
-    def degrees(self) -> Degrees:
+    def degrees(self) -> Update:
         """p and q of the optimizer."""
         return degrees(self.selection.the_optimizer)
 

@@ -21,15 +21,11 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.monomial import r
 from deepnet_theory.symbolic.algebra.nodes import Above, Activation, Beside, Branch, Normalise
 from deepnet_theory.symbolic.laws.branch import x
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    distance,
-    random_matrix,
-    value_of,
-)
+from deepnet_theory.symbolic.laws.explicit_matrices import value_of
 from deepnet_theory.symbolic.laws.placement import P, residual
 from deepnet_theory.symbolic.proof.checks import squares_meet, written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, distance, random_matrix
 from paper_checks.shared.expectation import NamedQuantity
 
 SECTION = Section("The stream unrolled")

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
+from deepnet_theory.sizes.update import Update
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
-from deepnet_theory.symbolic.laws import optimizer
 from deepnet_theory.symbolic.laws import placement as laws
-from deepnet_theory.symbolic.laws.optimizer import Degrees
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     SAMPLED_POSITIVE,
@@ -51,7 +51,7 @@ class Law:
     """The response κ of a placement and the degrees of an optimizer, at gains in any symbols."""
 
     found: Directions
-    degrees: Degrees
+    degrees: Update
 
     def response(self, of: Gains) -> sp.Expr:
         """D to leading order: κ √Σ(P/β_j)²."""
@@ -269,7 +269,7 @@ def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Callable[[Ste
     """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + δV."""
 
     def holds(step: Step) -> bool:
-        d = optimizer.degrees(selection.the_optimizer)
+        d = degrees(selection.the_optimizer)
         matrices = placement_law(selection.the_placement)
         terms = [t for t in laws.terms(sublayer, matrices) if t.role is Role.SCALED]
         response = sp.sqrt(sum(t.gradient**2 for t in terms))

@@ -13,11 +13,12 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from deepnet_theory.sizes.rule import MOMENTS_OF, require_moments
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, S, alpha, beta, eta, v, vanishes, w
 from deepnet_theory.symbolic.expectation import norm_of
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.optimizer import homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law
 from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.parts import AMPLIFICATION, Parts, own_symbols
@@ -125,7 +126,7 @@ def increment(
             kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
             joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
             grown = step_length(optimizer, joined * kappa, joined)
-            run = joined * kappa * grown / step_length(optimizer, sp.S.One, sp.S.One)
+            run = joined * kappa * sp.Float(str(grown), 60)
             at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
             ratios = (sp.N(side.xreplace(at) / run, 40) for side in (step.lhs, step.rhs))
             if any(abs(ratio - 1) > sp.Float("1e-30") for ratio in ratios):
