@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
 
+import mpmath
 import sympy as sp
 from mpmath import fp
 
@@ -12,7 +15,84 @@ from deepnet_theory.symbolic.algebra.monomial import i, is_nonnegative, r, vanis
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 SIZES = (1, 2, 3)
+DIGITS = 40  # of the numbers at which sides are compared
 Rewrite = Callable[[sp.Expr], sp.Expr]
+Numbers = Mapping[sp.Expr, Any]
+Point = tuple[Numbers, Any]  # values of the symbols, and what a side is there
+
+
+# ---- sides as numbers ----
+
+
+def number(expression: sp.Expr, at: Numbers | None = None) -> Any:
+    """The number at the working precision of mpmath, every node computed in it.
+
+    SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up. Nor does
+    Python: in code printed for it, an unevaluated 3**(-1) is a quotient of integers, in double
+    precision.
+    """
+    at = at or {}
+    found = at.get(expression, expression)
+    if not isinstance(found, sp.Basic):
+        return _number(found)
+    if found.is_Rational:
+        return mpmath.mpf(found.p) / found.q
+    if found.is_Atom:
+        return mpmath.mpmathify(sp.N(found, mpmath.mp.dps))
+    if isinstance(found, sp.Sum):
+        exact = {symbol: n for symbol, n in at.items() if isinstance(n, sp.Integer)}
+        return number(written_out(found.xreplace(exact)), at)
+    return _COMPUTED[found.func](*(number(node, at) for node in found.args))
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, sp.Basic):
+        return number(value)
+    return mpmath.mpf(str(value) if isinstance(value, Decimal) else value)
+
+
+_COMPUTED: dict[type[sp.Expr], Callable[..., Any]] = {
+    sp.Add: lambda *terms: mpmath.fsum(terms),
+    sp.Mul: lambda *factors: mpmath.fprod(factors),
+    sp.Pow: mpmath.power,
+    sp.exp: mpmath.exp,
+    sp.Max: max,
+}
+
+
+def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int = 25) -> Check:
+    """Both sides are at every point what is computed anew there; a pair is of each by itself."""
+
+    def holds(step: Step) -> bool:
+        with mpmath.workdps(DIGITS):
+            for at, expected in points(step):
+                both = expected if isinstance(expected, tuple) else (expected, expected)
+                for side, value in zip((step.lhs, step.rhs), both, strict=True):
+                    if not near(number(side, at), value, digits):
+                        return False
+        return True
+
+    return Check(name, holds)
+
+
+def in_proportion(name: str, points: Callable[[Step], Iterable[Point]], digits: int = 20) -> Check:
+    """The right-hand side is at all points by one factor what is computed anew there."""
+
+    def holds(step: Step) -> bool:
+        with mpmath.workdps(DIGITS):
+            ratios = [number(step.rhs, at) / _number(value) for at, value in points(step)]
+            return all(abs(ratio / ratios[0] - 1) < mpmath.mpf(10) ** -digits for ratio in ratios)
+
+    return Check(name, holds)
+
+
+def near(found: Any, expected: Any, digits: int = 25) -> bool:
+    """Whether two numbers are the same to so many digits."""
+    value = _number(expected)
+    return bool(abs(found - value) <= mpmath.mpf(10) ** -digits * abs(value))
+
+
+# ---- sides at explicit sizes ----
 
 
 def written_out(expression: sp.Expr) -> sp.Expr:

@@ -19,10 +19,9 @@ import sympy as sp
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
-from deepnet_theory.symbolic.laws import placement as laws
-from deepnet_theory.symbolic.laws.placement import P, placement_law
+from deepnet_theory.symbolic.laws.placement import P, gains_product, gradients, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     SAMPLED_POSITIVE,
     SQUARES_AT_MOST,
@@ -218,8 +217,7 @@ def weight_of(sublayer: Sublayer, law: Law) -> Proved:
     """r of a sublayer, all its gains β."""
 
     def holds(step: Step) -> bool:
-        matrices = placement_law(law.found.placement)
-        expected = laws.branch_weight(sublayer, matrices)
+        expected = placement_law(law.found.placement).weight.xreplace({P: gains_product(sublayer)})
         return step.lhs == r and vanishes(step.rhs - expected)
 
     return Proved(
@@ -271,9 +269,8 @@ def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Callable[[Ste
     def holds(step: Step) -> bool:
         d = degrees(selection.the_optimizer)
         matrices = placement_law(selection.the_placement)
-        terms = [t for t in laws.terms(sublayer, matrices) if t.role is Role.SCALED]
-        response = sp.sqrt(sum(t.gradient**2 for t in terms))
-        theta = sp.sqrt(sum(t.size**2 for t in terms))
+        response = sp.sqrt(sum(g**2 for g in gradients(sublayer, matrices)))
+        theta = sp.sqrt(len(sublayer.scaled) * beta**2)
         expected = eta * response ** (1 + d.p) * theta**d.q
         point = {alpha: sp.Rational(9, 4), beta: sp.Rational(2, 5), eta: sp.Rational(3, 7)}
         return bool(abs(sp.N((step.rhs - expected).xreplace(point), 40)) < sp.Float("1e-30"))
