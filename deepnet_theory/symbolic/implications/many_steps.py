@@ -74,11 +74,9 @@ def bound_of_aligned_steps(of: OfKind) -> Step:
         f"aligned-steps-{of.tag}",
         (1 + weight * grown) ** count - (1 + weight) ** count,
         sp.exp(aligned) * (sp.exp(aligned * (grown - 1)) - 1),
-        (
-            "tau steps of the first one's size, all aligned, make every matrix 1 + "
-            "tau*eta*rho times as large at most; a stack of S branches of norm r then moves "
-            "by no more than the difference of these products, and 1 + x is at most exp(x)"
-        ),
+        "tau steps of the first one's size, all aligned, make every matrix 1 + "
+        "tau*eta*rho times as large at most; a stack of S branches of norm r then moves "
+        "by no more than the difference of these products, and 1 + x is at most exp(x)",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
         establishes=(tau, eta),
@@ -206,10 +204,8 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
             f"norm-epsilon-{of.tag}-{norm.place}",
             size**2,
             depth_expression(norm.squared),
-            (
-                f"{WORDS[norm.place]} is z/sqrt(var(z) + epsilon), and z falls with the depth as "
-                f"{what}: epsilon keeps its share under the root where it goes as the square"
-            ),
+            f"{WORDS[norm.place]} is z/sqrt(var(z) + epsilon), and z falls with the depth as "
+            f"{what}: epsilon keeps its share under the root where it goes as the square",
             uses=of.at_rule,
             checks=(
                 Check("holds once the solution is put in", partial(_put_in, of)),

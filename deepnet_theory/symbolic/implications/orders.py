@@ -117,7 +117,7 @@ class OfKind:
         gradient = grown * number(gradients(self.kind.sublayer, self.problem.law)[0], at)
         size = number(self.kind.beta, knobs)
         optimizer = self.problem.selection.the_optimizer
-        return mpmath.mpf(str(step_length(optimizer, gradient, size))) / size
+        return number(step_length(optimizer, gradient, size)) / size
 
 
 def power_of(size: sp.Expr) -> str:
@@ -153,10 +153,8 @@ def self_consistency(of: OfKind, power: int) -> Step:
         f"self-consistency-{power}-{of.tag}",
         balanced.sublayers * kind.weight**power,
         present(value),
-        (
-            f"r = {present(balanced.at_solution(kind.weight))}; {shown} {behaviour}; "
-            f"{_PRODUCTS[power if of.problem.law.normalised else -power]}"
-        ),
+        f"r = {present(balanced.at_solution(kind.weight))}; {shown} {behaviour}; "
+        f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
         checks=(Check("holds once the solution is put in", put_in),),
     )
@@ -184,10 +182,8 @@ def relative_update(of: OfKind) -> Step:
         f"relative-update-{of.tag}",
         sp.Mul(simplified(of.multiplier * of.balanced.backward), of.kind.relative),
         present(of.rho_at_rule),
-        (
-            "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
-            f"update; it goes as {power_of(of.rho_at_rule)}"
-        ),
+        "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
+        f"update; it goes as {power_of(of.rho_at_rule)}",
         uses=("degrees", *of.at_rule) if counted else of.at_rule,
         checks=(at_points("the update of matrices of these sizes", points),),
     )
@@ -211,10 +207,8 @@ def increment_identity(of: OfKind) -> Step:
         f"increment-identity-{of.tag}",
         of.balanced.sublayers * times * kind.increment,
         sp.Mul(kind.constant, of.balanced.sublayers, kind.weight, of.rho),
-        (
-            "the increment of a sublayer is c*r*rho, since its matrices respond as "
-            f"r/|W|{constant}: the first-order balance is in S*r and rho alone"
-        ),
+        "the increment of a sublayer is c*r*rho, since its matrices respond as "
+        f"r/|W|{constant}: the first-order balance is in S*r and rho alone",
         uses=(
             f"sublayers-{of.balanced.part.name}",
             *kind.rests_on,
@@ -321,11 +315,9 @@ def order_within(of: OfKind, order: int) -> Step:
         f"order-{order}-{of.tag}",
         sp.Mul(of.forward, several, of.balanced.sublayers, of.kind.weight, rho**order),
         present(value),
-        (
-            f"order {order}: {several} choice{'s' * (several != 1)} of {order} of the "
-            f"{m} matrices that one update moves at once, each by eta*rho of "
-            f"itself, in S branches of weight r; it goes as {power_of(value)}"
-        ),
+        f"order {order}: {several} choice{'s' * (several != 1)} of {order} of the "
+        f"{m} matrices that one update moves at once, each by eta*rho of "
+        f"itself, in S branches of weight r; it goes as {power_of(value)}",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
         checks=(at_points("the branches' products multiplied out", of.at_depths(multiplied_out)),),
@@ -356,11 +348,9 @@ def orders_across(of: OfKind) -> Step:
         f"orders-across-{of.tag}",
         aligned**j * rho**k,
         sp.Mul(first**j, rho ** (k - j)),
-        (
-            "products across j sublayers, to order k from j to "
-            f"{m}*j: each sublayer that takes part moves a matrix at least, "
-            "and what it moves beyond that is a power of rho"
-        ),
+        "products across j sublayers, to order k from j to "
+        f"{m}*j: each sublayer that takes part moves a matrix at least, "
+        "and what it moves beyond that is a power of rho",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates", "near-identity"),
         establishes=(j, k),

@@ -14,6 +14,8 @@ from typing import Any
 
 import sympy as sp
 
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
@@ -29,10 +31,14 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Transpose,
 )
 from deepnet_theory.symbolic.laws.branch import delta, direction, gain, memory, transverse, x
+from deepnet_theory.symbolic.laws.placement import P
+from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.proof.witness import (
     TOKENS,
+    TOLERANCE,
     Matrix,
     Witness,
+    distance,
     leaky_relu,
     normalise,
     softmax,
@@ -112,3 +118,14 @@ def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any]) -> Any:
         return _MAPS[type(item)](*(value(a) for a in item.args))
 
     return value(node)
+
+
+def agree(values: Mapping[sp.Symbol, Any] | None = None) -> Check:
+    """Both sides of a step in x, α and P, with an arbitrary branch, are one matrix."""
+
+    def holds(step: Step) -> bool:
+        witness = Witness.drawn(sublayer("ffn"), placement("post-ln"))
+        at = {**values_of(witness), P: 0.7, **(values or {})}
+        return distance(*(value_of(side, at) for side in (step.lhs, step.rhs))) < TOLERANCE
+
+    return Check("explicit matrices", holds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -24,31 +25,27 @@ Point = tuple[Numbers, Any]  # values of the symbols, and what a side is there
 # ---- sides as numbers ----
 
 
-def number(expression: sp.Expr, at: Numbers | None = None) -> Any:
-    """The number at the working precision of mpmath, every node computed in it.
+def number(of: Any, at: Numbers | None = None) -> Any:
+    """The number at the working precision of mpmath, every node of an expression computed in it.
 
     SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up. Nor does
     Python: in code printed for it, an unevaluated 3**(-1) is a quotient of integers, in double
     precision.
     """
     at = at or {}
-    found = at.get(expression, expression)
+    found = at.get(of, of)
+    if isinstance(found, Decimal):
+        return mpmath.mpf(str(found))
+    if isinstance(found, sp.Rational | Fraction):
+        return mpmath.mpf(found.numerator) / found.denominator
     if not isinstance(found, sp.Basic):
-        return _number(found)
-    if found.is_Rational:
-        return mpmath.mpf(found.p) / found.q
+        return mpmath.mpf(found)
     if found.is_Atom:
         return mpmath.mpmathify(sp.N(found, mpmath.mp.dps))
     if isinstance(found, sp.Sum):
         exact = {symbol: n for symbol, n in at.items() if isinstance(n, sp.Integer)}
         return number(written_out(found.xreplace(exact)), at)
     return _COMPUTED[found.func](*(number(node, at) for node in found.args))
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, sp.Basic):
-        return number(value)
-    return mpmath.mpf(str(value) if isinstance(value, Decimal) else value)
 
 
 _COMPUTED: dict[type[sp.Expr], Callable[..., Any]] = {
@@ -80,7 +77,7 @@ def in_proportion(name: str, points: Callable[[Step], Iterable[Point]], digits: 
 
     def holds(step: Step) -> bool:
         with mpmath.workdps(DIGITS):
-            ratios = [number(step.rhs, at) / _number(value) for at, value in points(step)]
+            ratios = [number(step.rhs, at) / number(value) for at, value in points(step)]
             return all(abs(ratio / ratios[0] - 1) < mpmath.mpf(10) ** -digits for ratio in ratios)
 
     return Check(name, holds)
@@ -88,7 +85,7 @@ def in_proportion(name: str, points: Callable[[Step], Iterable[Point]], digits: 
 
 def near(found: Any, expected: Any, digits: int = 25) -> bool:
     """Whether two numbers are the same to so many digits."""
-    value = _number(expected)
+    value = number(expected)
     return bool(abs(found - value) <= mpmath.mpf(10) ** -digits * abs(value))
 
 

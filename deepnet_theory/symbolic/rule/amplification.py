@@ -166,16 +166,14 @@ def _both_ways(setting: Setting, part: Part) -> Step:
     p, optimizer = setting.degrees.p, setting.selection.the_optimizer
 
     def points(_: Step) -> Iterator[Point]:
-        yield {A: sp.Integer(4)}, 4 * step_length(optimizer, 4, 1)
+        yield {A: sp.Integer(4)}, 4 * number(step_length(optimizer, 4, 1))
 
     return SECTION.equal(
         f"passage-{part.name}",
         sp.Mul(A, A**p, evaluate=False),
         A ** (1 + p),
-        (
-            "A once forward; the gradient passes the same cross-attentions, and the update takes "
-            f"its power p = {p}: '{setting.selection.amplification}'"
-        ),
+        "A once forward; the gradient passes the same cross-attentions, and the update takes "
+        f"its power p = {p}: '{setting.selection.amplification}'",
         source="derived here",
         uses=(f"amplification-{part.name}", "degrees"),
         checks=(at_points("the update of a gradient of A times the size", points),),

@@ -84,10 +84,8 @@ def count_step(of: Balanced) -> Step:
         f"sublayers-{part.name}",
         sp.Sum(sp.Integer(len(part.layer)), (_layer, 1, of.depth)),
         of.sublayers,
-        (
-            f"S, the residual sublayers of the {part.name}: {', '.join(s.name for s in part.layer)}"
-            f" in each of {part.depth} layers"
-        ),
+        f"S, the residual sublayers of the {part.name}: {', '.join(s.name for s in part.layer)}"
+        f" in each of {part.depth} layers",
         source="Su, §Increment explosion",
         establishes=(_layer,),
         checks=(listed(part, lambda _: True),),
@@ -112,10 +110,8 @@ def sum_step(setting: Setting, of: Balanced) -> Step:
             sp.Add(*(several[k.name] * eta * k.increment for k in of.kinds)), (_layer, 1, of.depth)
         ),
         sp.Add(*(several[k.name] * of.depth * eta * k.increment for k in of.kinds)),
-        (
-            f"the residual sublayers of the {part.name} add up, their changes being aligned (in "
-            "independent directions they would add as a square root)"
-        ),
+        f"the residual sublayers of the {part.name} add up, their changes being aligned (in "
+        "independent directions they would add as a square root)",
         source="Su, §Increment explosion",
         uses=(
             f"sublayers-{part.name}",
@@ -338,6 +334,6 @@ def _times(setting: Setting, later: Balanced, layers: int) -> mpmath.mpf:
     form = setting.selection.amplification
     if form != "published":
         size = one_by_one(setting, later, layers, form != "independent")
-        return size ** number(sp.sympify(1 + setting.degrees.p))
+        return size ** number(1 + setting.degrees.p)
     size, shallow, deep = (one_by_one(setting, later, n, True) for n in (layers, 16, 64))
     return size if deep > shallow * mpmath.mpf("1.000001") else mpmath.mpf(1)

@@ -70,10 +70,8 @@ def _normalised(found: Directions) -> tuple[Step, ...]:
         "cross-attention-derivative",
         sp.Derivative(output, _m),
         sp.diff(output, _m),
-        (
-            "the decoder's stream y and the memory m are independent and of variance 1, as "
-            "the path and the branch of a sublayer are"
-        ),
+        "the decoder's stream y and the memory m are independent and of variance 1, as "
+        "the path and the branch of a sublayer are",
         uses=("stream-growth",),
         assumptions=("attention-keeps-magnitude", "unit-activations"),
         checks=DERIVATIVE,
@@ -95,10 +93,8 @@ def _two_parts(decoder: Part, telescoping: str) -> Step:
         "two-part-bound",
         _F(sublayers(decoder) + 1),
         crossings(decoder) * _c * _X + sp.Sum(_D(l) * _T(l), (l, 1, sublayers(decoder))),
-        (
-            "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
-            "every cross-attention c times the change of the encoder's output"
-        ),
+        "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
+        "every cross-attention c times the change of the encoder's output",
         uses=(telescoping, "cross-attention-response"),
         assumptions=("linear-step", "independent-signs"),
         checks=(Check("the layer's sublayers unrolled at 1, 2, 3 layers", _unrolled(decoder)),),

@@ -39,10 +39,8 @@ def jacobian_step() -> Step:
         "jacobian-root-mean-square",
         sp.sqrt(expectation(2)),
         sp.Integer(1),
-        (
-            "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
-            "and nothing grows, at any depth and branch weight"
-        ),
+        "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
+        "and nothing grows, at any depth and branch weight",
         uses=("derivative-x-signed", "branch-weight"),
         assumptions=("independent-signs",),
         checks=(by_patterns(2),),

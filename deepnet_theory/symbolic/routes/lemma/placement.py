@@ -139,10 +139,8 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             "stream-growth",
             still[0] ** 2 + still[1] ** 2,
             sp.factor(sp.expand(still[0] ** 2 + still[1] ** 2)),
-            (
-                f"mean square of the stream after {found.placement.equation}, the branch "
-                "independent of the path"
-            ),
+            f"mean square of the stream after {found.placement.equation}, the branch "
+            "independent of the path",
             source=source,
             assumptions=("independent-signs",),
             checks=(Check("the matrix law of the placement", _equal_to(_square(found))), *EXACT),
@@ -238,10 +236,8 @@ def _stream(found: Directions) -> tuple[Step, ...]:
         "stream-jacobians",
         sp.Product(after / before, (l, i + 1, S)) / size.rhs,
         1 / size.rhs.subs(S, i),
-        (
-            "mean square of all later Jacobians and the final norm: what a change grows by "
-            "is what the stream grows by, so the product telescopes"
-        ),
+        "mean square of all later Jacobians and the final norm: what a change grows by "
+        "is what the stream grows by, so the product telescopes",
         uses=("stream-size",),
         assumptions=("independent-signs",),
         checks=(Check("written out for every i ≤ S ≤ 4", _product_written_out),),

@@ -56,10 +56,8 @@ def _unit_jacobians(jacobian: sp.Expr) -> Step:
         "telescoping-unit-jacobians",
         telescoped(jacobian),
         total,
-        (
-            "in mean square over independent signs every product of Jacobians is exactly 1: "
-            "the published form; a typical path has it up to a constant where S·r² is bounded"
-        ),
+        "in mean square over independent signs every product of Jacobians is exactly 1: "
+        "the published form; a typical path has it up to a constant where S·r² is bounded",
         uses=("telescoping", "jacobian-root-mean-square"),
         assumptions=("independent-signs", "near-identity"),
         checks=(equal_at_sizes(S), Check("the sublayers' own terms, listed", _listed)),

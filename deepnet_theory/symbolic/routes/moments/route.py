@@ -138,12 +138,10 @@ def increment(
             "moment-increment",
             moved,
             moved.xreplace({loss_gradient: sp.S.One}),
-            (
-                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
-                f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
-                "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
-                "the output by |g||Δθ|, as aligned updates do"
-            ),
+            f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
+            f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
+            "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
+            "the output by |g||Δθ|, as aligned updates do",
             uses=(coefficient.name, degree.name),
             assumptions=(
                 "bounded-loss-gradient",
