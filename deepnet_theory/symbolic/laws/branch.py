@@ -36,11 +36,6 @@ def direction(matrix: str) -> sp.Symbol:
     return sp.Symbol(f"U_{_SHORT.get(matrix, matrix)}", commutative=False)
 
 
-def weight(matrix: str) -> sp.Symbol:
-    """The matrix W itself, magnitude and direction together."""
-    return sp.Symbol(f"W_{_SHORT.get(matrix, matrix)}", commutative=False)
-
-
 def transverse(parameter: str) -> sp.Symbol:
     """A generic direction V of order one in which a parameter is perturbed."""
     return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
@@ -78,8 +73,3 @@ def branch(
         names[perturbed] += ONES * move if names[perturbed] == 0 else move
     maps = {name: _expanded(of) for name, of in _MAPS.items()}
     return sp.expand_mul(in_sympy(sublayer.expression, names, maps))
-
-
-def plain_branch(sublayer: Sublayer, argument: sp.Expr = x) -> sp.Expr:
-    """The branch G(argument) in the matrices W themselves."""
-    return branch(sublayer, argument=argument, matrix=weight)

@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import sympy as sp
@@ -19,13 +20,10 @@ from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
-    Above,
     Activation,
-    Beside,
     Branch,
     DirectionalDifferential,
     Hadamard,
-    Loss,
     Normalise,
     Softmax,
     Transpose,
@@ -58,23 +56,14 @@ def any_branch(a: Matrix) -> Matrix:
     return Matrix([[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a])
 
 
-def any_loss(a: Matrix) -> Matrix:
-    """A loss of no particular form, a 1×1 matrix."""
-    entries = [p for row in a for p in row]
-    terms = (math.sin(p + i) + 0.1 * i * p * entries[i - 1] for i, p in enumerate(entries))
-    return Matrix([[sum(terms)]])
-
-
-_MAPS: dict[type[sp.Expr], Callable[..., Matrix]] = {
+Maps = Mapping[type[sp.Expr], Callable[..., Matrix]]
+_MAPS: Maps = {
     Branch: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
-    Loss: any_loss,
     Transpose: lambda a: a.T,
     Hadamard: Matrix.hadamard,
-    Beside: lambda a, b: Matrix([left + right for left, right in zip(a, b, strict=True)]),
-    Above: lambda a, b: Matrix(a.rows + b.rows),
 }
 
 
@@ -93,8 +82,14 @@ def values_of(witness: Witness) -> dict[sp.Symbol, Any]:
     return values
 
 
-def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any]) -> Any:
-    """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols."""
+def value_of(
+    node: sp.Expr, values: Mapping[sp.Symbol, Any], maps: Maps = MappingProxyType({})
+) -> Any:
+    """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols.
+
+    ``maps`` are what stands for nodes of one's own.
+    """
+    known = {**_MAPS, **maps}
 
     def value(item: sp.Expr) -> Any:
         if item.is_Number:
@@ -108,14 +103,16 @@ def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any]) -> Any:
         if item.is_Pow:
             return value(item.base) ** float(item.exp)
         if isinstance(item, DirectionalDifferential):
-            f = _MAPS[item.args[0].function]
+            f = known[item.args[0].function]
             point, along = value(item.args[1]), value(item.args[2])
             return central_difference(lambda step: f(point + step * along))
         if isinstance(item, sp.Derivative):
             function, (symbol, _) = item.args
-            at = values[symbol]
-            return central_difference(lambda h: value_of(function, {**values, symbol: at + h}))
-        return _MAPS[type(item)](*(value(a) for a in item.args))
+            at = dict(values)
+            return central_difference(
+                lambda h: value_of(function, {**at, symbol: at[symbol] + h}, maps)
+            )
+        return known[type(item)](*(value(a) for a in item.args))
 
     return value(node)
 

@@ -19,10 +19,9 @@ import sympy as sp
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
-from deepnet_theory.symbolic.algebra.nodes import Branch, Loss, Normalise, coefficient
-from deepnet_theory.symbolic.laws.branch import branch, direction, gain, plain_branch, weight, x
+from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, coefficient
+from deepnet_theory.symbolic.laws.branch import branch, direction, gain, x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
-    any_loss,
     central_difference,
     value_of,
     values_of,
@@ -31,6 +30,7 @@ from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Matrix, Witness, distance
 from deepnet_theory.symbolic.routes.probe import SUBLAYER, jacobian, section_of, unit, upstream
+from paper_checks.shared.steps.nodes import ON_MATRICES, Loss, any_loss
 
 # where the source displays them: the sublayer, its gradients, their orders
 _DISPLAYED = {
@@ -55,7 +55,7 @@ def gradient_steps(selection: Selection) -> Iterator[Step]:
 def given(selection: Selection) -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     members = selection.the_stack.sublayers
-    matrices = dict.fromkeys(weight(m.name) for s in members for m in s.matrices)
+    matrices = dict.fromkeys(_weight(m.name) for s in members for m in s.matrices)
     return (*matrices, P, _b)
 
 
@@ -67,6 +67,11 @@ def _cited(member: Sublayer, place: int, matrix: str = "") -> str:
     return f"{source}, {_DISPLAYED[member.name][place]}"
 
 
+def _weight(matrix: str) -> sp.Symbol:
+    """The matrix W itself, magnitude and direction together."""
+    return sp.Symbol(direction(matrix).name.replace("U", "W"), commutative=False)
+
+
 def _factored(member: Sublayer, placement: Placement) -> Step:
     section = section_of(member)
 
@@ -75,14 +80,14 @@ def _factored(member: Sublayer, placement: Placement) -> Step:
         values = values_of(witness)
         for matrix in member.matrices:
             u, magnitude = (values[s(matrix.name)] for s in (direction, gain))
-            values[weight(matrix.name)] = magnitude * u
+            values[_weight(matrix.name)] = magnitude * u
         truth = witness.inner()
         sides = (value_of(side, values) for side in (step.lhs, step.rhs))
         return all(distance(side, truth) < TOLERANCE for side in sides)
 
     return section.equal(
         f"factored-{member.name}",
-        inside(placement, lambda argument: plain_branch(member, argument)),
+        inside(placement, lambda argument: branch(member, argument=argument, matrix=_weight)),
         probed(placement, member),
         (
             "z of the sublayer in its matrices W, and with W = lambda*U put in"
@@ -110,7 +115,8 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
 
     def agrees(step: Step) -> bool:
         numeric = central_difference(moved)
-        sides = (value_of(side, values_of(witness)) for side in (step.lhs, step.rhs))
+        values = values_of(witness)
+        sides = (value_of(side, values, ON_MATRICES) for side in (step.lhs, step.rhs))
         return all(distance(side, numeric) < TOLERANCE for side in sides)
 
     chain = f"chain-{member.name}-{matrix}"
