@@ -207,7 +207,7 @@ class Place:
         """S: the sublayers of a layer, listed, times the layers."""
         return sum(1 for _ in self.part.layer) * self.depth[self.part.depth]
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         return sizes(self.rows.of.selection.the_placement, self.sublayer)
 
@@ -249,8 +249,17 @@ class Place:
         independent = self.rows.of.selection.amplification == "independent"
         return one * (math.sqrt(many) if independent else many)
 
+    @cached_property
+    def _moved(self) -> dict[str, Moved | None]:
+        return {}
+
     def of(self, parameter: str, role: Role) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
+        if parameter not in self._moved:
+            self._moved[parameter] = self._of(parameter, role)
+        return self._moved[parameter]
+
+    def _of(self, parameter: str, role: Role) -> Moved | None:
         powers = self.sizes.responses[parameter]
         if powers is None:
             return None
