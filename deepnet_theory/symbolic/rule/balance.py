@@ -33,12 +33,7 @@ from deepnet_theory.symbolic.proof.checks import (
     number,
 )
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.amplification import (
-    SECTION,
-    amplification,
-    listed,
-    one_by_one,
-)
+from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, listed, one_by_one
 from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, Setting, rate
 
 CLOSURE = Section("The closure")

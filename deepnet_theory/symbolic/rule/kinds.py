@@ -15,13 +15,7 @@ from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.monomial import (
-    DEPTHS,
-    alpha,
-    beta,
-    part_symbol,
-    simplified,
-)
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, part_symbol, simplified
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.by_method import route_of
@@ -72,11 +66,7 @@ class Setting:
         """The kinds of sublayers of a part; one kind ``"*"`` where all behave alike."""
         distinct = list({s.name: s for s in part.layer}.values())
         proved = [
-            (
-                self.route.increments[s.name].value,
-                self.route.weights[s.name].value,
-                len(s.scaled),
-            )
+            (self.route.increments[s.name].value, self.route.weights[s.name].value, len(s.scaled))
             for s in distinct
         ]
         if len(set(proved)) == 1:

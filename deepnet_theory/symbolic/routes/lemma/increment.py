@@ -240,10 +240,7 @@ def increment_of(
             uses=(moved.name,),
             assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
             bounded=(delta,),
-            checks=(
-                BOUNDED,
-                _matrix_by_matrix(sublayer, selection),
-            ),
+            checks=(BOUNDED, _matrix_by_matrix(sublayer, selection)),
         )
     )
 

@@ -225,10 +225,7 @@ def _stream(found: Directions) -> tuple[Step, ...]:
         "mean square of the stream after S sublayers: each adds r² to the input's 1",
         source="Pre/Post norm note, §1; derived here",
         uses=("stream-growth", "branch-weight-of-placement"),
-        checks=(
-            Check("the sublayer's growth iterated", _iterated(found)),
-            equal_at_sizes(S),
-        ),
+        checks=(Check("the sublayer's growth iterated", _iterated(found)), equal_at_sizes(S)),
         establishes=(S,),
     )
     before, after = (size.rhs.subs(S, number) for number in (l - 1, l))

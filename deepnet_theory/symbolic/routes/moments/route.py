@@ -28,14 +28,7 @@ from deepnet_theory.symbolic.routes.moments.recursion import (
     norm_steps,
     recursion_steps,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import (
-    Reading,
-    Sublayer,
-    d,
-    m,
-    norm_dx,
-    norm_x,
-)
+from deepnet_theory.symbolic.routes.moments.sublayer import Reading, Sublayer, d, m, norm_dx, norm_x
 from deepnet_theory.symbolic.routes.route import (
     Increment,
     Proved,
