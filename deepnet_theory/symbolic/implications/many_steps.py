@@ -36,6 +36,7 @@ from deepnet_theory.symbolic.implications.orders import (
 )
 from deepnet_theory.symbolic.proof.checks import DIGITS, number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.witness import Matrix
 from deepnet_theory.symbolic.rule.kinds import Balanced
 from deepnet_theory.symbolic.rule.problem import Problem
 
@@ -120,37 +121,38 @@ def _bounds_at(of: OfKind, layers: int, step: Step) -> bool:
 
 def _explicit_products(of: OfKind, step: Step) -> bool:
     """Orthogonal W and ΔW = τηρV, V orthogonal: the largest that a step may be."""
-    with mpmath.workdps(30):
-        numbers = of.depths(2, 2)
-        count, weight, rho = _stack(of, numbers)
-        for size in (mpmath.mpf("0.1"), mpmath.mpf(1)):
-            bound = number(step.rhs, {**numbers, tau: 2, eta: size / 2})
-            for aligned in (True, False):
-                moved = _moved(int(count), of.kind.matrices, weight, size * rho, aligned)
-                if moved > bound * (1 + mpmath.mpf(10) ** -20):
-                    return False
+    numbers = of.depths(2, 2)
+    count, weight, rho = map(float, _stack(of, numbers))
+    for size in (0.1, 1.0):
+        bound = float(number(step.rhs, {**numbers, tau: 2, eta: size / 2}))
+        for aligned in (True, False):
+            moved = _moved(int(count), of.kind.matrices, weight, size * rho, aligned)
+            if moved > bound * (1 + 1e-12):
+                return False
     return True
 
 
-def _moved(count: int, matrices: int, weight: Any, step: Any, aligned: bool) -> Any:
+def _moved(count: int, matrices: int, weight: float, step: float, aligned: bool) -> float:
     """‖F_τ − F_0‖ of an explicit stack of branches, on a vector of norm 1; ``step`` is τηρ.
 
     Aligned, every matrix grows along itself; else it moves towards another direction.
     """
-    still = moved = mpmath.matrix([1, 0, 0])
+    still = moved = Matrix([[1.0, 0.0, 0.0]])
     for layer in range(count):
-        before, after = mpmath.eye(3), mpmath.eye(3)
+        before, after = still, moved
         for matrix in range(matrices):
-            own = mpmath.eye(3) if aligned else _reflection(3 * layer + matrix)
-            towards = own if aligned else _reflection(5 * layer + 2 * matrix + 1)
-            before, after = own * before, (own + step * towards) * after
-        still, moved = still + weight * (before * still), moved + weight * (after * moved)
-    return mpmath.norm(moved - still)
+            own = _reflection(0 if aligned else 3 * layer + matrix + 1)
+            towards = own if aligned else _reflection(5 * layer + 2 * matrix + 2)
+            before, after = before * own, after * (own + step * towards)
+        still, moved = still + weight * before, moved + weight * after
+    return (moved - still).norm
 
 
-def _reflection(number: int) -> Any:
-    normal = mpmath.matrix([1, number % 3 - 1, (number % 5) / mpmath.mpf(2)])
-    return mpmath.eye(3) - 2 * normal * normal.T / (normal.T * normal)[0]
+def _reflection(number: int) -> Matrix:
+    """An orthogonal matrix, the identity for 0."""
+    normal = Matrix([[1.0, number % 3 - 1.0, (number % 5) / 2]])
+    eye = Matrix([[float(a == b) for b in range(3)] for a in range(3)])
+    return eye - normal.T * normal * (2 / normal.norm**2) if number else eye
 
 
 def failing_rate(of: OfKind) -> Step:

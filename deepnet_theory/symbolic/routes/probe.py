@@ -14,7 +14,7 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta
+from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
 from deepnet_theory.symbolic.laws.branch import (
     AT_REST,
@@ -139,7 +139,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
 
     def stated(step: Step) -> bool:
         law = placement_law(placement).weight
-        return bool(sp.simplify(law.xreplace({P: beta ** len(sublayer.scaled)}) / step.rhs) == 1)
+        return not exponents(law.xreplace({P: beta ** len(sublayer.scaled)}) / step.rhs)
 
     alike = _grows_alike(
         "the branch of explicit matrices grows alike",

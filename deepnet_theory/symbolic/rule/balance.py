@@ -184,7 +184,7 @@ def _share(count: Step, kind: Kind, times: sp.Expr) -> Callable[[Step], bool]:
 
     def holds(step: Step) -> bool:
         share = simplified(step.lhs / (times * kind.increment))
-        return bool(step.rhs == 1 and sp.simplify(share / count.rhs) == 1)
+        return step.rhs == 1 and not exponents(share / count.rhs)
 
     return holds
 
