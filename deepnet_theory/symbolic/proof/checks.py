@@ -108,19 +108,29 @@ def written_out(expression: sp.Expr) -> sp.Expr:
     return expression.func(*(written_out(argument) for argument in expression.args))
 
 
-def _same(expression: sp.Expr) -> sp.Expr:
-    return expression
+def written_at(name: str, points: Callable[[], Iterable[Point]]) -> Check:
+    """Both sides, written out at explicit sizes, are what is listed; a pair is of each."""
+
+    def holds(step: Step) -> bool:
+        for at, listed in points():
+            both = listed if isinstance(listed, tuple) else (listed, listed)
+            for side, value in zip((step.lhs, step.rhs), both, strict=True):
+                if not vanishes(written_out(side.subs(at)) - value):
+                    return False
+        return True
+
+    return Check(name, holds)
 
 
 def equal_at_sizes(
-    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
+    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = lambda side: side
 ) -> Check:
     """Both sides written out at explicit sizes are identical in all other symbols."""
     return _at_sizes(size, sizes, rewrite, vanishes, "identical when written out")
 
 
 def at_most_at_sizes(
-    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = _same
+    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = lambda side: side
 ) -> Check:
     """Written out at explicit sizes, rhs − lhs is a sum of non-negative terms."""
     return _at_sizes(size, sizes, rewrite, is_nonnegative, "rhs - lhs has no negative term")
@@ -134,8 +144,7 @@ def _at_sizes(
     what: str,
 ) -> Check:
     def holds(step: Step) -> bool:
-        for value in sizes:
-            at = {size: sp.Integer(value)}
+        for at in ({size: sp.Integer(value)} for value in sizes):
             left, right = (rewrite(written_out(s.xreplace(at))) for s in (step.lhs, step.rhs))
             if not accepted(right - left):
                 return False
@@ -144,15 +153,24 @@ def _at_sizes(
     return Check(f"{what} at {size} = {', '.join(map(str, sizes))}", holds)
 
 
+# ---- both sides at a random point, and as functions ----
+
+
+def _positive_point(step: Step, generator: random.Random) -> dict[sp.Symbol, sp.Rational]:
+    return {
+        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
+        for symbol in sorted(step.free_symbols, key=str)
+    }
+
+
 def _derivative_by_quotient(step: Step) -> bool:
     """The unevaluated derivative on the left, as a central difference at rational points."""
     function, (variable, _) = step.lhs.args
     generator = random.Random(step.name)
     h = sp.Rational(1, 10**15)
     point = {
-        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
-        * (1 if symbol.is_positive else generator.choice((-1, 1)))
-        for symbol in sorted(step.free_symbols, key=str)
+        symbol: value if symbol.is_positive else value * generator.choice((-1, 1))
+        for symbol, value in _positive_point(step, generator).items()
     }
     ahead, behind = (
         function.xreplace({**point, variable: point[variable] + shift}) for shift in (h, -h)
@@ -213,11 +231,8 @@ RATIONAL_IDENTITY = Check("the numerator of lhs - rhs expands to 0", _rational_f
 
 def _sampled(step: Step) -> bool:
     generator = random.Random(step.name)
-    point = {
-        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
-        for symbol in sorted(step.free_symbols, key=str)
-    }
-    return bool(abs(sp.N((step.lhs - step.rhs).xreplace(point), 40)) < sp.Float("1e-30"))
+    gap = (step.lhs - step.rhs).xreplace(_positive_point(step, generator))
+    return bool(abs(sp.N(gap, 40)) < sp.Float("1e-30"))
 
 
 SAMPLED_POSITIVE = Check("equal at a random positive rational point", _sampled)

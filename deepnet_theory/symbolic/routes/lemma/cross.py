@@ -10,7 +10,7 @@ The sum A = M c takes all cross-attentions to push one way; in independent direc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import sympy as sp
 
@@ -20,8 +20,10 @@ from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     DERIVATIVE,
     SQUARES_AT_MOST,
+    Point,
     defines,
     ratio_in_branch_weight,
+    written_at,
     written_out,
 )
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
@@ -97,23 +99,18 @@ def _two_parts(decoder: Part, telescoping: str) -> Step:
         "every cross-attention c times the change of the encoder's output",
         uses=(telescoping, "cross-attention-response"),
         assumptions=("linear-step", "independent-signs"),
-        checks=(Check("the layer's sublayers unrolled at 1, 2, 3 layers", _unrolled(decoder)),),
+        checks=(_unrolled(decoder),),
         establishes=(_X,),
     )
 
 
-def _unrolled(decoder: Part) -> Callable[[Step], bool]:
-    def holds(step: Step) -> bool:
-        depth = DEPTHS[decoder.depth]
+def _unrolled(decoder: Part) -> Check:
+    def points() -> Iterator[Point]:
         for layers in (1, 2, 3):
             change = added_up(decoder, layers, lambda at: _D(at) * _T(at), _c * _X)
-            if step.lhs.subs(depth, layers) != _F(len(decoder.layer) * layers + 1):
-                return False
-            if not vanishes(written_out(step.rhs.subs(depth, layers)) - change):
-                return False
-        return True
+            yield {DEPTHS[decoder.depth]: layers}, (_F(len(decoder.layer) * layers + 1), change)
 
-    return holds
+    return written_at("the layer's sublayers unrolled at 1, 2, 3 layers", points)
 
 
 def amplification_step(found: Directions, decoder: Part, *, aligned: bool) -> Step:
