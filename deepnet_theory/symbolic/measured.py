@@ -9,9 +9,8 @@ counted one by one. A row holds where both agree at several depths, constants in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
 from functools import cached_property
 
 from deepnet_theory.sizes.exponents import predictions
@@ -26,7 +25,7 @@ from deepnet_theory.sizes.table import (
     table,
     texts,
 )
-from deepnet_theory.sizes.update import Entries, law
+from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.expression import (
     DEPTH,
     UPDATE,
@@ -36,18 +35,11 @@ from deepnet_theory.spec.expression import (
     fold,
     parts,
 )
-from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.optimizer import (
-    length_of,
-    of_norms,
-    step_entries,
-    step_length,
-    telling_signs,
-)
+from deepnet_theory.symbolic.laws.optimizer import Practised, step_length
 from deepnet_theory.symbolic.proof.witness import Sizes, sizes
 
 Depth = dict[str, int]
@@ -56,8 +48,6 @@ DEPTHS: tuple[Depth, ...] = (
 )  # fmt: skip
 SAME = 1e-6  # two roads to one number
 CONSTANT = 1e-3  # a share that must not change with the depth, by a difference quotient
-DIGITS = 60
-ZERO, ROUNDING = Decimal(0), Decimal(10) ** (10 - DIGITS)
 
 
 @dataclass(frozen=True)
@@ -96,68 +86,6 @@ class Measured:
 def measured(of: Table) -> tuple[Measured, ...]:
     """Every row of the table, and every number that the derivation prints beside its steps."""
     return tuple(_Rows(of).all())
-
-
-# ---- the update as a library takes it, with its epsilon and weight decay ----
-
-
-@dataclass(frozen=True)
-class Practised:
-    """The update of a parameter, its gradient and itself of given norms, η = 1."""
-
-    optimizer: Optimizer
-    gradient: float
-    size: float
-
-    @cached_property
-    def _start(self) -> tuple[Entries, Entries]:
-        signs = telling_signs(law(self.optimizer).reduced)
-        return of_norms(Decimal(self.gradient), Decimal(self.size), signs)
-
-    def _entries(
-        self, epsilon: float = 0.0, decay: Decimal = ZERO, along: Decimal = ZERO
-    ) -> Entries:
-        """The update, the gradient moved by so many times the parameter."""
-        g, theta = self._start
-        moved = (g[0] + along * theta[0], g[1] + along * theta[1])
-        root = self.optimizer.practised.root
-        return step_entries(root, moved, theta, epsilon=Decimal(epsilon), decay=decay)
-
-    def hidden(self, epsilon: float) -> float:
-        """By how much of itself an ε changes the update as its library takes it."""
-        with localcontext(prec=DIGITS):
-            without = self._entries()
-            share = _apart(self._entries(epsilon), without) / length_of(without)
-            return float(share) if share > ROUNDING else 0.0
-
-    @cached_property
-    def shrinks(self) -> float:
-        """The share of the parameter that a weight decay of 1 takes in one step.
-
-        A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
-        the update is seen in the update; it is a part of it.
-        """
-        with localcontext(prec=DIGITS):
-            still, gradient, size = self._entries(), Decimal(self.gradient), Decimal(self.size)
-            length = length_of(still)
-            # beside the gradient's size, and beside the update's: where either would show
-            if all(self._in_gradient(lam) for lam in (gradient / size, length / size)):
-                return float(length / gradient)
-            tiny = Decimal("1e-9") * length / size
-            return float(_apart(self._entries(decay=tiny), still) / tiny / size)
-
-    def _in_gradient(self, lam: Decimal) -> bool:
-        """Whether the decay acts as a part of the gradient: u(g, λ) = u(g + λθ, 0).
-
-        In direction alone: a norm in a denominator may count the decay another way.
-        """
-        one, other = self._entries(decay=lam), self._entries(along=lam)
-        cross = abs(one[0] * other[1] - one[1] * other[0])
-        return cross <= Decimal("1e-9") * length_of(one) * length_of(other)
-
-
-def _apart(one: Entries, other: Entries) -> Decimal:
-    return length_of(a - b for a, b in zip(one, other, strict=True))
 
 
 # ---- one sublayer of a part, at one depth ----
@@ -253,6 +181,12 @@ class Place:
     def _moved(self) -> dict[str, Moved | None]:
         return {}
 
+    @property
+    def forward(self) -> float:
+        """What a later part multiplies a change with on its way to the output."""
+        factor, backward, _ = self.amplified
+        return factor / backward
+
     def of(self, parameter: str, role: Role) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
         if parameter not in self._moved:
@@ -267,38 +201,14 @@ class Place:
         scaled = role is Role.SCALED  # nothing else has a size or a rate that is not 1
         size = self.beta if scaled else 1.0
         kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
-        factor, backward, upstream = self.amplified
+        _, backward, upstream = self.amplified
         stepped = step_length(self.rows.of.selection.the_optimizer, response, size)
         update = self.eta * kappa * float(stepped) * backward
-        share = self.count * factor / backward * response * update
+        share = self.count * self.forward * response * update
         return Moved(response, size, kappa, response * upstream, update, share)
 
 
 # ---- the rows ----
-
-BETA = "the rule's own constant"
-EXPLICIT = "explicit matrices, one branch in place of another"
-OF_SUBLAYER: tuple[
-    tuple[str, str, Callable[[SublayerRow], Monomial], Callable[[Place], float]], ...
-]
-OF_SUBLAYER = (
-    ("beta", BETA, lambda row: row.beta, lambda at: at.beta),
-    ("r", EXPLICIT, lambda row: row.weight, lambda at: at.weight),
-    ("S*r", EXPLICIT, lambda row: row.aligned, lambda at: at.aligned),
-    ("S*r^2", EXPLICIT, lambda row: row.independent, lambda at: at.aligned * at.weight),
-    (
-        "rho", "the update of a matrix under the gradient it has",
-        lambda row: row.rho, lambda at: at.rho,
-    ),
-)  # fmt: skip
-OF_PARAMETER: tuple[
-    tuple[str, str, Callable[[ParameterRow], Monomial | None], Callable[[Moved], float]], ...
-]
-OF_PARAMETER = (
-    ("gradient", "an explicit response", lambda row: row.gradient, lambda at: at.gradient),
-    ("update", "the optimizer's own expression", lambda row: row.update, lambda at: at.update),
-    ("share", "S responses to such an update", lambda row: row.share, lambda at: at.share),
-)
 
 
 @dataclass(frozen=True)
@@ -330,20 +240,17 @@ class _Rows:
             self._places[key] = Place(self, own, found, depth)
         return self._places[key]
 
-    def row(
-        self, of: str, value: Monomial, because: str, found: Callable[[Depth], float]
-    ) -> Measured:
+    def row(self, of: str, value: Monomial, because: str, found: list[float]) -> Measured:
         """A monomial of the table against what is found, at every depth.
 
         The witness measures powers of α and β. The numbers of an equation such as
         ``norm(alpha*x + branch(x)/2)`` make constants beside them, which are not measured.
         """
         stated = tuple(value.at(**depth) for depth in DEPTHS)
-        seen = tuple(found(depth) for depth in DEPTHS)
         if self._numbered:
-            ratios = [a / b for a, b in zip(stated, seen, strict=True)]
+            ratios = [a / b for a, b in zip(stated, found, strict=True)]
             return self.constant(of, str(value), because, ratios)
-        return Measured(of, str(value), because, stated, seen)
+        return Measured(of, str(value), because, stated, tuple(found))
 
     @cached_property
     def _numbered(self) -> bool:
@@ -360,27 +267,30 @@ class _Rows:
 
     def _sublayer(self, row: SublayerRow) -> Iterator[Measured]:
         of = f"{row.part}, {row.sublayer}"
-
-        def at(depth: Depth) -> Place:
-            return self.at(row.part, row.members[0], depth)
-
-        def order(k: int, depth: Depth) -> float:
-            factor, backward, _ = at(depth).amplified
-            several = math.comb(len(at(depth).sublayer.scaled), k)
-            return factor / backward * at(depth).aligned * several * at(depth).rho ** k
-
-        def failing(depth: Depth) -> float:
-            """The rate where aligned steps have moved the branch by as much as itself."""
-            shallow, deep = (at({**depth, row.depth: n}).rho for n in (10**3, 10**9))
-            grows = deep > shallow * (1 + CONSTANT)
-            return at(depth).rho ** (1 / len(at(depth).sublayer.scaled) - 1) if grows else 1.0
-
-        for name, because, stated, found in OF_SUBLAYER:
-            yield self.row(f"{name} of {of}", stated(row), because, lambda d, f=found: f(at(d)))  # type: ignore[misc]
+        every = [self.at(row.part, row.members[0], depth) for depth in DEPTHS]
+        explicit = "explicit matrices, one branch in place of another"
+        stepped = "the update of a matrix under the gradient it has"
+        for name, because, stated, found in (
+            ("beta", "the rule's own constant", row.beta, [at.beta for at in every]),
+            ("r", explicit, row.weight, [at.weight for at in every]),
+            ("S*r", explicit, row.aligned, [at.aligned for at in every]),
+            ("S*r^2", explicit, row.independent, [at.aligned * at.weight for at in every]),
+            ("rho", stepped, row.rho, [at.rho for at in every]),
+        ):
+            yield self.row(f"{name} of {of}", stated, because, found)
+        matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):
-            because = f"{k} of a branch's matrices moved at once"
-            yield self.row(f"order {k} of {of}", size, because, lambda d, k=k: order(k, d))  # type: ignore[misc]
-        yield self.row(f"largest stable rate of {of}", row.failing, "rho at two depths", failing)
+            several, because = math.comb(matrices, k), f"{k} of a branch's matrices moved at once"
+            found = [at.forward * at.aligned * several * at.rho**k for at in every]
+            yield self.row(f"order {k} of {of}", size, because, found)
+        # the rate where aligned steps have moved the branch by as much as itself
+        shallow, deep = (
+            self.at(row.part, row.members[0], {**DEPTHS[0], row.depth: n}).rho
+            for n in (10**3, 10**9)
+        )
+        power = 1 / matrices - 1 if deep > shallow * (1 + CONSTANT) else 0
+        found = [at.rho**power for at in every]
+        yield self.row(f"largest stable rate of {of}", row.failing, "rho at two depths", found)
         yield from self._norms(row)
 
     def _norms(self, row: SublayerRow) -> Iterator[Measured]:
@@ -406,57 +316,53 @@ class _Rows:
 
     def _parameter(self, row: ParameterRow) -> Iterator[Measured]:
         of = f"{row.parameter} of {row.sublayer}, {row.part}"
-
-        def moved(depth: Depth) -> Moved:
-            found = self.at(row.part, row.sublayer, depth).of(row.parameter, row.role)
-            assert found is not None
-            return found
-
+        places = [self.at(row.part, row.sublayer, depth) for depth in DEPTHS]
         if row.size is not None:
-            scaled = row.role is Role.SCALED
-            yield self.row(
-                f"size of {of}",
-                row.size,
-                "the rule's own constant, 1 where it scales nothing",
-                lambda d: self.at(row.part, row.sublayer, d).beta if scaled else 1.0,
-            )
-        still = self.at(row.part, row.sublayer, DEPTHS[0]).of(row.parameter, row.role) is None
-        if still or row.gradient is None or row.share is None or row.update is None:
-            nothing = still and row.share is None and row.gradient is None
-            because = "an explicit response of 0" if still else "an explicit response"
-            found = 0.0 if nothing else 1.0
-            yield Measured(f"gradient of {of}", "0", because, (0.0,), (found,))
+            because = "the rule's own constant, 1 where it scales nothing"
+            found = [at.beta if row.role is Role.SCALED else 1.0 for at in places]
+            yield self.row(f"size of {of}", row.size, because, found)
+        every = [moved for at in places if (moved := at.of(row.parameter, row.role)) is not None]
+        if not every or row.gradient is None or row.share is None or row.update is None:
+            nothing = not every and row.share is None and row.gradient is None
+            because = "an explicit response" if every else "an explicit response of 0"
+            yield Measured(f"gradient of {of}", "0", because, (0.0,), (0.0 if nothing else 1.0,))
             return
-        every = [moved(depth) for depth in DEPTHS]
-        for name, because, stated, measure in OF_PARAMETER:
-            value = stated(row)
-            assert value is not None
-            yield self.row(f"{name} of {of}", value, because, lambda d, m=measure: m(moved(d)))  # type: ignore[misc]
-        shallow, deep = (moved({**DEPTHS[0], row.depth: n}).share for n in (10**3, 10**12))
-        dominant = deep > shallow * (1 + CONSTANT)
+        for name, because, stated, found in (
+            ("gradient", "an explicit response", row.gradient, [at.gradient for at in every]),
+            ("update", "the optimizer's own expression", row.update, [at.update for at in every]),
+            ("share", "S responses to such an update", row.share, [at.share for at in every]),
+        ):
+            yield self.row(f"{name} of {of}", stated, because, found)
+        grows = self._grows(row)
         yield self.row(
             f"learning rate of {of}",
             row.rate,
             "what makes its share of order one, where that grows",
-            lambda d: moved(d).kappa / (moved(d).share if dominant else 1.0),
+            [at.kappa / (at.share if grows else 1.0) for at in every],
         )
         optimizer = self.of.selection.the_optimizer
         practised = [Practised(optimizer, at.gradient, at.size) for at in every]
         if "epsilon" in optimizer.practised.names:
             epsilons = [row.epsilon.at(**depth) for depth in DEPTHS]
-            shares = [of.hidden(1e-6 * e) for of, e in zip(practised, epsilons, strict=True)]
+            shares = [p.hidden(1e-6 * e) for p, e in zip(practised, epsilons, strict=True)]
             if not any(shares):  # a clamp that a scale-free update does not feel
                 shares = [e / at.gradient for e, at in zip(epsilons, every, strict=True)]
             because = "the share of the update that a small epsilon takes"
             yield self.constant(f"epsilon of {of}", str(row.epsilon), because, shares)
         if row.role in MATRICES and row.decay is not None:
-            shares = [
-                self.at(row.part, row.sublayer, d).eta
-                * row.rate.at(**d) * of.shrinks * row.decay.at(**d)
-                for d, of in zip(DEPTHS, practised, strict=True)
-            ]  # fmt: skip
+            rates = [at.eta * row.rate.at(**at.depth) * row.decay.at(**at.depth) for at in places]
+            shares = [rate * p.shrinks for rate, p in zip(rates, practised, strict=True)]
             because = "the share of the matrix that one step's decay takes"
             yield self.constant(f"weight decay of {of}", str(row.decay), because, shares)
+
+    def _grows(self, row: ParameterRow) -> bool:
+        """Whether the share of a parameter grows with its part's own depth."""
+        deep = [
+            self.at(row.part, row.sublayer, {**DEPTHS[0], row.depth: n}).of(row.parameter, row.role)
+            for n in (10**3, 10**12)
+        ]
+        shares = [moved.share for moved in deep if moved is not None]
+        return shares[-1] > shares[0] * (1 + CONSTANT)
 
     # ---- what is predicted of the whole ----
 

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.sizes.update import DIGITS, SIZES, Update, Value, entries, law
+from deepnet_theory.sizes.update import DIGITS, SIZES, Entries, Update, Value, entries, law
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.monomial import eta
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
+PRECISION = DIGITS + 20
+ZERO, ROUNDING = Decimal(0), Decimal(10) ** (10 - PRECISION)
 _SIGNS = tuple(product((1, -1), repeat=4))
 _DIRECTIONS = tuple(map(Fraction, ("3/5", "-4/5", "5/13", "12/13")))  # g and θ of norm 1
 
 
 def decimal(value: Any) -> Decimal:
-    """A number of any kind to 60 digits."""
+    """A number of any kind to ``PRECISION`` digits."""
     if isinstance(value, Fraction):
         return Decimal(value.numerator) / value.denominator
     if isinstance(value, sp.Basic):
-        return Decimal(str(sp.N(value, 60)))
+        return Decimal(str(sp.N(value, PRECISION)))
     return Decimal(value if isinstance(value, int | float) else str(value))
 
 
 @lru_cache(maxsize=64)
 def samples(
     update: Node, scale_g: int = 1, scale_theta: int = 1, sizes: int = len(SIZES)
-) -> tuple[tuple[Decimal, Decimal], ...]:
+) -> tuple[Entries, ...]:
     """The update at entries of every sign and of several sizes, to ``DIGITS`` digits.
 
     What is below the digits of its terms is 0. Raises ``ArithmeticError`` where it is not finite
@@ -53,23 +56,19 @@ def samples(
     return tuple(found)
 
 
-def _at(update: Node, exact: Sequence[Fraction], digits: int) -> tuple[Decimal, Decimal]:
+def _at(update: Node, exact: Sequence[Fraction], digits: int) -> Entries:
     with localcontext(prec=digits):
         a, b, c, d = map(decimal, exact)
         return entries(update, {"eta": decimal(Fraction(1, 3)), "g": (a, b), "theta": (c, d)})
 
 
-def of_norms(
-    gradient: Decimal, size: Decimal, signs: Sequence[int]
-) -> tuple[tuple[Decimal, Decimal], tuple[Decimal, Decimal]]:
+def of_norms(gradient: Decimal, size: Decimal, signs: Sequence[int]) -> tuple[Entries, Entries]:
     """g and θ of two entries whose norms are given, in set directions."""
     a, b, c, d = (s * decimal(part) for s, part in zip(signs, _DIRECTIONS, strict=True))
     return (gradient * a, gradient * b), (size * c, size * d)
 
 
-def step_entries(
-    update: Node, g: Value, theta: Value, **constants: Decimal
-) -> tuple[Decimal, Decimal]:
+def step_entries(update: Node, g: Value, theta: Value, **constants: Decimal) -> Entries:
     """Δθ at η = 1; raises ``ArithmeticError`` where it is not finite or not real."""
     return entries(update, {"eta": Decimal(1), "g": g, "theta": theta, **constants})
 
@@ -88,7 +87,7 @@ def telling_signs(update: Node) -> tuple[int, ...]:
 
 def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
     """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
-    with localcontext(prec=DIGITS + 20):
+    with localcontext(prec=PRECISION):
         return _length(optimizer, decimal(gradient), decimal(size)) / _length(
             optimizer, Decimal(1), Decimal(1)
         )
@@ -98,6 +97,68 @@ def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
 def _length(optimizer: Optimizer, gradient: Decimal, size: Decimal) -> Decimal:
     update = law(optimizer).reduced
     return length_of(step_entries(update, *of_norms(gradient, size, telling_signs(update))))
+
+
+# ---- the update as a library takes it, with its epsilon and weight decay ----
+
+
+@dataclass(frozen=True)
+class Practised:
+    """The update of a parameter, its gradient and itself of given norms, η = 1."""
+
+    optimizer: Optimizer
+    gradient: float
+    size: float
+
+    @cached_property
+    def _start(self) -> tuple[Entries, Entries]:
+        signs = telling_signs(law(self.optimizer).reduced)
+        return of_norms(Decimal(self.gradient), Decimal(self.size), signs)
+
+    def _entries(
+        self, epsilon: float = 0.0, decay: Decimal = ZERO, along: Decimal = ZERO
+    ) -> Entries:
+        """The update, the gradient moved by so many times the parameter."""
+        g, theta = self._start
+        moved = (g[0] + along * theta[0], g[1] + along * theta[1])
+        root = self.optimizer.practised.root
+        return step_entries(root, moved, theta, epsilon=Decimal(epsilon), decay=decay)
+
+    def hidden(self, epsilon: float) -> float:
+        """By how much of itself an ε changes the update as its library takes it."""
+        with localcontext(prec=PRECISION):
+            without = self._entries()
+            share = _apart(self._entries(epsilon), without) / length_of(without)
+            return float(share) if share > ROUNDING else 0.0
+
+    @cached_property
+    def shrinks(self) -> float:
+        """The share of the parameter that a weight decay of 1 takes in one step.
+
+        A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
+        the update is seen in the update; it is a part of it.
+        """
+        with localcontext(prec=PRECISION):
+            still, gradient, size = self._entries(), Decimal(self.gradient), Decimal(self.size)
+            length = length_of(still)
+            # beside the gradient's size, and beside the update's: where either would show
+            if all(self._in_gradient(lam) for lam in (gradient / size, length / size)):
+                return float(length / gradient)
+            tiny = Decimal("1e-9") * length / size
+            return float(_apart(self._entries(decay=tiny), still) / tiny / size)
+
+    def _in_gradient(self, lam: Decimal) -> bool:
+        """Whether the decay acts as a part of the gradient: u(g, λ) = u(g + λθ, 0).
+
+        In direction alone: a norm in a denominator may count the decay another way.
+        """
+        one, other = self._entries(decay=lam), self._entries(along=lam)
+        cross = abs(one[0] * other[1] - one[1] * other[0])
+        return cross <= Decimal("1e-9") * length_of(one) * length_of(other)
+
+
+def _apart(one: Entries, other: Entries) -> Decimal:
+    return length_of(a - b for a, b in zip(one, other, strict=True))
 
 
 # ---- The degrees of an update, which the algebra of sizes counts and the step checks ----
