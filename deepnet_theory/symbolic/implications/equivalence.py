@@ -11,7 +11,7 @@ Source: derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -44,13 +44,15 @@ _OF = {
     "epsilon": sp.Symbol("epsilon", positive=True),
     "decay": sp.Symbol("lambda", positive=True),
 }
-_PAIRS = {
+# numbers at which an update is run, of a parameter of two entries
+_AT = {
     "g": ("3/7", "-5/11"),
     "theta": ("-17/5", "23/9"),
     "m": ("2/9", "-7/4"),
     "v": ("6", "1/5"),
+    "eta": ("1/3",),
+    "decay": ("3/13",),
 }
-_NUMBERS = {"eta": "1/3", "decay": "3/13"}
 _EPSILONS = ("1/50", "7")  # below the gradient, and above it
 _GIVEN = {"g": 1, "theta": -1, "m": 1, "v": 2}  # what W = cW' does to them, as powers of c
 
@@ -143,11 +145,11 @@ def _left_alone(
         because,
         uses=uses,
         assumptions=("stated-regime",) if regimes else (),
-        checks=(Check("the update on entries, at several c", _as_stated(root, of)),),
+        checks=(_run(root, of),),
     )
 
 
-def _as_stated(root: Node, of: tuple[str, ...]) -> Callable[[Step], bool]:
+def _run(root: Node, of: tuple[str, ...]) -> Check:
     """The update as W has it against c times that of W', the powers read off the step."""
 
     def holds(step: Step) -> bool:
@@ -164,7 +166,7 @@ def _as_stated(root: Node, of: tuple[str, ...]) -> Callable[[Step], bool]:
             )
         )
 
-    return holds
+    return Check("the update on entries, at several c", holds)
 
 
 def _moves_alike(
@@ -173,22 +175,18 @@ def _moves_alike(
     with localcontext(prec=2 * DIGITS):
         at = {each: decimal(power.xreplace({c: scale})) for each, power in times.items()}
         own, other = (entries(root, _values(epsilon, by)) for by in ({}, at))
-        least = Decimal(10) ** -DIGITS
+        least, outer = Decimal(10) ** -DIGITS, decimal(outer.xreplace({c: scale}))
         return any(own) and all(
-            abs(decimal(outer.xreplace({c: scale})) * b - a) <= least * abs(a)
-            for a, b in zip(own, other, strict=True)
+            abs(outer * b - a) <= least * abs(a) for a, b in zip(own, other, strict=True)
         )
 
 
 def _values(epsilon: str, times: Mapping[str, Decimal]) -> dict[str, Value]:
-    def of(name: str, text: str) -> Decimal:
-        return times.get(name, 1) * decimal(Fraction(text))
-
-    return {
-        "epsilon": of("epsilon", epsilon),
-        **{name: of(name, text) for name, text in _NUMBERS.items()},
-        **{name: (of(name, a), of(name, b)) for name, (a, b) in _PAIRS.items()},
-    }
+    found: dict[str, Value] = {}
+    for name, texts in {**_AT, "epsilon": (epsilon,)}.items():
+        first, *second = (times.get(name, 1) * decimal(Fraction(text)) for text in texts)
+        found[name] = (first, second[0]) if second else first
+    return found
 
 
 # ---- α in initial sizes and learning rates alone ----
