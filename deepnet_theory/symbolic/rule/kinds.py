@@ -18,8 +18,7 @@ from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, part_symbol, simplified
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.by_method import route_of
-from deepnet_theory.symbolic.routes.route import Route, sublayers
+from deepnet_theory.symbolic.routes.route import Route, route_of, sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.rule.amplification import Amplification
