@@ -24,10 +24,9 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import alpha, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import Branch
-from deepnet_theory.symbolic.laws.branch import x
 from deepnet_theory.symbolic.laws.explicit_matrices import agree
 from deepnet_theory.symbolic.laws.optimizer import decimal
-from deepnet_theory.symbolic.laws.placement import P, residual
+from deepnet_theory.symbolic.laws.placement import P, residual, x
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.problem import Problem
 

@@ -28,8 +28,7 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Softmax,
     Transpose,
 )
-from deepnet_theory.symbolic.laws.branch import delta, direction, gain, memory, transverse, x
-from deepnet_theory.symbolic.laws.placement import P
+from deepnet_theory.symbolic.laws.placement import P, delta, direction, gain, memory, transverse, x
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.proof.witness import (
     TOKENS,

@@ -16,24 +16,22 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
-from deepnet_theory.symbolic.laws.branch import (
+from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
+from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.placement import (
     AT_REST,
+    P,
+    at_common_gains,
     delta,
     direction,
     gain,
     memory,
-    transverse,
-    x,
-)
-from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
-from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
-from deepnet_theory.symbolic.laws.placement import (
-    P,
-    at_common_gains,
     placement_law,
     probed,
     residual,
+    transverse,
     weight_beside_identity,
+    x,
 )
 from deepnet_theory.symbolic.proof.checks import NAMED, Point, in_proportion, number
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Section, Step

@@ -20,13 +20,21 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, coefficient
-from deepnet_theory.symbolic.laws.branch import branch, direction, gain, x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     central_difference,
     value_of,
     values_of,
 )
-from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
+from deepnet_theory.symbolic.laws.placement import (
+    P,
+    branch,
+    direction,
+    gain,
+    inside,
+    probed,
+    residual,
+    x,
+)
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Matrix, Witness, distance
 from deepnet_theory.symbolic.routes.probe import SUBLAYER, jacobian, section_of, unit, upstream

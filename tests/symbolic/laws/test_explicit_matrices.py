@@ -18,9 +18,8 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Softmax,
     Transpose,
 )
-from deepnet_theory.symbolic.laws.branch import branch, delta, gain
 from deepnet_theory.symbolic.laws.explicit_matrices import central_difference, value_of, values_of
-from deepnet_theory.symbolic.laws.placement import placement_law, probed
+from deepnet_theory.symbolic.laws.placement import branch, delta, gain, placement_law, probed
 from deepnet_theory.symbolic.proof.witness import Witness, distance
 
 PAIRS = [(p, s) for p in placements().values() for s in sublayers().values()]

@@ -28,8 +28,8 @@ from deepnet_theory.symbolic.expectation import (
     moment,
     norm_of,
 )
-from deepnet_theory.symbolic.laws.branch import x as input_symbol
 from deepnet_theory.symbolic.laws.placement import P, placement_law, residual
+from deepnet_theory.symbolic.laws.placement import x as input_symbol
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 CAKE = "layer cake, §5.1 and §5.2"
