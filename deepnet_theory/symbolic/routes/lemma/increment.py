@@ -10,7 +10,7 @@ parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and a step along the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,32 +155,21 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
     )
 
 
-def _taken(law: Law, of: Gains) -> tuple[dict[sp.Expr, Any], list[Any], Callable[[Any], Any]]:
-    """One step of F = κ·β_1⋯β_m at exact numbers, matrix by matrix.
-
-    The numbers, what the step moves each gain by, and F once it is taken so many times.
-    """
+def _taken(law: Law, of: Gains) -> tuple[dict[sp.Expr, Any], list[Any], list[Any], Any]:
+    """One step of F = κ·β_1⋯β_m at exact numbers: they, the gains, their moves, and κ."""
     theta = [mpmath.mpf(5 + 2 * n) / (3 + n) for n in range(len(of))]
     point = {**dict(zip(of, theta, strict=True)), alpha: sp.Rational(9, 4)}
-    kappa = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
     point |= {delta: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
-    upstream, rate = number(delta, point), number(eta, point)
-    gradient = [upstream * kappa * mpmath.fprod(theta) / t for t in theta]
+    kappa = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
+    gradient = [number(delta, point) * kappa * mpmath.fprod(theta) / t for t in theta]
     length, size = mpmath.norm(gradient), mpmath.norm(theta)
-    step = rate * length ** number(law.degrees.p) * size ** number(law.degrees.q)
-    moves = [step * g / length for g in gradient]
-    return (
-        point,
-        moves,
-        lambda times: (
-            kappa * mpmath.fprod(t + times * move for t, move in zip(theta, moves, strict=True))
-        ),
-    )
+    step = number(eta, point) * length ** number(law.degrees.p) * size ** number(law.degrees.q)
+    return point, theta, [step * g / length for g in gradient], kappa
 
 
 def _length_of_step(law: Law, of: Gains) -> Check:
     def points(_: Step) -> Iterator[Point]:
-        point, moves, _output = _taken(law, of)
+        point, _theta, moves, _kappa = _taken(law, of)
         yield point, mpmath.norm(moves)
 
     return at_points("an explicit step's length", points)
@@ -190,9 +179,13 @@ def _stepped(law: Law, of: Gains) -> Check:
     """(F(θ + hΔθ) − F(θ − hΔθ))/2h, off by h² times a third derivative."""
 
     def points(_: Step) -> Iterator[Point]:
-        point, _moves, output = _taken(law, of)
+        point, theta, moves, kappa = _taken(law, of)
         h = mpmath.mpf(10) ** -15
-        yield point, (output(h) - output(-h)) / (2 * h)
+        ahead, behind = (
+            mpmath.fprod(t + times * move for t, move in zip(theta, moves, strict=True))
+            for times in (h, -h)
+        )
+        yield point, kappa * (ahead - behind) / (2 * h)
 
     return at_points("a small step of κ·β_1⋯β_m taken", points, digits=20)
 
