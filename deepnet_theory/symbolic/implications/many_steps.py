@@ -40,7 +40,7 @@ from deepnet_theory.symbolic.proof.witness import Matrix
 from deepnet_theory.symbolic.rule.kinds import Balanced
 from deepnet_theory.symbolic.rule.problem import Problem
 
-tau = sp.Symbol("tau", positive=True)  # so many aligned steps
+tau = sp.Symbol("tau", positive=True)  # the number of aligned steps
 
 
 def self_consistency_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
@@ -67,7 +67,7 @@ def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
 
 
 def bound_of_aligned_steps(of: OfKind) -> Step:
-    """So many aligned steps move a stack by no more than this."""
+    """A number of aligned steps move a stack by no more than this."""
     weight, count = present(of.balanced.at_solution(of.kind.weight)), of.balanced.sublayers
     grown = (1 + tau * eta * present(of.rho_at_rule)) ** of.kind.matrices
     aligned = present(count * weight)

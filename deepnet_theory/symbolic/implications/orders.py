@@ -301,7 +301,7 @@ def _how_many(of: OfKind, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
 
 
 def order_within(of: OfKind, order: int) -> Step:
-    """The size of one order of η within a branch: so many of its matrices moved at once."""
+    """The size of one order of η within a branch: ``order`` of its matrices moved at once."""
     m, rho = of.kind.matrices, of.rho_at_rule
     several = comb(m, order)
     value = simplified(of.forward * several * of.aligned_at_rule * rho**order)

@@ -118,7 +118,7 @@ class Practised:
     def _entries(
         self, epsilon: float = 0.0, decay: Decimal = ZERO, along: Decimal = ZERO
     ) -> Entries:
-        """The update, the gradient moved by so many times the parameter."""
+        """The update, ``along`` times the parameter added to the gradient."""
         g, theta = self._start
         moved = (g[0] + along * theta[0], g[1] + along * theta[1])
         root = self.optimizer.practised.root

@@ -83,7 +83,7 @@ def in_proportion(name: str, points: Callable[[Step], Iterable[Point]], digits: 
 
 
 def near(found: Any, expected: Any, digits: int = 25) -> bool:
-    """Whether two numbers are the same to so many digits."""
+    """Whether two numbers are the same to a number of digits."""
     value = number(expected)
     return bool(abs(found - value) <= mpmath.mpf(10) ** -digits * abs(value))
 

@@ -124,7 +124,7 @@ def crossings(part: Part) -> sp.Expr:
 
 
 def added_up(part: Part, layers: int, own: Callable[[int], sp.Expr], crossing: sp.Expr) -> sp.Expr:
-    """Every sublayer's own term, and every cross-attention's, one by one through so many layers."""
+    """Every sublayer's own term, and every cross-attention's, one by one, layer after layer."""
     total: sp.Expr = sp.S.Zero
     for number, sublayer in enumerate(part.layer * layers, start=1):
         total += own(number)
