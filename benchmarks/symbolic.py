@@ -47,12 +47,12 @@ def selections() -> list[dict[str, str]]:
 
 
 def _combinations() -> Iterator[dict[str, str]]:
+    from deepnet_theory.sizes.update import law as degrees
     from deepnet_theory.spec.closure import closures
     from deepnet_theory.spec.optimizer import optimizers
     from deepnet_theory.spec.placement import placements
     from deepnet_theory.spec.selection import METHODS
     from deepnet_theory.spec.stack import stacks
-    from deepnet_theory.symbolic.laws.optimizer import degrees
 
     classes: dict[Any, str] = {}
     for optimizer in optimizers().values():

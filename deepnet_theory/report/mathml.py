@@ -33,7 +33,7 @@ def inline_mathml(formula: Formula) -> str:
 def knob_mathml(knob: Knob) -> str:
     """The content of ``symbol = formula = value``."""
     sign = "∝" if knob.symbol == "eta" else "="
-    letter = {"alpha": "α", "beta": "β", "eta": "η"}[knob.symbol]
+    letter = {"alpha": "α", "beta": "β", "kappa": "κ", "eta": "η"}[knob.symbol]
     value = f"<mo>=</mo><mn>{knob.value}</mn>" if knob.value else ""
     return f"<mi>{letter}</mi><mo>{sign}</mo>{inline_mathml(knob.formula)}{value}"
 

@@ -10,10 +10,9 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, depth_expression, simplified
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
-from deepnet_theory.symbolic.implications.many_steps import beyond_steps
+from deepnet_theory.symbolic.implications.many_steps import beyond_steps, self_consistency_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.kinds import self_consistency_steps
 from deepnet_theory.symbolic.rule.problem import Problem, rule_of
 
 

@@ -291,7 +291,7 @@ def moment(
 
 
 class NamedQuantity(sp.Symbol):  # type: ignore[misc]
-    """A named real quantity, positive unless told otherwise, with its own LaTeX."""
+    """A named real quantity, positive unless its assumptions say otherwise, with its own LaTeX."""
 
     latex: str
 

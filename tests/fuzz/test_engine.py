@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.update import Update
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.closure import CLOSURE
 from deepnet_theory.spec.expression import DEPTH, UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer
@@ -12,7 +14,7 @@ from deepnet_theory.spec.placement import PLACEMENT
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws.optimizer import Degrees, degrees, homogeneity_step
+from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
 from deepnet_theory.workflow import own_rule
 
 from .conftest import Fuzz
@@ -127,4 +129,4 @@ def test_a_case_that_does_not_end_or_breaks_is_caught(fuzz: Fuzz) -> None:
         fuzz.ends(3, "x", late, seconds=0.05)
     with pytest.raises(AssertionError, match="ends in ZeroDivisionError"):
         fuzz.ends(0, "x", lambda: 1 / 0)
-    assert isinstance(fuzz.ends(0, "g", lambda: degrees(custom_optimizer("-eta*g"))), Degrees)
+    assert isinstance(fuzz.ends(0, "g", lambda: degrees(custom_optimizer("-eta*g"))), Update)

@@ -269,3 +269,16 @@ def test_latex_compiles(shown: str, tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False
     )
     assert done.returncode == 0, done.stdout[-800:]
+
+
+@pytest.mark.parametrize(
+    ("placement", "closure", "letters"),
+    [("pre-ln", "complete", "αβκ"), ("post-ln", "learning-rate", "αβη")],
+)
+def test_every_knob_of_a_rule_has_its_letter_on_a_page(
+    placement: str, closure: str, letters: str
+) -> None:
+    derived = derive(Selection(optimizer="adam", placement=placement, closure=closure))
+    assert (derived.rule.eta != "1") == ("η" in letters)
+    shown = derived._repr_html_()
+    assert all(f"<mi>{letter}</mi><mo>" in shown for letter in letters)

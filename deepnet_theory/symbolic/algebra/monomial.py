@@ -13,6 +13,7 @@ from sympy.core.function import AppliedUndef
 from sympy.polys.orderings import lex
 from sympy.polys.rings import PolyElement, PolyRing
 
+from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, OperatorAlgebra, fold
 
@@ -162,72 +163,34 @@ def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Rational:
         return limit
 
 
-def _grouped(expression: sp.Expr) -> tuple[dict[sp.Expr, int], sp.Rational]:
-    """A monomial as (integer powers) ** outer, outer positive for the first depth symbol."""
+def present(expression: sp.Expr) -> sp.Expr:
+    """The same monomial with one outer root, such as ``(2*N)**(1/4)``, left unevaluated."""
     powers = exponents(expression)
     if not powers:
-        return {}, sp.Integer(1)
-    numerator = gcd(*(int(p.p) for p in powers.values()))
-    denominator = lcm(*(int(p.q) for p in powers.values()))
-    outer = sp.Rational(numerator, denominator)
-    inner = {base: int(power / outer) for base, power in powers.items()}
-    symbols = sorted((b for b in inner if b.is_Symbol), key=_depth_order)
-    lead = inner[symbols[0]] if symbols else next(iter(inner.values()))
-    if lead < 0:
-        outer, inner = -outer, {b: -p for b, p in inner.items()}
-    return inner, outer
+        return sp.Integer(1)
+    outer = sp.Rational(
+        gcd(*(int(p.p) for p in powers.values())), lcm(*(int(p.q) for p in powers.values()))
+    )
+    symbols = sorted((b for b in powers if b.is_Symbol), key=_depth_order)
+    lead = symbols[0] if symbols else next(iter(powers))
+    outer = -outer if powers[lead] < 0 else outer
+    base = monomial({b: power / outer for b, power in powers.items()})
+    return base if outer == 1 else sp.Pow(base, outer, evaluate=False)
 
 
 def _depth_order(symbol: sp.Symbol) -> tuple[int, str]:
     return ({"N": 0, "M": 1}.get(symbol.name, 2), symbol.name)
 
 
-def present(expression: sp.Expr) -> sp.Expr:
-    """The same monomial with one outer root, such as ``(2*N)**(1/4)``, left unevaluated."""
-    inner, outer = _grouped(expression)
-    if not inner:
-        return sp.Integer(1)
-    base = monomial(inner)
-    if outer == 1:
-        return base
-    return sp.Pow(base, outer, evaluate=False)
+def plain(expression: sp.Expr) -> Monomial:
+    """The same monomial by the names of its bases, as texts are written."""
+    powers = exponents(expression)
+    return Monomial.from_powers({str(b): Fraction(int(p.p), int(p.q)) for b, p in powers.items()})
 
 
 def text(expression: sp.Expr) -> str:
     """The same monomial in the grammar of depth expressions, such as ``(N**4*M/27)**(1/16)``."""
-    inner, outer = _grouped(expression)
-    if not inner:
-        return "1"
-
-    def product(sign: int) -> tuple[str, int]:
-        number = sp.Mul(*(b ** abs(p) for b, p in inner.items() if b.is_Integer and p * sign > 0))
-        factors = [
-            b.name if abs(p) == 1 else f"{b.name}**{abs(p)}"
-            for b, p in sorted(
-                ((b, p) for b, p in inner.items() if b.is_Symbol and p * sign > 0),
-                key=lambda item: _depth_order(item[0]),
-            )
-        ]
-        if number != 1 or not factors:
-            # a coefficient above the line stands first, as in 2*N; below it alone, as in /27
-            factors.insert(0, str(number))
-        return "*".join(factors), len(factors)
-
-    above, _ = product(1)
-    below, count = product(-1)
-    if below != "1":
-        below = f"({below})" if count > 1 else below
-        base = f"{above}/{below}"
-    else:
-        base = above
-    if outer == 1:
-        return base
-    simple = "*" not in base and "/" not in base
-    base = base if simple else f"({base})"
-    if outer == -1:
-        return f"1/{base}"
-    shown = str(outer) if outer.is_Integer and outer > 0 else f"({outer})"
-    return f"{base}**{shown}"
+    return str(plain(expression))
 
 
 # ---- Formulas of the grammar as SymPy expressions; those in N and M among them ----

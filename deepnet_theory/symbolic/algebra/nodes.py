@@ -30,10 +30,43 @@ def split(expression: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return sp.Mul(*scalars), sp.Mul(*matrices)
 
 
-class MatrixMap(sp.Function):  # type: ignore[misc]
-    """A map of matrices; ``degree`` is its degree of homogeneity, None if it has none."""
+Form = tuple[str | int, ...]  # marks, and the places of the arguments between them
+
+
+class Printed(sp.Function):  # type: ignore[misc]
+    """A node that its forms print, as text, as LaTeX and as presentation MathML."""
 
     is_commutative = False
+
+    def forms(self) -> tuple[Form, Form, Form]:
+        """Text, LaTeX and MathML."""
+        raise NotImplementedError
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self._joined(self.forms()[0], printer)
+
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
+        shown = self._joined(self.forms()[1], printer)
+        return shown if exp is None else f"{shown}^{{{exp}}}"
+
+    def _joined(self, form: Form, printer: Printer) -> str:
+        return "".join(
+            part if isinstance(part, str) else printer._print(self.args[part]) for part in form
+        )
+
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        row = (
+            mathml(printer, "mo" if len(part) == 1 else "mi", part)
+            if isinstance(part, str)
+            else self.args[part]
+            for part in self.forms()[2]
+        )
+        return mathml(printer, "mrow", *row)
+
+
+class MatrixMap(Printed):
+    """A map of matrices; ``degree`` is its degree of homogeneity, None if it has none."""
+
     degree: ClassVar[int | None] = None
     linear: ClassVar[bool] = False
     label: ClassVar[str] = "f"
@@ -61,15 +94,10 @@ class MatrixMap(sp.Function):  # type: ignore[misc]
             return self.func(direction)
         return DirectionalDifferential(Label(self.func), self.args[0], direction)
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"{self.label}({printer._print(self.args[0])})"
-
-    def _latex(self, printer: Printer, exp: str | None = None) -> str:
-        shown = rf"{self.latex_label}\left({printer._print(self.args[0])}\right)"
-        return shown if exp is None else f"{shown}^{{{exp}}}"
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        return _mathml_row(printer, f"{self.label}(", self.args[0], ")")
+    def forms(self) -> tuple[Form, Form, Form]:
+        """The label before its argument."""
+        shown = (f"{self.label}(", 0, ")")
+        return shown, (rf"{self.latex_label}\left(", 0, r"\right)"), shown
 
 
 class Activation(MatrixMap):
@@ -102,13 +130,6 @@ class Branch(MatrixMap):
     latex_label = "B"
 
 
-class Loss(MatrixMap):
-    """The loss as a function of a sublayer's output; its differential is ⟨∂L/∂x, ·⟩."""
-
-    label = "L"
-    latex_label = r"\mathcal{L}"
-
-
 class Transpose(MatrixMap):
     """Aᵀ: linear, and reverses products."""
 
@@ -126,11 +147,9 @@ class Transpose(MatrixMap):
             return scalar * sp.Mul(*(cls(factor) for factor in reversed(rest.args)))
         return super().eval(argument)
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"{printer._print(self.args[0])}.T"
-
-    def _latex(self, printer: Printer, exp: str | None = None) -> str:
-        return rf"{printer._print(self.args[0])}^{{\top}}"
+    def forms(self) -> tuple[Form, Form, Form]:
+        """Its mark behind the argument."""
+        return (0, ".T"), (0, r"^{\top}"), (0, "⊤")
 
     def _mathml_presentation(self, printer: Printer) -> Element:
         return mathml(printer, "msup", self.args[0], mathml(printer, "mo", "⊤"))
@@ -139,10 +158,8 @@ class Transpose(MatrixMap):
 ONES = sp.Symbol("1", commutative=False)  # the column of ones that repeats a bias for each token
 
 
-class Hadamard(sp.Function):  # type: ignore[misc]
+class Hadamard(Printed):
     """The entrywise product, linear in either factor."""
-
-    is_commutative = False
 
     @classmethod
     def eval(cls, left: sp.Expr, right: sp.Expr) -> sp.Expr:
@@ -157,51 +174,10 @@ class Hadamard(sp.Function):  # type: ignore[misc]
         x, y = self.args
         return Hadamard(x.diff(symbol), y) + Hadamard(x, y.diff(symbol))
 
-    def _sympystr(self, printer: Printer) -> str:
-        x, y = (printer._print(a) for a in self.args)
-        return f"hadamard({x}, {y})"
-
-    def _latex(self, printer: Printer, exp: str | None = None) -> str:
-        x, y = (printer._print(a) for a in self.args)
-        return rf"\left({x} \odot {y}\right)"
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        return _mathml_row(printer, "(", self.args[0], "⊙", self.args[1], ")")
-
-
-class Joined(sp.Function):  # type: ignore[misc]
-    """Two matrices as one: side by side, or one above the other."""
-
-    is_commutative = False
-    mark: ClassVar[str] = ","
-    latex_mark: ClassVar[str] = r"\ "
-
-    def _sympystr(self, printer: Printer) -> str:
-        first, second = (printer._print(a) for a in self.args)
-        return f"[{first}{self.mark} {second}]"
-
-    def _latex(self, printer: Printer, exp: str | None = None) -> str:
-        first, second = (printer._print(a) for a in self.args)
-        return (
-            rf"\left[\begin{{smallmatrix}}{first}{self.latex_mark}{second}"
-            rf"\end{{smallmatrix}}\right]"
-        )
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        return _mathml_row(printer, "[", self.args[0], self.mark, self.args[1], "]")
-
-
-class Beside(Joined):
-    """[A B]: the columns of both."""
-
-    latex_mark = "&"
-
-
-class Above(Joined):
-    """[A; B]: the rows of both."""
-
-    mark = ";"
-    latex_mark = r"\\"
+    def forms(self) -> tuple[Form, Form, Form]:
+        """The mark between the factors, a word in text."""
+        latex = (r"\left(", 0, r" \odot ", 1, r"\right)")
+        return ("hadamard(", 0, ", ", 1, ")"), latex, ("(", 0, "⊙", 1, ")")
 
 
 class Label(sp.Atom):  # type: ignore[misc]
@@ -227,13 +203,11 @@ class Label(sp.Atom):  # type: ignore[misc]
         return self.function.latex_label
 
 
-class DirectionalDifferential(sp.Function):  # type: ignore[misc]
+class DirectionalDifferential(Printed):
     r"""``D[f](A)[H]``, :math:`\frac{d}{dt} f(A + tH)|_{t=0}`: linear in H.
 
     Where f is homogeneous of degree k, :math:`Df(cA)[H] = c^{k-1} Df(A)[H]`.
     """
-
-    is_commutative = False
 
     @classmethod
     def eval(cls, label: Label, point: sp.Expr, direction: sp.Expr) -> sp.Expr:
@@ -257,26 +231,14 @@ class DirectionalDifferential(sp.Function):  # type: ignore[misc]
     def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         raise NotImplementedError("second differentials of a matrix map have no law here")
 
-    def _sympystr(self, printer: Printer) -> str:
-        f, point, direction = (printer._print(a) for a in self.args)
-        return f"D[{f}]({point})[{direction}]"
-
-    def _latex(self, printer: Printer, exp: str | None = None) -> str:
-        f, point, direction = (printer._print(a) for a in self.args)
-        return rf"\mathrm{{D}}{f}\left({point}\right)\left[{direction}\right]"
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        label = self.args[0].function.label
-        return _mathml_row(printer, f"D{label}(", self.args[1], ")[", self.args[2], "]")
-
-
-def _mathml_row(printer: Printer, *items: str | sp.Expr) -> Element:
-    """Marks and formulas one after the other."""
-    row = (
-        mathml(printer, "mo" if len(item) == 1 else "mi", item) if isinstance(item, str) else item
-        for item in items
-    )
-    return mathml(printer, "mrow", *row)
+    def forms(self) -> tuple[Form, Form, Form]:
+        """The map, the point, and the direction in brackets."""
+        label, latex = self.args[0].function.label, self.args[0].function.latex_label
+        return (
+            ("D[", label, "](", 1, ")[", 2, "]"),
+            (r"\mathrm{D}", latex, r"\left(", 1, r"\right)\left[", 2, r"\right]"),
+            (f"D{label}(", 1, ")[", 2, "]"),
+        )
 
 
 def mathml(printer: Printer, tag: str, *content: Element | sp.Expr | str) -> Element:

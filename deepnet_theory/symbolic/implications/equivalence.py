@@ -11,29 +11,26 @@ Source: derived here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import mpmath
 import sympy as sp
 
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
-from deepnet_theory.sizes.update import DIGITS, practised
+from deepnet_theory.sizes.update import DIGITS, Value, entries, law, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha, eta
+from deepnet_theory.symbolic.algebra.monomial import alpha, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import Branch
-from deepnet_theory.symbolic.laws.branch import x
-from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.laws.optimizer import Value, degrees, on_numbers
-from deepnet_theory.symbolic.laws.placement import P, residual
-from deepnet_theory.symbolic.proof.step import Check, Relation, Step
+from deepnet_theory.symbolic.laws.explicit_matrices import agree
+from deepnet_theory.symbolic.laws.optimizer import decimal
+from deepnet_theory.symbolic.laws.placement import P, residual, x
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.problem import Problem
 
-SECTION = "Equivalent rules"
+SECTION = Section("Equivalent rules")
 c = sp.Symbol("c", positive=True)
 _W = sp.Symbol("W'", positive=True)
 _u = sp.Function("u")
@@ -46,13 +43,15 @@ _OF = {
     "epsilon": sp.Symbol("epsilon", positive=True),
     "decay": sp.Symbol("lambda", positive=True),
 }
-_PAIRS = {
+# numbers at which an update is run, of a parameter of two entries
+_AT = {
     "g": ("3/7", "-5/11"),
     "theta": ("-17/5", "23/9"),
     "m": ("2/9", "-7/4"),
     "v": ("6", "1/5"),
+    "eta": ("1/3",),
+    "decay": ("3/13",),
 }
-_NUMBERS = {"eta": "1/3", "decay": "3/13"}
 _EPSILONS = ("1/50", "7")  # below the gradient, and above it
 _GIVEN = {"g": 1, "theta": -1, "m": 1, "v": 2}  # what W = cW' does to them, as powers of c
 
@@ -108,24 +107,22 @@ _WORDS = {"epsilon": "epsilon", "decay": "the weight decay"}
 
 
 def _gradient() -> Step:
-    return Step(
-        name="moved-gradient",
-        section=SECTION,
-        lhs=sp.Derivative(_L(c * _W), _W),
-        rhs=c * _OF["g"],
-        relation=Relation.EQUAL,
-        because="W = c*W' with c in the forward pass: g is the gradient of the loss at W",
+    return SECTION.equal(
+        "moved-gradient",
+        sp.Derivative(_L(c * _W), _W),
+        c * _OF["g"],
+        "W = c*W' with c in the forward pass: g is the gradient of the loss at W",
         establishes=(c, _W, *_OF.values()),
         checks=(Check("losses differentiated", _differentiated),),
     )
 
 
 def _differentiated(step: Step) -> bool:
-    w = sp.Symbol("w", positive=True)
-    for loss in (w**3 + 2 * w, sp.sin(w) * w, sp.exp(-w) / (1 + w)):
-        found = step.lhs.xreplace({_L(c * _W): loss.xreplace({w: c * _W})}).doit()
-        g = sp.diff(loss, w).xreplace({w: c * _W})
-        if sp.expand(step.rhs.xreplace({_OF["g"]: g}) - found) != 0:
+    """For powers of W, which make every loss by sums: a derivative is linear in the loss."""
+    for power in (sp.S.Half, sp.Integer(2), sp.Integer(5)):
+        found = step.lhs.xreplace({_L(c * _W): (c * _W) ** power}).doit()
+        g = power * (c * _W) ** (power - 1)
+        if exponents(step.rhs.xreplace({_OF["g"]: g}) / found):
             return False
     return True
 
@@ -139,21 +136,19 @@ def _left_alone(
     uses: tuple[str, ...],
 ) -> Step:
     moved = powers(optimizer)
-    regimes = (*degrees(optimizer).regimes, *practised(optimizer).regimes)
-    return Step(
-        name=name,
-        section=SECTION,
-        lhs=c * _u(*(c ** sp.Rational(str(moved[each])) * _OF[each] for each in of)),
-        rhs=_u(*(_OF[each] for each in of)),
-        relation=Relation.EQUAL,
-        because=because,
+    regimes = (*law(optimizer).regimes, *practised(optimizer).regimes)
+    return SECTION.equal(
+        name,
+        c * _u(*(c ** sp.Rational(str(moved[each])) * _OF[each] for each in of)),
+        _u(*(_OF[each] for each in of)),
+        because,
         uses=uses,
         assumptions=("stated-regime",) if regimes else (),
-        checks=(Check("the update on entries, at several c", _as_stated(root, of)),),
+        checks=(_run(root, of),),
     )
 
 
-def _as_stated(root: Node, of: tuple[str, ...]) -> Callable[[Step], bool]:
+def _run(root: Node, of: tuple[str, ...]) -> Check:
     """The update as W has it against c times that of W', the powers read off the step."""
 
     def holds(step: Step) -> bool:
@@ -170,71 +165,46 @@ def _as_stated(root: Node, of: tuple[str, ...]) -> Callable[[Step], bool]:
             )
         )
 
-    return holds
+    return Check("the update on entries, at several c", holds)
 
 
 def _moves_alike(
     root: Node, times: Mapping[str, sp.Expr], outer: sp.Expr, scale: sp.Rational, epsilon: str
 ) -> bool:
-    with mpmath.workdps(2 * DIGITS):
-        at = {each: _number(power.xreplace({c: scale})) for each, power in times.items()}
-        own, other = (on_numbers(root, _values(epsilon, by)) for by in ({}, at))
-        least = mpmath.mpf(10) ** -DIGITS
+    with localcontext(prec=2 * DIGITS):
+        at = {each: decimal(power.xreplace({c: scale})) for each, power in times.items()}
+        own, other = (entries(root, _values(epsilon, by)) for by in ({}, at))
+        least, outer = Decimal(10) ** -DIGITS, decimal(outer.xreplace({c: scale}))
         return any(own) and all(
-            abs(_number(outer.xreplace({c: scale})) * b - a) <= least * abs(a)
-            for a, b in zip(own, other, strict=True)
+            abs(outer * b - a) <= least * abs(a) for a, b in zip(own, other, strict=True)
         )
 
 
-def _values(epsilon: str, times: Mapping[str, mpmath.mpf]) -> dict[str, Value]:
-    def of(name: str, text: str) -> mpmath.mpf:
-        value = Fraction(text)
-        return times.get(name, 1) * mpmath.mpf(value.numerator) / value.denominator
-
-    return {
-        "epsilon": of("epsilon", epsilon),
-        **{name: of(name, text) for name, text in _NUMBERS.items()},
-        **{name: (of(name, a), of(name, b)) for name, (a, b) in _PAIRS.items()},
-    }
-
-
-def _number(value: sp.Expr) -> mpmath.mpf:
-    return mpmath.mpmathify(sp.N(value, 2 * DIGITS))
+def _values(epsilon: str, times: Mapping[str, Decimal]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name, texts in {**_AT, "epsilon": (epsilon,)}.items():
+        first, *second = (times.get(name, 1) * decimal(Fraction(text)) for text in texts)
+        found[name] = (first, second[0]) if second else first
+    return found
 
 
 # ---- α in initial sizes and learning rates alone ----
-
-
-def _at_one(placement: Placement, rescale: bool = True) -> sp.Expr:
-    """The residual equation at α = 1 with a branch that is divided by α."""
-    divided = sp.Symbol("divided", positive=True)
-    moved = residual(placement, lambda y: P / divided * Branch(y), rescale=rescale)
-    return moved.xreplace({alpha: sp.Integer(1)}).xreplace({divided: alpha})
 
 
 def weights_step(selection: Selection, power: Fraction) -> Step:
     """α in the branch's last matrix, W = αW': both forms, on explicit matrices."""
     placement = selection.the_placement
     lasts = dict.fromkeys(s.last_map[0] for s in selection.the_stack.sublayers)
-
-    def alike(step: Step) -> bool:
-        witness = Witness(sublayer("ffn"), placement)
-        witness.values[P] = 0.7
-        sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
-        return distance(*sides) < TOLERANCE
-
-    return Step(
-        name="weights-form",
-        section=SECTION,
-        lhs=residual(placement, lambda y: P * Branch(y), rescale=False),
-        rhs=_at_one(placement, rescale=False),
-        relation=Relation.EQUAL,
-        because=(
-            f"alpha can go into the last matrix of a branch ({', '.join(lasts)}), which starts at "
-            f"beta/alpha and learns at alpha^({power}) times its rate: no forward pass is "
-            "touched (a norm's epsilon stands beside a variance that is alpha^2 times smaller)"
-        ),
+    divided = sp.Symbol("divided", positive=True)
+    moved = residual(placement, lambda y: P / divided * Branch(y), rescale=False)
+    return SECTION.equal(
+        "weights-form",
+        residual(placement, lambda y: P * Branch(y), rescale=False),
+        moved.xreplace({alpha: sp.Integer(1)}).xreplace({divided: alpha}),
+        f"alpha can go into the last matrix of a branch ({', '.join(lasts)}), which starts at "
+        f"beta/alpha and learns at alpha^({power}) times its rate: no forward pass is "
+        "touched (a norm's epsilon stands beside a variance that is alpha^2 times smaller)",
         uses=("moved-update",),
         establishes=(P, alpha, x),
-        checks=(Check("explicit matrices", alike),),
+        checks=(agree(),),
     )

@@ -1,211 +1,198 @@
-"""An update on a 1 × 2 matrix, entry by entry: on symbols, or on numbers of every sign."""
+"""An update on a 1 × 2 matrix of exact entries, and the step that states its degrees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
-from typing import TypeAlias
+from typing import Any
 
-import mpmath
 import sympy as sp
 
-from deepnet_theory.sizes.update import DIGITS, SIZES, OnEntries, Regime, law, pair
-from deepnet_theory.spec.expression import Node, fold
+from deepnet_theory.sizes.update import DIGITS, SIZES, Entries, Update, Value, entries, law
+from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.monomial import eta, rational
+from deepnet_theory.symbolic.algebra.monomial import eta
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
-Scalar: TypeAlias = sp.Expr | mpmath.mpf
-Entries: TypeAlias = tuple[Scalar, Scalar]
-Value: TypeAlias = Scalar | Entries
-
-# SymPy would compare the arguments of a maximum, each with each, which nesting makes exponential
-_SYMBOLIC: dict[str, Callable[..., sp.Expr]] = {
-    "sign": sp.sign,
-    "abs": sp.Abs,
-    "sqrt": sp.sqrt,
-    "log": sp.log,
-    "max": lambda *of: sp.Max(*of, evaluate=False),
-    "min": lambda *of: sp.Min(*of, evaluate=False),
-}
-_NUMERIC: dict[str, Callable[..., mpmath.mpf]] = {
-    "sign": mpmath.sign,
-    "abs": abs,
-    "sqrt": mpmath.sqrt,
-    "log": mpmath.log,
-    "max": max,
-    "min": min,
-}
-
-
-def on_symbols(update: Node, rate: sp.Expr, g: Entries, theta: Entries) -> Entries:
-    """The two entries of an update as SymPy expressions."""
-    values = {"eta": rate, "g": g, "theta": theta}
-    return pair(fold(update, OnEntries(values, _SYMBOLIC, rational)))
-
-
-def _mpf(value: Fraction) -> mpmath.mpf:
-    return mpmath.mpf(value.numerator) / value.denominator
-
-
+PRECISION = DIGITS + 20
+ZERO, ROUNDING = Decimal(0), Decimal(10) ** (10 - PRECISION)
 _SIGNS = tuple(product((1, -1), repeat=4))
+_DIRECTIONS = tuple(map(Fraction, ("3/5", "-4/5", "5/13", "12/13")))  # g and θ of norm 1
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The update at one point: its entries, those of g, and which of the sizes the point has."""
-
-    size: int
-    g: Entries
-    value: Entries
+def decimal(value: Any) -> Decimal:
+    """A number of any kind to ``PRECISION`` digits."""
+    if isinstance(value, Fraction):
+        return Decimal(value.numerator) / value.denominator
+    if isinstance(value, sp.Basic):
+        return Decimal(str(sp.N(value, PRECISION)))
+    return Decimal(value if isinstance(value, int | float) else str(value))
 
 
 @lru_cache(maxsize=64)
 def samples(
     update: Node, scale_g: int = 1, scale_theta: int = 1, sizes: int = len(SIZES)
-) -> tuple[Sample, ...]:
+) -> tuple[Entries, ...]:
     """The update at entries of every sign and of several sizes, to ``DIGITS`` digits.
 
-    What is below the digits of its terms is 0. Raises ``ArithmeticError`` where it is not finite,
-    ``ValueError`` where it is not real.
+    What is below the digits of its terms is 0. Raises ``ArithmeticError`` where it is not finite
+    or not real.
     """
+    scales = (scale_g, scale_g, scale_theta, scale_theta)
     found = []
-    for (size, magnitudes), signs in product(enumerate(SIZES[:sizes]), _SIGNS):
-        exact = [s * Fraction(m) for s, m in zip(signs, magnitudes, strict=True)]
-        g, theta = [scale_g * e for e in exact[:2]], [scale_theta * e for e in exact[2:]]
+    for magnitudes, signs in product(SIZES[:sizes], _SIGNS):
+        exact = [c * s * Fraction(m) for c, s, m in zip(scales, signs, magnitudes, strict=True)]
         # rounding differs between two precisions, a value does not
-        coarse, fine = (_value(update, g, theta, d) for d in (DIGITS + 20, 2 * DIGITS + 40))
-        with mpmath.workdps(2 * DIGITS):
-            first, second = (
-                f if abs(c - f) <= mpmath.mpf(10) ** -DIGITS * abs(f) else mpmath.mpf(0)
-                for c, f in zip(coarse, fine, strict=True)
-            )
-            found.append(Sample(size, (_mpf(g[0]), _mpf(g[1])), (first, second)))
+        coarse, fine = (_at(update, exact, digits) for digits in (DIGITS + 20, 2 * DIGITS + 40))
+        first, second = (
+            f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else Decimal(0)
+            for c, f in zip(coarse, fine, strict=True)
+        )
+        found.append((first, second))
     return tuple(found)
 
 
-def _value(update: Node, g: list[Fraction], theta: list[Fraction], digits: int) -> Entries:
-    with mpmath.workdps(digits):
-        return on_numbers(
-            update,
-            {
-                "eta": _mpf(Fraction(1, 3)),
-                "g": (_mpf(g[0]), _mpf(g[1])),
-                "theta": (_mpf(theta[0]), _mpf(theta[1])),
-            },
+def _at(update: Node, exact: Sequence[Fraction], digits: int) -> Entries:
+    with localcontext(prec=digits):
+        a, b, c, d = map(decimal, exact)
+        return entries(update, {"eta": decimal(Fraction(1, 3)), "g": (a, b), "theta": (c, d)})
+
+
+def of_norms(gradient: Decimal, size: Decimal, signs: Sequence[int]) -> tuple[Entries, Entries]:
+    """g and θ of two entries whose norms are given, in set directions."""
+    a, b, c, d = (s * decimal(part) for s, part in zip(signs, _DIRECTIONS, strict=True))
+    return (gradient * a, gradient * b), (size * c, size * d)
+
+
+def step_entries(update: Node, g: Value, theta: Value, **constants: Decimal) -> Entries:
+    """Δθ at η = 1; raises ``ArithmeticError`` where it is not finite or not real."""
+    return entries(update, {"eta": Decimal(1), "g": g, "theta": theta, **constants})
+
+
+def length_of(vector: Iterable[Decimal]) -> Decimal:
+    """The Euclidean norm."""
+    return sum((entry * entry for entry in vector), Decimal(0)).sqrt()
+
+
+@cache
+def telling_signs(update: Node) -> tuple[int, ...]:
+    """Signs of g's and θ's entries at which the update is not 0, as max(-theta, 0)*g is at some."""
+    one = Decimal(1)
+    return next(s for s in _SIGNS if any(step_entries(update, *of_norms(one, one, s))))
+
+
+def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
+    """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
+    with localcontext(prec=PRECISION):
+        return _length(optimizer, decimal(gradient), decimal(size)) / _length(
+            optimizer, Decimal(1), Decimal(1)
         )
 
 
-def on_numbers(update: Node, values: Mapping[str, Value]) -> Entries:
-    """The two entries of an update at numbers, to mpmath's precision.
-
-    Raises ``ArithmeticError`` where one is not finite, ``ValueError`` where it is not real.
-    """
-    result = pair(fold(update, OnEntries(values, _NUMERIC, _mpf)))
-    for entry in result:
-        if not isinstance(entry, mpmath.mpf):
-            raise ValueError(f"{entry} is not real")
-        if not mpmath.isfinite(entry):
-            raise ArithmeticError(f"{entry} is not finite")
-    return result
+@lru_cache(maxsize=4096)
+def _length(optimizer: Optimizer, gradient: Decimal, size: Decimal) -> Decimal:
+    update = law(optimizer).reduced
+    return length_of(step_entries(update, *of_norms(gradient, size, telling_signs(update))))
 
 
-# ---- The degrees of an update, which the algebra of sizes counts and the steps check ----
+# ---- the update as a library takes it, with its epsilon and weight decay ----
 
 
 @dataclass(frozen=True)
-class Degrees:
-    """p and q of :math:`|\\Delta\\theta| \\sim \\eta\\,|g|^p |\\theta|^q`."""
+class Practised:
+    """The update of a parameter, its gradient and itself of given norms, η = 1."""
 
-    p: sp.Rational
-    q: sp.Rational
-    regimes: tuple[Regime, ...]
-    reduced: Node  # the update with only its winning terms
+    optimizer: Optimizer
+    gradient: float
+    size: float
 
-    @property
-    def regime(self) -> tuple[str, ...]:
-        """The stated regimes that were needed, in words."""
-        return tuple(map(str, self.regimes))
+    @cached_property
+    def _start(self) -> tuple[Entries, Entries]:
+        signs = telling_signs(law(self.optimizer).reduced)
+        return of_norms(Decimal(self.gradient), Decimal(self.size), signs)
 
+    def _entries(
+        self, epsilon: float = 0.0, decay: Decimal = ZERO, along: Decimal = ZERO
+    ) -> Entries:
+        """The update, ``along`` times the parameter added to the gradient."""
+        g, theta = self._start
+        moved = (g[0] + along * theta[0], g[1] + along * theta[1])
+        root = self.optimizer.practised.root
+        return step_entries(root, moved, theta, epsilon=Decimal(epsilon), decay=decay)
 
-@cache
-def degrees(optimizer: Optimizer) -> Degrees:
-    """p and q of the optimizer's first step, as the algebra of sizes counts them.
+    def hidden(self, epsilon: float) -> float:
+        """By how much of itself an ε changes the update as its library takes it."""
+        with localcontext(prec=PRECISION):
+            without = self._entries()
+            share = _apart(self._entries(epsilon), without) / length_of(without)
+            return float(share) if share > ROUNDING else 0.0
 
-    :func:`homogeneity_step` holds them against exact entries. Raises :class:`Refusal` where the
-    update is not homogeneous, not proportional to η, or vanishes identically.
-    """
-    found = law(optimizer)
-    return Degrees(rational(found.p), rational(found.q), found.regimes, found.reduced)
+    @cached_property
+    def shrinks(self) -> float:
+        """The share of the parameter that a weight decay of 1 takes in one step.
 
+        A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
+        the update is seen in the update; it is a part of it.
+        """
+        with localcontext(prec=PRECISION):
+            still, gradient, size = self._entries(), Decimal(self.gradient), Decimal(self.size)
+            length = length_of(still)
+            # beside the gradient's size, and beside the update's: where either would show
+            if all(self._in_gradient(lam) for lam in (gradient / size, length / size)):
+                return float(length / gradient)
+            tiny = Decimal("1e-9") * length / size
+            return float(_apart(self._entries(decay=tiny), still) / tiny / size)
 
-def entrywise(
-    optimizer: Optimizer, rate: sp.Expr, g: Sequence[sp.Expr], theta: Sequence[sp.Expr]
-) -> Entries:
-    """The update of a 1 × 2 matrix with the given symbolic entries, winning terms only."""
-    root = degrees(optimizer).reduced
-    return on_symbols(root, rate, tuple(g), tuple(theta))
+    def _in_gradient(self, lam: Decimal) -> bool:
+        """Whether the decay acts as a part of the gradient: u(g, λ) = u(g + λθ, 0).
 
-
-def step_length(optimizer: Optimizer, gradient: sp.Expr, size: sp.Expr) -> sp.Expr:
-    """‖Δθ‖ of one 1 × 2 matrix at η = 1, of exact entries whose norms ‖g‖ and ‖θ‖ are given.
-
-    Their signs are such that the update is not 0, as max(-theta, 0)*g is at some.
-    """
-    return _length(optimizer, gradient, size, _telling_signs(optimizer))
-
-
-@cache
-def _telling_signs(optimizer: Optimizer) -> tuple[int, ...]:
-    one = sp.Integer(1)
-    every = product((1, -1), repeat=4)
-    return next(s for s in every if sp.N(_length(optimizer, one, one, s), DIGITS) > 0)
-
-
-def _length(
-    optimizer: Optimizer, gradient: sp.Expr, size: sp.Expr, signs: tuple[int, ...]
-) -> sp.Expr:
-    directions = sp.Rational(3, 5), sp.Rational(-4, 5), sp.Rational(5, 13), sp.Rational(12, 13)
-    first, second, *parameter = (s * e for s, e in zip(signs, directions, strict=True))
-    g, theta = (gradient * first, gradient * second), [size * e for e in parameter]
-    update = entrywise(optimizer, sp.Integer(1), g, theta)
-    return sp.sqrt(sum(entry**2 for entry in update)).doit()  # its maxima are still to be taken
+        In direction alone: a norm in a denominator may count the decay another way.
+        """
+        one, other = self._entries(decay=lam), self._entries(along=lam)
+        cross = abs(one[0] * other[1] - one[1] * other[0])
+        return cross <= Decimal("1e-9") * length_of(one) * length_of(other)
 
 
-def _scaled(update: Node, scale_g: int, scale_theta: int, times: sp.Expr) -> bool:
+def _apart(one: Entries, other: Entries) -> Decimal:
+    return length_of(a - b for a, b in zip(one, other, strict=True))
+
+
+# ---- The degrees of an update, which the algebra of sizes counts and the step checks ----
+
+
+def _scaled(update: Node, scale_g: int, scale_theta: int, times: Decimal) -> bool:
     """Whether the update of scaled g and θ is ``times`` that of g and θ."""
-    with mpmath.workdps(2 * DIGITS):
-        least, factor = mpmath.mpf(10) ** (5 - DIGITS), mpmath.mpf(times)
+    scaled = samples(update, scale_g, scale_theta, sizes=1)
+    with localcontext(prec=2 * DIGITS):
+        least = Decimal(10) ** (5 - DIGITS)
         return all(
-            abs(other - factor * one) <= least * abs(other)
-            for before, after in zip(
-                samples(update), samples(update, scale_g, scale_theta, sizes=1), strict=False
-            )
-            for one, other in zip(before.value, after.value, strict=True)
+            abs(other - times * one) <= least * abs(other)
+            for before, after in zip(samples(update), scaled, strict=False)
+            for one, other in zip(before, after, strict=True)
         )
 
 
-def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
+def homogeneity_step(optimizer: Optimizer, found: Update) -> Step:
     """The step that states the degrees, checked on exact entries at several scales."""
     t, s, g, theta = sp.symbols("t s g theta", positive=True)
     update = sp.Function("u")
     because = f"degrees of {optimizer.update} counted from its expression"
-    if found.regime:
-        because += f", in the regime {', '.join(found.regime)}"
+    if found.regimes:
+        because += f", in the regime {', '.join(map(str, found.regimes))}"
 
     def scales(step: Step) -> bool:
-        if step.lhs != update(eta, t * g, s * theta):
-            return False
         factor = sp.simplify(step.rhs / update(eta, g, theta))
-        root = found.reduced
-        if not factor.free_symbols <= {t, s}:
-            return False
-        return all(
-            _scaled(root, a, b, sp.N(factor.subs({t: a, s: b}), 2 * DIGITS))
-            for a, b in ((2, 3), (5, 7))  # primes: a wrong p cannot hide behind a wrong q
+        return (
+            step.lhs == update(eta, t * g, s * theta)
+            and factor.free_symbols <= {t, s}
+            and all(
+                _scaled(found.reduced, a, b, decimal(factor.subs({t: a, s: b})))
+                for a, b in ((2, 3), (5, 7))  # primes: a wrong p cannot hide behind a wrong q
+            )
         )
 
     return Section("The optimizer").equal(
@@ -214,7 +201,7 @@ def homogeneity_step(optimizer: Optimizer, found: Degrees) -> Step:
         t**found.p * s**found.q * update(eta, g, theta),
         because,
         source=optimizer.source or "derived here",
-        assumptions=("stated-regime",) if found.regime else (),
+        assumptions=("stated-regime",) if found.regimes else (),
         checks=(Check("the update on exact entries, rescaled", scales),),
         establishes=(t, s, g, theta),
     )

@@ -1,27 +1,96 @@
-"""The law of a placement, derived from its residual equation.
+"""The laws of a branch and of a placement, derived from their formulas.
 
-The branch is written P·B, P the product of its gains and B a map of order one. The law says
-how much the branch weighs against the identity path, how the sublayer's output responds to a
-change of the branch, and how it responds to the norm's own gain and bias.
+A branch is probed: every matrix is W = λU, or W = λU + δV for a transverse probe. In a residual
+equation it is written P·B, P the product of its gains and B a map of order one; the law says how
+much the branch weighs against the identity path, and how the sublayer's output responds to a change
+of the branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import sympy as sp
 
+from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, in_sympy
-from deepnet_theory.symbolic.algebra.nodes import Branch, Hadamard, Normalise, coefficient, split
-from deepnet_theory.symbolic.laws.branch import AT_REST, branch, delta, gain, transverse, x
-from deepnet_theory.symbolic.laws.optimizer import Degrees
+from deepnet_theory.symbolic.algebra.nodes import (
+    ONES,
+    Activation,
+    Branch,
+    Hadamard,
+    Normalise,
+    Softmax,
+    Transpose,
+    coefficient,
+    split,
+)
+
+x = sp.Symbol("x", commutative=False)
+memory = sp.Symbol("y", commutative=False)
+delta = sp.Symbol("delta", positive=True)
+AT_REST = {delta: sp.S.Zero}  # nothing is perturbed
+
+# Su's letters for the matrices of attention and the plain feed-forward
+_SHORT = {"query": "q", "key": "k", "value": "v", "output": "o", "fc1": "1", "fc2": "2"}
+
+
+def gain(matrix: str) -> sp.Symbol:
+    """The scalar magnitude λ of a matrix."""
+    return sp.Symbol(f"lambda_{_SHORT.get(matrix, matrix)}", positive=True)
+
+
+def direction(matrix: str) -> sp.Symbol:
+    """The matrix U that carries the magnitude λ: W = λU."""
+    return sp.Symbol(f"U_{_SHORT.get(matrix, matrix)}", commutative=False)
+
+
+def transverse(parameter: str) -> sp.Symbol:
+    """A generic direction V of order one in which a parameter is perturbed."""
+    return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
+
+
+_MAPS: dict[str, Callable[..., sp.Expr]] = {
+    "phi": Activation,
+    "softmax": Softmax,
+    "norm": Normalise,
+    "T": Transpose,
+    "hadamard": Hadamard,
+}
+
+
+def _expanded(of: Callable[..., sp.Expr]) -> Callable[..., sp.Expr]:
+    return lambda *arguments: of(*map(sp.expand_mul, arguments))
+
+
+def branch(
+    sublayer: Sublayer,
+    perturbed: str | None = None,
+    argument: sp.Expr = x,
+    matrix: Callable[[str], sp.Expr] = lambda name: gain(name) * direction(name),
+) -> sp.Expr:
+    """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V); biases start at zero.
+
+    ``perturbed`` is the parameter that is moved along its transverse direction, ``matrix`` what
+    stands for a matrix.
+    """
+    names = {"x": argument, "memory": memory}
+    names |= {m.name: matrix(m.name) for m in sublayer.matrices}
+    names |= {v.name: sp.Integer(0) for v in sublayer.vectors}
+    if perturbed is not None:
+        move = delta * transverse(perturbed)
+        names[perturbed] += ONES * move if names[perturbed] == 0 else move
+    maps = {name: _expanded(of) for name, of in _MAPS.items()}
+    return sp.expand_mul(in_sympy(sublayer.expression, names, maps))
+
+
+# ---- a residual equation ----
 
 P = sp.Symbol("P", positive=True)  # the product of a branch's gains
 H = sp.Symbol("H", commutative=False)  # a change of the branch, of order one
@@ -43,12 +112,7 @@ def _identity(output: Any) -> Any:
 
 
 def residual(
-    placement: Placement,
-    branch_of: Callable[[sp.Expr], sp.Expr],
-    *,
-    probe_gain: bool = False,
-    probe_bias: bool = False,
-    rescale: bool = True,
+    placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr], *, rescale: bool = True
 ) -> sp.Expr:
     """The sublayer's output as a SymPy expression.
 
@@ -57,12 +121,7 @@ def residual(
 
     def norm(of: sp.Expr) -> sp.Expr:
         argument = sp.expand_mul(of)
-        value = Normalise(_unit_identity(argument) if rescale else argument)
-        if probe_gain:
-            value += delta * Hadamard(value, transverse("gain"))
-        if probe_bias:
-            value += delta * transverse("bias")
-        return value
+        return Normalise(_unit_identity(argument) if rescale else argument)
 
     names, functions = {"x": x, "alpha": alpha}, {"branch": branch_of, "norm": norm}
     return sp.expand_mul(in_sympy(placement.expression, names, functions))
@@ -84,16 +143,14 @@ class PlacementLaw:
     """Scalars, in P and α.
 
     ``weight``: the branch against the identity path; ``response``: of the output to a change
-    of the branch; ``norm_gain``, ``norm_bias``: of the output to the norms' parameters.
+    of the branch; ``stream``: what a sublayer multiplies the stream by, None where it ends in a
+    norm.
     """
 
     weight: sp.Expr
     response: sp.Expr
-    norm_gain: sp.Expr
-    norm_bias: sp.Expr
     has_alpha: bool
-    feeds_beta: bool  # whether the forward pass sees the gains
-    stream: Any  # what a sublayer multiplies the stream by; None where it ends in a norm
+    stream: Any
 
     @property
     def normalised(self) -> bool:
@@ -107,48 +164,20 @@ def placement_law(placement: Placement) -> PlacementLaw:
 
     Raises :class:`Refusal` where the equation has no identity path beside the branch.
     """
-    weight = _branch_weight(placement)
-    moved = residual(placement, lambda y: P * Branch(y) + delta * H)
-    gain = residual(placement, lambda y: P * Branch(y), probe_gain=True)
-    bias = residual(placement, lambda y: P * Branch(y), probe_bias=True)
-    return PlacementLaw(
-        weight=weight,
-        response=_at_rest(moved),
-        norm_gain=_at_rest(gain),
-        norm_bias=_at_rest(bias),
-        has_alpha="alpha" in placement.expression.names,
-        feeds_beta=weight.has(P),
-        stream=_stream(placement),
-    )
-
-
-def _stream(placement: Placement) -> sp.Expr:
-    """The coefficient of x in the sublayer's output, None where x stands inside norms alone."""
-    return _identity(residual(placement, lambda y: P * Branch(y)))
-
-
-def _at_rest(expression: sp.Expr) -> sp.Expr:
-    """The scalar of the derivative in δ at δ = 0; the largest where several terms differ."""
-    derivative = sp.expand_mul(sp.diff(expression, delta).xreplace(AT_REST))
-    scalars = {split(term)[0] for term in sp.Add.make_args(derivative)}
-    if len(scalars) == 1:
-        return scalars.pop()
-    # a norm's parameter may act on several paths (sandwich): the path of weight 1 or 1/α leads
-    without = [s for s in scalars if not s.has(P)]
-    leading = [s for s in without if not s.free_symbols] or without
-    if len(leading) == 1:
-        return leading[0]
-    return coefficient(derivative)
-
-
-def _branch_weight(placement: Placement) -> sp.Expr:
-    weight = weight_beside_identity(residual(placement, lambda y: P * Branch(y)))
+    output = residual(placement, lambda y: P * Branch(y))
+    weight = weight_beside_identity(output)
     if weight is None or weight.could_extract_minus_sign():
         raise Refusal(
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"
         )
-    return weight
+    moved = residual(placement, lambda y: P * Branch(y) + delta * H)
+    return PlacementLaw(
+        weight=weight,
+        response=coefficient(sp.diff(moved, delta).xreplace(AT_REST)),
+        has_alpha="alpha" in placement.expression.names,
+        stream=_identity(output),
+    )
 
 
 def weight_beside_identity(output: sp.Expr) -> sp.Expr | None:
@@ -162,36 +191,7 @@ def weight_beside_identity(output: sp.Expr) -> sp.Expr | None:
     return None
 
 
-# ---- What one optimizer step moves through each parameter of a sublayer ----
-
-
-# Roles whose parameters start at zero: the expression of an update of degree q > 0 in θ gives
-# them no step at all; libraries then take the ratio as 1, which is degree 0, as done here.
-STARTS_AT_ZERO = frozenset(
-    {Role.NORM_BIAS, Role.OUTPUT_BIAS, Role.INNER_BIAS, Role.QUERY_BIAS, Role.KEY_BIAS}
-)
-
-
-@dataclass(frozen=True)
-class Term:
-    """One parameter: the size of its gradient and of itself, in α and β."""
-
-    name: str
-    role: Role
-    gradient: sp.Expr
-    size: sp.Expr
-
-    def increment(self, degrees: Degrees) -> sp.Expr:
-        """γ^{1+p} |θ|^q, the change of the output by one step in units of η."""
-        q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
-        if self.gradient == 0:
-            return sp.Integer(0)
-        return self.gradient ** (1 + degrees.p) * self.size**q
-
-    def update(self, degrees: Degrees) -> sp.Expr:
-        """γ^p |θ|^q, the size of the step itself in units of η."""
-        q = sp.Integer(0) if self.role in STARTS_AT_ZERO else degrees.q
-        return self.gradient**degrees.p * self.size**q
+# ---- What one optimizer step moves through a sublayer's scaled matrices ----
 
 
 def at_common_gains(sublayer: Sublayer) -> dict[sp.Symbol, sp.Expr]:
@@ -207,43 +207,22 @@ def gains_product(sublayer: Sublayer) -> sp.Expr:
     return coefficient(branch(sublayer)).xreplace(at_common_gains(sublayer))
 
 
-def _through(sublayer: Sublayer, parameter: str) -> sp.Expr:
-    """What a transverse change of a parameter is multiplied by on its way through the branch."""
-    moved = sp.expand_mul(branch(sublayer, parameter).diff(delta).xreplace(AT_REST))
-    return coefficient(moved).xreplace(at_common_gains(sublayer))
-
-
-def branch_weight(sublayer: Sublayer, law: PlacementLaw) -> sp.Expr:
-    """r: the branch's weight against the identity path."""
-    return law.weight.xreplace({P: gains_product(sublayer)})
-
-
 @cache
-def terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None = None) -> tuple[Term, ...]:
-    """The terms of a sublayer's matrices and vectors, and of its norm where one is given.
+def gradients(sublayer: Sublayer, law: PlacementLaw) -> tuple[sp.Expr, ...]:
+    """γ of every scaled matrix, how the output responds to it, in α and β.
 
-    The gradients come from transverse probes W = λU + δV: where the branch is normalised, the
-    radial probe ∂/∂λ vanishes identically and says nothing of the gradient.
+    From transverse probes W = λU + δV: where the branch is normalised, the radial probe ∂/∂λ
+    vanishes identically and says nothing of the gradient.
     """
-    return tuple(_terms(sublayer, law, norm))
-
-
-def _terms(sublayer: Sublayer, law: PlacementLaw, norm: Norm | None) -> Iterator[Term]:
+    gains = at_common_gains(sublayer)
     response = law.response.xreplace({P: gains_product(sublayer)})
-    for parameter in sublayer.parameters:
-        through = _through(sublayer, parameter.name)
-        size = beta if parameter.role is Role.SCALED else sp.Integer(1)
-        yield Term(parameter.name, parameter.role, response * through, size)
-    if norm is not None:
-        product = gains_product(sublayer)
-        yield Term("norm_gain", Role.NORM_GAIN, law.norm_gain.xreplace({P: product}), sp.Integer(1))
-        if norm.bias:
-            yield Term(
-                "norm_bias", Role.NORM_BIAS, law.norm_bias.xreplace({P: product}), sp.Integer(1)
-            )
+    return tuple(
+        response * coefficient(branch(sublayer, matrix.name).diff(delta).xreplace(AT_REST))
+        .xreplace(gains)
+        for matrix in sublayer.scaled
+    )  # fmt: skip
 
 
-def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Degrees) -> sp.Expr:
+def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Update) -> sp.Expr:
     """γ^p |θ|^{q-1}: what a step makes of a scaled matrix over the matrix, in units of η."""
-    scaled = next(t for t in terms(sublayer, law) if t.role is Role.SCALED)
-    return scaled.update(degrees) / scaled.size
+    return gradients(sublayer, law)[0] ** degrees.p * beta ** (degrees.q - 1)

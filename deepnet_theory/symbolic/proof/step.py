@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypedDict, Unpack
+from functools import partial
+from typing import Protocol, TypedDict, Unpack
 
 import sympy as sp
 
@@ -24,33 +25,25 @@ class Relation(StrEnum):
     BOUND = "O"
 
 
-# What each relation still implies; joining two takes the strongest thing implied by both.
-# a = b gives everything; a ~ b gives Θ and O; a ≤ b gives O; a = Θ(b) gives a = O(b).
-_IMPLIES: dict[Relation, tuple[Relation, ...]] = {
-    Relation.EQUAL: tuple(Relation),
-    Relation.ASYMPTOTIC: (Relation.ASYMPTOTIC, Relation.ORDER, Relation.BOUND),
-    Relation.AT_MOST: (Relation.AT_MOST, Relation.BOUND),
-    Relation.ORDER: (Relation.ORDER, Relation.BOUND),
-    Relation.BOUND: (Relation.BOUND,),
+# What each relation still implies, in the order of strength. a = b gives everything; a ~ b gives
+# Θ and O; a ≤ b gives O; a = Θ(b) gives a = O(b).
+_IMPLIES: dict[Relation, frozenset[Relation]] = {
+    Relation.EQUAL: frozenset(Relation),
+    Relation.ASYMPTOTIC: frozenset((Relation.ASYMPTOTIC, Relation.ORDER, Relation.BOUND)),
+    Relation.AT_MOST: frozenset((Relation.AT_MOST, Relation.BOUND)),
+    Relation.ORDER: frozenset((Relation.ORDER, Relation.BOUND)),
+    Relation.BOUND: frozenset((Relation.BOUND,)),
 }
-_STRENGTH = (
-    Relation.EQUAL,
-    Relation.ASYMPTOTIC,
-    Relation.AT_MOST,
-    Relation.ORDER,
-    Relation.BOUND,
-)
 
 
 def join(relations: Iterable[Relation]) -> Relation:
-    """The relation of a chain: EQUAL < ASYMPTOTIC < ORDER < BOUND, EQUAL < AT_MOST < BOUND.
+    """The relation of a chain: the strongest that all of its relations imply.
 
-    AT_MOST joined with ASYMPTOTIC or ORDER is BOUND.
+    EQUAL < ASYMPTOTIC < ORDER < BOUND, EQUAL < AT_MOST < BOUND; AT_MOST joined with ASYMPTOTIC or
+    ORDER is BOUND.
     """
-    common = set(Relation)
-    for relation in relations:
-        common &= set(_IMPLIES[relation])
-    return next(r for r in _STRENGTH if r in common)
+    common = frozenset(Relation).intersection(*(_IMPLIES[relation] for relation in relations))
+    return next(relation for relation in _IMPLIES if relation in common)
 
 
 # ---- a step: two sides, a relation, a reason, and a check by another road ----
@@ -136,18 +129,16 @@ def _passes(check: Check, step: Step) -> bool:
         return False
 
 
-def _difference(step: Step) -> sp.Expr:
-    return step.lhs - step.rhs
+# ---- the check of each relation, for steps that bring none of their own ----
 
 
 def simplifies_to_zero(step: Step) -> bool:
     """``lhs − rhs`` simplifies to zero (entry by entry for explicit matrices)."""
-    difference = _difference(step)
+    difference = step.lhs - step.rhs
     if isinstance(difference, sp.MatrixBase):
         return all(sp.simplify(sp.expand(entry)) == 0 for entry in difference)
-    if vanishes(difference):
-        return True  # a common denominator shows most identities, at a fraction of the time
-    return bool(sp.simplify(difference) == 0)
+    # a common denominator shows most identities, at a fraction of the time
+    return vanishes(difference) or bool(sp.simplify(difference) == 0)
 
 
 def rational_point(
@@ -165,64 +156,39 @@ def rational_point(
     return point
 
 
-def holds_at_rational_points(step: Step) -> bool:
-    """``lhs − rhs`` is zero at random exact rational points."""
+def _gaps(step: Step, times: int) -> Iterator[sp.Expr]:
+    """``rhs − lhs`` at random exact rational points."""
     generator = random.Random(step.name)
-    for _ in range(SAMPLES):
-        point = rational_point(step.free_symbols, generator)
-        value = _difference(step).xreplace(point).doit()
-        entries = list(value) if isinstance(value, sp.MatrixBase) else [value]
-        if any(_size(entry) > 1e-25 for entry in entries):
-            return False
-    return True
-
-
-def _size(value: sp.Expr) -> float:
-    value = sp.nsimplify(value) if value.is_Rational else value
-    return float(abs(sp.N(value, 40)))
-
-
-def _is_rational(step: Step, variable: sp.Symbol) -> bool:
-    return bool(step.lhs.is_rational_function(variable) and step.rhs.is_rational_function(variable))
-
-
-def _ratio(step: Step) -> sp.Expr:
-    return sp.powsimp(sp.simplify(step.lhs / step.rhs), force=True)
+    for _ in range(times):
+        value = (step.rhs - step.lhs).xreplace(rational_point(step.free_symbols, generator)).doit()
+        yield from (sp.N(v, 40) for v in (value if isinstance(value, sp.MatrixBase) else [value]))
 
 
 def ratio_tends_to_one(step: Step) -> bool:
     """The limit of ``lhs/rhs`` in the step's regime is 1."""
     assert step.regime is not None
-    variable = step.regime.variable
-    ratio = sp.cancel(step.lhs / step.rhs) if _is_rational(step, variable) else _ratio(step)
+    variable, ratio = step.regime.variable, step.lhs / step.rhs
+    rational = all(side.is_rational_function(variable) for side in (step.lhs, step.rhs))
+    ratio = sp.cancel(ratio) if rational else sp.powsimp(sp.simplify(ratio), force=True)
     limit = sp.limit(ratio, variable, step.regime.limit, dir="+")
     return bool(sp.simplify(limit - 1) == 0)
-
-
-def ratio_is_of_order_one(step: Step) -> bool:
-    """``lhs/rhs`` has a finite, non-zero limit however the free knobs scale.
-
-    Without a regime, every symbol that is not declared bounded is made a random power of one
-    large variable: a ratio that stays of order one for all of them holds none of them.
-    """
-    return _order_limits(step, lambda limit: limit.is_finite is not False and limit != 0)
-
-
-def ratio_is_bounded(step: Step) -> bool:
-    """``lhs/rhs`` has a finite limit however the free knobs scale."""
-    return _order_limits(step, lambda limit: limit.is_finite is not False)
 
 
 # infinite, or a limit that SymPy could not take: neither shows that a ratio stays bounded
 _UNDECIDED = (sp.oo, sp.zoo, sp.nan, sp.Limit, sp.AccumBounds)
 
 
-def _order_limits(step: Step, accept: Callable[[sp.Expr], bool]) -> bool:
+def _limits(step: Step) -> Iterator[sp.Expr]:
+    """The limits of ``lhs/rhs`` in the step's regime, or however the free knobs scale.
+
+    Without a regime, every symbol that is not declared bounded is made a random power of one
+    large variable: a ratio that stays of order one for all of them holds none of them.
+    """
     bounded = {b: sp.Rational(3, 7) + i for i, b in enumerate(step.bounded)}
     ratio = (step.lhs / step.rhs).xreplace(bounded)
     if step.regime is not None:
-        limit = sp.limit(sp.simplify(ratio), step.regime.variable, step.regime.limit, dir="+")
-        return accept(limit) and not limit.has(*_UNDECIDED)
+        yield sp.limit(sp.simplify(ratio), step.regime.variable, step.regime.limit, dir="+")
+        return
     scale = sp.Symbol("t", positive=True)
     generator = random.Random(step.name)
     for _ in range(SAMPLES):
@@ -233,10 +199,15 @@ def _order_limits(step: Step, accept: Callable[[sp.Expr], bool]) -> bool:
         # each way and its opposite: what vanishes one way grows the other
         for way in (1, -1):
             powers = {s: scale ** (way * e) for s, e in exponents.items()}
-            limit = sp.limit(sp.powsimp(ratio.xreplace(powers), force=True), scale, sp.oo)
-            if limit.has(*_UNDECIDED) or not accept(limit):
-                return False
-    return True
+            yield sp.limit(sp.powsimp(ratio.xreplace(powers), force=True), scale, sp.oo)
+
+
+def stays_bounded(step: Step, or_vanishes: bool = True) -> bool:
+    """``lhs/rhs`` has finite limits, and where ``or_vanishes`` is False none of them is 0."""
+    return all(
+        limit.is_finite is not False and not limit.has(*_UNDECIDED) and (or_vanishes or limit != 0)
+        for limit in _limits(step)
+    )
 
 
 def difference_is_nonnegative(step: Step) -> bool:
@@ -247,23 +218,19 @@ def difference_is_nonnegative(step: Step) -> bool:
     return bool(sp.factor(sp.simplify(difference)).is_nonnegative)
 
 
-def at_most_at_rational_points(step: Step) -> bool:
-    """``lhs ≤ rhs`` at random exact rational points."""
-    generator = random.Random(step.name)
-    for _ in range(4 * SAMPLES):
-        point = rational_point(step.free_symbols, generator)
-        if sp.N((step.rhs - step.lhs).xreplace(point), 40) < -1e-25:
-            return False
-    return True
-
-
 IDENTITY = Check("lhs - rhs simplifies to 0", simplifies_to_zero)
-SAMPLED = Check("equal at random rational points", holds_at_rational_points)
+SAMPLED = Check(
+    "equal at random rational points",
+    lambda step: all(abs(gap) <= 1e-25 for gap in _gaps(step, SAMPLES)),
+)
 LIMIT = Check("ratio tends to 1", ratio_tends_to_one)
-ORDER_ONE = Check("ratio stays of order 1", ratio_is_of_order_one)
-BOUNDED = Check("ratio stays bounded", ratio_is_bounded)
+ORDER_ONE = Check("ratio stays of order 1", lambda step: stays_bounded(step, or_vanishes=False))
+BOUNDED = Check("ratio stays bounded", stays_bounded)
 SIGN = Check("rhs - lhs is non-negative", difference_is_nonnegative)
-SAMPLED_AT_MOST = Check("lhs <= rhs at random rational points", at_most_at_rational_points)
+SAMPLED_AT_MOST = Check(
+    "lhs <= rhs at random rational points",
+    lambda step: all(gap >= -1e-25 for gap in _gaps(step, 4 * SAMPLES)),
+)
 
 _GENERIC: dict[Relation, tuple[Check, ...]] = {
     Relation.EQUAL: (IDENTITY, SAMPLED),
@@ -290,42 +257,21 @@ class Options(TypedDict, total=False):
     checks: tuple[Check, ...]
 
 
+class Maker(Protocol):
+    """Makes a step of one relation."""
+
+    def __call__(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """The step."""
+
+
 @dataclass(frozen=True)
 class Section:
     """Makes the steps of a section: ``section.equal(name, lhs, rhs, because, …)``."""
 
     title: str
     source: str = "derived here"
-
-    def equal(
-        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
-    ) -> Step:
-        """lhs = rhs."""
-        return self.step(Relation.EQUAL, name, lhs, rhs, because, **more)
-
-    def asymptotic(
-        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
-    ) -> Step:
-        """lhs/rhs → 1 in a regime."""
-        return self.step(Relation.ASYMPTOTIC, name, lhs, rhs, because, **more)
-
-    def at_most(
-        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
-    ) -> Step:
-        """lhs ≤ rhs."""
-        return self.step(Relation.AT_MOST, name, lhs, rhs, because, **more)
-
-    def order(
-        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
-    ) -> Step:
-        """lhs = Θ(rhs)."""
-        return self.step(Relation.ORDER, name, lhs, rhs, because, **more)
-
-    def bound(
-        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
-    ) -> Step:
-        """lhs = O(rhs)."""
-        return self.step(Relation.BOUND, name, lhs, rhs, because, **more)
 
     def step(
         self,
@@ -339,3 +285,28 @@ class Section:
         """lhs relation rhs."""
         more.setdefault("source", self.source)
         return Step(name, lhs, rhs, relation, because, section=self.title, **more)
+
+    @property
+    def equal(self) -> Maker:
+        """lhs = rhs."""
+        return partial(self.step, Relation.EQUAL)
+
+    @property
+    def asymptotic(self) -> Maker:
+        """lhs/rhs → 1 in a regime."""
+        return partial(self.step, Relation.ASYMPTOTIC)
+
+    @property
+    def at_most(self) -> Maker:
+        """lhs ≤ rhs."""
+        return partial(self.step, Relation.AT_MOST)
+
+    @property
+    def order(self) -> Maker:
+        """lhs = Θ(rhs)."""
+        return partial(self.step, Relation.ORDER)
+
+    @property
+    def bound(self) -> Maker:
+        """lhs = O(rhs)."""
+        return partial(self.step, Relation.BOUND)

@@ -1,7 +1,8 @@
-r"""One explicit sublayer, which measures every size of the table without its laws.
+r"""One explicit sublayer: small matrices of numbers, each with its derivative in a direction.
 
-The formulas of ``spec`` are evaluated on small matrices of numbers, each with its derivative in a
-direction. What a quantity :math:`f(\alpha, \beta)` does near the identity is its elasticity
+The formulas of ``spec`` (branch and residual equation) are evaluated from their trees, without
+SymPy and without any law. Steps hold their matrix identities against it; the table's sizes are read
+off it. What a quantity :math:`f(\alpha, \beta)` does near the identity is its elasticity
 
 .. math:: a = \frac{\log f(2\alpha, \beta) - \log f(\alpha, \beta)}{\log 2}
 
@@ -13,17 +14,20 @@ derivation need not wait for an array library.
 from __future__ import annotations
 
 import math
+import operator
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
 
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Sublayer
 
 TOKENS, WIDTH = 2, 3
+TOLERANCE = 1e-6  # of a derivative, beside a finite difference
 SMALL = 1e-11  # beside the largest response: rounding, where the derivative is 0
 NEAR = 0.02  # how far from whole an elasticity may be, the branch being small and not 0
 ALPHA, BETA = 1000.0, 0.05  # near the identity, for every branch of two matrices and more
@@ -33,214 +37,275 @@ OfToken = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
 
 
 @dataclass(frozen=True)
-class Dual:
-    """A matrix and its derivative in one direction."""
+class Matrix:
+    """Rows of numbers with the arithmetic of matrices, and their derivative in one direction.
 
-    value: Rows
-    slope: Rows
+    ``slope`` is None where nothing moves; ``normalised`` is what a norm has divided.
+    """
 
-    @classmethod
-    def constant(cls, value: Rows) -> Dual:
-        return cls(value, [[0.0] * len(row) for row in value])
+    rows: Rows
+    slope: Rows | None = None
+    normalised: Matrix | None = None
 
-    def each(self, of: Callable[[float], float], derivative: Callable[[float], float]) -> Dual:
-        """A function of every entry, by its derivative."""
-        pairs = zip(self.value, self.slope, strict=True)
-        slope = [[derivative(p) * d for p, d in zip(r, s, strict=True)] for r, s in pairs]
-        return Dual([[of(p) for p in row] for row in self.value], slope)
+    def __iter__(self) -> Iterator[list[float]]:
+        return iter(self.rows)
 
-    def __add__(self, other: Dual) -> Dual:
-        return Dual(_sum(self.value, other.value), _sum(self.slope, other.slope))
+    def __add__(self, other: Matrix) -> Matrix:
+        return Matrix(_each(operator.add, self.rows, other.rows), _sum(self.slope, other.slope))
 
-    def __sub__(self, other: Dual) -> Dual:
+    def __sub__(self, other: Matrix) -> Matrix:
         return self + other * -1.0
 
-    def __mul__(self, other: Dual | float) -> Dual:
-        if isinstance(other, Dual):
-            slope = _sum(_product(self.slope, other.value), _product(self.value, other.slope))
-            return Dual(_product(self.value, other.value), slope)
-        return Dual(*([[p * other for p in row] for row in m] for m in (self.value, self.slope)))
+    def __mul__(self, other: Matrix | float) -> Matrix:
+        if isinstance(other, Matrix):
+            return self._bilinear(_product, other)
+        slope = self.slope and [[p * other for p in row] for row in self.slope]
+        return Matrix([[p * other for p in row] for row in self.rows], slope)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: float) -> Dual:
-        return self * (1.0 / other)
+    def __truediv__(self, scalar: float) -> Matrix:
+        return self * (1.0 / scalar)
 
-    def hadamard(self, other: Dual) -> Dual:
+    def hadamard(self, other: Matrix) -> Matrix:
         """The entrywise product."""
-        slope = _sum(_entrywise(self.slope, other.value), _entrywise(self.value, other.slope))
-        return Dual(_entrywise(self.value, other.value), slope)
+        return self._bilinear(lambda a, b: _each(operator.mul, a, b), other)
+
+    def _bilinear(self, product: Callable[[Rows, Rows], Rows], other: Matrix) -> Matrix:
+        left = self.slope and product(self.slope, other.rows)
+        right = other.slope and product(self.rows, other.slope)
+        return Matrix(product(self.rows, other.rows), _sum(left, right))
+
+    def by_token(self, of: OfToken) -> Matrix:
+        """A function of every row, by its value and derivative."""
+        still = self.slope or [[0.0] * len(row) for row in self.rows]
+        pairs = [of(row, moved) for row, moved in zip(self.rows, still, strict=True)]
+        return Matrix([value for value, _ in pairs], self.slope and [moved for _, moved in pairs])
 
     @property
-    def T(self) -> Dual:
+    def T(self) -> Matrix:
         """The transpose."""
-        return Dual(*([list(c) for c in zip(*m, strict=True)] for m in (self.value, self.slope)))
+        return Matrix(_transposed(self.rows), self.slope and _transposed(self.slope))
 
-    def by_row(self, of: OfToken) -> Dual:
-        """A function of every token, by its value and derivative."""
-        pairs = [of(r, s) for r, s in zip(self.value, self.slope, strict=True)]
-        return Dual([v for v, _ in pairs], [s for _, s in pairs])
+    @property
+    def derivative(self) -> Matrix:
+        """Its derivative by itself, a matrix of zeros where nothing moves."""
+        return Matrix(self.slope) if self.slope else self * 0.0
+
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm."""
+        return math.hypot(*(p for row in self.rows for p in row))
+
+    @property
+    def rms(self) -> float:
+        """The root mean square of the entries."""
+        return self.norm / math.sqrt(sum(map(len, self.rows)))
 
 
-def _sum(a: Rows, b: Rows) -> Rows:
-    return [[p + q for p, q in zip(r, s, strict=True)] for r, s in zip(a, b, strict=True)]
+def _each(of: Callable[[float, float], float], a: Rows, b: Rows) -> Rows:
+    return [list(map(of, p, q)) for p, q in zip(a, b, strict=True)]
 
 
-def _entrywise(a: Rows, b: Rows) -> Rows:
-    return [[p * q for p, q in zip(r, s, strict=True)] for r, s in zip(a, b, strict=True)]
+def _sum(a: Rows | None, b: Rows | None) -> Rows | None:
+    return _each(operator.add, a, b) if a and b else a or b
 
 
 def _product(a: Rows, b: Rows) -> Rows:
     columns = list(zip(*b, strict=True))
-    return [[math.fsum(p * q for p, q in zip(r, c, strict=True)) for c in columns] for r in a]
+    return [[math.fsum(map(operator.mul, row, column)) for column in columns] for row in a]
 
 
-def rms(of: Rows) -> float:
-    """The root mean square of the entries."""
-    entries = [p for row in of for p in row]
-    return math.sqrt(math.fsum(p * p for p in entries) / len(entries))
+def _transposed(rows: Rows) -> Rows:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _softmax(row: list[float], slope: list[float]) -> tuple[list[float], list[float]]:
+def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Matrix:
+    """A matrix of normal entries, small enough that no softmax saturates."""
+    return Matrix([[generator.gauss(0.0, 0.6) for _ in range(columns)] for _ in range(rows)])
+
+
+def distance(a: Matrix, b: Matrix) -> float:
+    """The Frobenius distance, relative to the largest entry of both."""
+    return (a - b).norm / max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
+
+
+# ---- the maps of a branch ----
+
+
+def leaky_relu(a: Matrix) -> Matrix:
+    """The activation used as witness: positively homogeneous of degree 1, and never all zero."""
+    return a.by_token(
+        lambda row, moved: (
+            [max(p, 0.2 * p) for p in row],
+            [d if p > 0 else 0.2 * d for p, d in zip(row, moved, strict=True)],
+        )
+    )
+
+
+def softmax(a: Matrix) -> Matrix:
+    """Softmax over the last axis."""
+    return a.by_token(_softmax)
+
+
+def _softmax(row: list[float], moved: list[float]) -> tuple[list[float], list[float]]:
     weights = [math.exp(p - max(row)) for p in row]
     shares = [w / math.fsum(weights) for w in weights]
-    mean = math.fsum(w * d for w, d in zip(shares, slope, strict=True))
-    return shares, [w * (d - mean) for w, d in zip(shares, slope, strict=True)]
+    mean = math.fsum(map(operator.mul, shares, moved))
+    return shares, [w * (d - mean) for w, d in zip(shares, moved, strict=True)]
 
 
-def _normalised(row: list[float], slope: list[float]) -> tuple[list[float], list[float]]:
-    size = math.sqrt(math.fsum(p * p for p in row) / len(row))
-    unit = [p / size for p in row]
-    along = math.fsum(u * d for u, d in zip(unit, slope, strict=True)) / len(row)
-    return unit, [(d - u * along) / size for u, d in zip(unit, slope, strict=True)]
+def normalise(a: Matrix) -> Matrix:
+    """LayerNorm without gain and bias."""
+    normed = a.by_token(_normalised)
+    return Matrix(normed.rows, normed.slope, a)
+
+
+def _normalised(row: list[float], moved: list[float]) -> tuple[list[float], list[float]]:
+    centred, moved = ([p - sum(of) / len(of) for p in of] for of in (row, moved))
+    size = math.hypot(*centred) / math.sqrt(len(row))
+    unit = [p / size for p in centred]
+    along = math.fsum(map(operator.mul, unit, moved)) / len(row)
+    return unit, [(d - u * along) / size for u, d in zip(unit, moved, strict=True)]
+
+
+_MAPS: Mapping[str, Callable[..., Matrix]] = {
+    "phi": leaky_relu,
+    "softmax": softmax,
+    "norm": normalise,
+    "T": lambda a: a.T,
+    "hadamard": Matrix.hadamard,
+}
 
 
 @dataclass(frozen=True)
-class Knobs:
-    """α and β of an evaluated sublayer."""
+class _OnMatrices(OperatorAlgebra[Any]):
+    """A formula of ``spec`` on explicit matrices and numbers."""
 
-    alpha: float
-    beta: float
+    names: Mapping[str, Any]
+    functions: Mapping[str, Callable[..., Matrix]]
 
-    def doubled(self, knob: str) -> Knobs:
-        """The same with one of them doubled."""
-        return Knobs(self.alpha * (1 + (knob == "alpha")), self.beta * (1 + (knob == "beta")))
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def name(self, name: str) -> Any:
+        return self.names[name]
+
+    def power(self, base: float, exponent: Fraction) -> float:
+        return math.pow(base, float(exponent))
+
+    def call(self, function: str, arguments: tuple[Matrix, ...]) -> Matrix:
+        return self.functions[function](*arguments)
+
+
+# ---- a sublayer in its residual equation ----
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A sublayer in its residual equation, on numbers."""
+    """A sublayer on numbers: every matrix its gain times a direction U, biases 0.
 
-    placement: Placement
+    ``branch`` picks other matrices behind the same stream.
+    """
+
     sublayer: Sublayer
+    placement: Placement
+    alpha: float
+    gains: Mapping[str, float]
+    seed: int = 0
+    branch: int = 0
 
-    def output(self, at: Knobs, moved: str = "", branch: int = 0) -> tuple[Dual, dict[str, Rows]]:
-        """The output with one parameter moved in a direction, and what each norm divides.
+    @classmethod
+    def drawn(cls, sublayer: Sublayer, placement: Placement, seed: int = 0) -> Witness:
+        """One whose α and gains are all different, so that none can stand for another."""
+        draw = random.Random(seed)
+        gains = {matrix.name: draw.uniform(0.4, 1.6) for matrix in sublayer.matrices}
+        return cls(sublayer, placement, draw.uniform(1.1, 1.9), gains, seed)
 
-        ``branch`` picks other matrices for the branch.
+    @classmethod
+    def at(
+        cls, sublayer: Sublayer, placement: Placement, alpha: float, beta: float, branch: int = 0
+    ) -> Witness:
+        """One at the knobs: the gain β on all scaled matrices, 1 on the others."""
+        scaled = {matrix.name for matrix in sublayer.scaled}
+        gains = {m.name: beta if m.name in scaled else 1.0 for m in sublayer.matrices}
+        return cls(sublayer, placement, alpha, gains, branch=branch)
+
+    @cached_property
+    def stream(self) -> tuple[Matrix, Matrix]:
+        """x and the memory."""
+        draw = random.Random(self.seed)
+        x, memory = (normalise(random_matrix(draw, TOKENS)) for _ in range(2))
+        return Matrix(x.rows), Matrix(memory.rows)
+
+    @cached_property
+    def directions(self) -> dict[str, tuple[Matrix, Matrix]]:
+        """U of every matrix, zeros of every bias, and V, the transverse direction of each."""
+        found = {}
+        draw = random.Random(1000 * self.seed + self.branch + 1)
+        for matrix in self.sublayer.matrices:
+            found[matrix.name] = random_matrix(draw), random_matrix(draw)
+        for vector in self.sublayer.vectors:
+            repeated = Matrix(random_matrix(draw, 1).rows * TOKENS)
+            found[vector.name] = 0.0 * repeated, repeated
+        for name in ("norm_gain", "norm_bias"):
+            found[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
+        return found
+
+    def _parameters(self, moved: str, radially: bool) -> dict[str, Matrix]:
+        found = {}
+        for parameter in self.sublayer.parameters:
+            name = parameter.name
+            own, transverse = self.directions[name]
+            start = own * self.gains.get(name, 0.0)
+            along = (own if radially else transverse).rows if name == moved else None
+            found[name] = Matrix(start.rows, along)
+        return found
+
+    def output(
+        self, moved: str = "", radially: bool = False, divided: list[Matrix] | None = None
+    ) -> Matrix:
+        """The output with one parameter moved along V, or ``radially`` along its own U.
+
+        ``divided`` takes up what each norm of the equation divides.
         """
-        evaluation = _Equation(self, at, moved, branch)
-        value: Dual = fold(self.placement.expression.root, evaluation)
-        return value, dict(zip(self.placement.places, evaluation.divided, strict=True))
+        x, memory = self.stream
+        _, sideways = self.directions.get(moved, (x, x))
 
-    def response(self, parameter: str, at: Knobs) -> float:
-        """How far the output moves with a parameter that moves by entries of order one."""
-        return rms(self.output(at, parameter)[0].slope)
+        def norm(of: Matrix) -> Matrix:
+            if divided is not None:
+                divided.append(of)
+            normed = normalise(of)
+            match moved:
+                case "norm_gain":
+                    gained = normed.hadamard(sideways).rows
+                    return Matrix(normed.rows, _sum(normed.slope, gained), of)
+                case "norm_bias":
+                    return Matrix(normed.rows, _sum(normed.slope, sideways.rows), of)
+            return normed
 
-    def weight(self, at: Knobs) -> float:
-        """r: what another branch of the same size makes of the output, over the output."""
-        one, other = (self.output(at, branch=index)[0].value for index in (0, 1))
-        gap = [[p - q for p, q in zip(r, s, strict=True)] for r, s in zip(one, other, strict=True)]
-        return rms(gap) / rms(one)
+        parameters = self._parameters(moved, radially)
 
-    def variance(self, place: str, at: Knobs) -> float:
-        """The mean square of what the norm at a place divides."""
-        return rms(self.output(at)[1][place]) ** 2
-
-
-class _Equation(OperatorAlgebra[Dual]):
-    """The residual equation on duals."""
-
-    def __init__(self, of: Witness, at: Knobs, moved: str, branch: int) -> None:
-        self.of, self.at, self.moved, self.index = of, at, moved, branch
-        self.divided: list[Rows] = []
-        draw = random.Random(1)
-        self.x, self.memory = (
-            Dual.constant(_drawn(draw, TOKENS)).by_row(_normalised) for _ in range(2)
-        )
-
-    def number(self, value: Fraction) -> float:  # type: ignore[override]
-        return float(value)
-
-    def name(self, name: str) -> Dual | float:
-        return self.at.alpha if name == "alpha" else self.x
-
-    def power(self, base: float, exponent: Fraction) -> float:  # type: ignore[override]
-        return math.pow(base, float(exponent))
-
-    def call(self, function: str, arguments: tuple[Dual, ...]) -> Dual:
-        (argument,) = arguments
-        if function == "branch":
-            algebra = _Branch(self.of.sublayer, argument, self.memory, self)
-            value: Dual = fold(self.of.sublayer.expression.root, algebra)
+        def branch(of: Matrix) -> Matrix:
+            names = {"x": of, "memory": memory, **parameters}
+            value: Matrix = fold(self.sublayer.expression.root, _OnMatrices(names, _MAPS))
             return value
-        self.divided.append(argument.value)
-        normed = argument.by_row(_normalised)
-        draw = random.Random(7)
-        direction = [[draw.gauss(0.0, 1.0) for _ in range(WIDTH)]] * len(normed.value)
-        if self.moved == "norm_gain":
-            return Dual(normed.value, _sum(normed.slope, _entrywise(normed.value, direction)))
-        if self.moved == "norm_bias":
-            return Dual(normed.value, _sum(normed.slope, direction))
-        return normed
+
+        equation = _OnMatrices({"x": x, "alpha": self.alpha}, {"norm": norm, "branch": branch})
+        value: Matrix = fold(self.placement.expression.root, equation)
+        return value
+
+    def inner(self, moved: str = "", radially: bool = False) -> Matrix:
+        """z: what the outermost norm is applied to, with the identity path at weight 1."""
+        placed = self.output(moved, radially)
+        return placed if placed.normalised is None else placed.normalised / self.alpha
+
+    def response(self, parameter: str) -> float:
+        """How far the output moves with a parameter that moves by entries of order one."""
+        return self.output(parameter).derivative.rms
 
 
-class _Branch(OperatorAlgebra[Dual]):
-    """A branch's formula on duals; biases start at 0."""
-
-    def __init__(self, of: Sublayer, x: Dual, memory: Dual, equation: _Equation) -> None:
-        self.names: Mapping[str, Dual] = {"x": x, "memory": memory}
-        scaled = {m.name for m in of.scaled}
-        for place, matrix in enumerate(of.matrices):
-            draw = random.Random(100 * equation.index + place)
-            gain = equation.at.beta if matrix.name in scaled else 1.0
-            start = [[gain * p for p in row] for row in _drawn(draw, WIDTH)]
-            self._put(matrix.name, start, _drawn(draw, WIDTH), equation.moved)
-        for place, vector in enumerate(of.vectors):
-            draw = random.Random(1000 + place)
-            zero = [[0.0] * WIDTH] * TOKENS
-            self._put(vector.name, zero, _drawn(draw, 1) * TOKENS, equation.moved)
-
-    def _put(self, name: str, start: Rows, direction: Rows, moved: str) -> None:
-        value = Dual(start, direction) if name == moved else Dual.constant(start)
-        self.names = {**self.names, name: value}
-
-    def name(self, name: str) -> Dual:
-        return self.names[name]
-
-    def number(self, value: Fraction) -> Dual:
-        raise TypeError("a branch holds a number")
-
-    def power(self, base: Dual, exponent: Fraction) -> Dual:
-        raise TypeError("a branch holds a power")
-
-    def call(self, function: str, arguments: tuple[Dual, ...]) -> Dual:
-        of = arguments[0]
-        match function:
-            case "phi":  # positively homogeneous of degree 1, and never all zero
-                return of.each(lambda p: max(p, 0.2 * p), lambda p: 1.0 if p > 0 else 0.2)
-            case "softmax":
-                return of.by_row(_softmax)
-            case "norm":
-                return of.by_row(_normalised)
-            case "T":
-                return of.T
-            case _:
-                return of.hadamard(arguments[1])
-
-
-def _drawn(draw: random.Random, rows: int) -> Rows:
-    return [[draw.gauss(0.0, 0.6) for _ in range(WIDTH)] for _ in range(rows)]
+# ---- sizes as powers of α and β ----
 
 
 @dataclass(frozen=True)
@@ -250,58 +315,72 @@ class Powers:
     alpha: int
     beta: int
 
-    def at(self, knobs: Knobs) -> float:
+    def at(self, alpha: float, beta: float) -> float:
         """The size at a rule's α and β."""
-        return float(knobs.alpha**self.alpha * knobs.beta**self.beta)
+        return float(alpha**self.alpha * beta**self.beta)
 
 
-def _powers(size: Callable[[Knobs], float], has_alpha: bool, what: str) -> Powers:
-    at = Knobs(ALPHA if has_alpha else 1.0, BETA)
-    found = {"alpha": 0, "beta": 0}
-    for knob in found if has_alpha else ("beta",):
-        power = math.log2(size(at.doubled(knob)) / size(at))
-        found[knob] = round(power)
-        if abs(power - found[knob]) > NEAR:
-            raise ArithmeticError(f"{what} is no power of {knob} near the identity: {power:.3f}")
-    return Powers(**found)
+@dataclass(frozen=True)
+class Sizes:
+    """Everything that is measured of a sublayer behind a placement, as powers of α and β.
+
+    ``responses`` of the output to every parameter, None where it is 0; ``weight`` r, what another
+    branch of the same size makes of the output; ``variances``, the mean square of what the norm at
+    each place divides.
+    """
+
+    responses: Mapping[str, Powers | None]
+    weight: Powers
+    variances: Mapping[str, Powers]
 
 
 @cache
-def responses(placement: Placement, sublayer: Sublayer) -> Mapping[str, Powers | None]:
-    """Every parameter's response as powers of α and β; None where it is 0."""
-    witness = Witness(placement, sublayer)
+def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
+    """The sizes of a sublayer, measured near the identity and once more at each knob doubled.
+
+    Raises ``ArithmeticError`` where one is no whole power there.
+    """
     has_alpha = "alpha" in placement.expression.names
-    names = [p.name for p in sublayer.parameters]
-    names += ["norm_gain", "norm_bias"] if "norm" in placement.expression.functions else []
-    at = Knobs(ALPHA if has_alpha else 1.0, BETA)
-    sizes = {name: witness.response(name, at) for name in names}
-    least = SMALL * max(sizes.values())
-    return {
-        name: None
-        if sizes[name] <= least
-        else _powers(lambda k, n=name: witness.response(n, k), has_alpha, f"{name}'s response")  # type: ignore[misc]
-        for name in names
+    alpha, knobs = ALPHA if has_alpha else 1.0, ["alpha"] * has_alpha + ["beta"]
+    base = _measured(placement, sublayer, alpha, BETA)
+    doubled = {
+        knob: _measured(
+            placement, sublayer, alpha * (1 + (knob == "alpha")), BETA * (1 + (knob == "beta"))
+        )
+        for knob in knobs
     }
 
+    def powers(what: str) -> Powers:
+        found = {"alpha": 0, "beta": 0}
+        for knob, sizes in doubled.items():
+            power = math.log2(sizes[what] / base[what])
+            found[knob] = round(power)
+            if abs(power - found[knob]) > NEAR:
+                raise ArithmeticError(f"{what}: no power of {knob} near the identity, {power:.3f}")
+        return Powers(**found)
 
-@cache
-def weight(placement: Placement, sublayer: Sublayer) -> Powers:
-    """r as powers of α and β."""
-    witness = Witness(placement, sublayer)
-    return _powers(witness.weight, "alpha" in placement.expression.names, "the branch's weight")
+    moving = {name: f"response to {name}" for name in _moving(placement, sublayer)}
+    least = SMALL * max(base[what] for what in moving.values())
+    return Sizes(
+        {name: powers(what) if base[what] > least else None for name, what in moving.items()},
+        powers("weight of the branch"),
+        {place: powers(f"norm on the {place}") for place in placement.places},
+    )
 
 
-@cache
-def variances(placement: Placement, sublayer: Sublayer) -> Mapping[str, Powers]:
-    """The mean square of what each norm divides, as powers of α and β, by its place."""
-    witness = Witness(placement, sublayer)
-    has_alpha = "alpha" in placement.expression.names
-    return {
-        place: _powers(lambda k, p=place: witness.variance(p, k), has_alpha, f"the norm on {place}")  # type: ignore[misc]
-        for place in placement.places
-    }
+def _moving(placement: Placement, sublayer: Sublayer) -> tuple[str, ...]:
+    of_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
+    return (*(parameter.name for parameter in sublayer.parameters), *of_norm)
 
 
-def is_matrix(role: Role) -> bool:
-    """Whether a parameter of the role is a matrix."""
-    return role in (Role.SCALED, Role.UNSCALED)
+def _measured(
+    placement: Placement, sublayer: Sublayer, alpha: float, beta: float
+) -> dict[str, float]:
+    one, other = (Witness.at(sublayer, placement, alpha, beta, branch) for branch in (0, 1))
+    divided: list[Matrix] = []
+    still = one.output(divided=divided)
+    found = {f"response to {n}": one.response(n) for n in _moving(placement, sublayer)}
+    found["weight of the branch"] = (still - other.output()).rms / still.rms
+    for place, of in zip(placement.places, divided, strict=True):
+        found[f"norm on the {place}"] = of.rms**2
+    return found

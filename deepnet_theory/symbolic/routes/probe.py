@@ -1,54 +1,55 @@
-"""One sublayer with every matrix written W = λU: its norm's scale, z, and the branch's weight."""
+"""Su's route: every matrix written W = λU, its gradient by a probe, and what one step adds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 
 import sympy as sp
 
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
-from deepnet_theory.spec.sublayer import sublayer as named_sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta
+from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
-from deepnet_theory.symbolic.laws.branch import (
+from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
+from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.placement import (
     AT_REST,
+    P,
+    at_common_gains,
     delta,
     direction,
     gain,
     memory,
-    transverse,
-    x,
-)
-from deepnet_theory.symbolic.laws.explicit_matrices import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.laws.explicit_matrices import Matrix as Explicit
-from deepnet_theory.symbolic.laws.optimizer import (
-    degrees,
-    degrees_of,
-    homogeneity_step,
-    step_length,
-)
-from deepnet_theory.symbolic.laws.placement import (
-    P,
-    at_common_gains,
     placement_law,
     probed,
     residual,
+    transverse,
     weight_beside_identity,
+    x,
 )
-from deepnet_theory.symbolic.proof.checks import NAMED
+from deepnet_theory.symbolic.proof.checks import NAMED, Point, in_proportion, number
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Section, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
+from deepnet_theory.symbolic.proof.witness import Matrix as Explicit
 from deepnet_theory.symbolic.routes.route import Increment, Proved, Route
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
+BALANCE = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")
 _SECTIONS = {
     "attention": Section("Self-attention gradient", "Su, §Self-attention"),
     "cross": Section("Cross-attention gradient", "derived here, as Su, §Self-attention"),
     "ffn": Section("Feed-forward gradient", "Su, §Feed-forward gradient"),
 }
+
+upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
+jacobian = sp.Symbol("J", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
+unit = sp.Symbol("B", positive=True)  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
@@ -56,14 +57,45 @@ def section_of(sublayer: Sublayer) -> Section:
     return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
 
 
+def probe_route(selection: Selection) -> Route:
+    """Su's route, one block of steps for each distinct sublayer of the stack."""
+    placement, optimizer = selection.the_placement, selection.the_optimizer
+    scaling = scale_step(placement)
+    counted = homogeneity_step(optimizer, degrees(optimizer))
+    steps = [counted, *(() if scaling is None else (scaling,))]
+    increments, weights = {}, {}
+    for sublayer in selection.the_stack.sublayers:
+        gradient = gradient_step(sublayer, placement, sublayer.scaled)
+        weight = weight_step(sublayer, placement)
+        steps.append(forward_step(sublayer, placement, scaling))
+        steps.extend(derivative_steps(sublayer, placement, sublayer.scaled))
+        steps += [gradient, weight]
+        weights[sublayer.name] = Proved(weight)
+        increments[sublayer.name] = Increment(
+            increment_step(sublayer, gradient, counted, optimizer)
+        )
+    ends = (increment.step for increment in increments.values())
+    return Route((*steps, *ends), _given(selection), increments, weights)
+
+
+def _given(selection: Selection) -> tuple[sp.Symbol, ...]:
+    matrices = (matrix.name for s in selection.the_stack.sublayers for matrix in s.matrices)
+    of_matrices = (of(name) for name in matrices for of in (gain, direction, transverse))
+    general = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
+    return tuple(dict.fromkeys((*general, *of_matrices)))
+
+
+# ---- the sublayer: its norm's scale, z, and the branch's weight ----
+
+
 def scale_step(placement: Placement) -> Step | None:
     r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
 
     None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
     """
-
-    written = residual(placement, lambda y: P * Branch(y), rescale=False)
-    simplified = residual(placement, lambda y: P * Branch(y))
+    written, simplified = (
+        residual(placement, lambda y: P * Branch(y), rescale=rescale) for rescale in (False, True)
+    )
     if written == simplified:
         return None
     return SUBLAYER.equal(
@@ -72,29 +104,19 @@ def scale_step(placement: Placement) -> Step | None:
         simplified,
         "a norm is homogeneous of degree 0 (up to its epsilon)",
         establishes=(P,),
-        checks=(Check("explicit matrices", _scales_alike),),
+        checks=(agree(),),
     )
-
-
-def _scales_alike(step: Step) -> bool:
-    """Both sides of a step in x, α and P, evaluated with an arbitrary branch, agree."""
-
-    witness = Witness(named_sublayer("ffn"), placement("post-ln"))
-    witness.values[P] = 0.7
-    sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
-    return distance(*sides) < TOLERANCE
 
 
 def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None = None) -> Step:
     """z of the sublayer with every matrix written W = λU."""
-    section = section_of(sublayer)
-    z = sp.Symbol(f"z_{sublayer.name.replace('-', '')}", commutative=False)
 
     def agrees(step: Step) -> bool:
-        witness = Witness(sublayer, placement)
-        return distance(witness.evaluate(step.rhs, alpha), witness.inner({})) < TOLERANCE
+        witness = Witness.drawn(sublayer, placement)
+        return distance(value_of(step.rhs, values_of(witness)), witness.inner()) < TOLERANCE
 
-    return section.equal(
+    z = sp.Symbol(f"z_{sublayer.name.replace('-', '')}", commutative=False)
+    return section_of(sublayer).equal(
         f"probe-{sublayer.name}",
         z,
         probed(placement, sublayer),
@@ -108,25 +130,22 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
 
 def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     """r: the branch's weight against the identity path, whose weight in z is 1."""
-    section = section_of(sublayer)
     z = probed(placement, sublayer)
     weight = weight_beside_identity(z)
     assert weight is not None  # else the placement has no law, and no route was begun
     r = sp.Symbol(f"r_{sublayer.name.replace('-', '')}", positive=True)
 
-    def grows(step: Step) -> bool:
-        def added(witness: Witness) -> Explicit:
-            beside: Explicit = witness.inner({}) - witness.values[x]
-            return beside
-
-        return in_proportion(sizes(sublayer, placement, added), step.rhs)
-
     def stated(step: Step) -> bool:
         law = placement_law(placement).weight
-        return bool(sp.simplify(law.xreplace({P: beta ** len(sublayer.scaled)}) / step.rhs) == 1)
+        return not exponents(law.xreplace({P: beta ** len(sublayer.scaled)}) / step.rhs)
 
-    alike = Check("the branch of explicit matrices grows alike", grows)
-    return section.equal(
+    alike = _grows_alike(
+        "the branch of explicit matrices grows alike",
+        sublayer,
+        placement,
+        lambda witness: witness.inner() - witness.stream[0],
+    )
+    return section_of(sublayer).equal(
         f"branch-weight-{sublayer.name}",
         r,
         weight.xreplace(at_common_gains(sublayer)),
@@ -135,77 +154,96 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
         uses=(f"probe-{sublayer.name}",),
         assumptions=("equal-gains",),
         establishes=(r,),
-        checks=(
-            *((alike,) if outside_norms(z) else ()),
-            Check("the placement's law for any branch", stated),
-            NAMED,
-        ),
+        checks=(*alike, Check("the placement's law for any branch", stated), NAMED),
     )
 
 
-# ---- The gradient of each matrix: its probe, and its order once bounded factors are dropped ----
+# compare sizes of explicit matrices at these (α, β): every power of either shows
+KNOBS = ((1.3, 0.7), (2.6, 0.7), (1.3, 1.4))
 
 
-upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
-jacobian = sp.Symbol("J", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
-unit = sp.Symbol("B", positive=True)  # |B(x)|: |φ(xU)U| and the like, of order one
+def _grows_alike(
+    name: str, sublayer: Sublayer, placement: Placement, of: Callable[[Witness], Explicit]
+) -> tuple[Check, ...]:
+    """How the size of something on explicit matrices grows with α and β.
+
+    None where the identity path is no term of z: what is added to it does not scale exactly then.
+    """
+
+    def points(_: Step) -> Iterator[Point]:
+        for a, b in KNOBS:
+            yield {alpha: a, beta: b}, of(Witness.at(sublayer, placement, a, b)).norm
+
+    exact = x in sp.Add.make_args(probed(placement, sublayer))
+    return (in_proportion(name, points, digits=6),) if exact else ()
+
+
+# ---- the gradient of each matrix: its probe, and its order once bounded factors are dropped ----
+
+
+@dataclass(frozen=True)
+class Probes:
+    """z and its derivative by λ, W = λU, and by δ, W = λU + δV; which of the two is needed."""
+
+    z: sp.Expr
+    radial: sp.Expr
+    moved: sp.Expr
+    transverse: sp.Expr
+
+    @property
+    def radial_tells(self) -> bool:
+        """Whether the radial probe shows the size of the gradient: no norm removes it."""
+        return bool(self.radial != 0 and coefficient(self.transverse) == coefficient(self.radial))
+
+
+@cache
+def probes(sublayer: Sublayer, placement: Placement, matrix: str) -> Probes:
+    """Both probes of a matrix, taken by SymPy."""
+    z, moved = probed(placement, sublayer), probed(placement, sublayer, matrix)
+    radial = sp.expand_mul(sp.diff(z, gain(matrix)))
+    return Probes(z, radial, moved, sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST)))
 
 
 def derivative_steps(
     sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
 ) -> Iterator[Step]:
-    """∂z/∂λ for each of the matrices: taken by SymPy, checked by a finite difference."""
+    """∂z/∂λ for each of the matrices, and ∂z/∂δ where that tells more."""
     section = section_of(sublayer)
-    z = probed(placement, sublayer)
-    witness = Witness(sublayer, placement)
-    for matrix in matrices:
-        magnitude = gain(matrix.name)
-        derivative = sp.expand_mul(sp.diff(z, magnitude))
-        blind = derivative == 0
+    for name in (matrix.name for matrix in matrices):
+        probe, magnitude = probes(sublayer, placement, name), gain(name)
+        blind = probe.radial == 0
         yield section.equal(
-            f"radial-{sublayer.name}-{matrix.name}",
-            sp.Derivative(z, magnitude) if not blind else sp.Integer(0),
-            derivative,
-            (
-                f"the scalar probe of {matrix.name}"
-                if not blind
-                else f"z does not depend on {magnitude}: the norm removes it, so that the radial "
-                f"probe of {matrix.name} is blind and a transverse one is needed"
-            ),
+            f"radial-{sublayer.name}-{name}",
+            sp.Integer(0) if blind else sp.Derivative(probe.z, magnitude),
+            probe.radial,
+            f"z does not depend on {magnitude}: the norm removes it, so that the radial probe of "
+            f"{name} is blind and a transverse one is needed"
+            if blind
+            else f"the scalar probe of {name}",
             uses=(f"probe-{sublayer.name}",),
-            checks=(Check("finite difference", _finite_difference(witness, magnitude, None)),),
+            checks=(_as_derived(sublayer, placement, name, radially=True),),
         )
-        z_moved = probed(placement, sublayer, matrix.name)
-        moved = sp.expand_mul(sp.diff(z_moved, delta).xreplace(AT_REST))
-        if blind or coefficient(moved) != coefficient(derivative):
+        if not probe.radial_tells:
             yield section.equal(
-                f"transverse-{sublayer.name}-{matrix.name}",
-                sp.Derivative(z_moved, delta),
-                moved,
-                f"a transverse probe of {matrix.name}: W = lambda*U + delta*V, delta = 0",
+                f"transverse-{sublayer.name}-{name}",
+                sp.Derivative(probe.moved, delta),
+                probe.transverse,
+                f"a transverse probe of {name}: W = lambda*U + delta*V, delta = 0",
                 source="derived here",
                 uses=(f"probe-{sublayer.name}",),
-                checks=(
-                    Check("finite difference", _finite_difference(witness, delta, matrix.name)),
-                ),
+                checks=(_as_derived(sublayer, placement, name, radially=False),),
             )
 
 
-def _finite_difference(
-    witness: Witness, symbol: sp.Symbol, perturbed: str | None
-) -> Callable[[Step], bool]:
+def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: bool) -> Check:
     def agrees(step: Step) -> bool:
-        numeric = witness.derivative(symbol, perturbed)
-        for side in (step.lhs.doit(), step.rhs):
-            if side == 0:
-                error = max(abs(entry) for row in numeric for entry in row)
-            else:
-                error = distance(witness.evaluate(side, alpha), numeric)
-            if not error < TOLERANCE:
-                return False
-        return True
+        witness = Witness.drawn(sublayer, placement)
+        found = witness.inner(moved, radially).derivative
+        sides = (step.lhs.doit(), step.rhs)
+        values = (0.0 * found if s == 0 else value_of(s, values_of(witness)) for s in sides)
+        return all(distance(value, found) < TOLERANCE for value in values)
 
-    return agrees
+    return Check("explicit matrices", agrees)
 
 
 def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]) -> Step:
@@ -213,35 +251,38 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
 
     Raises :class:`Refusal` where their orders differ, which no common gain can balance.
     """
-    section = section_of(sublayer)
+    names = [matrix.name for matrix in matrices]
+    shown = {name: probes(sublayer, placement, name) for name in names}
     common = at_common_gains(sublayer)
-    orders, probes = set(), []
-    for matrix in matrices:
-        moved = sp.expand_mul(
-            sp.diff(probed(placement, sublayer, matrix.name), delta).xreplace(AT_REST)
-        )
-        orders.add(coefficient(moved).xreplace(common))
-        radial = sp.expand_mul(sp.diff(probed(placement, sublayer), gain(matrix.name)))
-        blind = radial == 0 or coefficient(moved) != coefficient(radial)
-        probes.append(f"{'transverse' if blind else 'radial'}-{sublayer.name}-{matrix.name}")
+    orders = {coefficient(probe.transverse).xreplace(common) for probe in shown.values()}
     if len(orders) != 1:
-        names = ", ".join(matrix.name for matrix in matrices)
-        raise Refusal(f"the gradients of {names} of {sublayer.name} are of different orders")
-    scalar = orders.pop()
+        raise Refusal(
+            f"the gradients of {', '.join(names)} of {sublayer.name} are of different orders"
+        )
+    (scalar,) = orders
     unscaled = matrices[0].role is Role.UNSCALED
-    alike = Check("the finite difference grows alike", _grows_alike(sublayer, placement, matrices))
-    explicit = (alike,) if outside_norms(probed(placement, sublayer)) else ()
-    return section.order(
+    alike = (
+        check
+        for name in names
+        for check in _grows_alike(
+            f"the derivative in {name} grows alike",
+            sublayer,
+            placement,
+            lambda witness, name=name: witness.inner(name).derivative,  # type: ignore[misc]
+        )
+    )
+    return section_of(sublayer).order(
         f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
         upstream * jacobian * unit * scalar,
         scalar,
-        (
-            "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
-            "gains taken out are of order one; all scaled gains are beta"
-            + (", the softmax's differential is bounded" if unscaled else "")
-            + f": the size of the gradients of {', '.join(m.name for m in matrices)}"
+        "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
+        "gains taken out are of order one; all scaled gains are beta"
+        + (", the softmax's differential is bounded" if unscaled else "")
+        + f": the size of the gradients of {', '.join(names)}",
+        uses=tuple(
+            f"{'radial' if probe.radial_tells else 'transverse'}-{sublayer.name}-{name}"
+            for name, probe in shown.items()
         ),
-        uses=tuple(probes),
         assumptions=(
             "bounded-upstream-gradient",
             "bounded-norm-jacobian",
@@ -251,63 +292,11 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
             *(("attention-keeps-magnitude",) if "softmax" in sublayer.branch else ()),
         ),
         bounded=(upstream, jacobian, unit),
-        checks=(ORDER_ONE, *explicit),
+        checks=(ORDER_ONE, *alike),
     )
 
 
-def _grows_alike(
-    sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
-) -> Callable[[Step], bool]:
-    def holds(step: Step) -> bool:
-        return all(
-            in_proportion(
-                sizes(sublayer, placement, lambda w, m=m: w.derivative(delta, m.name)),  # type: ignore[misc]
-                step.rhs,
-            )
-            for m in matrices
-        )
-
-    return holds
-
-
-# ---- How sizes of explicit matrices grow with α and β: what orders are held against ----
-
-
-def outside_norms(z: sp.Expr) -> bool:
-    """Whether the identity path is a term of z: what is added to it then scales exactly."""
-    return x in sp.Add.make_args(z)
-
-
-# compare sizes of explicit matrices at these (α, β): every power of either shows
-KNOBS = ((1.3, 0.7), (2.6, 0.7), (1.3, 1.4))
-
-
-def sizes(
-    sublayer: Sublayer, placement: Placement, of: Callable[[Witness], Explicit]
-) -> list[float]:
-    """The Frobenius norm of something at the knobs, with explicit matrices."""
-    found = []
-    for multiplier, size in KNOBS:
-        witness = Witness(sublayer, placement)
-        witness.alpha = multiplier
-        gains = {gain(m.name): size for m in sublayer.scaled}
-        gains |= {gain(m.name): 1.0 for m in sublayer.unscaled}
-        witness.values.update(gains)
-        found.append(of(witness).norm)
-    return found
-
-
-def in_proportion(measured: list[float], stated: sp.Expr) -> bool:
-    """Whether sizes at the knobs are in the ratios that an expression in α and β states."""
-    values = [float(stated.subs({alpha: a, beta: b})) for a, b in KNOBS]
-    ratios = [m / v for m, v in zip(measured, values, strict=True)]
-    return all(abs(ratio / ratios[0] - 1) < TOLERANCE for ratio in ratios)
-
-
-# ---- The increment of one sublayer: its gradients' size times its updates', by the degrees ----
-
-
-SECTION = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")
+# ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
 
 
 def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer: Optimizer) -> Step:
@@ -319,67 +308,23 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer:
     size = gradient.rhs
     constants = sp.symbols(f"c_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
-    return SECTION.order(
+
+    def points(_: Step) -> Iterator[Point]:
+        """γ·‖Δθ‖ of the optimizer's own expression, a gradient of size γ and a matrix of β."""
+        for a, b in KNOBS:
+            at = {alpha: a, beta: b, eta: 1}
+            gamma = number(size, at)
+            yield at, gamma * number(step_length(optimizer, gamma, b))
+
+    return BALANCE.order(
         f"increment-{sublayer.name}",
         sp.Add(*(constant * size * update for constant in constants)),
         sp.powsimp(eta * size ** (1 + p) * beta**q),
-        (
-            "each scaled matrix changes the output by its gradient's size times its update's, "
-            f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped"
-        ),
+        "each scaled matrix changes the output by its gradient's size times its update's, "
+        f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
         uses=("degrees", gradient.name),
         assumptions=("aligned-updates",),
         bounded=constants,
         establishes=constants,
-        checks=(ORDER_ONE, Check("the update on exact entries", _updated(optimizer, size))),
+        checks=(ORDER_ONE, in_proportion("the update on exact entries", points)),
     )
-
-
-def _updated(optimizer: Optimizer, gradient: sp.Expr) -> Callable[[Step], bool]:
-    """γ·‖Δθ‖ of the optimizer's own expression, with a gradient of size γ and a matrix of β."""
-
-    def holds(step: Step) -> bool:
-        ratios = []
-        for multiplier, size in KNOBS:
-            at = {alpha: sp.nsimplify(multiplier), beta: sp.nsimplify(size)}
-            gamma = gradient.subs(at)
-            length = step_length(optimizer, gamma, at[beta])
-            ratios.append(sp.N(gamma * length / (step.rhs / eta).subs(at), 30))
-        return bool(all(abs(ratio / ratios[0] - 1) < sp.Float("1e-20") for ratio in ratios))
-
-    return holds
-
-
-# ---- The probe route of a selection: one block of steps for each distinct sublayer ----
-
-
-def probe_route(selection: Selection) -> Route:
-    """Su's route, one block of steps for each distinct sublayer of the stack."""
-    placement, optimizer = selection.the_placement, selection.the_optimizer
-    scaling = scale_step(placement)
-    counted = homogeneity_step(optimizer, degrees(optimizer))
-    steps = [counted, *(() if scaling is None else (scaling,))]
-    endings: list[Step] = []
-    increments, weights = {}, {}
-    for sublayer in selection.the_stack.sublayers:
-        name = sublayer.name
-        gradient = gradient_step(sublayer, placement, sublayer.scaled)
-        steps.append(forward_step(sublayer, placement, scaling))
-        steps.extend(derivative_steps(sublayer, placement, sublayer.scaled))
-        steps.append(gradient)
-        weights[name] = Proved(weight_step(sublayer, placement))
-        increments[name] = Increment(increment_step(sublayer, gradient, counted, optimizer))
-        steps.append(weights[name].step)
-        endings.append(increments[name].step)
-    return Route((*steps, *endings), _given(selection), increments, weights)
-
-
-def _given(selection: Selection) -> tuple[sp.Symbol, ...]:
-    symbols: dict[sp.Symbol, None] = dict.fromkeys(
-        (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
-    )
-    for sublayer in selection.the_stack.sublayers:
-        for matrix in sublayer.matrices:
-            of = (gain(matrix.name), direction(matrix.name), transverse(matrix.name))
-            symbols.update(dict.fromkeys(of))
-    return tuple(symbols)

@@ -7,11 +7,14 @@ derives something else ends in another rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
 
 import sympy as sp
 
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part, Stack
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, eta
 from deepnet_theory.symbolic.proof.step import Step
@@ -60,6 +63,30 @@ class Route:
     sums: tuple[str, ...] = ()
 
 
+# By name, since the moment route alone doubles what an import of the package costs.
+_ROUTES = {
+    "probe": ("deepnet_theory.symbolic.routes.probe", "probe_route"),
+    "lemma": ("deepnet_theory.symbolic.routes.lemma.route", "lemma_route"),
+    "moments": ("deepnet_theory.symbolic.routes.moments.route", "moment_route"),
+}
+
+
+def route_of(selection: Selection) -> Route:
+    """The route that the selection's method names; no route knows a closure.
+
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where the route has no law for it.
+    """
+    open_ = replace(selection, closure=None)
+    return _route(open_, open_.named)
+
+
+@cache
+def _route(selection: Selection, _named: tuple[object, ...]) -> Route:
+    module, name = _ROUTES[selection.method]
+    route: Callable[[Selection], Route] = getattr(import_module(module), name)
+    return route(selection)
+
+
 def supporting(steps: Iterable[Step], ends: Iterable[str]) -> tuple[Step, ...]:
     """The steps that the named ones rest on, themselves included, in the order given."""
     needed, ordered = set(ends), tuple(steps)
@@ -97,7 +124,7 @@ def crossings(part: Part) -> sp.Expr:
 
 
 def added_up(part: Part, layers: int, own: Callable[[int], sp.Expr], crossing: sp.Expr) -> sp.Expr:
-    """Every sublayer's own term, and every cross-attention's, one by one through so many layers."""
+    """Every sublayer's own term, and every cross-attention's, one by one, layer after layer."""
     total: sp.Expr = sp.S.Zero
     for number, sublayer in enumerate(part.layer * layers, start=1):
         total += own(number)

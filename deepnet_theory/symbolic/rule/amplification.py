@@ -9,56 +9,25 @@ Source: DeepNet, arXiv 2203.00555, Theorem 4.3, counts it once; the rest is deri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import mpmath
 import sympy as sp
 
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.stack import Part
-from deepnet_theory.symbolic.algebra.monomial import (
-    DEPTHS,
-    alpha,
-    beta,
-    exponent_in,
-    present,
-    simplified,
-)
+from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, exponent_in, present, simplified
 from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.proof.checks import NAMED
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.rule.kinds import SECTION, Kind, Setting
+from deepnet_theory.symbolic.proof.checks import NAMED, Point, at_points, number
+from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from deepnet_theory.symbolic.routes.route import crossings
+from deepnet_theory.symbolic.rule.kinds import Balanced, Setting
 
+SECTION = Section("The balance")
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.3"
-_index = sp.Symbol("j", integer=True, positive=True)
 A = sp.Symbol("A", positive=True)
-
-
-@dataclass(frozen=True)
-class Later:
-    """The part that a change passes through: solved already."""
-
-    part: Part
-    kinds: tuple[Kind, ...]
-    values: dict[sp.Symbol, sp.Expr]  # α and β at the rule
-    solved_by: tuple[str, ...]  # the steps that say so
-
-    @property
-    def crossing(self) -> Kind:
-        """The kind of its cross-attentions; raises :class:`Refusal` where it has none."""
-        reading = {s.name for s in self.part.layer if s.reads_memory}
-        for kind in self.kinds:
-            if reading & set(kind.members):
-                return kind
-        raise Refusal(
-            f"the {self.part.name} has no cross-attention, so nothing passes from the encoder to "
-            "it; its layer must hold 'cross'"
-        )
-
-    @property
-    def depth(self) -> sp.Symbol:
-        """The symbol of its number of layers."""
-        return DEPTHS[self.part.depth]
+_index = sp.Symbol("j", integer=True, positive=True)
 
 
 @dataclass(frozen=True)
@@ -71,68 +40,67 @@ class Amplification:
     form: str
     size: sp.Expr
     factor: sp.Expr
-    steps: tuple[Step, ...]
     backward: sp.Expr
+    steps: tuple[Step, ...]
 
 
-def amplification(setting: Setting, part: Part, later: Later) -> Amplification:
+def amplification(setting: Setting, part: Part, later: Balanced) -> Amplification:
     """The amplification of a part's change by the later part, in the form that is selected.
 
     ``published``: A = K·c once where it grows, else 1 (the part must be balanced at its own
     output too). ``worst-case``: A = K·c, all aligned, and ``independent``: A = √K·c, each
     entering 1 + p times.
     """
-    chosen = setting.selection.amplification
-    steps = _in_form(setting, part, later, chosen)
-    times = sp.Integer(0) if chosen == "published" else setting.degrees.p
+    form = setting.selection.amplification
+    count = _crossings(later)
+    size = _size(setting, part, later, count)
+    published = form == "published"
+    passage = _at_both_outputs(part, later, size) if published else _both_ways(setting, part)
     return Amplification(
-        form=chosen,
-        size=steps[1].rhs,
-        factor=_factor(steps),
-        steps=steps,
-        backward=simplified(steps[1].rhs ** times),
+        form,
+        size.rhs,
+        simplified(passage.rhs.xreplace({A: size.rhs})),
+        simplified(size.rhs ** (0 if published else setting.degrees.p)),
+        (count, size, passage),
     )
 
 
-def _factor(steps: tuple[Step, Step, Step]) -> sp.Expr:
-    _, size, passage = steps
-    return simplified(passage.rhs.xreplace({A: size.rhs}))
+def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
+    """A count of a part's sublayers, at explicit numbers of layers."""
 
-
-def _in_form(setting: Setting, part: Part, later: Later, form: str) -> tuple[Step, Step, Step]:
-    count = _crossings(later)
-    size = _size(setting, part, later, count, aligned=form != "independent")
-    if form == "published":
-        return count, size, _at_both_outputs(part, later, size)
-    return count, size, _both_ways(setting, part, form)
-
-
-def _crossings(later: Later) -> Step:
-    def listed(step: Step) -> bool:
+    def points(_: Step) -> Iterator[Point]:
         for layers in (1, 2, 5):
-            stack = [s for _ in range(layers) for s in later.part.layer]
-            reading = sum("memory" in s.expression.names for s in stack)
-            at = {later.depth: sp.Integer(layers)}
-            if not step.lhs.xreplace(at).doit() == step.rhs.xreplace(at) == reading:
-                return False
-        return True
+            stack = [s for _ in range(layers) for s in part.layer]
+            yield {DEPTHS[part.depth]: sp.Integer(layers)}, sum(map(kept, stack))
 
+    return at_points("the sublayers listed one by one", points)
+
+
+def _crossings(later: Balanced) -> Step:
+    part = later.part
     return SECTION.equal(
-        f"cross-attentions-{later.part.name}",
-        sp.Sum(later.part.crossings, (_index, 1, later.depth)),
-        later.part.crossings * later.depth,
-        f"K, the sublayers of the {later.part.name} that read the memory",
+        f"cross-attentions-{part.name}",
+        sp.Sum(part.crossings, (_index, 1, later.depth)),
+        crossings(part),
+        f"K, the sublayers of the {part.name} that read the memory",
         source=SOURCE,
         establishes=(_index,),
-        checks=(Check("the sublayers listed one by one", listed),),
+        checks=(listed(part, lambda sublayer: "memory" in sublayer.expression.names),),
     )
 
 
-def _size(setting: Setting, part: Part, later: Later, count: Step, aligned: bool) -> Step:
-    crossing = later.crossing
-    weight = simplified(crossing.weight.xreplace(later.values))
+def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
+    aligned = setting.selection.amplification != "independent"
+    reading = [s.name for s in later.part.layer if s.reads_memory]
+    crossing = next(kind for kind in later.kinds if reading[0] in kind.members)
+    weight = later.at_solution(crossing.weight)
     layers = count.rhs if aligned else sp.sqrt(count.rhs)
-    names = [s.name for s in later.part.layer if s.reads_memory]
+
+    def points(_: Step) -> Iterator[Point]:
+        for depth in (4, 9):
+            expected = one_by_one(setting, later, depth, aligned)
+            yield {later.depth: sp.Integer(depth), A: expected}, expected
+
     return SECTION.equal(
         f"amplification-{part.name}",
         A,
@@ -143,52 +111,35 @@ def _size(setting: Setting, part: Part, later: Later, count: Step, aligned: bool
             + ("all aligned" if aligned else "in independent directions")
         ),
         source=SOURCE,
-        uses=(count.name, setting.route.weights[names[0]].name, *later.solved_by),
+        uses=(count.name, setting.route.weights[reading[0]].name, *later.conclusion),
         assumptions=("aligned-updates",) if aligned else (),
         establishes=(A,),
-        checks=(
-            Check("cross-attention by cross-attention", _one_by_one(setting, later, aligned)),
-            NAMED,
-        ),
+        checks=(at_points("cross-attention by cross-attention", points), NAMED),
     )
 
 
-def one_by_one(setting: Setting, later: Later, aligned: bool, layers: int) -> sp.Expr:
+def one_by_one(setting: Setting, later: Balanced, layers: int, aligned: bool) -> mpmath.mpf:
     """A at an explicit depth: every cross-attention's weight put in and added."""
-    at = {later.depth: sp.Integer(layers)}
-    total = sp.Integer(0)
+    total = mpmath.mpf(0)
     for sublayer in [s for _ in range(layers) for s in later.part.layer]:
         if "memory" not in sublayer.expression.names:
             continue
         kind = next(k for k in later.kinds if sublayer.name in k.members)
-        knobs = {alpha: later.values[kind.alpha], beta: later.values[kind.beta]}
-        one = setting.route.weights[sublayer.name].value.xreplace(knobs).xreplace(at)
-        total += one if aligned else one**2
-    return sp.N(total if aligned else sp.sqrt(total), 40)
+        at = {
+            plain: number(later.values[own], {later.depth: sp.Integer(layers)})
+            for plain, own in kind.own.items()
+        }
+        total += number(setting.route.weights[sublayer.name].value, at) ** (1 if aligned else 2)
+    return total if aligned else mpmath.sqrt(total)
 
 
-def _one_by_one(setting: Setting, later: Later, aligned: bool) -> Callable[[Step], bool]:
-    def holds(step: Step) -> bool:
-        for layers in (4, 9):
-            stated = sp.N(step.rhs.subs(later.depth, layers), 40)
-            expected = one_by_one(setting, later, aligned, layers)
-            if abs(stated - expected) > sp.Float("1e-30") * expected:
-                return False
-        return True
-
-    return holds
-
-
-def _at_both_outputs(part: Part, later: Later, size: Step) -> Step:
+def _at_both_outputs(part: Part, later: Balanced, size: Step) -> Step:
     grows = exponent_in(size.rhs, later.depth) > 0
 
     def order_one(step: Step) -> bool:
-        value = step.lhs / step.rhs
-        sizes = [
-            sp.N(value.xreplace({A: size.rhs}).subs(later.depth, sp.Integer(10) ** n), 30)
-            for n in (40, 60, 80)
-        ]
-        return bool(all(abs(s / sizes[0] - 1) < sp.Float("1e-6") for s in sizes))
+        ratio = (step.lhs / step.rhs).xreplace({A: size.rhs})
+        sizes = [number(ratio, {later.depth: sp.Integer(10) ** n}) for n in (40, 60, 80)]
+        return all(abs(s / sizes[0] - 1) < 1e-6 for s in sizes)
 
     return SECTION.order(
         f"passage-{part.name}",
@@ -205,33 +156,25 @@ def _at_both_outputs(part: Part, later: Later, size: Step) -> Step:
         ),
         regime=Regime(later.depth, sp.oo),
         source=SOURCE,
-        uses=(f"amplification-{part.name}",),
+        uses=(size.name,),
         assumptions=("bounded-upstream-gradient",),
         checks=(Check("ratio at depths of 10^40 and more", order_one),),
     )
 
 
-def _both_ways(setting: Setting, part: Part, form: str) -> Step:
-    p = setting.degrees.p
-    optimizer = setting.selection.the_optimizer
+def _both_ways(setting: Setting, part: Part) -> Step:
+    p, optimizer = setting.degrees.p, setting.selection.the_optimizer
 
-    def through_the_update(step: Step) -> bool:
-        one, four = sp.Integer(1), sp.Integer(4)
-        ratio = 4 * step_length(optimizer, four, one) / step_length(optimizer, one, one)
-        return all(
-            abs(sp.N(side.subs(A, 4) - ratio, 30)) < sp.Float("1e-20")
-            for side in (step.lhs, step.rhs)
-        )
+    def points(_: Step) -> Iterator[Point]:
+        yield {A: sp.Integer(4)}, 4 * number(step_length(optimizer, 4, 1))
 
     return SECTION.equal(
         f"passage-{part.name}",
         sp.Mul(A, A**p, evaluate=False),
         A ** (1 + p),
-        (
-            "A once forward; the gradient passes the same cross-attentions, and the update takes "
-            f"its power p = {p}: '{form}'"
-        ),
+        "A once forward; the gradient passes the same cross-attentions, and the update takes "
+        f"its power p = {p}: '{setting.selection.amplification}'",
         source="derived here",
         uses=(f"amplification-{part.name}", "degrees"),
-        checks=(Check("the update of a gradient of A times the size", through_the_update),),
+        checks=(at_points("the update of a gradient of A times the size", points),),
     )

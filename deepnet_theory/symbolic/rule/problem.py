@@ -8,13 +8,12 @@ from functools import cache, cached_property
 import sympy as sp
 
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
-from deepnet_theory.spec.errors import InputError, Refusal, shown
-from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
+from deepnet_theory.sizes.rule import written
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.monomial import present, text
+from deepnet_theory.symbolic.algebra.monomial import plain, present
 from deepnet_theory.symbolic.rule.balance import balance
-from deepnet_theory.symbolic.rule.kinds import Balanced, Setting, kinds
+from deepnet_theory.symbolic.rule.kinds import Balanced, Setting
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,10 @@ class Problem(Setting):
 
         Raises :class:`Refusal` where there is no rule, or where a law is missing.
         """
-        sized, parts = self.sized, self.selection.the_stack.parts
         solved: list[Balanced] = []
-        for part in reversed(parts):
-            of = kinds(part, len(parts), self.route, self.selection)
-            solved.append(balance(self, sized.part(part.name), of, solved[-1] if solved else None))
-        return tuple(reversed(solved))
+        for part in reversed(self.sized.parts):
+            solved.insert(0, balance(self, part, solved[0] if solved else None))
+        return tuple(solved)
 
 
 # ---- The rule that solved balances amount to, with SymPy expressions for α and β ----
@@ -68,16 +65,16 @@ def rule_of(problem: Problem) -> SolvedRule:
     rate: sp.Expr = sp.S.One
     for balanced in problem.balanced:
         for kind in balanced.kinds:
-            values = (balanced.value(kind.alpha), balanced.value(kind.beta))
+            values = (balanced.values[kind.alpha], balanced.values[kind.beta])
             multiplied = (balanced.rate_of(kind), balanced.relative_update(kind))
-            written = (_written(problem, value) for value in (*values, *multiplied))
-            entries.append(RuleEntry(balanced.part.name, kind.name, *written))
+            texts = (written(plain(value), selection) for value in (*values, *multiplied))
+            entries.append(RuleEntry(balanced.part.name, kind.name, *texts))
             solved.append(values)
         rate = balanced.rate
     solved_rule = SolvedRule(
         name=selection.optimizer or "custom",
         entries=tuple(entries),
-        eta=_written(problem, rate),
+        eta=written(plain(rate), selection),
         meaning=(
             "the powers of the depth are derived orders; the constant in front is the convention "
             f"of the balance '= 1' and of the closure '{problem.closure.name}'"
@@ -86,20 +83,6 @@ def rule_of(problem: Problem) -> SolvedRule:
         rate=rate,
     )
     return with_norm_epsilon(selection, solved_rule)
-
-
-def _written(problem: Problem, value: sp.Expr) -> str:
-    """A solved value in the grammar of depths, whose exponents are bounded."""
-    written = text(value)
-    try:
-        DEPTH.parse(written)
-    except InputError:
-        raise Refusal(
-            f"the rule of the update {shown(problem.selection.the_optimizer.update)} would be "
-            f"{shown(written)}, and no rule is written with an exponent whose numerator or "
-            f"denominator is beyond {MAX_EXPONENT}; give the update powers of smaller denominators"
-        ) from None
-    return written
 
 
 def solve_rule(selection: Selection) -> SolvedRule:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import beta
-from deepnet_theory.symbolic.proof.checks import QUADRATURE
 from deepnet_theory.symbolic.proof.step import Section, Step
 from paper_checks.shared.expectation import Gaussian, Index, Known, Tensor, moment, norm_of
+from paper_checks.shared.steps.checks import QUADRATURE
 
 SOURCE = "layer cake, §3"
 SECTION = Section("A fully connected layer", SOURCE)

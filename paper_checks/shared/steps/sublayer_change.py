@@ -20,18 +20,20 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Label,
     Normalise,
 )
-from deepnet_theory.symbolic.laws.branch import AT_REST, delta, x
 from deepnet_theory.symbolic.laws.explicit_matrices import (
+    central_difference,
+    value_of,
+)
+from deepnet_theory.symbolic.laws.placement import AT_REST, delta, x
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.proof.witness import (
     TOLERANCE,
     Matrix,
-    central_difference,
     distance,
     leaky_relu,
     normalise,
     random_matrix,
-    value_of,
 )
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SECTION = Section("Derivatives of a sublayer", "layer cake, §5.1, change of the output")
 

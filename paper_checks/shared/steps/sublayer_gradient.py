@@ -12,25 +12,33 @@ Source: Su, §Feed-forward gradient, §Self-attention, and the reply on BranchNo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import sympy as sp
 
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha
-from deepnet_theory.symbolic.algebra.nodes import Branch, Loss, Normalise, coefficient
-from deepnet_theory.symbolic.laws.branch import branch, direction, gain, plain_branch, weight, x
+from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, coefficient
 from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    Witness,
-    any_loss,
     central_difference,
-    distance,
+    value_of,
+    values_of,
 )
-from deepnet_theory.symbolic.laws.placement import P, inside, probed, residual
+from deepnet_theory.symbolic.laws.placement import (
+    P,
+    branch,
+    direction,
+    gain,
+    inside,
+    probed,
+    residual,
+    x,
+)
 from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, Matrix, Witness, distance
 from deepnet_theory.symbolic.routes.probe import SUBLAYER, jacobian, section_of, unit, upstream
+from paper_checks.shared.steps.nodes import ON_MATRICES, Loss, any_loss
 
 # where the source displays them: the sublayer, its gradients, their orders
 _DISPLAYED = {
@@ -55,7 +63,7 @@ def gradient_steps(selection: Selection) -> Iterator[Step]:
 def given(selection: Selection) -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     members = selection.the_stack.sublayers
-    matrices = dict.fromkeys(weight(m.name) for s in members for m in s.matrices)
+    matrices = dict.fromkeys(_weight(m.name) for s in members for m in s.matrices)
     return (*matrices, P, _b)
 
 
@@ -67,21 +75,27 @@ def _cited(member: Sublayer, place: int, matrix: str = "") -> str:
     return f"{source}, {_DISPLAYED[member.name][place]}"
 
 
+def _weight(matrix: str) -> sp.Symbol:
+    """The matrix W itself, magnitude and direction together."""
+    return sp.Symbol(direction(matrix).name.replace("U", "W"), commutative=False)
+
+
 def _factored(member: Sublayer, placement: Placement) -> Step:
     section = section_of(member)
 
     def agrees(step: Step) -> bool:
-        witness = Witness(member, placement)
+        witness = Witness.drawn(member, placement)
+        values = values_of(witness)
         for matrix in member.matrices:
-            u, magnitude = (witness.values[s(matrix.name)] for s in (direction, gain))
-            witness.values[weight(matrix.name)] = magnitude * u
-        truth = witness.inner({})
-        sides = (witness.evaluate(side, alpha) for side in (step.lhs, step.rhs))
+            u, magnitude = (values[s(matrix.name)] for s in (direction, gain))
+            values[_weight(matrix.name)] = magnitude * u
+        truth = witness.inner()
+        sides = (value_of(side, values) for side in (step.lhs, step.rhs))
         return all(distance(side, truth) < TOLERANCE for side in sides)
 
     return section.equal(
         f"factored-{member.name}",
-        inside(placement, lambda argument: plain_branch(member, argument)),
+        inside(placement, lambda argument: branch(member, argument=argument, matrix=_weight)),
         probed(placement, member),
         (
             "z of the sublayer in its matrices W, and with W = lambda*U put in"
@@ -101,12 +115,16 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
     derivative = sp.expand_mul(sp.diff(loss, magnitude))
     if derivative == 0:
         return  # a norm of the branch hides its magnitudes: the transverse probe's matter
-    witness = Witness(member, placement)
+    witness = Witness.drawn(member, placement)
+
+    def moved(h: float) -> Matrix:
+        gains = {**witness.gains, matrix: witness.gains[matrix] + h}
+        return any_loss(replace(witness, gains=gains).output())
 
     def agrees(step: Step) -> bool:
-        at = witness.values[magnitude]
-        numeric = central_difference(lambda h: any_loss(witness.output({magnitude: at + h})))
-        sides = (witness.evaluate(side, alpha) for side in (step.lhs, step.rhs))
+        numeric = central_difference(moved)
+        values = values_of(witness)
+        sides = (value_of(side, values, ON_MATRICES) for side in (step.lhs, step.rhs))
         return all(distance(side, numeric) < TOLERANCE for side in sides)
 
     chain = f"chain-{member.name}-{matrix}"
@@ -155,9 +173,8 @@ def _branch_norm(placement: Placement) -> Step:
     """Norm(x + bF(x)) is Norm(αx + F(x)) with α = 1/b."""
 
     def agrees(step: Step) -> bool:
-        witness = Witness(sublayer("ffn"), placement)
-        witness.values.update({P: 0.7, _b: 0.4})
-        sides = [witness.evaluate(side, alpha) for side in (step.lhs, step.rhs)]
+        values = {**values_of(Witness.drawn(sublayer("ffn"), placement)), P: 0.7, _b: 0.4}
+        sides = [value_of(side, values) for side in (step.lhs, step.rhs)]
         return distance(*sides) < TOLERANCE
 
     return SUBLAYER.equal(

@@ -19,18 +19,15 @@ import sympy as sp
 
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.monomial import r
-from deepnet_theory.symbolic.algebra.nodes import Above, Activation, Beside, Branch, Normalise
-from deepnet_theory.symbolic.laws.branch import x
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    TOLERANCE,
-    distance,
-    random_matrix,
-    value_of,
-)
-from deepnet_theory.symbolic.laws.placement import P, residual
-from deepnet_theory.symbolic.proof.checks import squares_meet, written_out
+from deepnet_theory.symbolic.algebra.nodes import Activation, Branch, Normalise
+from deepnet_theory.symbolic.laws.explicit_matrices import value_of
+from deepnet_theory.symbolic.laws.placement import P, residual, x
+from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, distance, random_matrix
 from paper_checks.shared.expectation import NamedQuantity
+from paper_checks.shared.steps.checks import squares_meet
+from paper_checks.shared.steps.nodes import ON_MATRICES, Above, Beside
 
 SECTION = Section("The stream unrolled")
 NOTE = "Pre/Post norm note, §1"
@@ -144,4 +141,5 @@ def _side_by_side(step: Step) -> bool:
     generator = random.Random(23)
     values: dict[sp.Symbol, Any] = {_u: random_matrix(generator, 2)}
     values |= {matrix: random_matrix(generator) for matrix in (_A, _B, _C, _D)}
-    return distance(value_of(step.lhs, values), value_of(step.rhs, values)) < TOLERANCE
+    sides = (value_of(side, values, ON_MATRICES) for side in (step.lhs, step.rhs))
+    return distance(*sides) < TOLERANCE

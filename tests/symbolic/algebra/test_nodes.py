@@ -9,9 +9,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
-    Above,
     Activation,
-    Beside,
     Branch,
     DirectionalDifferential,
     Hadamard,
@@ -23,6 +21,7 @@ from deepnet_theory.symbolic.algebra.nodes import (
     coefficient,
     split,
 )
+from paper_checks.shared.steps.nodes import Above, Beside
 
 A, B, H, K = sp.symbols("A B H K", commutative=False)
 c, t = sp.symbols("c t", positive=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 import sympy as sp
 
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer
 from deepnet_theory.symbolic.algebra.monomial import exponent_in, exponents
 from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
-from deepnet_theory.symbolic.laws.optimizer import degrees
 
 A, B, u = sp.symbols("A B u", commutative=False)
 t, N = sp.symbols("t N", positive=True)

@@ -9,12 +9,13 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.sizes.update import practised
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, samples
+from deepnet_theory.symbolic.laws.optimizer import homogeneity_step, samples
 from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
 
@@ -95,9 +96,9 @@ def test_updates_without_degrees_are_refused_with_the_reason(update, why):
 
 
 def test_an_entry_that_is_no_real_number_is_no_sample():
-    with pytest.raises(ValueError, match="is not real"):
+    with pytest.raises(ArithmeticError):
         samples(UPDATE.parse("sqrt(g)").root)
-    with pytest.raises(ArithmeticError, match="is not finite"):
+    with pytest.raises(ArithmeticError, match="not finite"):
         samples(UPDATE.parse("log(g - g)").root)
 
 
@@ -183,7 +184,7 @@ def test_nested_sums_with_a_regime_each_take_time_in_proportion():
         update = f"({update} + theta/{level + 2})"
     start = time.perf_counter()
     found = degrees(custom_optimizer(f"-eta*{update}", tuple(regimes)))
-    assert (found.p, found.q, len(found.regime)) == (1, 0, 26)
+    assert (found.p, found.q, len(found.regimes)) == (1, 0, 26)
     assert time.perf_counter() - start < 5
 
 

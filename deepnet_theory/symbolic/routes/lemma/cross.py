@@ -10,7 +10,7 @@ The sum A = M c takes all cross-attentions to push one way; in independent direc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import sympy as sp
 
@@ -20,8 +20,10 @@ from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     DERIVATIVE,
     SQUARES_AT_MOST,
+    Point,
     defines,
     ratio_in_branch_weight,
+    written_at,
     written_out,
 )
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
@@ -70,10 +72,8 @@ def _normalised(found: Directions) -> tuple[Step, ...]:
         "cross-attention-derivative",
         sp.Derivative(output, _m),
         sp.diff(output, _m),
-        (
-            "the decoder's stream y and the memory m are independent and of variance 1, as "
-            "the path and the branch of a sublayer are"
-        ),
+        "the decoder's stream y and the memory m are independent and of variance 1, as "
+        "the path and the branch of a sublayer are",
         uses=("stream-growth",),
         assumptions=("attention-keeps-magnitude", "unit-activations"),
         checks=DERIVATIVE,
@@ -95,29 +95,22 @@ def _two_parts(decoder: Part, telescoping: str) -> Step:
         "two-part-bound",
         _F(sublayers(decoder) + 1),
         crossings(decoder) * _c * _X + sp.Sum(_D(l) * _T(l), (l, 1, sublayers(decoder))),
-        (
-            "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
-            "every cross-attention c times the change of the encoder's output"
-        ),
+        "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
+        "every cross-attention c times the change of the encoder's output",
         uses=(telescoping, "cross-attention-response"),
         assumptions=("linear-step", "independent-signs"),
-        checks=(Check("the layer's sublayers unrolled at 1, 2, 3 layers", _unrolled(decoder)),),
+        checks=(_unrolled(decoder),),
         establishes=(_X,),
     )
 
 
-def _unrolled(decoder: Part) -> Callable[[Step], bool]:
-    def holds(step: Step) -> bool:
-        depth = DEPTHS[decoder.depth]
+def _unrolled(decoder: Part) -> Check:
+    def points() -> Iterator[Point]:
         for layers in (1, 2, 3):
             change = added_up(decoder, layers, lambda at: _D(at) * _T(at), _c * _X)
-            if step.lhs.subs(depth, layers) != _F(len(decoder.layer) * layers + 1):
-                return False
-            if not vanishes(written_out(step.rhs.subs(depth, layers)) - change):
-                return False
-        return True
+            yield {DEPTHS[decoder.depth]: layers}, (_F(len(decoder.layer) * layers + 1), change)
 
-    return holds
+    return written_at("the layer's sublayers unrolled at 1, 2, 3 layers", points)
 
 
 def amplification_step(found: Directions, decoder: Part, *, aligned: bool) -> Step:

@@ -10,23 +10,26 @@ parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and a step along the 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
+import mpmath
 import sympy as sp
 
+from deepnet_theory.sizes.update import Update
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
-from deepnet_theory.symbolic.laws import optimizer
-from deepnet_theory.symbolic.laws import placement as laws
-from deepnet_theory.symbolic.laws.optimizer import Degrees
-from deepnet_theory.symbolic.laws.placement import P, placement_law
+from deepnet_theory.symbolic.laws.placement import P, gains_product, gradients, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     SAMPLED_POSITIVE,
     SQUARES_AT_MOST,
+    Point,
+    at_points,
     equal_at_sizes,
+    number,
     ratio_in_branch_weight,
 )
 from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Regime, Relation, Section, Step
@@ -51,7 +54,7 @@ class Law:
     """The response κ of a placement and the degrees of an optimizer, at gains in any symbols."""
 
     found: Directions
-    degrees: Degrees
+    degrees: Update
 
     def response(self, of: Gains) -> sp.Expr:
         """D to leading order: κ √Σ(P/β_j)²."""
@@ -89,15 +92,13 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
         f"update-size{suffix}",
         sp.sqrt(sp.Add(*(move**2 for move in moves))),
         eta * length**p * size**q,
-        (
-            f"a step along the gradient, of the optimizer's degrees p = {p}, q = {q}: "
-            "‖Δθ‖ = η‖g‖^p‖θ‖^q. At equal gains the entries of g are equal, so that an update "
-            "entry by entry runs along it as well"
-        ),
+        f"a step along the gradient, of the optimizer's degrees p = {p}, q = {q}: "
+        "‖Δθ‖ = η‖g‖^p‖θ‖^q. At equal gains the entries of g are equal, so that an update "
+        "entry by entry runs along it as well",
         source="layer cake, §4.3, last supplement",
         uses=(gradient.name, "degrees"),
         assumptions=("equal-gains",),
-        checks=(SAMPLED_POSITIVE, Check("an explicit step's length", _length_of_step(law, of))),
+        checks=(SAMPLED_POSITIVE, _length_of_step(law, of)),
     )
     moved = SECTION.equal(
         f"sublayer-increment{suffix}",
@@ -106,16 +107,14 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
         "the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
         uses=(update.name,),
         assumptions=("linear-step",),
-        checks=(SAMPLED_POSITIVE, Check("a small step of κ·β_1⋯β_m taken", _stepped(law, of))),
+        checks=(SAMPLED_POSITIVE, _stepped(law, of)),
     )
     total = SECTION.equal(
         f"sum-over-sublayers{suffix}",
         sp.Sum(moved.rhs, (i, 1, S)),
         S * moved.rhs,
-        (
-            "S equal terms added by the triangle inequality: what updates that push the output "
-            "one way make; independent directions would make √S of it"
-        ),
+        "S equal terms added by the triangle inequality: what updates that push the output "
+        "one way make; independent directions would make √S of it",
         uses=(passage.telescoping, moved.name),
         assumptions=("aligned-updates",),
         checks=(equal_at_sizes(S),),
@@ -133,10 +132,8 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
         f"gradient-size{suffix}",
         delta * exact * passage.size,
         delta * law.response(of),
-        (
-            "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
-            "mean square the Jacobians in between are at most 1"
-        ),
+        "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
+        "mean square the Jacobians in between are at most 1",
         uses=(passage.proved_by, "branch-response"),
         assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
         checks=(SQUARES_AT_MOST, approached),
@@ -158,54 +155,39 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
     )
 
 
-@dataclass(frozen=True)
-class _Explicit:
-    """One step of F = κ·β_1⋯β_m at exact numbers, taken matrix by matrix."""
-
-    point: dict[sp.Symbol, sp.Expr]
-    theta: list[sp.Expr]
-    move: list[sp.Expr]
-    kappa: sp.Expr
-
-    def output(self, size: sp.Expr) -> sp.Expr:
-        """F once the step is taken ``size`` times."""
-        return self.kappa * math.prod(
-            t + size * move for t, move in zip(self.theta, self.move, strict=True)
-        )
-
-
-def _explicit(law: Law, of: Gains) -> _Explicit:
-    theta = [sp.Rational(5 + 2 * n, 3 + n) for n in range(len(of))]
+def _taken(law: Law, of: Gains) -> tuple[dict[sp.Expr, Any], list[Any], list[Any], Any]:
+    """One step of F = κ·β_1⋯β_m at exact numbers: they, the gains, their moves, and κ."""
+    theta = [mpmath.mpf(5 + 2 * n) / (3 + n) for n in range(len(of))]
     point = {**dict(zip(of, theta, strict=True)), alpha: sp.Rational(9, 4)}
-    kappa = law.found.leading.xreplace({**point, P: math.prod(theta)})
     point |= {delta: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
-    gradient = [
-        point[delta] * kappa * math.prod(t for m, t in enumerate(theta) if m != n)
-        for n in range(len(of))
-    ]
-    length, size = (sp.sqrt(sum(v**2 for v in vector)) for vector in (gradient, theta))
-    step = point[eta] * length**law.degrees.p * size**law.degrees.q
-    return _Explicit(point, theta, [sp.N(step * g / length, 60) for g in gradient], kappa)
+    kappa = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
+    gradient = [number(delta, point) * kappa * mpmath.fprod(theta) / t for t in theta]
+    length, size = mpmath.norm(gradient), mpmath.norm(theta)
+    step = number(eta, point) * length ** number(law.degrees.p) * size ** number(law.degrees.q)
+    return point, theta, [step * g / length for g in gradient], kappa
 
 
-def _length_of_step(law: Law, of: Gains) -> Callable[[Step], bool]:
-    def holds(step: Step) -> bool:
-        taken = _explicit(law, of)
-        length = sp.sqrt(sum(move**2 for move in taken.move))
-        return bool(abs(sp.N(step.rhs.xreplace(taken.point), 40) - length) < sp.Float("1e-30"))
+def _length_of_step(law: Law, of: Gains) -> Check:
+    def points(_: Step) -> Iterator[Point]:
+        point, _theta, moves, _kappa = _taken(law, of)
+        yield point, mpmath.norm(moves)
 
-    return holds
+    return at_points("an explicit step's length", points)
 
 
-def _stepped(law: Law, of: Gains) -> Callable[[Step], bool]:
+def _stepped(law: Law, of: Gains) -> Check:
     """(F(θ + hΔθ) − F(θ − hΔθ))/2h, off by h² times a third derivative."""
 
-    def holds(step: Step) -> bool:
-        taken, h = _explicit(law, of), sp.Rational(1, 10**15)
-        quotient = (taken.output(h) - taken.output(-h)) / (2 * h)
-        return bool(abs(sp.N(step.rhs.xreplace(taken.point), 40) - quotient) < sp.Float("1e-20"))
+    def points(_: Step) -> Iterator[Point]:
+        point, theta, moves, kappa = _taken(law, of)
+        h = mpmath.mpf(10) ** -15
+        ahead, behind = (
+            mpmath.fprod(t + times * move for t, move in zip(theta, moves, strict=True))
+            for times in (h, -h)
+        )
+        yield point, kappa * (ahead - behind) / (2 * h)
 
-    return holds
+    return at_points("a small step of κ·β_1⋯β_m taken", points, digits=20)
 
 
 def premises(sublayer: Sublayer) -> tuple[str, ...]:
@@ -218,8 +200,7 @@ def weight_of(sublayer: Sublayer, law: Law) -> Proved:
     """r of a sublayer, all its gains β."""
 
     def holds(step: Step) -> bool:
-        matrices = placement_law(law.found.placement)
-        expected = laws.branch_weight(sublayer, matrices)
+        expected = placement_law(law.found.placement).weight.xreplace({P: gains_product(sublayer)})
         return step.lhs == r and vanishes(step.rhs - expected)
 
     return Proved(
@@ -247,35 +228,26 @@ def increment_of(
             f"increment-{sublayer.name}",
             moved.rhs.xreplace(equal),
             eta * sp.powdenest(sp.powsimp(share), force=True),
-            (
-                f"all gains of {sublayer.name} are β, and the loss's gradient at the output is of "
-                "order one"
-            ),
+            f"all gains of {sublayer.name} are β, and the loss's gradient at the output is of "
+            "order one",
             uses=(moved.name,),
             assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
             bounded=(delta,),
-            checks=(
-                BOUNDED,
-                Check(
-                    "the branch's own formula, matrix by matrix",
-                    _matrix_by_matrix(sublayer, selection),
-                ),
-            ),
+            checks=(BOUNDED, _matrix_by_matrix(sublayer, selection)),
         )
     )
 
 
-def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Callable[[Step], bool]:
+def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Check:
     """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + δV."""
 
-    def holds(step: Step) -> bool:
-        d = optimizer.degrees(selection.the_optimizer)
-        matrices = placement_law(selection.the_placement)
-        terms = [t for t in laws.terms(sublayer, matrices) if t.role is Role.SCALED]
-        response = sp.sqrt(sum(t.gradient**2 for t in terms))
-        theta = sp.sqrt(sum(t.size**2 for t in terms))
-        expected = eta * response ** (1 + d.p) * theta**d.q
+    def points(_: Step) -> Iterator[Point]:
+        d = degrees(selection.the_optimizer)
         point = {alpha: sp.Rational(9, 4), beta: sp.Rational(2, 5), eta: sp.Rational(3, 7)}
-        return bool(abs(sp.N((step.rhs - expected).xreplace(point), 40)) < sp.Float("1e-30"))
+        every = gradients(sublayer, placement_law(selection.the_placement))
+        response = mpmath.norm([number(gradient, point) for gradient in every])
+        theta = mpmath.norm([number(beta, point) for _ in every])
+        moved = response ** number(1 + d.p) * theta ** number(d.q)
+        yield {**point, delta: 1}, number(eta, point) * moved
 
-    return holds
+    return at_points("the branch's own formula, matrix by matrix", points)

@@ -3,7 +3,7 @@ r"""The product of K Jacobians of the scalar sublayer, whose branches have rando
 .. math:: J = \frac{1 + \sigma r}{\sqrt{1 + r^2}}, \qquad \mathbb E J^2 = 1
 
 so that in mean square, which is what independent directions of a wide layer show, nothing decays
-and nothing grows. The typical product, the mean and the worst case are told on the side.
+and nothing grows. The typical product, the mean and the worst case stand beside, in the claims.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ def jacobian_step() -> Step:
         "jacobian-root-mean-square",
         sp.sqrt(expectation(2)),
         sp.Integer(1),
-        (
-            "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
-            "and nothing grows, at any depth and branch weight"
-        ),
+        "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
+        "and nothing grows, at any depth and branch weight",
         uses=("derivative-x-signed", "branch-weight"),
         assumptions=("independent-signs",),
         checks=(by_patterns(2),),

@@ -8,7 +8,7 @@ branch maps a signal of length y to P·y along e_branch and ε·y along e_change
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import sympy as sp
@@ -20,11 +20,12 @@ from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     EXACT,
     SQUARES_AT_MOST,
+    Point,
     at_most_at_sizes,
     defines,
     equal_at_sizes,
     ratio_in_branch_weight,
-    written_out,
+    written_at,
 )
 from deepnet_theory.symbolic.proof.step import Check, Regime, Relation, Section, Step
 from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
@@ -139,10 +140,8 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             "stream-growth",
             still[0] ** 2 + still[1] ** 2,
             sp.factor(sp.expand(still[0] ** 2 + still[1] ** 2)),
-            (
-                f"mean square of the stream after {found.placement.equation}, the branch "
-                "independent of the path"
-            ),
+            f"mean square of the stream after {found.placement.equation}, the branch "
+            "independent of the path",
             source=source,
             assumptions=("independent-signs",),
             checks=(Check("the matrix law of the placement", _equal_to(_square(found))), *EXACT),
@@ -227,10 +226,7 @@ def _stream(found: Directions) -> tuple[Step, ...]:
         "mean square of the stream after S sublayers: each adds r² to the input's 1",
         source="Pre/Post norm note, §1; derived here",
         uses=("stream-growth", "branch-weight-of-placement"),
-        checks=(
-            Check("the sublayer's growth iterated", _iterated(found)),
-            equal_at_sizes(S),
-        ),
+        checks=(_iterated(found), equal_at_sizes(S)),
         establishes=(S,),
     )
     before, after = (size.rhs.subs(S, number) for number in (l - 1, l))
@@ -238,13 +234,11 @@ def _stream(found: Directions) -> tuple[Step, ...]:
         "stream-jacobians",
         sp.Product(after / before, (l, i + 1, S)) / size.rhs,
         1 / size.rhs.subs(S, i),
-        (
-            "mean square of all later Jacobians and the final norm: what a change grows by "
-            "is what the stream grows by, so the product telescopes"
-        ),
+        "mean square of all later Jacobians and the final norm: what a change grows by "
+        "is what the stream grows by, so the product telescopes",
         uses=("stream-size",),
         assumptions=("independent-signs",),
-        checks=(Check("written out for every i ≤ S ≤ 4", _product_written_out),),
+        checks=(written_at("written out for every i ≤ S ≤ 4", _stretched),),
         establishes=(i,),
     )
     through = SECTION.at_most(
@@ -258,29 +252,24 @@ def _stream(found: Directions) -> tuple[Step, ...]:
     return size, later, through
 
 
-def _iterated(found: Directions) -> Callable[[Step], bool]:
+def _iterated(found: Directions) -> Check:
     at = {epsilon: sp.S.Zero}
     path, added = found.output.path.xreplace(at), found.output.branch.xreplace(at)
 
-    def holds(step: Step) -> bool:
+    def points() -> Iterator[Point]:
         square: sp.Expr = sp.S.One
         for count in (1, 2, 3):
             square = sp.expand((path**2 + added**2).subs(s, sp.sqrt(square)))
-            if not vanishes(square - step.rhs.subs({S: count, r: found.weight})):
-                return False
-        return True
+            yield {S: count, r: found.weight}, square
 
-    return holds
+    return written_at("the sublayer's growth iterated", points)
 
 
-def _product_written_out(step: Step) -> bool:
+def _stretched() -> Iterator[Point]:
+    """What is left of a product that telescopes: the size at i, whatever S is."""
     for size in (1, 2, 3, 4):
         for start in range(1, size + 1):
-            at = {S: size, i: start}
-            left, right = (written_out(side.subs(at)) for side in (step.lhs, step.rhs))
-            if not vanishes(left - right):
-                return False
-    return True
+            yield {S: size, i: start}, 1 / (1 + start * r**2)
 
 
 def _roots_above_one(expression: sp.Expr) -> sp.Expr:

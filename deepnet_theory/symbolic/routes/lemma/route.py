@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, eta, gains, vanishes
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step
+from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
 from deepnet_theory.symbolic.laws.placement import P
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.lemma.cross import amplification_step, cross_steps

@@ -9,16 +9,21 @@ D is taken from the step that ends the recursion, p and q from the step that cou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import mpmath
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from deepnet_theory.sizes.rule import MOMENTS_OF, require_moments
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, S, alpha, beta, eta, v, vanishes, w
 from deepnet_theory.symbolic.expectation import norm_of
-from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.optimizer import homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law
+from deepnet_theory.symbolic.proof.checks import Point, at_points, number
 from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.parts import AMPLIFICATION, Parts, own_symbols
 from deepnet_theory.symbolic.routes.moments.recursion import (
@@ -27,14 +32,7 @@ from deepnet_theory.symbolic.routes.moments.recursion import (
     norm_steps,
     recursion_steps,
 )
-from deepnet_theory.symbolic.routes.moments.sublayer import (
-    Reading,
-    Sublayer,
-    d,
-    m,
-    norm_dx,
-    norm_x,
-)
+from deepnet_theory.symbolic.routes.moments.sublayer import Reading, Sublayer, d, m, norm_dx, norm_x
 from deepnet_theory.symbolic.routes.route import (
     Increment,
     Proved,
@@ -119,30 +117,23 @@ def increment(
     size = parameter_size.xreplace(EQUAL_GAINS)
     moved = response * update_size(degree, loss_gradient * response, size)
 
-    def is_run(step: Step) -> bool:
+    def is_run(_: Step) -> Iterator[Point]:
         """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
         for residual, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
-            kappa = sp.sympify(law.response).xreplace({P: gain**2, alpha: residual})
-            joined = sp.sqrt(gain**2 + gain**2)  # of two matrices with one gain
-            grown = step_length(optimizer, joined * kappa, joined)
-            run = joined * kappa * grown / step_length(optimizer, sp.S.One, sp.S.One)
-            at = {alpha: residual, beta: gain, loss_gradient: sp.S.One, eta: sp.S.One}
-            ratios = (sp.N(side.xreplace(at) / run, 40) for side in (step.lhs, step.rhs))
-            if any(abs(ratio - 1) > sp.Float("1e-30") for ratio in ratios):
-                return False
-        return True
+            at = {alpha: residual, beta: gain, loss_gradient: 1, eta: 1}
+            joined = mpmath.sqrt(2) * number(gain)  # of two matrices with one gain
+            through = joined * number(law.response, {alpha: residual, P: number(gain) ** 2})
+            yield at, through * number(step_length(optimizer, through, joined))
 
     return Increment(
         UPDATE.bound(
             "moment-increment",
             moved,
             moved.xreplace({loss_gradient: sp.S.One}),
-            (
-                f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
-                f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
-                "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
-                "the output by |g||Δθ|, as aligned updates do"
-            ),
+            f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
+            f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
+            "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
+            "the output by |g||Δθ|, as aligned updates do",
             uses=(coefficient.name, degree.name),
             assumptions=(
                 "bounded-loss-gradient",
@@ -152,7 +143,7 @@ def increment(
             ),
             establishes=(loss_gradient,),
             bounded=(loss_gradient,),
-            checks=(BOUNDED, Check("the optimizer run behind the placement's own law", is_run)),
+            checks=(BOUNDED, at_points("the optimizer run behind the placement's own law", is_run)),
         )
     )
 

@@ -28,8 +28,8 @@ from deepnet_theory.symbolic.expectation import (
     moment,
     norm_of,
 )
-from deepnet_theory.symbolic.laws.branch import x as input_symbol
 from deepnet_theory.symbolic.laws.placement import P, placement_law, residual
+from deepnet_theory.symbolic.laws.placement import x as input_symbol
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 CAKE = "layer cake, §5.1 and §5.2"
@@ -193,11 +193,9 @@ class Sublayer:
             f"{name}-input-term",
             inward,
             ("dz/dx dx", r"\tfrac{\partial z}{\partial x}\Delta x"),
-            (
-                "z is linear in its input once the mask is held: the factor is that of the size. "
-                "It needs a Δx that is independent of this sublayer's W and V; isotropy of Δx it "
-                "does not need"
-            ),
+            "z is linear in its input once the mask is held: the factor is that of the size. "
+            "It needs a Δx that is independent of this sublayer's W and V; isotropy of Δx it "
+            "does not need",
             uses=(f"{name}-change",),
             assumptions=("fresh-weights", kept, "independent-update"),
         )
@@ -211,10 +209,8 @@ class Sublayer:
                 "dz/dV dV + dz/dW dW",
                 r"\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W",
             ),
-            (
-                "V and W are centred and ΔV, ΔW do not hold them, so the mixed term vanishes; "
-                "E y_j y_j' = δ_jj'‖y‖²/d leaves ‖ΔW‖²: the input must be independent of ΔW"
-            ),
+            "V and W are centred and ΔV, ΔW do not hold them, so the mixed term vanishes; "
+            "E y_j y_j' = δ_jj'‖y‖²/d leaves ‖ΔW‖²: the input must be independent of ΔW",
             uses=(f"{name}-change",),
             assumptions=("fresh-weights", "independent-update", "white-input"),
         )

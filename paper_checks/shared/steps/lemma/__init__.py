@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import gains
-from deepnet_theory.symbolic.laws.optimizer import degrees
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.lemma.cross import amplification_step
 from deepnet_theory.symbolic.routes.lemma.increment import Law

@@ -14,7 +14,7 @@ from dataclasses import replace
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import alpha, r
-from deepnet_theory.symbolic.proof.checks import EXACT, NONNEGATIVE_TERMS, ratio_in_branch_weight
+from deepnet_theory.symbolic.proof.checks import EXACT, ratio_in_branch_weight
 from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.increment import responses
 from deepnet_theory.symbolic.routes.lemma.scalar import (
@@ -27,6 +27,7 @@ from deepnet_theory.symbolic.routes.lemma.scalar import (
     sigma,
     x,
 )
+from paper_checks.shared.steps.checks import NONNEGATIVE_TERMS
 
 FROM = ("scalar-sublayer",)
 SMALL = Regime(r, sp.Integer(0), "r = P/alpha, the branch weight")

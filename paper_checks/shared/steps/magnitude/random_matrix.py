@@ -10,7 +10,6 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import beta
-from deepnet_theory.symbolic.proof.checks import squares_meet
 from deepnet_theory.symbolic.proof.step import Regime, Section, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
@@ -23,6 +22,7 @@ from paper_checks.shared.expectation import (
     expect,
     norm_of,
 )
+from paper_checks.shared.steps.checks import squares_meet
 from paper_checks.shared.steps.magnitude.distance import d, m
 
 RANDOM = Section("Magnitude of a Xavier matrix")

@@ -11,7 +11,6 @@ from itertools import product
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
-from deepnet_theory.symbolic.proof.checks import QUADRATURE
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_dv, norm_x
 from paper_checks.shared.expectation import (
@@ -30,6 +29,7 @@ from paper_checks.shared.expectation import (
     norm_of,
     random_entries,
 )
+from paper_checks.shared.steps.checks import QUADRATURE
 from paper_checks.shared.steps.moments.parity import even_in_columns
 from paper_checks.shared.steps.moments.setting import (
     CAKE,
