@@ -6,6 +6,6 @@ import pytest
 from deepnet_theory.symbolic.derivation import Derivation
 
 
-@pytest.fixture(params=derivations.SELECTIONS)
+@pytest.fixture(scope="session", params=derivations.SELECTIONS)
 def derived(request: pytest.FixtureRequest) -> Derivation:
     return derivations.derivation(request.param)

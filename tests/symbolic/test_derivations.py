@@ -15,6 +15,7 @@ from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.meanings import meaning, named
 from deepnet_theory.symbolic.derivation import NOT_PROVED, Derivation
 from deepnet_theory.symbolic.derive import require_stated
 from deepnet_theory.symbolic.proof.step import Check, Step
@@ -94,28 +95,31 @@ def test_it_reads_back_from_json_and_says_what_an_answer_says(derived: Derivatio
     assert [row["verdict"] for row in data["measured"]] == ["MEASURED"] * len(derived.measured)
 
 
-def test_a_derivation_holds_nothing_that_its_conclusion_does_not_rest_on(
-    derived: Derivation,
-) -> None:
+def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived: Derivation) -> None:
     resting = {step.name for step in derived.support}
     beside = [s for s in derived.steps if s.name not in resting and "weight" not in s.name]
     assert {s.section for s in beside} <= {
         "Self-consistency", "Beyond the first order", "Equivalent rules",
     }  # fmt: skip
+    for name, said in derived.symbols.items():  # at the step where it first stands
+        holds = [s.name for s in derived.steps if name in named(s.lhs) | named(s.rhs)]
+        assert said.words and holds[0] == said.step, name
 
 
-def test_values_stand_beside_the_rule_at_a_depth() -> None:
-    right = derivations.derivation("complete post-ln")
-    for row, entry in zip(right.at(N=8).to_dict()["rule"], right.rule.entries, strict=True):
-        assert (row["alpha_value"], row["beta_value"]) == entry.at(N=8)
-        assert row["rate_value"] == entry.rate_at(N=8)
-        assert row["alpha"] == entry.alpha and "M" not in row["alpha"]
+def test_a_symbol_that_nobody_has_said_has_no_meaning() -> None:
+    found = named(sp.Symbol("q_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
+    assert [(name, meaning(name, "probe") is None) for name in sorted(found)] == [
+        ("Q()", True), ("alpha_e", False), ("q_e", True),
+    ]  # fmt: skip
+    assert meaning("m", "lemma") != meaning("m", "moments")
+    f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
+    assert named(f(c) * f(a) + f(b))["f()"] == f(a)  # the first in order
 
 
 # ---- errors in a step ----
 
 
-@pytest.fixture(params=derivations.PLANTED)
+@pytest.fixture(scope="session", params=derivations.PLANTED)
 def planted(request: pytest.FixtureRequest) -> Derivation:
     return derivations.derivation(request.param)
 
@@ -204,9 +208,6 @@ def test_a_rule_that_is_not_the_tables_is_refuted(knob: str) -> None:
         require_stated(right.rule, stated)
         with pytest.raises(TypeError, match=r"the rule's \w+ of the encoder is not what"):
             require_stated(wrong.rule, stated)
-
-
-def test_a_learning_rate_that_is_not_the_tables_is_refuted() -> None:
     right = derivations.derivation("learning-rate")
     wrong = replace(right, proved=replace(right.rule, eta="1/N"))
     assert wrong.disagreements == ("eta: 1/N by the steps, 1/(2*N) by sizes",)

@@ -82,26 +82,22 @@ def test_sampling_agrees() -> None:
         ((Product(s, (x, W, V, W)),), "stands twice"),
     ],
 )
-def test_what_has_no_law_is_refused(products: Any, said: str) -> None:
+def test_what_has_no_law_is_refused_and_what_has_no_mean_square_not_enumerated(
+    products: Any, said: str
+) -> None:
     with pytest.raises(InputError, match=said):
         step(*products)
-
-
-def test_a_direction_takes_the_place_of_a_matrix() -> None:
-    z = Rows((Product(s, (x,)), Product(sp.S.One, (x, W, V))))
-    assert str(RowSum(z.along(W, D) + z.along(V, E))) == "x*D*V + x*W*E"
-    assert not z.along(R, R).products
+    plain = SECTION.equal("d", d, d, "", checks=(ENUMERATED,))
+    assert plain.check() is Verdict.REFUTED
 
 
 def test_a_mean_square_is_shown_as_text_and_mathematics() -> None:
+    z = Rows((Product(s, (x,)), Product(sp.S.One, (x, W, V))))
+    assert str(RowSum(z.along(W, D) + z.along(V, E))) == "x*D*V + x*W*E"
+    assert not z.along(R, R).products
     node = MeanSquare(Rows((Product(s, (x, W)),)), "s x W")
     assert str(node) == "E[||s x W||^2]" and node.free_symbols == {s}
     assert sp.latex(node**2).startswith(r"{\mathbb{E}") or r"\mathbb{E}" in sp.latex(node**2)
     assert "E[" in sp.pretty(node) and "E[" in sp.printing.mathml(node, printer="presentation")
     wider = MeanSquare(Rows((Product(s, (x, replace(W, size=2 * s))),)), "s x W")
     assert node != wider
-
-
-def test_a_step_without_a_mean_square_is_none_to_enumerate() -> None:
-    plain = SECTION.equal("d", d, d, "", checks=(ENUMERATED,))
-    assert plain.check() is Verdict.REFUTED

@@ -14,7 +14,7 @@ import derivations
 import pytest
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.table import Crossing, ParameterRow, SublayerRow, Table
+from deepnet_theory.sizes.table import ParameterRow, SublayerRow, Table
 from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic import measured as room
@@ -127,7 +127,7 @@ def with_entries(of: Table, plant: Plant, fields: Iterable[str]) -> tuple[Table,
     return table_with(of, **{name: tuple(found) for name, found in rows.items()}), expected
 
 
-@pytest.fixture(params=TABLES)
+@pytest.fixture(scope="session", params=TABLES)
 def table(request: pytest.FixtureRequest) -> Table:
     return derivations.derivation(request.param).table
 
@@ -211,33 +211,29 @@ def test_a_predicted_exponent_is_measured(table: Table, monkeypatch: pytest.Monk
     assert len(after) == len(before) and set(after.values()) <= {Verdict.REFUTED}
 
 
-def test_the_epsilon_of_a_norm_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("complete res-post-ln", "adam post-ln"):
-        of = derivations.derivation(name).table
-        before = called(measured(of), "epsilon of the norm")
-        with monkeypatch.context() as patched:
-            with_values(
-                patched,
-                "of_entry",
-                lambda right: [replace(n, squared=f"({n.squared})*N**(1/16)") for n in right],
-            )
-            after = called(measured(of), "epsilon of the norm")
-        assert set(before.values()) <= {Verdict.MEASURED}
-        assert len(after) == len(before) and set(after.values()) <= {Verdict.REFUTED}
-        assert bool(before) == (name == "complete res-post-ln")
+SIDE = (  # a table, what is said of the whole, the query, and its answer planted wrong
+    ("complete res-post-ln", "epsilon of the norm", "of_entry",
+     lambda right: [replace(n, squared=f"({n.squared})*N**(1/16)") for n in right]),
+    ("adafactor", "floor of", "crossings",
+     lambda right: [replace(c, depth=c.depth * Monomial.of("fans") ** SIXTEENTH) for c in right]),
+)  # fmt: skip
 
 
-def test_the_depth_of_a_floor_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = derivations.derivation("adafactor").table
-    before = called(measured(of), "floor of")
-    assert before and set(before.values()) == {Verdict.MEASURED}
-
-    def other(right: Iterable[Crossing]) -> list[Crossing]:
-        return [replace(c, depth=c.depth * Monomial.of("fans") ** SIXTEENTH) for c in right]
-
-    with_values(monkeypatch, "crossings", other)
-    after = called(measured(of), "floor of")
-    assert after.keys() == before.keys() and set(after.values()) == {Verdict.REFUTED}
+@pytest.mark.parametrize(("name", "start", "query", "planted"), SIDE)
+def test_the_epsilon_of_a_norm_and_the_depth_of_a_floor_are_measured(
+    name: str,
+    start: str,
+    query: str,
+    planted: Callable[..., object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not called(measured(derivations.derivation("adam post-ln").table), start)
+    of = derivations.derivation(name).table
+    before = called(measured(of), start)
+    with_values(monkeypatch, query, planted)
+    after = called(measured(of), start)
+    assert before.keys() == after.keys() and set(before.values()) == {Verdict.MEASURED}
+    assert set(after.values()) == {Verdict.REFUTED}
 
 
 @pytest.mark.parametrize(

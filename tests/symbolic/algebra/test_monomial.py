@@ -1,5 +1,6 @@
 """Monomials: exact solving in logarithms, and text that reads back."""
 
+import pytest
 import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,12 +8,14 @@ from hypothesis import strategies as st
 from deepnet_theory.symbolic.algebra.monomial import (
     DEPTHS,
     depth_expression,
+    exponent_in,
     exponents,
     monomial,
     present,
     solve,
     text,
 )
+from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
 
 N, M = DEPTHS["N"], DEPTHS["M"]
 a, b = sp.symbols("a b", positive=True)
@@ -42,16 +45,30 @@ def test_a_solution_satisfies_its_equations_and_is_unique_when_the_rank_is_full(
         assert not solution.unique
 
 
-def test_a_contradiction_is_found():
+def test_a_contradiction_and_an_undetermined_unknown_have_no_value():
     assert solve([(a * b, N), (a * b, 2 * N)], [a, b]) is None
-
-
-def test_an_undetermined_unknown_has_no_value():
     solution = solve([(a, N)], [a, b])
     assert solution is not None and not solution.unique and b not in solution.values
 
 
 def test_the_published_radicals_print_as_one_root():
     assert text((N**4 * M / 27) ** sp.Rational(1, 16)) == "(N**4*M/27)**(1/16)"
-    assert text(sp.Integer(1)) == "1"
-    assert text(1 / (2 * N)) == "1/(2*N)"
+    assert (text(sp.Integer(1)), text(1 / (2 * N))) == ("1", "1/(2*N)")
+
+
+A, u = sp.symbols("A u", commutative=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says"),
+    [
+        *((lambda e=e: exponents(e), ValueError, "not a positive monomial")
+          for e in (1 + N, -N, 0 * N, N**N)),
+        (lambda: exponent_in(sp.exp(N), N), ValueError, "no growth exponent in N"),
+        (lambda: coefficient(2 * Activation(u) + 3 * A), ValueError, "different scalars"),
+        (lambda: Softmax(a * A).diff(a).diff(a), NotImplementedError, "second differentials"),
+    ],
+)  # fmt: skip
+def test_what_has_no_value_is_refused_where_it_stands(asked, error, says):
+    with pytest.raises(error, match=says):
+        asked()
