@@ -80,6 +80,7 @@ def test_the_leading_term_is_what_remains_at_great_depth(text):
         ("sqrt(N + 1) - sqrt(N)", "leading terms in N cancel"),
         ("log(1 + 1/N)", "cancel"),
         ("sqrt(1 - N)", "no real value"),
+        ("log(1/N - 1)", "no real value"),
         ("log(1/2 - 1/N)**(1/2)", "no real value"),
         ("1 - N", "not positive"),
         ("N - N", "not positive"),

@@ -42,35 +42,17 @@ def test_a_sum_up_to_a_layer_has_the_size_of_its_largest_term(text):
     assert size.total == max(largest) and size.last == size.at(Fraction(1))
 
 
-def test_a_size_says_where_it_is_what():
+def test_a_size_says_where_it_is_what_and_sums_from_where_it_is_largest():
     size = Power.of(1, -2)
     assert str(size) == "N^(1) at l = N^(0), N^(-1) at l = N^(1)"
     with pytest.raises(ValueError, match="2 is not from 0 to 1"):
         size.at(Fraction(2))
-
-
-def test_a_size_is_its_value_at_every_place():
-    size = size_of("max(1, l/sqrt(N))", "N")
-    assert [size.at(t) for t in (Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(1))] == [
-        0,
-        0,
-        Fraction(1, 4),
-        Fraction(1, 2),
-    ]
-
-
-def test_a_sum_is_dominated_by_its_first_terms_where_they_are_largest():
-    assert Power.of(index=-2).total == 0
-    assert Power.of(index=-1).total == 0  # a logarithm
-    assert Power.of(index=Fraction(-1, 2)).total == Fraction(1, 2)
-    assert Power.of(1, -2).total == 1
-
-
-def test_the_first_layers_are_a_part_of_the_sum():
+    bent = size_of("max(1, l/sqrt(N))", "N")
+    assert [bent.at(Fraction(t, 4)) for t in (0, 2, 3, 4)] == [0, 0, Fraction(1, 4), Fraction(1, 2)]
+    # of l**-1 the sum is a logarithm
+    totals = [Power.of(index=i).total for i in (-2, -1, Fraction(-1, 2))]
+    assert [*totals, size.total] == [0, 0, Fraction(1, 2), 1]
     assert Power.of().summed().at(Fraction(1, 2)) == Fraction(1, 2)
     assert Power.of(index=1).cut(Fraction(1, 2)).largest == Fraction(1, 2)
-
-
-def test_cancelled_leading_terms_are_refused():
     with pytest.raises(Refusal, match="cancel"):
         size_of("sqrt(N + 1) - sqrt(N)", "N")

@@ -9,10 +9,9 @@ import pytest
 
 from deepnet_theory.sizes.consequences import compare_closures
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.growth import growth
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.closure import Closure
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import METHODS, Selection
@@ -75,7 +74,10 @@ EQUATIONS = (
     ("5*x/4 + branch(norm(x))/alpha", "explodes with depth"),
     ("norm(alpha*x - branch(x))", r"is not an identity path (plus|beside) one branch"),
     ("norm(branch(x)/2 - alpha*x)", r"is not an identity path (plus|beside) one branch"),
-)
+    *((equation, "no law for the placement 'mine'") for equation in (
+        "norm(branch(x))", "branch(x)", "x", "x + branch(x) + branch(norm(x))", "x*x + branch(x)",
+        "norm(x)", "x + branch(branch(x))")),
+)  # fmt: skip
 
 
 def refused_alike(selection: Selection, says: str) -> None:
@@ -122,23 +124,16 @@ def test_a_branch_that_no_one_gain_balances_is_refused(
     refused_alike(Selection(optimizer="sgd", layer="mine", method=method), says)
 
 
-def test_a_closure_that_says_nothing_leaves_the_knobs_undetermined(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    empty = Closure("empty", (("alpha", "alpha"),))
-    monkeypatch.setattr("deepnet_theory.spec.closure.closures", lambda: {"empty": empty})
-    with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
-        table(Selection(optimizer="sgd", closure="empty"))
-
-
-def test_other_questions_refuse_what_has_no_answer() -> None:
+def test_other_questions_refuse_what_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     no_cross = Selection(**NO_CROSS)
     with pytest.raises(Refusal, match="no cross-attention"):
         compare_closures(no_cross)
     with pytest.raises(Refusal, match="without cross-attention"):
         Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
-    with pytest.raises(InputError, match="no real value"):
-        growth("log(1/N - 1)", "N")
+    empty = Closure("empty", (("alpha", "alpha"),))
+    monkeypatch.setattr("deepnet_theory.spec.closure.closures", lambda: {"empty": empty})
+    with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
+        table(Selection(optimizer="sgd", closure="empty"))
 
 
 def test_a_refusal_looks_for_its_remedy_once_it_is_read() -> None:
