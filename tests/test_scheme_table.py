@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from deepnet_theory.cli import main
+from deepnet_theory.spec.measured import recorded
 from deepnet_theory.spec.scheme import schemes
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -73,18 +74,8 @@ def test_the_record_is_of_what_is_derived_now(capsys: pytest.CaptureFixture[str]
         for row in judged(capsys, name)["optimizers"]:
             derived = [part["first_order"] for part in row["parts"]]
             assert [found["predicted"] for found in row["measured"]] in (derived, [])
-
-
-def test_the_page_of_measurements_is_made_of_the_record() -> None:
-    from deepnet_theory.spec.measured import recorded
-
     page = (BENCHMARKS / "results" / "schemes.md").read_text(encoding="utf-8")
     assert maker(BENCHMARKS).page(recorded()) == page
-
-
-def test_a_first_layer_of_its_own_is_judged_at_its_own_length(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Keel's is one pre-LN layer: its stream grows no further."""
+    # Keel's first layer is one pre-LN layer: its stream grows no further
     assert judged(capsys, "keel")["warnings"] == []
     assert any("stream grows" in told for told in judged(capsys, "mix-ln")["warnings"])
