@@ -38,19 +38,16 @@ def test_pairs():
         assert len(parse_depths(default_depths(one), one)) >= 5
 
 
+BAD = ["", " ", "0", "8,0", "-8", "8,,16", "8.5", "nan", "inf", "8:", ":8", "16:8", "8:8", "1e3",
+       "x", "8x6", "1000001", "9" * 400, "٨", [], [8.0], [True], [math.nan], [None], None, 8,
+       [(8, 6)]]  # fmt: skip
+BAD_PAIRS = ["8", "8x", "x6", "8x6x4", "8x0", "8:16", [{"N": 8}], [8]]
+
+
 @pytest.mark.parametrize(
-    "bad",
-    ["", " ", "0", "8,0", "-8", "8,,16", "8.5", "nan", "inf", "8:", ":8", "16:8", "8:8", "1e3", "x",
-     "8x6", "1000001", "9" * 400, "٨", [], [8.0], [True], [math.nan], [None], None, 8, [(8, 6)]],
-)  # fmt: skip
-def test_refused_with_one_sentence(bad):
-    with pytest.raises(InputError) as caught:
-        parse_depths(bad, ENCODER)
-    assert caught.value.exit_code == 2
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("bad", ["8", "8x", "x6", "8x6x4", "8x0", "8:16", [{"N": 8}], [8]])
-def test_pairs_refused(bad):
-    with pytest.raises(InputError, match="8x6,16x6"):
-        parse_depths(bad, PAIR)
+    ("bad", "of"), [*((bad, ENCODER) for bad in BAD), *((bad, PAIR) for bad in BAD_PAIRS)]
+)
+def test_refused_with_one_sentence(bad, of):
+    with pytest.raises(InputError, match="8x6,16x6" if of is PAIR else None) as caught:
+        parse_depths(bad, of)
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,19 +46,13 @@ def test_the_ratio_is_paired_by_seed(factor: float, noise: float, verdict: Verdi
     assert level(factor, noise=noise).verdict is verdict
 
 
-def test_the_worst_depth_decides() -> None:
+def test_the_worst_depth_decides_and_far_from_the_identity_nothing() -> None:
     found = level([1.0, 1.2])
     assert found.verdict is Verdict.REFUTED and found.depth == {"N": 16}
     assert found.low < found.ratio < found.high and found.ratio == pytest.approx(1.2, rel=0.02)
     assert level([1.02, 1.0]).depth == {"N": 8}
-
-
-def test_far_from_the_identity_nothing_is_decided() -> None:
     found = level(1.0, identity=2 * NEAR)
     assert found.verdict is Verdict.UNDECIDED and "does not reach it" in found.because
-
-
-def test_nothing_measured_has_no_level() -> None:
     assert judge_level([], np.empty((8, 0)), np.empty((8, 0)), np.empty((8, 0))) is None
 
 
@@ -65,21 +60,14 @@ LAB = Settings(width=32, heads=2, tokens=16, seeds=8, draws=4, data="gaussian:0"
 BETA = "(2*N)**(-1/4)"
 FAULTS = {
     "none": (),
-    "value": (("value", "1.3*" + BETA),),
-    "output": (("output", "1.3*" + BETA),),
-    "fc1": (("fc1", "1.3*" + BETA),),
-    "fc2": (("fc2", "1.3*" + BETA),),
-    "value not scaled": (("value", "1"),),
     "fc2 of another convention": (("fc2", "(8*N)**(-1/4)"),),
+    "value not scaled": (("value", "1"),),
+    **{name: ((name, "1.3*" + BETA),) for name in ("value", "output", "fc1", "fc2")},
 }
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(FAULTS)[2:]]
 
 
-QUICK = ("none", "fc2 of another convention")
-
-
-@pytest.mark.parametrize(
-    "fault", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS]
-)
+@pytest.mark.parametrize("fault", [*list(FAULTS)[:2], *SLOW])
 def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
     """A gain of one kind that is wrong by a constant leaves the exponent alone, not the level."""
     entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)
@@ -93,31 +81,22 @@ def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
     assert found.verdict is (Verdict.SUPPORTED if fault == "none" else Verdict.REFUTED)
 
 
-def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does() -> None:
+def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(
+    adam: Selection,
+) -> None:
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
-    selection = Selection(update="-eta*norm(theta)**2*sign(g)")
+
+    def arrival(selection: Selection, given: Rule, exponent: float) -> Any:
+        return find_arrival(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"], exponent)
+
+    squared = Selection(update="-eta*norm(theta)**2*sign(g)")
     own = own_rule(("encoder",), "(2*N)**(1/4)", BETA)
-
-    def case_at(depth: dict[str, int]) -> Case:
-        return Case(selection, own, depth, SMALL)
-
-    found = find_arrival(case_at, {"N": 64}, ["N"], 0.25)
-    assert found is not None and found.depth is not None
+    found = arrival(squared, own, 0.25)
     assert [name for _, name in found.leading] == ["attention query", "attention key"]
     assert 1e3 < found.depth < 1e6
     for wrong in (0.5, 0.0):
-        other = find_arrival(case_at, {"N": 64}, ["N"], wrong)
+        other = arrival(squared, own, wrong)
         assert not other.leading and "lead to +0.25" in other.words("N")
-
-
-def test_one_power_needs_no_crossing(adam: Selection) -> None:
-    def case_at(depth: dict[str, int]) -> Case:
-        return Case(adam, rule("adam"), depth, SMALL)
-
-    found = find_arrival(case_at, {"N": 64}, ["N"], 0.0)
-    assert found is not None and "have the predicted power" in found.words("N")
-
-
-def test_far_from_the_identity_no_power_arrives(adam: Selection) -> None:
-    plain = own_rule(("encoder",), "1", "1")
-    assert find_arrival(lambda d: Case(adam, plain, d, SMALL), {"N": 64}, ["N"], 1.0) is None
+    # one power needs no crossing, and far from the identity none arrives
+    assert "have the predicted power" in arrival(adam, rule("adam"), 0.0).words("N")
+    assert arrival(adam, own_rule(("encoder",), "1", "1"), 1.0) is None

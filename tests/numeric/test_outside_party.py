@@ -1,8 +1,5 @@
 """The same measure on ``torch.nn.TransformerEncoder``, which knows nothing of this package."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,14 +7,12 @@ from torch import nn
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import measure_model_update
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import t_interval
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import unstack
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 
-SETTINGS = Settings(width=32, heads=4, tokens=16, seeds=24)
-ETA = 2.0**-13
+SETTINGS = Settings(width=32, heads=4, tokens=16, seeds=3)
 LAYERS = 6
 
 
@@ -48,7 +43,7 @@ def copy_weights(encoder, model):
         theirs.linear2.weight.data.copy_(ffn.fc2.weight)
 
 
-def one_step(encoder, trial, k, eta=ETA):
+def one_step(encoder, trial, k, eta):
     """As a user would write it: torch's encoder, torch's Adam, ‖ΔF‖/η of one seed."""
     matrices = [p for p in encoder.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(matrices, lr=eta)
@@ -66,30 +61,10 @@ def one_step(encoder, trial, k, eta=ETA):
 def test_torchs_encoder_with_our_weights_gives_our_numbers(placement, norm_first):
     selection = Selection(optimizer="adam", placement=placement)
     vanilla = own_rule(("encoder",), "1", "1")
-    settings = replace(SETTINGS, seeds=3)
-    ours = measure_model_update(Case(selection, vanilla, {"N": LAYERS}, settings))
-    trial = Trial(Case(selection, vanilla, {"N": LAYERS}, settings), twin=True)
+    ours = measure_model_update(Case(selection, vanilla, {"N": LAYERS}, SETTINGS))
+    trial = Trial(Case(selection, vanilla, {"N": LAYERS}, SETTINGS), twin=True)
     for k in range(3):
         encoder = torchs_encoder(norm_first)
         copy_weights(encoder, unstack(trial.model, k))
         theirs = one_step(encoder, trial, k, ours.eta)
         assert theirs == pytest.approx(ours.values[k], rel=1e-3)
-
-
-@pytest.mark.parametrize(("placement", "norm_first"), [("post-ln", False), ("pre-ln", True)])
-def test_torchs_encoder_with_its_own_weights_agrees_within_intervals(placement, norm_first):
-    selection = Selection(optimizer="adam", placement=placement)
-    vanilla = own_rule(("encoder",), "1", "1")
-    trial = Trial(Case(selection, vanilla, {"N": LAYERS}, SETTINGS))
-    theirs = []
-    for k in range(SETTINGS.seeds):
-        torch.manual_seed(1000 + k)
-        theirs.append(one_step(torchs_encoder(norm_first), trial, k))
-
-    def difference(rule):
-        ours = measure_model_update(Case(selection, rule, {"N": LAYERS}, SETTINGS)).values
-        return t_interval(np.log(ours) - np.log(theirs), confidence=0.99)
-
-    assert 0.0 in difference(vanilla)
-    # planted: weights of half the size are told apart
-    assert 0.0 not in difference(own_rule(("encoder",), "1", "1/2"))

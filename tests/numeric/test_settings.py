@@ -36,13 +36,6 @@ def test_bad_values_are_restated(field, bad):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_where_there_is_none():
-    with pytest.raises(InputError, match="cuda") as caught:
-        Settings(device="cuda")
-    assert caught.value.exit_code == 2
-
-
 def test_defaults_and_data():
     assert Settings().correlation is None
     assert Settings(data="gaussian:0.25").correlation == 0.25
@@ -52,19 +45,15 @@ def test_defaults_and_data():
 
 
 def test_a_stack_that_does_not_fit_is_refused(adam, monkeypatch):
+    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
+    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
+    assert many == exact == 2 * few
     huge = replace(SMALL, tokens=2**20, width=64, seeds=1000)
     with pytest.raises(InputError, match=r"depth 128 with 1048576 tokens, .* GB are there"):
         verify(adam, rule("adam"), predictions("adam", "adam"), depths(8, 128), huge)
     monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
     with pytest.raises(InputError, match="memory"):
         memory.require_memory(adam, depths(2), SMALL)
-
-
-def test_the_estimate_grows_as_the_stack_does(adam):
-    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
-    assert many == 2 * few
-    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
-    assert exact == 2 * few
 
 
 # 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer

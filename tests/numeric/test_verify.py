@@ -26,7 +26,7 @@ from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 
-LAB = Settings(width=16, heads=2, tokens=8, seeds=8)
+LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
 DEEP = depths(8, 16, 32)
 
 
@@ -81,20 +81,6 @@ def test_constant_is_another_question_than_the_verdict(adam, measured):
     assert own.constant and own.trend.startswith("is CONSTANT in N, exponent ")
 
 
-def test_json_has_the_public_shape(adam):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL)
-    data = json.loads(found.to_json())
-    assert data["schema"] == "deepnet-theory/verification/1"
-    assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}]
-    assert data["points"][0]["seeds"] == 3
-    assert data["exponent"] == data["exponents"][0]
-    assert {"in", "share", "estimate", "low", "high", "predicted"} <= set(data["exponent"])
-    assert {"device", "seconds", "verdict"} <= set(data)
-    mean = sum(data["points"][0]["values"]) / 3
-    assert data["points"][0]["mean"] == pytest.approx(mean)
-    assert data["shares"] == []  # they were not asked for
-
-
 def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(adam, cache):
     asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
     found = verify(*asked, shares=True, cache=cache)
@@ -119,15 +105,6 @@ def test_a_share_that_moves_nothing_has_no_ratio():
     bias = shares["ffn fc2_bias"]
     assert (bias.mean, bias.predicted, bias.ratio, bias.ratio_high) == (0, 0, None, None)
     assert shares["ffn gain"].ratio == pytest.approx(1, rel=0.1)
-
-
-def test_an_interrupted_verification_has_no_shares_of_a_depth_that_it_lacks(adam):
-    def interrupt(point):
-        raise KeyboardInterrupt
-
-    asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
-    found = verify(*asked, shares=True, watch=interrupt)
-    assert found.stopped and len(found.points) == 1 and found.shares == ()
 
 
 def test_real_optimizer_is_stepped_at_both_ends(adam):
@@ -156,40 +133,29 @@ def test_assumptions_are_measured_beside(adam):
 
 def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(adam, cache):
     asked = predictions("adam", "adam", [assumptions()["near-identity"]])
-    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    whole = verify(*given, shares=True)
 
     def interrupt(done, total, what):
         assert 0 <= done <= total
         if what.startswith("assumptions at depth 4"):
             raise KeyboardInterrupt
 
-    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    part = verify(*given, progress=interrupt, cache=cache)
-    assert len(part.points) == 2
+    part = verify(*given, shares=True, progress=interrupt, cache=cache)
+    assert len(part.points) == 2 and part.stopped and part.shares == ()
     assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, 130)
     assert part.exponents[0].verdict is Verdict.UNDECIDED
     assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.warnings)
     assert json.loads(part.to_json())["complete"] is False and not part.constant
     assert json.loads(whole.to_json())["complete"] is True
     kept = len(list(cache.files()))
-    resumed = verify(*given, cache=cache)
+    resumed = verify(*given, shares=True, cache=cache)
     assert cache.taken == kept > 2
-    assert resumed.points == whole.points
-    assert resumed.exponents == whole.exponents
-    assert resumed.assumptions == whole.assumptions
-    assert resumed.checks == whole.checks
-
-
-def test_interrupt_before_anything_is_a_result_too(adam):
-    def interrupt(done, total, what):
-        raise KeyboardInterrupt
-
-    found = verify(
-        adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, progress=interrupt
-    )
-    assert found.verdict is Verdict.UNDECIDED
-    assert found.points == ()
-    json.loads(found.to_json())
+    for name in ("points", "exponents", "assumptions", "checks", "shares"):
+        assert getattr(resumed, name) == getattr(whole, name), name
+    nothing = verify(*given, progress=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert (nothing.verdict, nothing.points) == (Verdict.UNDECIDED, ())
+    json.loads(nothing.to_json())
 
 
 def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam, cache):
@@ -209,19 +175,17 @@ def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam
 
 def test_processes_change_nothing_in_the_result(adam):
     asked = predictions("adam", "adam", [assumptions()["near-identity"]])
-    alone = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    seen, points = [], []
+    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    alone, seen, points = verify(*given), [], []
     shared = verify(
-        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, processes=2,
-        progress=lambda done, total, what: seen.append(done / total), watch=points.append,
+        *given, processes=2, progress=lambda done, total, what: seen.append(done / total),
+        watch=points.append,
     )  # fmt: skip
-    assert shared.points == alone.points
-    assert shared.exponents == alone.exponents
-    assert shared.assumptions == alone.assumptions
+    for name in ("points", "exponents", "assumptions"):
+        assert getattr(shared, name) == getattr(alone, name), name
     assert json.dumps(shared.checks) == json.dumps(alone.checks)  # in the same order, too
     assert sorted(points, key=lambda p: p.depth["N"]) == list(alone.points)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1
+    assert seen == sorted(seen) and seen[-1] == 1
 
 
 def test_the_step_of_a_depth_depends_on_the_settings_alone(adam):
@@ -267,12 +231,6 @@ def test_where_nothing_was_measured_one_sentence_says_why(adam, error):
             adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
             executor=Broken(RuntimeError("another")),
         )  # fmt: skip
-
-
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "two"])
-def test_a_bad_number_of_processes_is_refused(adam, bad):
-    with pytest.raises(InputError, match="processes"):
-        verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, processes=bad)
 
 
 def test_nan_is_a_finding_and_never_a_pass():
