@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
+from written_models import GPT, Parallel
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_
@@ -23,76 +24,28 @@ LAYERS = 3
 IDS = torch.arange(16).view(2, 8)
 
 
-def plain(gpt: Any) -> Any:
-    return gpt(LAYERS)
-
-
-def layer_scale(gpt: Any) -> Any:
+def layer_scale() -> nn.Module:
     """Every branch times a learnt vector that starts small."""
-    model = gpt(LAYERS, lambda x, f, norm: x + f(norm(x)) * f.scale)
+    model = GPT(LAYERS, lambda x, f, norm: x + f(norm(x)) * f.scale)
     for block in model.h:
         for branch in (block.attn, block.mlp):
             branch.scale = nn.Parameter(torch.full((32,), 0.1))
     return model
 
 
-def inner_norm(gpt: Any) -> Any:
+def inner_norm() -> nn.Module:
     """Sub-LN's: one more norm before the last matrix of a branch."""
-    model = gpt(LAYERS)
+    model = GPT(LAYERS)
     for block in model.h:
         block.attn.c_proj = nn.Sequential(nn.LayerNorm(32), block.attn.c_proj)
         block.mlp.c_proj = nn.Sequential(nn.LayerNorm(128), block.mlp.c_proj)
     return model
 
 
-def parallel(gpt: Any) -> Any:
-    """GPT-J's: attention and feed-forward of one stream."""
-    model = gpt(LAYERS)
-
-    def forward(block: Any, x: Tensor) -> Tensor:
-        y = block.ln_1(x)
-        return x + block.attn(y) + block.mlp(y)  # type: ignore[no-any-return]
-
-    kind = type("Parallel", (type(model.h[0]),), {"forward": forward})
-    for block in model.h:
-        block.__class__ = kind
-    return model
-
-
-def switched_off(gpt: Any) -> Any:
-    return gpt(LAYERS, lambda x, f, norm: x + 0.0 * f(norm(x)))
-
-
-def shared(gpt: Any) -> Any:
+def shared() -> nn.Module:
     """ALBERT's: one layer, used again and again."""
-    model = gpt(LAYERS)
+    model = GPT(LAYERS)
     model.h = nn.ModuleList([model.h[0]] * LAYERS)
-    return model
-
-
-def multiplied(gpt: Any) -> Any:
-    """Values that are multiplied on their way to the output matrix."""
-    model = gpt(LAYERS)
-    for block in model.h:
-        block.attn = Multiplied(32)
-    return model
-
-
-class Multiplied(nn.Module):
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (m(x).unflatten(-1, (4, -1)).transpose(1, 2) for m in (self.q, self.k, self.v))
-        mixed = F.scaled_dot_product_attention(q, k, v * 0.25, is_causal=True)
-        return self.o(mixed.transpose(1, 2).flatten(2))
-
-
-def of_rms(gpt: Any) -> Any:
-    model = gpt(LAYERS)
-    for block in model.h:
-        block.ln_1 = nn.RMSNorm(32)
     return model
 
 
@@ -100,9 +53,12 @@ WITHOUT_LAW = {
     "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
     "norms inside": (inner_norm, "a norm within its branch"),
-    "parallel branches": (parallel, "in parallel with another"),
-    "multiplied by 0": (switched_off, "is multiplied by 0"),
-    "multiplied values": (multiplied, "multiplies its values by 0.25"),
+    "parallel branches": (lambda: GPT(LAYERS, block=Parallel), "in parallel with another"),
+    "multiplied by 0": (
+        lambda: GPT(LAYERS, lambda x, f, n: x + 0.0 * f(n(x))),
+        "is multiplied by 0",
+    ),
+    "multiplied values": (lambda: GPT(LAYERS, times=0.25), "multiplies its values by 0.25"),
 }
 
 
@@ -113,11 +69,9 @@ def constants() -> dt.Constants:
 
 
 @pytest.mark.parametrize("name", WITHOUT_LAW)
-def test_an_audit_judges_by_no_rule_that_apply_refuses(
-    name: str, gpt: Any, constants: dt.Constants
-) -> None:
+def test_an_audit_judges_by_no_rule_that_apply_refuses(name: str, constants: dt.Constants) -> None:
     make, why = WITHOUT_LAW[name]
-    model = make(gpt)
+    model = make()
     with pytest.raises(Refusal) as refused:
         apply_(model, constants, inputs=IDS)
     for given in ({"optimizer": "adamw"}, {"constants": constants}):
@@ -132,14 +86,18 @@ def with_parts(c: dt.Constants, **changed: Any) -> dt.Constants:
 
 
 OF_ANOTHER = {  # the model, the constants, and what both say
-    "of a norm": (of_rms, lambda c: c, "has RMS norm, the constants are for the norm 'layer'"),
+    "of a norm": (
+        lambda: GPT(LAYERS, norm=nn.RMSNorm),
+        lambda c: c,
+        "has RMS norm, the constants are for the norm 'layer'",
+    ),
     "of residual gains": (
-        plain,
+        lambda: GPT(LAYERS),
         lambda c: replace(c, architecture=replace(c.architecture, residual_gain=0.5)),
         "the constants ask for residual gains",
     ),
     "of other layers": (
-        plain,
+        lambda: GPT(LAYERS),
         lambda c: with_parts(c, sublayers=c.parts[0].sublayers[:1]),
         "a layer of the decoder is attention, ffn, the constants are for attention",
     ),
@@ -148,10 +106,10 @@ OF_ANOTHER = {  # the model, the constants, and what both say
 
 @pytest.mark.parametrize("name", OF_ANOTHER)
 def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(
-    name: str, gpt: Any, constants: dt.Constants
+    name: str, constants: dt.Constants
 ) -> None:
     make, change, why = OF_ANOTHER[name]
-    model, other = make(gpt), change(constants)
+    model, other = make(), change(constants)
     with pytest.raises(Refusal, match=why) as refused:
         apply_(model, other, inputs=IDS)
     with pytest.raises(InputError) as told:
@@ -159,9 +117,9 @@ def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(
     assert str(told.value) == str(refused.value)
 
 
-def test_apply_leaves_no_difference_and_both_warn(gpt: Any, constants: dt.Constants) -> None:
+def test_apply_leaves_no_difference_and_both_warn(constants: dt.Constants) -> None:
     unstable = replace(constants, warning="the relative update grows with the depth")
-    model = plain(gpt)
+    model = GPT(LAYERS)
     with pytest.warns(UnstableWarning):
         apply_(model, unstable, inputs=IDS)
     with pytest.warns(UnstableWarning):
@@ -196,8 +154,8 @@ def test_export_audit_and_apply_import_no_sympy(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "[0, 1, 1] False", done.stderr
 
 
-def test_a_printed_audit_is_the_report(gpt: Any, constants: dt.Constants) -> None:
-    model = plain(gpt)
+def test_a_printed_audit_is_the_report(constants: dt.Constants) -> None:
+    model = GPT(LAYERS)
     apply_(model, constants, inputs=IDS)
     with torch.no_grad():
         model.h[0].mlp.c_fc.weight.mul_(3.0)
@@ -319,10 +277,11 @@ def post_ln() -> dt.Constants:
 
 @pytest.mark.parametrize("times", [(1.2, 1.2, 1.2), (0.9, 1.2, 1.0), (0.5, 1.3, 2.0)])
 def test_alphas_that_vary_are_told_with_their_range(
-    times: tuple[float, ...], gpt: Any, post_ln: dt.Constants
+    times: tuple[float, ...], post_ln: dt.Constants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)  # no effect is predicted
     wanted = post_ln.parts[0].sublayers[0].alpha
-    model = gpt(LAYERS, varied(*(t * wanted for t in times)), final=False)
+    model = GPT(LAYERS, varied(*(t * wanted for t in times)), final=False)
     told = [f for f in dt.audit(model, IDS, constants=post_ln).findings if "alpha" in f.where]
     assert len(told) == 2  # attention's and the feed-forward's
     off = [t for t in times if t != 1]
@@ -337,8 +296,8 @@ def test_alphas_that_vary_are_told_with_their_range(
             assert f"{min(off):.3g} to {max(off):.3g} times" in finding.what
 
 
-def test_gains_that_vary_are_told_with_their_range(gpt: Any, constants: dt.Constants) -> None:
-    model = plain(gpt)
+def test_gains_that_vary_are_told_with_their_range(constants: dt.Constants) -> None:
+    model = GPT(LAYERS)
     apply_(model, constants, inputs=IDS)
     with torch.no_grad():
         for times, block in zip((2.0, 2.15, 2.3), model.h, strict=True):

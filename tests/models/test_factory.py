@@ -75,12 +75,8 @@ def test_a_factory_that_travels_knows_its_code(file: Path, monkeypatch: pytest.M
     assert by_file.text == f"{file.resolve()}:stack" and by_file.code
     known = load_known_factory(installed)
     assert (known.text, known.code) == (installed, "")  # a package of its own version
-
-
-def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ourpackage").mkdir()
-    (tmp_path / "ourpackage/net.py").write_text(SOURCE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    (file.parent / "ourpackage").mkdir()
+    file.with_name("ourpackage").joinpath("net.py").write_text(SOURCE, encoding="utf-8")
     assert len(load_factory("ourpackage.net:stack").make(2).module.layers) == 2
 
 

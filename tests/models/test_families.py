@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from written_models import GPT
 
 from deepnet_theory.models import read
 from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
@@ -211,8 +212,8 @@ def test_t5_has_two_stacks_and_the_second_crosses_to_the_first() -> None:
 
 
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "written out"])
-def test_nanogpt(gpt: type, fused: bool) -> None:
-    reading = read(gpt(3, fused=fused))
+def test_nanogpt(fused: bool) -> None:
+    reading = read(GPT(3, fused=fused))
     layer = [
         packed("h.#.attn.c_attn.weight", "h.#.attn.c_proj.weight"),
         ffn("h.#.mlp.", "c_fc.weight", "c_proj.weight"),

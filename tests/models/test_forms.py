@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
+from written_models import Line, heads, joined, post, pre
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -16,10 +17,6 @@ from deepnet_theory.spec.errors import InputError
 
 D = 16
 IDS = torch.randint(31, (2, 7), generator=torch.Generator().manual_seed(0))
-
-
-def heads(x: Tensor) -> Tensor:
-    return x.unflatten(-1, (2, -1)).transpose(1, 2)
 
 
 class Attention(nn.Module):
@@ -33,11 +30,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         own = x if memory is None else memory
-        q, k, v = heads(self.q(x)), heads(self.k(own)), heads(self.v(own))
+        q, k, v = heads(self.q(x), 2), heads(self.k(own), 2), heads(self.v(own), 2)
         if self.each:
             q, k, v = (norm(t) for norm, t in zip(self.each, (q, k, v), strict=True))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=memory is None)
-        return self.o(self.inner(mixed.transpose(1, 2).flatten(2)))
+        return self.o(self.inner(joined(mixed)))
 
 
 def mlp(inner: bool = False) -> nn.Module:
@@ -45,40 +42,25 @@ def mlp(inner: bool = False) -> nn.Module:
     return nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), norm, nn.Linear(2 * D, D))
 
 
-Line = Callable[[Tensor, Any, nn.Module], Tensor]
-
-
-def pre(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
-    return x + branch(norm(x))
-
-
-def post(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
-    return norm(x + branch(x))
-
-
 def bare(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
     return x + branch(x)
 
 
 class Layer(nn.Module):
-    def __init__(
-        self,
-        line: Line = pre,
-        second: Line | None = None,
-        attention: nn.Module | None = None,
-        feed: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, line: Line = pre, second: Line | None = None, **branches: nn.Module) -> None:
         super().__init__()
         self.lines = line, second or line
-        self.attention, self.feed = attention or Attention(), feed or mlp()
+        self.attention = branches.get("attention") or Attention()
+        self.feed = branches.get("feed") or mlp()
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        for line, branch, norm in zip(
-            self.lines, (self.attention, self.feed), self.norms, strict=True
-        ):
-            x = line(x, branch, norm)
-        return x
+        x = self.lines[0](x, self.attention, self.norms[0])
+        return self.lines[1](x, self.feed, self.norms[1])
+
+
+def layers(count: int, *lines: Line, **branches: Callable[[], nn.Module]) -> list[Layer]:
+    return [Layer(*lines, **{k: make() for k, make in branches.items()}) for _ in range(count)]
 
 
 class Decoder(nn.Module):
@@ -163,9 +145,9 @@ class Experts(nn.Module):
 
 @pytest.mark.parametrize("most", [None, 1], ids=["weighed", "chosen"])
 def test_a_router_is_said_to_be_one_and_dense_layers_before_it_count(most: int | None) -> None:
-    layers = [Layer(), *(Layer(feed=Experts(most)) for _ in range(3))]
-    assert read(Decoder(layers), IDS).layers == {"decoder": 4}
-    assert "a router chooses experts (layers.1.feed.route.weight)" in refusal(Decoder(layers))
+    model = Decoder([Layer(), *layers(3, feed=lambda: Experts(most))])
+    assert read(model, IDS).layers == {"decoder": 4}
+    assert "a router chooses experts (layers.1.feed.route.weight)" in refusal(model)
 
 
 class Chosen(nn.Module):
@@ -181,12 +163,6 @@ class Chosen(nn.Module):
         return (inner @ self.up(which)).squeeze(-2)
 
 
-def test_what_depends_on_a_choice_alone_has_no_derivative_and_is_read() -> None:
-    reading = read(Decoder([Layer(feed=Chosen()) for _ in range(2)]), IDS)
-    assert reading.layers == {"decoder": 2}
-    assert "a router chooses experts" in reading.sublayers[1].why
-
-
 class Masked(Attention):
     """Doge's: the mask is made of the values."""
 
@@ -198,15 +174,34 @@ class Masked(Attention):
         v = self.v(x)
         late = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
         mask = self.step(v).transpose(1, 2)[:, :, None].masked_fill(late, float("-inf"))
-        mixed = F.scaled_dot_product_attention(heads(self.q(x)), heads(self.k(x)), heads(v), mask)
-        return self.o(mixed.transpose(1, 2).flatten(2))
+        q, k, v = (heads(t, 2) for t in (self.q(x), self.k(x), v))
+        return self.o(joined(F.scaled_dot_product_attention(q, k, v, mask)))
 
 
-def test_a_mask_made_of_values_is_said() -> None:
-    reading = read(Decoder([Layer(attention=Masked()) for _ in range(2)]), IDS)
-    assert reading.layers == {"decoder": 2}
-    why = "values computed with layers.0.attention.step.weight enter it"
-    assert reading.sublayers[0].why == why
+class TimeMix(nn.Module):
+    """RWKV's: no attention that is known, so that both sublayers are of unknown kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.r, self.k, self.v = (nn.Linear(D, D) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(self.r(x)) * self.v(self.k(x).cumsum(1))
+
+
+@pytest.mark.parametrize(
+    ("branches", "index", "why"),
+    [
+        ({"feed": Chosen}, 1, "a router chooses experts"),  # a choice alone has no derivative
+        ({"attention": Masked}, 0, "values computed with layers.0.attention.step.weight enter it"),
+        ({"attention": TimeMix, "feed": TimeMix}, 0, ""),  # counted by their modules
+    ],
+)
+def test_layers_are_read_whatever_their_branches_are(
+    branches: dict[str, Callable[[], nn.Module]], index: int, why: str
+) -> None:
+    reading = read(Decoder(layers(4, **branches)), IDS)
+    assert list(reading.layers.values()) == [4] and why in (reading.sublayers[index].why or "")
 
 
 class Highway(nn.Module):
@@ -261,7 +256,7 @@ class Skips(Decoder):
 
 
 def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack() -> None:
-    model = Skips([Layer() for _ in range(3)])
+    model = Skips(layers(3))
     reading = read(model, IDS)
     assert reading.layers == {"decoder": 3}
     (note,) = reading.notes
@@ -291,29 +286,13 @@ class Ends(Decoder):
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 def test_a_sublayer_more_at_one_end_leaves_the_layers_as_they_are(first: bool) -> None:
-    model = Ends([Layer() for _ in range(3)], first)
+    model = Ends(layers(3), first)
     reading = read(model, IDS)
     assert reading.layers == {"decoder": 3}
     wanted = [0, 0, 0, 1, 1, 2, 2] if first else [0, 0, 1, 1, 2, 2, 2]
     assert [s.layer for s in reading.sublayers] == wanted
     odd = 0 if first else 2
     assert f"the layers of the decoder differ: layer {odd} is" in refusal(model)
-
-
-class TimeMix(nn.Module):
-    """RWKV's: no attention that is known, so that both sublayers are of unknown kind."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.r, self.k, self.v = (nn.Linear(D, D) for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.sigmoid(self.r(x)) * self.v(self.k(x).cumsum(1))
-
-
-def test_layers_of_unknown_sublayers_are_counted_by_their_modules() -> None:
-    model = Decoder([Layer(attention=TimeMix(), feed=TimeMix()) for _ in range(4)])
-    assert list(read(model, IDS).layers.values()) == [4]
 
 
 class Retrieval(Decoder):
@@ -335,7 +314,7 @@ class Retrieval(Decoder):
 
 
 def test_a_stack_whose_tokens_are_parted_is_one() -> None:
-    model = Retrieval([Layer() for _ in range(4)])
+    model = Retrieval(layers(4))
     reading = read(model, IDS)
     assert sorted(reading.layers.values()) == [1, 4] and len(reading.stacks) == 2
     assert "differ: layer 1 is attention, ffn, cross" in refusal(model)
@@ -344,26 +323,17 @@ def test_a_stack_whose_tokens_are_parted_is_one() -> None:
 # ------------------------------------------------------------------------------------------ norms
 
 
-def test_a_last_post_norm_is_the_sublayers_and_a_design_of_norms_is_no_fault() -> None:
+def test_a_design_of_norms_is_no_fault() -> None:
     """HybridNorm: query, key and value are normalised, and the sum behind the feed-forward."""
-    layers = [Layer(bare, post, Attention(each=True)) for _ in range(3)]
-    model = Decoder(layers, final=False)
+    model = Decoder(layers(3, bare, post, attention=lambda: Attention(each=True)), final=False)
     reading = read(model, IDS)
     assert [s.around for s in reading.sublayers] == 3 * [frozenset(), frozenset({"sum"})]
-    assert reading.norms == ()
-    said = refusal(model)
-    assert "x + branch(x) in attention and norm(x + branch(x)) in ffn" in said
-
-
-def test_pre_and_post_norm_in_one_stack_are_no_fault() -> None:
-    model = Decoder([*(Layer(post) for _ in range(2)), *(Layer(pre) for _ in range(3))])
-    said = refusal(model)
+    assert reading.norms == ()  # the last is its sublayer's
+    assert "x + branch(x) in attention and norm(x + branch(x)) in ffn" in refusal(model)
+    said = refusal(Decoder([*layers(2, post), *layers(3, pre)]))
     assert "norm(x + branch(x)) in layers 0, 1 and x + branch(norm(x)) in layers 2, 3, 4" in said
-
-
-def test_norms_within_a_branch_say_which_matrix_they_enter() -> None:
-    layers = [Layer(attention=Attention(inner=True), feed=mlp(inner=True)) for _ in range(2)]
-    for s in read(Decoder(layers), IDS).sublayers:
+    inner = layers(2, attention=lambda: Attention(inner=True), feed=lambda: mlp(inner=True))
+    for s in read(Decoder(inner), IDS).sublayers:
         inside = [n for n in s.norms if n.where == "inside"]
         assert [n.enters for n in inside] == [("output",) if s.kind == "attention" else ("fc2",)]
 
@@ -377,4 +347,4 @@ def test_layers_that_share_their_matrices_are_said_to() -> None:
     some = read(Decoder([Layer(attention=attention) for _ in range(3)]), IDS)
     names = ", ".join(f"layers.0.attention.{name}.weight" for name in "qkvo")
     assert some.shared == (f"{names} of layer 0 are used 3 times",)
-    assert read(Decoder([Layer() for _ in range(3)]), IDS).shared == ()
+    assert read(Decoder(layers(3)), IDS).shared == ()

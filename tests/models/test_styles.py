@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
+from written_models import heads, joined
 
 from deepnet_theory.models import read
 from deepnet_theory.models.factory import made
@@ -37,10 +38,6 @@ class Stack(nn.Module):
         for branch, norm in zip(self.branches, self.norms, strict=True):
             x = self.line(x, branch, norm, self.s)
         return x
-
-
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, D))
 
 
 def in_place(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
@@ -203,12 +200,12 @@ class Branch(nn.Module):
         return self.formula(x, self)
 
 
-def heads(t: Tensor, n: int = 4) -> Tensor:
-    return t.unflatten(-1, (n, -1)).transpose(1, 2)
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, D))
 
 
-def mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2).flatten(2)
+def mixed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return joined(F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True))
 
 
 def einsums(x: Tensor, p: Any) -> Tensor:
@@ -238,7 +235,7 @@ def windowed(x: Tensor, p: Any) -> Tensor:
     at = torch.arange(x.shape[1])
     q, k, v = (heads(x @ w) for w in (p.q, p.k, p.v))
     near = (at[:, None] - at).abs() <= 1
-    return F.scaled_dot_product_attention(q, k, v, near).transpose(1, 2).flatten(2) @ p.o
+    return mixed(q, k, v, near) @ p.o
 
 
 def latent_branch() -> nn.Module:
@@ -346,23 +343,16 @@ def test_what_is_written_in_parts_is_computed_again() -> None:
         assert torch.equal(graph.replay(out, {graph.nodes[0]: x}), model(x))
 
 
-def test_norms_of_queries_and_keys_are_told_from_others() -> None:
+def test_norms_of_queries_and_keys_are_told_from_others_and_a_shared_factor_is_known() -> None:
     reading = read(Stack(LINES["x + sf"][0], BRANCHES["query and key normalised"][0]), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "scores"}
     reading = read(Stack(LINES["x + sf"][0], latent_branch), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "inside"}
-
-
-def test_a_window_in_both_directions_is_an_encoder() -> None:
-    reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
-    assert reading.understood and set(reading.stacks) == {"encoder"}
-
-
-def test_latent_attention_shares_a_factor() -> None:
-    (first, *_) = read(Stack(LINES["x + sf"][0], latent_branch), X).sublayers
-    roles = {(m.role, m.name.split(".")[-1]) for m in first.matrices}
+    roles = {(m.role, m.name.split(".")[-1]) for m in reading.sublayers[0].matrices}
     assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
     assert {r for r, n in roles if n == "down"} <= {"key", "value", "unknown"}
+    reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
+    assert reading.understood and set(reading.stacks) == {"encoder"}
 
 
 def test_a_weight_that_is_computed_is_read_as_it_is_used() -> None:
@@ -396,26 +386,17 @@ def test_a_gain_in_the_forward_pass_counts(formula: Any, times: tuple[float, flo
             assert m.error / m.size == pytest.approx(spread / float(2 * squares.mean()))
 
 
-def test_a_branch_switched_off_by_a_flag() -> None:
-    """Multiplied by 0, it is a branch of coefficient 0; computed for nothing, it is unused."""
+def test_what_is_switched_off_or_used_by_nothing_is_said() -> None:
     off = read(Stack(lambda x, f, n, s: x + 0.0 * f(n(x)), mlp), X)
-    assert {s.branch for s in off.sublayers} == {0.0}
-    assert {s.alpha for s in off.sublayers} == {math.inf}
+    assert {(s.branch, s.alpha) for s in off.sublayers} == {(0.0, math.inf)}
 
     def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
         f(n(x))
+        _ = x * A
         return x + f[0](n(x))[..., :D] * A
 
-    dropped = read(Stack(line, mlp), X)
-    assert "branches.0.2.weight" in dropped.unused
-
-
-def test_a_multiple_of_the_stream_that_nothing_uses() -> None:
-    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
-        _ = x * A
-        return n(x + f(x))
-
-    assert read(Stack(line, mlp), X).dropped == (A,)
+    reading = read(Stack(line, mlp), X)
+    assert "branches.0.2.weight" in reading.unused and reading.dropped == (A,)
 
 
 # -------------------------------------------------------------------------------- the unknown
@@ -433,9 +414,6 @@ def test_what_is_not_understood_is_named_and_roles_fill_the_gap() -> None:
         read(model, X, roles={"fc9": "*"})
     with pytest.raises(InputError, match="no matrix without a role fits 'nothing'"):
         read(model, X, roles={"fc1": "nothing"})
-
-
-def test_a_model_without_a_stream_is_refused() -> None:
     with pytest.raises(InputError, match="Sequential has no residual stream"):
         read(mlp(), X)
     with pytest.raises(InputError, match="does not depend on its inputs"):

@@ -39,15 +39,12 @@ def test_a_gpu_takes_what_is_repeatable_and_torch_warns_of_the_rest():
     assert not torch.are_deterministic_algorithms_enabled() and not unrepeatable()
 
 
-def test_what_was_asked_for_before_is_there_again():
+def test_what_was_asked_for_before_is_there_again_and_a_cpu_is_left_as_it_is():
+    with repeatable(torch.device("cpu")):
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
     torch.use_deterministic_algorithms(True)
     with repeatable(torch.device("cuda")):
         assert torch.is_deterministic_algorithms_warn_only_enabled()
     assert torch.are_deterministic_algorithms_enabled()
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
-
-
-def test_a_cpu_is_left_as_it_is():
-    with repeatable(torch.device("cpu")):
-        assert not torch.are_deterministic_algorithms_enabled()
-        assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ

@@ -71,10 +71,20 @@ def test_embedding_and_head_are_the_same_at_every_depth(constants):
     assert torch.equal(own.head.weight, deep.head.weight)
 
 
-def test_a_tied_head_is_the_embedding(constants):
-    model = build(constants(tied_head=True))
-    assert model.head.weight is model.embed.weight
+def test_what_is_made_of_meta_is_what_is_made_and_a_tied_head_stays_tied(constants):
+    for c in (constants(), constants(tied_head=True)):
+        model = build(c, device="meta")
+        assert all(p.is_meta for p in model.parameters())
+        initialise_(model.to_empty(device="cpu"), generator=torch.Generator().manual_seed(2))
+        real = build(c, generator=torch.Generator().manual_seed(2))
+        for a, b in zip(model.parameters(), real.parameters(), strict=True):
+            assert torch.equal(a, b)
+    assert model.head.weight is model.embed.weight and real.head.weight is real.embed.weight
     assert sum(d.role is Role.HEAD for _, d in described(model)) == 0
+    stacked = build(constants(tied_head=True), seeds=2)
+    single = unstack(stacked, 1)
+    assert single.head.weight is single.embed.weight
+    assert torch.equal(single.head.weight, stacked.embed.weight[1])
 
 
 def test_a_stacked_gradient_needs_no_copy(constants):
@@ -93,16 +103,6 @@ def test_a_stacked_gradient_needs_no_copy(constants):
     for (residual, name), gradient in produced.items():
         weight = getattr(residual.branch, name).weight
         assert gradient.stride() == weight.stride()
-
-
-def test_a_tied_head_stays_tied_when_it_becomes_real(constants):
-    model = build(constants(tied_head=True), device="meta").to_empty(device="cpu")
-    initialise_(model)
-    assert model.head.weight is model.embed.weight
-    stacked = build(constants(tied_head=True), seeds=2)
-    single = unstack(stacked, 1)
-    assert single.head.weight is single.embed.weight
-    assert torch.equal(single.head.weight, stacked.embed.weight[1])
 
 
 def test_vectors_can_be_left_out(constants):
@@ -140,16 +140,6 @@ def test_one_thousand_layers_build_quickly_and_stay_finite(constants):
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-def test_meta_then_real(constants):
-    model = build(constants(), device="meta")
-    assert all(p.is_meta for p in model.parameters())
-    model.to_empty(device="cpu")
-    initialise_(model, generator=torch.Generator().manual_seed(2))
-    real = build(constants(), generator=torch.Generator().manual_seed(2))
-    for a, b in zip(model.parameters(), real.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 @pytest.mark.parametrize(
     ("change", "names"),
     [
@@ -158,21 +148,10 @@ def test_meta_then_real(constants):
         ({"norm": "batch"}, "layer, rms"),
         ({"ffn": "moe"}, "ffn-swiglu"),
         ({"ffn": "cross"}, "attend"),
+        *(({"seeds": seeds}, "seeds") for seeds in (0, -1, 1.5, True)),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(constants, change, names):
+    seeds = change.pop("seeds", None)
     with pytest.raises(InputError, match=names):
-        build(constants(**change))
-
-
-def test_pre_ln_has_no_alpha(constants):
-    from dataclasses import replace
-
-    with pytest.raises(InputError, match="alpha must be 1"):
-        replace(constants(alpha=2.0), placement="pre-ln")
-
-
-@pytest.mark.parametrize("seeds", [0, -1, 1.5, True])
-def test_bad_seeds(constants, seeds):
-    with pytest.raises(InputError, match="seeds"):
-        build(constants(), seeds=seeds)
+        build(constants(**change), seeds=seeds)
