@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,9 @@ from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.training.runs import Runner
 
-from .conftest import Cli
+from .conftest import Cli, Outcome
 
 N = sympy.Symbol("N", positive=True)
-
-
-def read(formula: str) -> sympy.Expr:
-    return sympy.sympify(formula, locals={"N": N})
-
-
-def test_version(cli: Cli) -> None:
-    assert re.fullmatch(r"deepnet-theory \d+\.\d+\.\d+\n", cli("--version").out)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -97,25 +90,6 @@ def test_every_example_of_the_help_runs(
         assert outcome.out
 
 
-def test_no_arguments_show_the_help(cli: Cli) -> None:
-    outcome = cli()
-    assert outcome.code == 2
-    for command in COMMANDS:
-        assert f"\n  {command} " in outcome.out
-
-
-def test_derive_json(cli: Cli) -> None:
-    outcome = cli("derive", "--optimizer", "adam", "--depth", "200", "--format", "json")
-    data = json.loads(outcome.out)
-    assert outcome.code == 0 and data["schema"] == "deepnet-theory/derivation/1"
-    assert data["verdict"] == "PROVED"
-    assert {s["verdict"] for s in data["steps"]} == {"PROVED", "IMPOSED"}
-    (row,) = data["rule"]
-    for knob in ("alpha", "beta"):
-        value = float(read(row[knob]).subs(N, 200))
-        assert value == pytest.approx(row[f"{knob}_value"], rel=1e-12)
-
-
 def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli) -> None:
     select = ("derive", "--optimizer", "adam", "--stack", "encoder-decoder")
     answer = cli(*select).out
@@ -125,21 +99,21 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli) -> None:
     assert len(valued.splitlines()) <= 72 and len(whole.splitlines()) > 300
     assert "(1) " not in valued and "(1) " in whole
     assert valued.splitlines()[-1] == whole.splitlines()[-1]
+    assert "unit-branch" in cli(*select, "--section", "Assum").out  # by its beginning
 
 
-def test_a_section_is_named_by_its_beginning(cli: Cli) -> None:
-    select = ("derive", "--optimizer", "adam", "--section")
-    assert "unit-branch" in cli(*select, "Assum").out
-
-
-def test_flags_may_stand_before_the_command(cli: Cli) -> None:
-    assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
-
-
-def test_verbose_and_quiet(cli: Cli) -> None:
+def test_verbose_and_quiet_before_and_behind_the_command(cli: Cli) -> None:
     loud, plain, quiet = (cli("derive", "--optimizer", "sgd", *f) for f in (["-v"], [], ["-q"]))
     assert loud.out == plain.out == quiet.out
     assert "PROVED" in loud.err and plain.err == quiet.err == ""
+    assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
+    assert re.fullmatch(r"deepnet-theory \d+\.\d+\.\d+\n", cli("--version").out)
+    nothing, whole = cli(), "".join(cli("--help").out.split())
+    assert nothing.code == 2
+    for name, command in COMMANDS.items():
+        assert f"\n  {name} " in nothing.out
+        summary = (command.__doc__ or "").partition("\n")[0]  # none is cut
+        assert summary.endswith((".", "?")) and "".join(summary.split()) in whole
 
 
 def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
@@ -153,13 +127,6 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
         assert names and names == [row["name"] for row in told] and f"{kind}\n" in alone.out
         text = cli("list", kind).out
         assert all(f"{name}\n" in text for name in names)
-
-
-def test_no_summary_of_a_command_is_cut(cli: Cli) -> None:
-    told = "".join(cli("--help").out.split())
-    for command in COMMANDS.values():
-        summary = (command.__doc__ or "").partition("\n")[0]
-        assert summary.endswith((".", "?")) and "".join(summary.split()) in told
 
 
 @pytest.mark.parametrize("width", [60, 72, 80])
@@ -184,24 +151,22 @@ def test_columns_are_respected(
 
 def test_export_writes_what_derive_says(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "constants.json"
-    outcome = cli("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2",
-                  "-o", str(path))  # fmt: skip
+    words = ("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2")
+    outcome = cli(*words, "-o", str(path))
     assert outcome.code == 0 and outcome.out == "" and f"wrote {path}" in outcome.err
+    assert cli(*words, "--quiet").out == path.read_text(encoding="utf-8")
     constants = Constants.load(path)
-    (formula,) = constants.origin["formulas"]
-    (part,) = constants.parts
+    (formula,), (part,) = constants.origin["formulas"], constants.parts
+    derived = cli("derive", "--optimizer", "adam", "--depth", "50", "--format", "json")
+    (row,) = json.loads(derived.out)["training"]
     assert part.layers == 50 and constants.architecture.width == 64
     assert [s.kind for s in part.sublayers] == ["attention", "ffn"]
-    for s in part.sublayers:
-        assert s.alpha == pytest.approx(float(read(formula["alpha"]).subs(N, 50)))
-        assert s.beta == pytest.approx(float(read(formula["beta"]).subs(N, 50)))
-    assert cli("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2",
-               "--quiet").out == path.read_text(encoding="utf-8")  # fmt: skip
-
-
-def test_export_of_a_rule_of_ones_own(cli: Cli) -> None:
-    outcome = cli("export", "--optimizer", "sgd", "--alpha", "N", "--beta", "1/N", "--depth", "4")
-    constants = Constants.from_json(outcome.out)
+    for s, knob in product(part.sublayers, ("alpha", "beta")):
+        assert formula[knob] == row[knob]
+        value = float(sympy.sympify(row[knob], locals={"N": N}).subs(N, 50))
+        assert getattr(s, knob) == row[f"{knob}_value"] == pytest.approx(value, rel=1e-12)
+    own = cli("export", "--optimizer", "sgd", "--alpha", "N", "--beta", "1/N", "--depth", "4").out
+    constants = Constants.from_json(own)
     first = constants.parts[0].sublayers[0]
     assert (first.alpha, first.beta, constants.origin["verdict"]) == (4.0, 0.25, "ASSUMED")
 
@@ -215,7 +180,11 @@ def test_verify_json_and_file(cli: Cli, tmp_path: Path) -> None:
     assert data["schema"] == "deepnet-theory/verification/1"
     assert json.loads(path.read_text(encoding="utf-8")) == data
     assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}, {"N": 8}]
-    assert data["exponent"] == data["exponents"][0]
+    assert data["exponent"] == data["exponents"][0] and data["shares"] != []
+    assert {"in", "share", "estimate", "low", "high", "predicted"} <= set(data["exponent"])
+    assert {"device", "seconds", "verdict"} <= set(data)
+    first = data["points"][0]
+    assert first["seeds"] == 2 and first["mean"] == pytest.approx(sum(first["values"]) / 2)
     assert outcome.code == {"SUPPORTED": 0, "REFUTED": 1, "UNDECIDED": 3}[data["verdict"]]
     assert outcome.err == ""
 
@@ -232,43 +201,32 @@ def test_what_cannot_be_saved_is_printed_all_the_same(cli: Cli, command: str) ->
     assert "UNDECIDED" in outcome.out
 
 
-def test_utf8_whatever_the_locale_says(process: Cli) -> None:
-    outcome = process(
-        "derive", "--optimizer", "sgd", "--steps", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
-    )
+def test_completion_and_utf8_whatever_the_locale_says(process: Cli) -> None:
+    words = ("derive", "--optimizer", "sgd", "--steps")
+    outcome = process(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert outcome.code == 0 and "α" in outcome.out
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
+    for typed, offered in (
         ("ex", {"export"}),
         ("derive --opt", {"--optimizer"}),
         ("derive --optimizer ad", {"adam", "adamw", "adafactor", "adagrad"}),
         ("derive --format m", {"markdown"}),
         ("verify --dtype float6", {"float64"}),
-    ],
-)
-def test_completion(process: Cli, typed: str, offered: set[str]) -> None:
-    outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
-                      COMP_WORDS=f"deepnet-theory {typed}",
-                      COMP_CWORD=str(len(typed.split())))  # fmt: skip
-    found = set(outcome.out.split())
-    assert found and found <= offered
+    ):
+        outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
+                          COMP_WORDS=f"deepnet-theory {typed}",
+                          COMP_CWORD=str(len(typed.split())))  # fmt: skip
+        assert outcome.out and set(outcome.out.split()) <= offered
 
 
 COLOUR = r"\x1b\[[0-9;]*m"
 SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
 
 
-Terminal = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
+def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Outcome, str]]:
+    """The outcome, and what a terminal got on standard error."""
 
-    def run(*words: str, **environment: str) -> tuple[int, str, str]:
+    def run(*words: str, **environment: str) -> tuple[Outcome, str]:
         import pty
 
         ours, theirs = pty.openpty()
@@ -288,17 +246,19 @@ def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Terminal:
             outcome = cli(*words)
         reader.join()
         os.close(ours)
-        return outcome.code, outcome.out, shown.decode()
+        return outcome, shown.decode()
 
     return run
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_verify_shows_a_live_table_on_a_terminal(on_a_terminal: Terminal) -> None:
+def test_verify_shows_a_live_table_on_a_terminal(
+    cli: Cli, on_a_terminal: Callable[..., tuple[Outcome, str]]
+) -> None:
     words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
-    code, out, shown = on_a_terminal(*words)
-    assert code in (0, 1, 3)
-    assert "\x1b" not in out and "model update at depth" not in out
+    outcome, shown = on_a_terminal(*words)
+    assert outcome.code in (0, 1, 3)
+    assert "\x1b" not in outcome.out and "model update at depth" not in outcome.out
     assert re.search(COLOUR, shown)
     # the points appear one after the other, while the next one is measured
     first, second, third = (shown.index(f"N = {n} ") for n in (2, 4, 8))
@@ -307,22 +267,17 @@ def test_verify_shows_a_live_table_on_a_terminal(on_a_terminal: Terminal) -> Non
     # what is on the screen in the end is the table, not the frames above one another
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     means = [line.split()[3] for line in plain.splitlines() if line.strip().startswith("N = 8 ")]
-    assert means and f"  {means[0]}  " in out
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_no_color_and_quiet_on_a_terminal_and_nothing_through_a_pipe(
-    cli: Cli, on_a_terminal: Terminal
-) -> None:
-    words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
-    _, _, plain = on_a_terminal(*words, NO_COLOR="1")
-    assert not re.search(COLOUR, plain) and "N = 4 " in plain
-    _, out, quiet = on_a_terminal(*words, "--quiet")
-    assert quiet == cli(*words).err == "" and "N = 4 " in out
+    assert means and f"  {means[0]}  " in outcome.out
+    few = ("verify", "--optimizer", "adam", "--layer", "ffn", "--depths", "1,2", *SMALL)
+    _, plain = on_a_terminal(*few, NO_COLOR="1")
+    assert not re.search(COLOUR, plain) and "N = 2 " in plain
+    outcome, quiet = on_a_terminal(*few, "--quiet")
+    assert quiet == cli(*few).err == "" and "N = 2 " in outcome.out
 
 
 def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
-    words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "-o")
+    words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "--cache",
+             str(tmp_path / "cache"), "-o")  # fmt: skip
     with_rivals = cli(*words, str(tmp_path / "a.html"))
     alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")
     assert with_rivals.code == alone.code  # the verdict is that of the rule itself

@@ -64,8 +64,16 @@ def defaults(command: str) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where what one command has measured is there for another: predict, verify and report."""
+    return str(tmp_path_factory.mktemp("work"))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command: str) -> None:
+def test_the_defaults_of_a_help_are_those_used(
+    cli: Cli, tmp_path: Path, work: str, command: str
+) -> None:
     model, constants = tmp_path / "model.py", tmp_path / "constants.json"
     model.write_text(MODEL, encoding="utf-8")
     if command == "train":
@@ -78,7 +86,7 @@ def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command
     assert len(printed) > 2 or command in ("derive", "check", "audit", "cache", "list", "predict")
     kept = []
     if "--cache" in (name for option in options(command) for name in option.opts):
-        kept = ["--cache", str(tmp_path / "kept")] if command != "cache" else []
+        kept = ["--cache", work] if command != "cache" else []
     torch.manual_seed(0)
     alone = cli(command, *given, *kept)
     torch.manual_seed(0)
@@ -92,23 +100,20 @@ def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command
     assert re.sub(untimed, "", whole.out) == re.sub(untimed, "", alone.out)
 
 
+TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
+
+
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--scheme deepnet-adam"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--draws 2"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--updates 2"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--eta 1"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--data gaussian:0.5"),
-        (
-            "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1 --alpha 1 --beta 1",
-            "--decoder-alpha 2",
-        ),
+        *((TRANSFER, option) for option in (
+            "--scheme deepnet-adam", "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5")),
+        (f"{TRANSFER} --alpha 1 --beta 1", "--decoder-alpha 2"),
         ("export --optimizer adam --depth 4", "--scheme deepnet-adam"),
         ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
         ("predict --optimizer adam --depths 1,2", "--updates 2"),
     ],
-)
+)  # fmt: skip
 def test_what_a_command_refuses_its_help_does_not_list(cli: Cli, words: str, option: str) -> None:
     command, name = words.split()[0], option.split()[0]
     refused = cli(*words.split(), *option.split())

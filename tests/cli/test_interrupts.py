@@ -58,30 +58,21 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(
     assert json.loads(file.read_text(encoding="utf-8"))["complete"] is True
 
 
-def test_part_of_a_result_replaces_no_whole_one(
+def test_part_of_a_result_replaces_no_whole_one_and_goes_on_where_it_was_kept(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    file = tmp_path / "whole.json"
+    file, nothing = tmp_path / "whole.json", tmp_path / "nothing.json"
     cli(*SMALL, "--depths", "2,3", "-o", str(file))
     whole = file.read_bytes()
-    send_at(monkeypatch, 4, signal.SIGINT)
-    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
-    assert found.code == 130 and file.read_bytes() == whole
-    part = tmp_path / "whole.json.partial"
-    assert json.loads(part.read_text(encoding="utf-8"))["complete"] is False
-
-
-def test_nothing_is_said_of_going_on_where_nothing_was_kept(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     with monkeypatch.context() as patch:
         send_at(patch, 4, signal.SIGINT)
-        found = cli(*SMALL, "--depths", "2,3,4")
+        found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
     assert found.code == 130 and "goes on" not in found.out + found.err
+    part = json.loads(Path(f"{file}.partial").read_text(encoding="utf-8"))
+    assert file.read_bytes() == whole and part["complete"] is False
     send_at(monkeypatch, 2, signal.SIGINT)
-    file = tmp_path / "nothing.json"
-    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
-    assert found.code == 130 and "goes on" not in found.out + found.err and not file.exists()
+    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(nothing))
+    assert found.code == 130 and "goes on" not in found.out + found.err and not nothing.exists()
 
 
 def test_every_command_ends_alike(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,30 +28,22 @@ def test_a_reader_that_has_gone_is_no_error_of_ours(words: str) -> None:
     assert shell("| true", words) == (141, "", "")
 
 
-def test_a_full_standard_output_is_one_sentence() -> None:
-    code, out, err = shell("> /dev/full")
-    assert (code, out) == (2, "")
-    assert err == "deepnet-theory: cannot write to standard output: No space left on device\n"
-
-
-def test_a_closed_standard_output_is_one_sentence() -> None:
-    code, _, err = shell(">&-")
-    assert code == 2 and err.startswith("deepnet-theory: standard output is closed")
-    assert err.count("\n") == 1
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("> /dev/full", "cannot write to standard output: No space left on device\n"),
+        (">&-", "standard output is closed"),
+    ],
+)
+def test_a_standard_output_that_takes_nothing_is_one_sentence(tail: str, said: str) -> None:
+    code, out, err = shell(tail)
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"deepnet-theory: {said}")
 
 
 @pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])
 def test_a_lost_standard_error_changes_nothing(tail: str) -> None:
     assert shell(tail)[:2] == shell("")[:2]
     assert shell(tail, "list nothing")[0] == 2
-
-
-def test_nothing_is_written_into_a_file_that_took_the_place_of_standard_error(
-    tmp_path: Path,
-) -> None:
-    words = f"export --optimizer sgd --depth 4 -o {tmp_path / 'c.json'}"
-    assert shell("2>&-", words)[0] == 0
-    assert shell("", "export --optimizer sgd --depth 4")[1] == (tmp_path / "c.json").read_text()
 
 
 @pytest.mark.slow
@@ -63,9 +55,13 @@ def test_with_torch_loaded_too(tmp_path: Path) -> None:
         assert shell(tail, words)[0] == code, tail
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    name = f"$'{tmp_path}/\\xff.json'"
-    code, _, err = shell("", f"export --optimizer sgd --depth 4 -o {name}")
+def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text(
+    tmp_path: Path,
+) -> None:
+    export = "export --optimizer sgd --depth 4"
+    assert shell("2>&-", f"{export} -o {tmp_path / 'c.json'}")[0] == 0
+    assert shell("", export)[1] == (tmp_path / "c.json").read_text()
+    code, _, err = shell("", f"{export} -o $'{tmp_path}/\\xff.json'")
     assert code == 0, err
-    assert [os.fsencode(p.name) for p in tmp_path.iterdir()] == [b"\xff.json"]
+    assert {os.fsencode(p.name) for p in tmp_path.iterdir()} == {b"\xff.json", b"c.json"}
     assert shell("", "derive --optimizer $'\\xff'")[0] == 2

@@ -8,13 +8,16 @@ import re
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.report.notebook import rules
+from deepnet_theory.runtime import apply_
 
 from .conftest import Cli
 
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
-SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,4"]
+SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,3"]
 HEAD = "The head must start at Xavier's size"
 MODEL = """
 import torch
@@ -47,6 +50,12 @@ def test_derive_names_both_rules_and_what_the_head_must_be(cli: Cli, format: str
     assert BOTH[1] in pre and HEAD not in pre
     pre = cli("derive", "--optimizer", "lamb", "--placement", "pre-ln", "--format", format).out
     assert "train with this rule." in plain(pre) and HEAD not in plain(pre)
+    shown = plain(cli("derive", "--optimizer", "adam", "--compare-closures").out)
+    assert "published or first derived: symmetric." in shown
+    assert f"To train with: complete. {HEAD}" in shown
+    adam = dt.derive("adam")
+    for shown in (adam._repr_html_(), adam._repr_latex_(), repr(rules({"": adam}))):
+        assert all(name in shown for name in BOTH)
 
 
 def test_the_json_has_both_rules_and_says_what_is_proved(cli: Cli) -> None:
@@ -113,27 +122,17 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli: Cli, tmp_pa
     assert f"{BOTH[1]}: encoder alpha = 2*N" in told
 
 
-def test_verify_has_both_rules_but_for_one_of_ones_own(cli: Cli) -> None:
-    words = ("verify", "--optimizer", "adam", *SMALL, "--format", "json")
-    assert list(json.loads(cli(*words).out)["rows"]) == list(BOTH)
-    assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
-
-
-def test_train_says_which_rule_it_trains(cli: Cli, exported: Path) -> None:
+def test_train_apply_and_verify_say_which_rule_is_meant(cli: Cli, exported: Path) -> None:
     words = ("train", str(exported), "--steps", "1", "--batch", "2", "--tokens", "8")
     shown = plain(cli(*words).out)
     assert f"{BOTH[0]}: encoder alpha" in shown and f"{BOTH[1]}, trained here: " in shown
     assert HEAD in shown
-
-
-def test_apply_says_what_the_head_must_be(exported: Path) -> None:
-    from torch import nn
-
-    from deepnet_theory.runtime import apply_
-
     layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
     model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, 4))
     assert HEAD in str(apply_(model, exported))
+    words = ("verify", "--optimizer", "adam", *SMALL, "--format", "json")
+    assert list(json.loads(cli(*words).out)["rows"]) == list(BOTH)
+    assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
 
 
 def test_an_audit_ends_in_the_rule_to_train_with(cli: Cli, tmp_path: Path, monkeypatch) -> None:
@@ -146,18 +145,3 @@ def test_an_audit_ends_in_the_rule_to_train_with(cli: Cli, tmp_path: Path, monke
     shown = plain(shown)
     assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 2.82843" in shown
     assert f"{BOTH[1]}: encoder alpha = 2*N = 8, beta = 1." in shown and HEAD in shown
-
-
-def test_closures_are_compared_under_both_names(cli: Cli) -> None:
-    shown = plain(cli("derive", "--optimizer", "adam", "--compare-closures").out)
-    assert "published or first derived: symmetric." in shown
-    assert f"To train with: complete. {HEAD}" in shown
-
-
-def test_a_notebook_shows_both_rules() -> None:
-    from deepnet_theory.report.notebook import rules
-
-    derivation = dt.derive("adam")
-    shows = derivation._repr_html_(), derivation._repr_latex_(), repr(rules({"": derivation}))
-    for shown in shows:
-        assert all(name in shown for name in BOTH)
