@@ -40,12 +40,9 @@ def test_a_line_of_the_predicted_slope_goes_through_the_first_point():
 def test_a_series_without_a_slope_has_its_label_and_no_line():
     drawn = plot({"f": AT, "g": {x: 2 * y for x, y in AT.items()}}, "x", "y", {"g": 1}, "t").svg
     assert 'class="own"' not in drawn and 'class="rival"' in drawn
+    left_out = plot({"f": {1.0: 0.0, 2.0: 5.0, 4.0: math.nan, 8.0: 1.0}}, "x", "y").svg
+    assert len(points(left_out)) == 2  # what a logarithm cannot show
     assert ">f</text>" in drawn and ">g:</text>" in drawn and ">t</text>" in drawn
-
-
-def test_what_a_logarithm_cannot_show_is_left_out():
-    drawn = plot({"f": {1.0: 0.0, 2.0: 5.0, 4.0: math.nan, 8.0: 1.0}}, "x", "y").svg
-    assert len(points(drawn)) == 2
 
 
 def test_single_steps_have_the_numbers_of_the_whole():
@@ -91,15 +88,9 @@ def test_a_point_of_a_loss_curve_is_the_mean_since_the_one_before():
     assert y[2] == y[3] == y[4] == rival[0][1]
     assert (y[8] - y[4]) == pytest.approx(2 * (y[6] - y[4]), abs=0.2)
     assert all(place == rival[0][1] for _, place in rival)
-
-
-def test_a_loss_curve_begins_a_tenth_of_the_way_on():
-    (own,) = drawn_losses([[3.0] * 64])
-    assert len(own) == 7  # 8, 11, 16, 23, 32, 45, 64
-
-
-def test_a_run_that_broke_off_ends_where_it_did():
-    own, rival = drawn_losses([[4.0] * 8, [4.0] * 5])
+    (long,) = drawn_losses([[3.0] * 64])  # begins a tenth of the way on
+    assert len(long) == 7  # 8, 11, 16, 23, 32, 45, 64
+    own, rival = drawn_losses([[4.0] * 8, [4.0] * 5])  # one that broke off ends where it did
     assert rival[-1][0] == pytest.approx(own[3][0] + (own[4][0] - own[3][0]) * 0.55, abs=1)
 
 
@@ -120,9 +111,6 @@ def test_differences_stand_where_their_numbers_are():
     for (low, high), c in zip(ends, paired, strict=True):
         drawn = [(float(x) - zero) / (zero - tick) * 0.4 for x in (low, high)]
         assert drawn == pytest.approx([c.low, c.high], abs=2e-3)
-
-
-def test_a_rival_without_an_interval_has_no_row():
     runs = tuple(Run(n, "post-ln", (3.0,), held_out=2.0, held_out_by_seed=(2.0,)) for n in "ab")
     alone = Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, (compare(*runs),))
-    assert 'class="interval"' not in compared(alone).svg
+    assert 'class="interval"' not in compared(alone).svg  # one seed has none

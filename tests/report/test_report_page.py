@@ -30,7 +30,7 @@ from deepnet_theory.report.numbers import (
     signed_interval,
     true_signs,
 )
-from deepnet_theory.report.svg import LEFT, drawn, tick_label
+from deepnet_theory.report.svg import LEFT, drawn
 from deepnet_theory.report.text import text
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
@@ -87,24 +87,24 @@ def html(derivation: Derivation, verification: Verification, constants: Constant
     return page(told)
 
 
-def test_the_page_is_whole_and_alone(html: str) -> None:
+def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html: str) -> None:
     count = balanced(html)
     assert count["h2"] == 7 and count["svg"] == 1 and count["details"] >= 4
     # nothing is fetched: the only addresses are names of notations, never loaded
     addresses = set(re.findall(r"https?://[^\s\"'<]+", html))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"(src|href)=\"(?!data:)", html)
-    assert "0.125" in html and "&lt;x&gt;" in html
-    assert "inside &lt;0.05&gt;" in html
-
-
-def test_the_first_screen_has_the_numbers_and_what_beta_multiplies(html: str) -> None:
+    assert "&lt;x&gt;" in html and "inside &lt;0.05&gt;" in html
+    assert re.search(r"near-identity</td><td><span class=\"verdict REFUTED\">", html)
     (header,) = re.findall(r"<header>.*?</header>", html, re.S)
     assert "50 encoder" in header and ">0.125<" in header and "β multiplies" in header
     # PROVED is said with its bound, and by no colour
     assert "PROVED</span> (an upper bound up to a constant factor)" in header
     style = html[: html.index("</style>")]
     assert ".SUPPORTED {" in style and ".PROVED" not in style
+    made = made_on()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", made["date"])
+    assert made["deepnet-theory"] == __version__ and "CPUs" in made["machine"]
 
 
 def saved(html: str) -> dict[str, str]:
@@ -139,12 +139,6 @@ def test_several_depths_and_rivals_are_files_of_their_own(
     assert {"constants-50.json", "constants-100.json", "verification-sgd-plain.json"} < set(files)
     assert 'load_constants("constants-100.json")' in unescape(page(told))
     assert "Files in the HTML page: constants-50.json (" in " ".join(text(told).split())
-
-
-def test_when_and_on_what_the_page_was_made() -> None:
-    made = made_on()
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", made["date"])
-    assert made["deepnet-theory"] == __version__ and "CPUs" in made["machine"]
 
 
 def test_on_paper_long_sections_are_closed_and_all_others_open(html: str) -> None:
@@ -213,20 +207,14 @@ def test_growth_in_words_has_no_signed_zero(verification: Verification) -> None:
 def test_the_whole_report_by_every_printer(
     derivation: Derivation, verification: Verification, constants: Constants
 ) -> None:
-    several = replace(
-        verification,
-        exponents=verification.exponents * 3,  # their reasons fold
-        warnings=("a planted warning",),
-    )
+    thrice = verification.exponents * 3  # their reasons fold
+    several = replace(verification, exponents=thrice, warnings=("a planted warning",))
     told = one_page.document(derivation, several, [constants])
+    plain = measurement.document(verification)
     for printer in (text, markdown, latex, fragment):
         assert "Why these verdicts" in printer(told) and "a planted warning" in printer(told)
-
-
-def test_a_section_that_says_nothing_has_no_heading(verification: Verification) -> None:
-    told = measurement.document(verification)
-    for printer in (text, markdown, latex, fragment):
-        assert "Points" in printer(told) and "Warnings" not in printer(told)
+        # a section that says nothing has no heading
+        assert "Points" in printer(plain) and "Warnings" not in printer(plain)
 
 
 def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
@@ -263,21 +251,11 @@ def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found["model"] is not None and found["groups"]
 
 
-def test_an_assumption_that_failed_is_seen(html: str) -> None:
-    assert re.search(r"near-identity</td><td><span class=\"verdict REFUTED\">", html)
-
-
 def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification) -> None:
-    svg = verification.plot().svg
-    root = ElementTree.fromstring(svg)
-    space = "{http://www.w3.org/2000/svg}"
-    circles = root.findall(f"{space}circle")
-    assert len(circles) == 5
-    paths = root.findall(f"{space}path")
-    assert len([p for p in paths if p.get("class") == "own"]) == 1
-    assert (
-        len([p for p in paths if p.get("class") == "rival"]) == 2
-    )  # "same" has no line of its own
+    root = ElementTree.fromstring(verification.plot().svg)
+    assert len(root.findall("{*}circle")) == 5
+    kinds = [p.get("class") for p in root.findall("{*}path")]
+    assert (kinds.count("own"), kinds.count("rival")) == (1, 2)  # "same" has no line of its own
     words = " ".join(root.itertext())
     assert "slope −1/2" in words and "slope −1/4" in words and "flat" in words
 
@@ -343,18 +321,13 @@ def test_points_that_cannot_be_drawn_are_left_out(value: float) -> None:
     assert "no finite point" in loglog(marks[1:])
 
 
-def test_of_two_depths_one_is_held(verification: Verification) -> None:
-    points = [
-        Point({"N": n, "M": m}, 1.0, 0.9, 1.1, 2) for n, m in ((8, 8), (16, 8), (8, 16), (8, 4))
-    ]
-    assert [p.depth for p in along(points, "M")] == [
-        {"N": 8, "M": 4}, {"N": 8, "M": 8}, {"N": 8, "M": 16}
-    ]  # fmt: skip
+def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown() -> None:
+    def kept(pairs: list[tuple[int, int]], name: str) -> list[tuple[int, ...]]:
+        points = [Point({"N": n, "M": m}, 1.0, 0.9, 1.1, 2) for n, m in pairs]
+        return [tuple(p.depth.values()) for p in along(points, name)]
 
-
-def test_depths_that_grow_together_are_all_shown() -> None:
-    points = [Point({"N": n, "M": n}, 1.0, 0.9, 1.1, 2) for n in (16, 8, 4)]
-    assert [p.depth["N"] for p in along(points, "N")] == [4, 8, 16]
+    assert kept([(8, 8), (16, 8), (8, 16), (8, 4)], "M") == [(8, 4), (8, 8), (8, 16)]
+    assert kept([(16, 16), (8, 8), (4, 4)], "N") == [(4, 4), (8, 8), (16, 16)]
     assert along([], "N") == []
 
 
@@ -372,28 +345,25 @@ def test_rivals_have_their_own_points_and_lines(verification: Verification) -> N
         )
     svg = verification.plot(rivals=tuple(rivals)).svg
     root = ElementTree.fromstring(svg)
-    space = "{http://www.w3.org/2000/svg}"
-    assert len(root.findall(f"{space}circle")) == 5
-    lines = [p.get("class") for p in root.findall(f"{space}path")]
+    assert len(root.findall("{*}circle")) == 5
+    lines = [p.get("class") for p in root.findall("{*}path")]
     assert [lines.count(k) for k in ("other", "other other-2", "other other-3")] == [5, 5, 5]
     # the predicted slopes are those of what was measured, each through its own points
     assert [k for k in lines if k and k.split()[0] in ("own", "rival")] == [
         "own", "rival", "rival rival-2"
     ]  # fmt: skip
-    assert "α = β = 1" in [t.text for t in root.findall(f"{space}text")]
+    assert "α = β = 1" in [t.text for t in root.findall("{*}text")]
     for shape, line in (("other", "rival"), ("other other-2", "rival rival-2")):
-        mark = next(r for r in root.findall(f"{space}path")
+        mark = next(r for r in root.findall("{*}path")
                     if r.get("class") == shape and " at 8:" in "".join(r.itertext()))  # fmt: skip
         at = [float(n) for n in re.findall(r"[\d.]+", mark.get("d", ""))[:2]]
-        (path,) = [p for p in root.findall(f"{space}path") if p.get("class") == line]
+        (path,) = [p for p in root.findall("{*}path") if p.get("class") == line]
         x1, y1, x2, y2 = (float(n) for n in re.findall(r"[\d.]+", path.get("d", "")))
         assert at[1] == pytest.approx(y1 + (y2 - y1) * (at[0] - x1) / (x2 - x1), abs=0.3)
     told = text(measurement.document(verification, rivals))
-    assert (
-        re.search(r"rule of sgd, in N +SUPPORTED +\+0.5000", told)
-        and re.search(r"α = β = 1, in N +- +\+1.5000", told)
-        and max(map(len, told.splitlines())) <= 80
-    )
+    assert re.search(r"rule of sgd, in N +SUPPORTED +\+0.5000", told)
+    assert re.search(r"α = β = 1, in N +- +\+1.5000", told)
+    assert max(map(len, told.splitlines())) <= 80
     assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
 
 
@@ -423,11 +393,6 @@ def test_no_label_is_cut_by_the_border(verification: Verification) -> None:
     assert not fits(svg.replace("rule of adam", "the rule of another optimizer"))
 
 
-def test_ticks_are_written_as_powers() -> None:
-    shown = [tick_label(v) for v in (0.02, 1000.0, 1e5, 2e-4)]
-    assert shown == ["0.02", "1000", "10⁵", "2·10⁻⁴"]
-
-
 def test_what_is_not_predicted_says_why(verification: Verification) -> None:
     (e,) = verification.exponents
     plain = replace(
@@ -438,24 +403,19 @@ def test_what_is_not_predicted_says_why(verification: Verification) -> None:
     assert "No slope is predicted of α = β = 1: S*r^2 grows." in told
 
 
-def test_slopes_in_words() -> None:
-    assert [power(e) for e in (0, 0.5, -0.25, 1.0)] == [
-        "flat",
-        "slope +1/2",
-        "slope −1/4",
-        "slope +1",
-    ]
-
-
 def test_numbers_have_true_signs_and_zero_has_none() -> None:
     shown = [signed(value) for value in (0.25, -0.25, 0.0, -0.00001)]
     assert shown == ["+0.2500", "−0.2500", "0.0000", "0.0000"]
     assert [number(v) for v in (-3.5, 1e-7, 0.0, -0.0)] == ["−3.5", "1e−07", "0", "0"]
     assert signed_interval(-0.5, -0.00001, ".3f") == "−0.500 to 0.000"
     assert [predicted(e, "none") for e in (None, 0.0, -0.5)] == ["none", "0", "−0.5"]
+    slopes = [power(e) for e in (0, 0.5, -0.25, 1.0)]
+    assert slopes == ["flat", "slope +1/2", "slope −1/4", "slope +1"]
+    told = true_signs("[-0.000, +0.041] inside +0 ± 0.05, N^-0.5, in 1e-05 of arXiv 14-60")
+    assert told == "[0.000, +0.041] inside 0 ± 0.05, N^−0.5, in 1e-05 of arXiv 14-60"
 
 
-def test_a_verification_by_every_printer(verification: Verification) -> None:
+def test_a_verification_by_every_printer_and_in_three_lines(verification: Verification) -> None:
     told = measurement.document(verification)
     pages = [text(told), markdown(told), latex(told), fragment(told)]
     balanced(pages[-1])
@@ -463,34 +423,19 @@ def test_a_verification_by_every_printer(verification: Verification) -> None:
         for said in ("near-identity", "REFUTED", "0.0100", "inside", "cpu, 1.5 s", "−1/4"):
             assert said in shown.replace("$-$", "−"), (said, shown)
     assert "−0.0100" in pages[0] and "-0.0100" not in pages[0]
-
-
-def test_a_verification_repeats_itself_in_three_lines(verification: Verification) -> None:
+    assert max(map(len, pages[0].splitlines())) <= 80
+    assert pages[0].splitlines()[-1] == "SUPPORTED (cpu, 1.5 s)"
+    assert "N = 64" in pages[0] and "\x1b" not in pages[0]
     lines = repr(verification).splitlines()
     assert len(lines) == 3 and max(map(len, lines)) < 110
     assert "SUPPORTED" in lines[1] and "N^0.01 (95 %: −0.010 to 0.030), as predicted" in lines[1]
     assert len(repr(replace(verification, points=(), exponents=())).splitlines()) == 3
-
-
-def test_a_sentence_of_measurement_has_the_same_signs() -> None:
-    told = true_signs("[-0.000, +0.041] inside +0 ± 0.05, N^-0.5, in 1e-05 of arXiv 14-60")
-    assert told == "[0.000, +0.041] inside 0 ± 0.05, N^−0.5, in 1e-05 of arXiv 14-60"
-
-
-def test_the_table_of_a_terminal(verification: Verification) -> None:
-    told = text(measurement.document(verification))
-    assert max(map(len, told.splitlines())) <= 80
-    assert told.splitlines()[-1] == "SUPPORTED (cpu, 1.5 s)"
-    assert "REFUTED" in told and "N = 64" in told and "\x1b" not in told
-    pytest.importorskip("plotext")
-    drawn = text(measurement.document(verification), plots=True)
-    assert len(drawn.splitlines()) > len(told.splitlines()) + 8
-    assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
-
-
-def test_no_progress_where_nobody_watches() -> None:
-    with live("x", quiet=True) as seen:
+    with live("x", quiet=True) as seen:  # where nobody watches
         assert seen == {"progress": None}
+    pytest.importorskip("plotext")
+    drawn = text(told, plots=True)
+    assert len(drawn.splitlines()) > len(pages[0].splitlines()) + 8
+    assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
 
 
 def browser() -> str:
