@@ -99,23 +99,11 @@ def test_every_own_rule_has_exponents_or_is_refused(fuzz: Fuzz) -> None:
         fuzz.ends(case, (selection, alpha, beta), predicted)
 
 
+ODD = [1, 2.5, 0, -1, 10**400, 10**5000, float("nan"), float("inf"), True, None, 1e308, [], b"N"]
+
+
 def _knob(rng) -> object:
-    odd = [
-        1,
-        2.5,
-        0,
-        -1,
-        10**400,
-        10**5000,
-        float("nan"),
-        float("inf"),
-        True,
-        None,
-        1e308,
-        [],
-        b"N",
-    ]
-    return rng.choice(odd) if rng.random() < 0.1 else any_text(rng, DEPTH)
+    return rng.choice(ODD) if rng.random() < 0.1 else any_text(rng, DEPTH)
 
 
 def test_a_case_that_does_not_end_or_breaks_is_caught(fuzz: Fuzz) -> None:

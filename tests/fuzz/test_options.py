@@ -27,22 +27,10 @@ HOSTILE = (
     "ffn", "cross", "attention,cross,ffn", "ffn:swiglu", "lemma", "moments", "unit-init", "silu",
     "all", "cuda", "meta", "float64", "float16", "json", "text", "latex",
 )  # fmt: skip
-SMALL = [
-    "--depths",
-    "1,2",
-    "--seeds",
-    "2",
-    "--draws",
-    "1",
-    "--width",
-    "4",
-    "--heads",
-    "1",
-    "--tokens",
-    "3",
-    "--processes",
-    "1",
-]
+SMALL = (
+    "--depths", "1,2", "--seeds", "2", "--draws", "1", "--width", "4", "--heads", "1",
+    "--tokens", "3", "--processes", "1",
+)  # fmt: skip
 BASE: dict[str, tuple[str, ...]] = {
     "derive": (),
     "verify": SMALL,
@@ -57,15 +45,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "measure": ("torch.nn:Identity", "--depths", "1,2"),
     "audit": ("torch.nn:Identity",),
 }
-VERDICTS = (
-    "verify",
-    "report",
-    "train",
-    "check",
-    "transfer",
-    "measure",
-    "audit",
-)  # may end in REFUTED
+VERDICTS = ("verify", "report", "train", "check", "transfer", "measure", "audit")  # may be REFUTED
 SELECTS = ("derive", "verify", "predict", "export", "report", "transfer")
 # values that get through to where others meet them; an option that is not named takes a number
 NUMBERS = ("1", "2", "3", "4", "0.5")
@@ -95,6 +75,7 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "output": ("made", "made/", "constants.json"),
     "state": ("state", "constants.json"),
     "cache": ("kept", "constants.json"),
+    "processes": ("1", "0", "1.5"),  # to start more takes seconds, and has its own tests
     "cluster": ("8786", "tcp://", "here"),
     "text": ("constants.json", "."),
 }  # fmt: skip

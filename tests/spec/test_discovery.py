@@ -6,7 +6,8 @@ from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.discovery import KINDS, choose, discover, names
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import Optimizer, optimizers
-from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import sublayers
 
 GOOD = """
@@ -44,13 +45,25 @@ def test_the_folders_hold_what_their_files_say():
         assert all(value.name == name for name, value in values.items())
 
 
-def test_an_unknown_name_lists_the_valid_ones():
+def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to_be_one():
     with pytest.raises(InputError, match=r"unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
         choose("optimizer", "adamm", optimizers())
-
-
-def test_a_name_of_another_kind_is_said_to_be_one():
     for name, kind in (("Post-LN", "placements"), ("rms", "norms"), ("deepnorm", "schemes")):
         with pytest.raises(InputError, match=f"'{name}' is one of the {kind}$"):
             choose("optimizer", name, optimizers())
     assert all(names(kind) for kind in KINDS)
+
+
+def test_facts_of_a_value_are_read_off_its_formula():
+    assert {name for name, s in sublayers().items() if s.reads_memory} == {"cross"}
+    assert {name for name, p in placements().items() if p.normalises_sum} == {"post-ln"}
+    for layer, crossings in (("attention,cross,ffn", 1), ("cross,cross", 2), ("attention,ffn", 0)):
+        encoder, decoder = stack("encoder-decoder", layer).parts
+        assert (encoder.crossings, decoder.crossings) == (0, crossings)
+    for equation, encloses in (
+        ("norm(x + branch(x))", True),
+        ("x + norm(branch(x))", False),
+        ("x + branch(norm(x))", False),
+        ("alpha*norm(x + branch(x))", False),
+    ):
+        assert Placement("odd", equation, False).normalises_sum is encloses

@@ -6,6 +6,7 @@ import pytest
 
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import LONGEST_SENTENCE, InputError, short, shown, unknown
+from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.selection import Selection
 
 
@@ -41,8 +42,13 @@ def test_where_no_name_is_near_none_is_offered():
             choose("optimizer", value, {"adam": 1})
 
 
-@pytest.mark.parametrize("name", ["stack", "placement", "norm", "method", "closure", "layer"])
-def test_a_selection_of_something_that_is_no_name_is_refused(name):
-    for value in (5, [], {}, 10**5000):
-        with pytest.raises(InputError):
-            Selection(optimizer="adam", **{name: value})
+def test_a_selection_of_something_that_is_no_name_and_a_bad_seed_are_refused():
+    for name in ("stack", "placement", "norm", "method", "closure", "layer"):
+        for value in (5, [], {}, 10**5000):
+            with pytest.raises(InputError):
+                Selection(optimizer="adam", **{name: value})
+    for good in (0, 1, 2**31 - 1):
+        require_seed(good)
+    for bad in (-1, 2**31, 1.0, True, "1", None):
+        with pytest.raises(InputError, match=f"seed {bad!r}"):
+            require_seed(bad)
