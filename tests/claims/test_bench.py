@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+import torch
 
 from deepnet_theory.numeric.stepping import update
 from deepnet_theory.spec.expression import UPDATE
@@ -35,21 +37,16 @@ def test_of_several_conditions_the_worst_counts_and_the_tightest_is_told(verdict
     found = verdicts.at_most({"good": wide, "bad": interval(1.2, 1.3)}, 1.0, "ratio")
     assert found.verdict is Verdict.REFUTED
     assert "bad" in found.because
-
-
-def test_a_condition_without_a_value_is_no_pass(verdicts):
-    nothing = interval(math.nan, math.nan)
+    nothing = interval(math.nan, math.nan)  # a condition without a value is no pass
     found = verdicts.within({"good": interval(0.99, 1.01), "none": nothing}, 0.9, 1.1, "r")
     assert found.verdict is not Verdict.SUPPORTED
-
-
-def test_each_condition_is_held_against_its_own_prediction(verdicts):
+    with pytest.raises(ValueError, match="nothing was measured"):
+        verdicts.at_most({}, 1.0, "ratio")
     measured = {"half": interval(0.49, 0.51), "one": interval(0.99, 1.01)}
-    own = verdicts.exponent(measured, {"half": 0.5, "one": 1.0})
+    own = verdicts.exponent(measured, {"half": 0.5, "one": 1.0})  # each against its own
     assert own.verdict is Verdict.SUPPORTED
-    swapped = verdicts.exponent(measured, {"half": 1.0, "one": 0.5})
-    assert swapped.verdict is Verdict.REFUTED
-    assert verdicts.exponent(measured, 0.5).verdict is Verdict.REFUTED
+    for wrong in ({"half": 1.0, "one": 0.5}, 0.5):
+        assert verdicts.exponent(measured, wrong).verdict is Verdict.REFUTED
 
 
 def test_a_measurement_is_made_once_a_run_and_anew_for_the_next(verdicts):
@@ -67,8 +64,6 @@ def test_a_measurement_is_made_once_a_run_and_anew_for_the_next(verdicts):
 
 
 def test_a_fit_shows_its_points_as_evidence(verdicts):
-    import numpy as np
-
     from paper_checks.shared.bench import Lab
     from paper_checks.shared.fitting import powers, settled
 
@@ -82,15 +77,8 @@ def test_a_fit_shows_its_points_as_evidence(verdicts):
     assert np.allclose([i.estimate for i in powers(knobs, values)], [2, -1])
 
 
-def test_nothing_measured_is_no_verdict(verdicts):
-    with pytest.raises(ValueError, match="nothing was measured"):
-        verdicts.at_most({}, 1.0, "ratio")
-
-
 def test_both_trainings_take_the_same_steps(verdicts):
     """Plain SGD by hand beside the loop that the claims share."""
-    import torch
-
     from paper_checks.shared.training import descend
 
     batches = [torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [1.0]])]
@@ -111,6 +99,8 @@ def test_seeds_in_lots_are_the_lots_one_after_another(shared, lab):
     parts = [stacks.per_depth(net, (1, 2), lot, squared) for lot in stacks.lots(s, 2)]
     both = stacks.per_depth(net, (1, 2), s, squared, at_once=2)
     assert both.tolist() == [row for part in parts for row in part.tolist()]
+    with pytest.raises(ValueError, match="float64"):  # a step that rounding would lose
+        shared("changes").scaled_updates(stacks.Net(), (4,), lab.settings(step="all"))
 
 
 def test_both_steps_of_one_backward_pass_are_the_laboratorys(shared, lab, own):
@@ -120,11 +110,6 @@ def test_both_steps_of_one_backward_pass_are_the_laboratorys(shared, lab, own):
     scores = stacks.model_updates(net, (4,), s, lambda d: d.name in ("query", "key"))
     others = stacks.model_updates(net, (4,), s, lambda d: d.name not in ("query", "key"))
     assert share == pytest.approx(scores / others, rel=0.01)
-
-
-def test_a_multiplied_step_that_rounding_would_lose_is_refused(shared, lab):
-    with pytest.raises(ValueError, match="float64"):
-        shared("changes").scaled_updates(shared("stacks").Net(), (4,), lab.settings(step="all"))
 
 
 def test_the_exponent_of_a_wrong_rule_is_refuted(shared, lab):
@@ -137,8 +122,6 @@ def test_the_exponent_of_a_wrong_rule_is_refuted(shared, lab):
 
 def test_lambs_missing_factor_is_what_refutes_it(own):
     """With 1/√numel in the written formula it is the algorithm's step."""
-    import torch
-
     names = own("su-lamb")
     g, theta = torch.randn(2, 8, 8), torch.randn(2, 8, 8)
     mended = UPDATE.parse(names["WRITTEN"] + "/sqrt(numel(theta))")

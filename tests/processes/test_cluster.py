@@ -170,23 +170,18 @@ def test_another_version_is_a_clear_sentence(name):
 
 
 @pytest.mark.parametrize("address", ["", "8786", "tcp://", "here", "a b:1", "tcp://x:y"])
-def test_what_is_no_address_is_refused_before_anything_is_asked(address, capsys):
-    words = ["verify", "--optimizer", "adam", "--cluster", address]
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert "is no address of a scheduler" in said and said.count("\n") == 1
-
-
-def test_without_the_extra_one_sentence_names_the_install_command(monkeypatch, capsys):
+def test_what_is_no_address_is_refused_before_anything_is_asked(address, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    words = ["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:8786"]
-    assert main(words) == 2
-    assert "pip install 'deepnet-theory[cluster]'" in capsys.readouterr().err
-
-
-def test_a_cluster_and_processes_exclude_each_other(capsys):
-    assert main(["check", "--cluster", "tcp://a:1", "--processes", "2"]) == 2
-    assert "--processes 2 was given with --cluster" in capsys.readouterr().err
+    for words, says in (
+        (["verify", "--optimizer", "adam", "--cluster", address], "is no address of a scheduler"),
+        (["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:8786"],
+         "pip install 'deepnet-theory[cluster]'"),
+        (["check", "--cluster", "tcp://a:1", "--processes", "2"],
+         "--processes 2 was given with --cluster"),
+    ):  # fmt: skip
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert says in said and said.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -81,12 +81,17 @@ def test_what_is_no_regular_file_is_neither_read_nor_written_through(tmp_path: P
     assert before == {p: p.read_bytes() for p in before}
 
 
-def test_the_mark_of_the_folder_is_not_written_through_a_link(tmp_path: Path):
+def test_an_entry_of_another_name_and_a_linked_mark_answer_nothing(tmp_path: Path):
     cache = Cache(tmp_path / "cache")
     cache.folder.mkdir()
     (cache.folder / "CACHEDIR.TAG").symlink_to(tmp_path / "outside")
-    cache.put("asked", 1)
-    assert cache.get("asked") == 1 and not (tmp_path / "outside").exists()
+    cache.put("one", 1)
+    (one,) = entries(cache.folder)
+    assert cache.get("one") == 1 and not (tmp_path / "outside").exists()
+    cache.put("two", 2)
+    (two,) = set(entries(cache.folder)) - {one}
+    two.write_bytes(one.read_bytes())
+    assert cache.get("two") is MISSING and cache.get("one") == 1
 
 
 @pytest.mark.parametrize("word", ["show", "clear"])
@@ -108,16 +113,6 @@ def test_showing_and_clearing_leave_what_is_not_ours(tmp_path: Path, word: str, 
     assert (outside / third.name).read_text() == "theirs" and first.is_symlink()
     assert (cache.folder / "zz" / third.name).exists()
     assert second.exists() is third.exists() is (word == "show")
-
-
-def test_an_entry_under_another_name_answers_nothing(tmp_path: Path):
-    cache = Cache(tmp_path)
-    cache.put("one", 1)
-    (one,) = entries(tmp_path)
-    cache.put("two", 2)
-    (two,) = set(entries(tmp_path)) - {one}
-    two.write_bytes(one.read_bytes())
-    assert cache.get("two") is MISSING and cache.get("one") == 1
 
 
 class Endless:
