@@ -54,14 +54,8 @@ def rows(page: str) -> list[Row]:
         if document and entry:
             first, last, steps, named = entry.groups()
             numbers = tuple(range(int(first), int(last or first) + 1))
-            found.append(
-                Row(
-                    document,
-                    numbers,
-                    tuple(re.findall(r"`([^`]+)`", steps)),
-                    tuple(named.strip().split(", ")),
-                )
-            )
+            quoted, claims = re.findall(r"`([^`]+)`", steps), named.strip().split(", ")
+            found.append(Row(document, numbers, tuple(quoted), tuple(claims)))
     return found
 
 

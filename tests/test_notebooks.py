@@ -13,6 +13,7 @@ nbclient = pytest.importorskip("nbclient")
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+assert len(NOTEBOOKS) >= 6
 OURS = {"deepnet_theory", "nano_gpt", "paper_checks"}
 ALLOWED = OURS | {"sympy", "torch", "collections", "dataclasses"}
 
@@ -23,10 +24,6 @@ def read(path: Path) -> object:
 
 def code_of(notebook: object) -> list[str]:
     return [c.source for c in notebook.cells if c.cell_type == "code"]  # type: ignore[attr-defined]
-
-
-def test_there_are_enough() -> None:
-    assert len(NOTEBOOKS) >= 6
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

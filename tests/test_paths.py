@@ -63,8 +63,5 @@ def test_the_readme_quotes_the_scripts() -> None:
         script = (PATHS / name).read_text(encoding="utf-8")
         assert in_order(block, script), name
         assert not in_order(block.replace("100", "99"), script), "a change is seen"
-
-
-def test_the_page_includes_every_script() -> None:
     page = (PATHS / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r'--8<-- "(\w+)\.py"', page)) == {p.stem for p in PATHS.glob("*.py")}

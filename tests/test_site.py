@@ -51,15 +51,10 @@ def test_links_of_the_tree_become_links_of_the_site():
     assert shown("findings/su/README.md", "[all](../README.md#x)") == "[all](../README.md#x)"
     assert shown("extending.md", "[why](docs/decisions/)") == "[why](decisions/README.md)"
     assert shown("findings/README.md", "[code](su/su_width.py) here") == "code here"
-    assert (
-        shown("schemes.md", "[m](../benchmarks/results/schemes.md)") == "[m](measured/schemes.md)"
-    )
-    assert (
-        shown("index.md", "[a](choose.md), [b](nonsense.md)") == "[a](choose.md), [b](nonsense.md)"
-    )
-
-
-def test_figures_are_found_from_every_page():
+    measured = shown("schemes.md", "[m](../benchmarks/results/schemes.md)")
+    assert measured == "[m](measured/schemes.md)"
+    left = "[a](choose.md), [b](nonsense.md)"
+    assert shown("index.md", left) == left
     drawn = shown("measured/transfer.md", "![Loss.](../../docs/transfer.svg)")
     assert drawn == "![Loss.](../transfer.svg)"
 
@@ -87,13 +82,14 @@ def test_links_of_a_notebook_lead_to_pages():
     )
 
 
-def test_formulas_are_mathml():
+def test_formulas_are_mathml_and_powers_raised_in_words_alone():
     drawn = content("faq.md", r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>')
-    assert (
-        "<math" in drawn
-        and "&#x0003C;" in drawn
-        and "arithmatex" not in drawn
-        and "and more" in drawn
+    assert all(said in drawn for said in ("<math", "&#x0003C;", "and more"))
+    assert "arithmatex" not in drawn
+    drawn = content("faq.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
+    assert drawn == (
+        "<p>N<sup>−1/2</sup> of x<sub>l+1</sub>, λ<sub>v</sub>λ<sub>o</sub> in norm_gain "
+        "<code>N^2</code></p>"
     )
 
 
@@ -174,14 +170,6 @@ def test_the_page_of_symbols_says_those_of_all_derivations(monkeypatch):
     for meaning in derivation.symbols.values():
         assert f" {meaning.words} | ({first[meaning.step]}) |".replace("_", r"\_") in table
     assert "--method lemma " in table and "| $w$ | magnitude of the first" in table
-
-
-def test_powers_and_indices_are_raised_and_lowered_in_words_alone():
-    drawn = content("faq.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
-    assert drawn == (
-        "<p>N<sup>−1/2</sup> of x<sub>l+1</sub>, λ<sub>v</sub>λ<sub>o</sub> in norm_gain "
-        "<code>N^2</code></p>"
-    )
 
 
 def test_every_page_is_in_the_navigation_or_in_a_gallery():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 import sympy as sp
@@ -13,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
+from deepnet_theory import workflow
+from deepnet_theory.models import measuring
 from deepnet_theory.spec.constants import Architecture, Sizes
 from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
@@ -28,25 +32,24 @@ def derivation() -> dt.Derivation:
     return dt.derive(optimizer="lamb")
 
 
-def test_the_rule_is_symbolic(derivation: dt.Derivation) -> None:
+def test_verify_export_build(derivation: dt.Derivation, tmp_path: Path) -> None:
     for value in (derivation.rule.alpha, derivation.rule.beta):
         assert isinstance(value, sp.Expr) and value.free_symbols <= {N}
-
-
-def test_verify_export_build(derivation: dt.Derivation, tmp_path: Path) -> None:
-    from deepnet_theory.runtime import build, load_constants
-
+    matrices, everything = (workflow.predict(derivation, step=s) for s in ("matrices", "all"))
+    assert matrices.assumptions == everything.assumptions
+    assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
     v = dt.verify(derivation, depths=[2, 4, 8], **SMALL)
     assert [p.depth["N"] for p in v.points] == [2, 4, 8]
     assert v.plot().svg.startswith("<svg")
     constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
     assert dt.Constants.from_json(constants.to_json()) == constants
     constants.save(tmp_path / "c.json")
-    model = build(load_constants(tmp_path / "c.json"))
-    import torch
-
-    tokens = torch.zeros(1, 5, dtype=torch.long)
-    assert torch.isfinite(model(tokens)).all()
+    model = dt.build(tmp_path / "c.json")
+    assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
+    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], **SMALL)
+    assert [c.parts[0].layers for c in made.constants] == [50, 100]
+    made.save(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
 
 
 def test_multipliers_are_exported_for_the_derived_rule_alone(derivation: dt.Derivation) -> None:
@@ -57,14 +60,6 @@ def test_multipliers_are_exported_for_the_derived_rule_alone(derivation: dt.Deri
     }
     own = dt.own_rule(derivation.selection, "1", "1")
     assert dt.export(derivation, depth=100, rule=own).parts[0].sublayers[0].parameters == {}
-
-
-def test_the_predictions_follow_what_is_stepped(derivation: dt.Derivation) -> None:
-    from deepnet_theory.workflow import predict
-
-    matrices, everything = (predict(derivation, step=s) for s in ("matrices", "all"))
-    assert matrices.assumptions == everything.assumptions
-    assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
@@ -84,26 +79,17 @@ def test_what_is_no_depth(bad: object) -> None:
         parse_depth(bad, stack("encoder"))  # type: ignore[arg-type]
 
 
-def test_a_report_in_python(derivation: dt.Derivation, tmp_path: Path) -> None:
-    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], **SMALL)
-    assert [c.parts[0].layers for c in made.constants] == [50, 100]
-    made.save(tmp_path / "r.html")
-    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
-
-
 def test_rivals_are_the_rules_of_the_others_and_the_plain_one() -> None:
-    from deepnet_theory.workflow import rival_rules, verify_rivals
-
-    names = [r.name for r in rival_rules(dt.derive(optimizer="adam"))]
+    names = [r.name for r in workflow.rival_rules(dt.derive(optimizer="adam"))]
     assert names == ["sgd", "lamb", "plain"]
     # rules that agree are measured once; the derived rule is no rival of itself
     res = dt.derive(optimizer="sgd", placement="res-post-ln")
-    assert [r.name for r in rival_rules(res)] == ["adam, lamb", "plain"]
+    assert [r.name for r in workflow.rival_rules(res)] == ["adam, lamb", "plain"]
     assert "adam" not in [
-        r.name for r in rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
+        r.name for r in workflow.rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
     ]
     told: list[tuple[float, float]] = []
-    found = verify_rivals(
+    found = workflow.verify_rivals(
         res, [2, 4], progress=lambda done, total, what: told.append((done, total)), **SMALL
     )
     assert [v.rule["name"] for v in found] == ["adam, lamb", "plain"]
@@ -119,8 +105,6 @@ def test_rivals_are_the_rules_of_the_others_and_the_plain_one() -> None:
 
 def test_help_is_a_tour() -> None:
     """Every public name is documented, and the tour names what it takes from clone to model."""
-    import inspect
-
     tour = inspect.getdoc(dt) or ""
     for name in ("derive", "verify", "export", "make_report", "own_rule"):
         assert f"dt.{name}(" in tour
@@ -139,37 +123,21 @@ def plain(depth: int) -> torch.nn.Module:
 
 
 def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import inspect
-    import textwrap
-
-    from deepnet_theory import workflow
-    from deepnet_theory.models import measuring
-
     monkeypatch.chdir(tmp_path)
     lines = (inspect.getdoc(dt) or "").splitlines()
     code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
-    measured = workflow.verify
+    tiny = {"width": 8, "heads": 1, "tokens": 4, "seeds": 2}
 
-    def quick(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
-        return measured(derivation, [2, 4], **{**given, **SMALL})  # type: ignore[arg-type]
+    def small(room: Any, name: str, **less: object) -> None:
+        of = getattr(room, name)
+        monkeypatch.setattr(
+            room, name, lambda subject, depths=None, **given: of(subject, **{**given, **less})
+        )
 
-    predicted, reported = workflow.predict_update, workflow.make_report
-
-    def short(derivation: dt.Derivation) -> object:
-        return reported(derivation, [2, 4], rivals=False, **SMALL)  # type: ignore[arg-type]
-
-    def sampled(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
-        return predicted(derivation, depths, **{**given, **SMALL})  # type: ignore[arg-type]
-
-    stepped = measuring.measure
-
-    def two(make: object, depths: object, **given: object) -> object:
-        return stepped(make, [2, 4], seeds=2, **given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(workflow, "verify", quick)
-    monkeypatch.setattr(workflow, "predict_update", sampled)
-    monkeypatch.setattr(workflow, "make_report", short)
-    monkeypatch.setattr(measuring, "measure", two)
+    for name in ("verify", "predict_update"):
+        small(workflow, name, **tiny, draws=1, depths=[2, 4])
+    small(workflow, "make_report", **tiny, rivals=False, depths=[2, 4])
+    small(measuring, "measure", depths=[2, 4], seeds=2)
     found: dict[str, object] = {"make_model": plain}
     exec(code, found)
     assert found["model"] is not None and (tmp_path / "report.html").stat().st_size > 0
@@ -186,11 +154,6 @@ def test_a_name_or_an_update_stands_for_a_selection() -> None:
     measured = dt.verify("adam", [2, 4], **SMALL)
     assert measured.points == dt.verify(named, [2, 4], **SMALL).points
     assert [p.depth["N"] for p in measured.points] == [2, 4]
-
-
-def test_constants_go_by_the_name_of_their_file(tmp_path: Path) -> None:
-    dt.export("adam", 2, width=8, heads=2).save(tmp_path / "constants.json")
-    assert sum(p.numel() for p in dt.build(tmp_path / "constants.json").parameters())
 
 
 def test_a_rule_of_ones_own_in_every_form(derivation: dt.Derivation) -> None:

@@ -11,12 +11,14 @@ import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from deepnet_theory.claims import __main__ as page
-from deepnet_theory.claims.check import check, run
+from deepnet_theory.claims.check import check, one_thread, run
 from deepnet_theory.claims.folder import claims
+from deepnet_theory.processes import cores
 from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
@@ -324,23 +326,19 @@ def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
 
 
 @pytest.mark.parametrize("before", ["2", None])
-def test_a_check_that_loads_torch_computes_with_one_thread(before: str | None) -> None:
-    code = (
-        "import os\n"
-        "from deepnet_theory.claims.check import one_thread\n"
-        "from deepnet_theory.processes import cores\n"
-        "with one_thread():\n"
-        "    import torch\n"
-        "    within = torch.get_num_threads()\n"
-        "expected = int(os.environ.get('OMP_NUM_THREADS') or cores())\n"
-        "print(within, torch.get_num_threads() == expected, os.environ.get('OMP_NUM_THREADS'))\n"
-    )
-    own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    own |= {"OMP_NUM_THREADS": before} if before else {}
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own
-    )
-    assert told.stdout.split() == ["1", "True", str(before)]
+def test_a_check_that_loads_torch_computes_with_one_thread(
+    monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    if before:
+        monkeypatch.setenv("OMP_NUM_THREADS", before)
+    else:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delitem(sys.modules, "torch")
+    told: list[int] = []
+    with one_thread():
+        assert os.environ["OMP_NUM_THREADS"] == "1"  # what torch reads while it is loaded
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(set_num_threads=told.append))
+    assert told == [int(before or cores())] and os.environ.get("OMP_NUM_THREADS") == before
 
 
 @pytest.mark.parametrize("name", ["su-escape", "su-implicit-warmup", "retold-k-parameters"])
