@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from functools import partial
@@ -10,7 +9,6 @@ from functools import partial
 import pytest
 import torch
 
-from deepnet_theory.cli import main
 from deepnet_theory.models import factory
 from deepnet_theory.models.measuring import measure
 from deepnet_theory.processes import Cache, ThisProcess
@@ -276,19 +274,3 @@ def test_another_process_takes_no_other_code(own, monkeypatch):
         make(*arguments).make(2)
     edited(own, monkeypatch, *EDITS[0][:1], *EDITS[0][:0:-1])  # and back
     assert make(*arguments).make(2).module.maps
-
-
-def test_the_command_keeps_and_shares(own, tmp_path, monkeypatch, capsys):
-    words = ["measure", f"{own}:make", "--depths", "1,2", "--seeds", "2", "--update", "-eta*g",
-             "--format", "json", "--cache", str(tmp_path / "kept"), "-v"]  # fmt: skip
-    seen = []
-    for more in ([], [], ["--no-cache"]):
-        forget(monkeypatch)
-        code = main([*(words[:-3] + words[-1:] if more else words), *more])
-        told = capsys.readouterr()
-        kept = "4 of 4 results came from the cache; --no-cache measures again" in told.err
-        seen.append((code, json.loads(told.out)["points"], kept))
-    assert [kept for _, _, kept in seen] == [False, True, False]
-    assert seen[0][:2] == seen[1][:2] == seen[2][:2]
-    assert main([*words, "--processes", "0"]) == 2
-    assert "processes 0" in capsys.readouterr().err

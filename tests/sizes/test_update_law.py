@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
-from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
@@ -13,34 +11,6 @@ from deepnet_theory.sizes import update
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.symbolic.laws.optimizer import degrees
-
-OWN = (
-    "-eta*norm(theta)**2*sign(g)",
-    "-eta*sign(g)*abs(g)**(1/3)",
-    "-eta*g*abs(theta)**(-1/2)",
-    "-eta*theta*sign(g)*sign(theta)",
-    "-eta*rms(theta)**(1/2)*polar(g)",
-    "-eta*clip(g, -norm(g), norm(g))",
-)
-ALL = [*optimizers().values(), *map(custom_optimizer, OWN)]
-
-
-@pytest.mark.parametrize("optimizer", ALL, ids=lambda o: o.update)
-def test_an_update_scales_with_its_degrees(optimizer: update.Optimizer) -> None:
-    law = update.law(optimizer)
-    assert update.descending(optimizer).descends
-    random.seed(0)
-    with localcontext(prec=60):
-        g, theta = ([Decimal(random.uniform(1, 3)) for _ in range(2)] for _ in range(2))
-
-        def at(t: int, s: int) -> Decimal:
-            values = {"g": (t * g[0], -t * g[1]), "theta": (s * theta[0], -s * theta[1])}
-            return update.entries(law.reduced, {"eta": Decimal(1), **values})[0]
-
-        for t, s in ((2, 1), (1, 3), (5, 7)):
-            power = lambda base, p: Decimal(base) ** (Decimal(p.numerator) / p.denominator)  # noqa: E731
-            wanted = power(t, law.p) * power(s, law.q) * at(1, 1)
-            assert abs(at(t, s) / wanted - 1) < Decimal(10) ** -40
 
 
 @pytest.mark.parametrize(

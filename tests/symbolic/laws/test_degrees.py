@@ -8,16 +8,28 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.sizes.update import descending
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import degrees, homogeneity_step, samples
 from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
+OWN = (
+    "-eta*norm(theta)**2*sign(g)",
+    "-eta*sign(g)*abs(g)**(1/3)",
+    "-eta*g*abs(theta)**(-1/2)",
+    "-eta*theta*sign(g)*sign(theta)",
+    "-eta*rms(theta)**(1/2)*polar(g)",
+    "-eta*clip(g, -norm(g), norm(g))",
+)
+ALL = [*optimizers().values(), *map(custom_optimizer, OWN)]
 
-@pytest.mark.parametrize("optimizer", optimizers().values(), ids=lambda o: o.name)
+
+@pytest.mark.parametrize("optimizer", ALL, ids=lambda o: o.update)
 def test_degrees_and_the_fall_of_the_loss_hold_on_exact_entries(optimizer):
     found, loss = degrees(optimizer), loss_increment(optimizer)
+    assert descending(optimizer).descends
     assert homogeneity_step(optimizer, found).check() is loss.check() is Verdict.PROVED
     for wrong in (sp.Rational(1, 16), -1, sp.Rational(1, 2)):
         for planted in (replace(found, p=found.p + wrong), replace(found, q=found.q + wrong)):
