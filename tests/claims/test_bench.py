@@ -1,4 +1,6 @@
-"""The bench of the claims: verdicts, fits, steps and trainings that they share."""
+"""The bench of the claims, and the measurements and steps that they share."""
+
+from __future__ import annotations
 
 import math
 
@@ -6,9 +8,20 @@ import numpy as np
 import pytest
 import torch
 
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.stepping import update
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import UPDATE
+from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.monomial import beta
+from paper_checks.shared.bound import SIZE, _steps, measure_bound
+from paper_checks.shared.steps.magnitude import magnitude_steps
+from paper_checks.shared.steps.magnitude.distance import d, m, t1, t2
 
 
 @pytest.fixture
@@ -128,3 +141,109 @@ def test_lambs_missing_factor_is_what_refutes_it(own):
     step = update(mended, 1.0, g, theta)
     assert torch.allclose(step.flatten(1).norm(dim=1), theta.flatten(1).norm(dim=1))
     assert torch.allclose(names["lamb"](theta, g), step, atol=1e-4)
+
+
+STEPS = {s.name: s for s in magnitude_steps()}
+
+
+def test_closed_form_against_a_search() -> None:
+    generator = np.random.default_rng(0)
+    for shape in ((3, 5), (5, 3), (4, 4)):
+        w = generator.normal(size=shape)
+        gram = w @ w.T
+        grid = np.linspace(0.2, 8, 40_001)[1:]
+        distances = (gram**2).sum() / grid**4 - 2 * np.trace(gram) / grid**2 + shape[0]
+        closed = float(STEPS["magnitude"].rhs.subs({t1: np.trace(gram), t2: np.trace(gram @ gram)}))
+        assert abs(grid[distances.argmin()] - closed) < 1e-3
+
+
+def test_a_xavier_matrix_is_half_way_to_orthogonal() -> None:
+    """κ and the least distance of one wide square Xavier matrix, as derived: √2 and ½."""
+    generator = np.random.default_rng(1)
+    width = 400
+    w = generator.normal(0, np.sqrt(1 / width), (width, width))
+    gram = w @ w.T
+    kappa2 = (gram**2).sum() / np.trace(gram)
+    exact = float(STEPS["xavier-ratio"].rhs.subs({beta: 1, d: width, m: width}))
+    assert kappa2 == pytest.approx(exact, rel=0.02) and exact == pytest.approx(2, rel=0.01)
+    residual = ((gram / kappa2 - np.eye(width)) ** 2).sum() / width
+    assert residual == pytest.approx(float(STEPS["xavier-residual-square"].rhs), abs=0.02)
+    x = generator.normal(size=width)
+    assert np.linalg.norm(x @ w) == pytest.approx(np.linalg.norm(x), rel=0.15)
+
+
+def test_probe_of_independent_directions() -> None:
+    generator = np.random.default_rng(2)
+    rows, columns, draws = 6, 9, 40_000
+    gradient = generator.normal(size=(rows, columns))
+    u = generator.normal(0, 0.3, (draws, rows, columns))
+    inner = (u * gradient).sum((1, 2))
+    share = (inner**2).mean() / ((gradient**2).sum() * (u**2).sum((1, 2)).mean())
+    exact = float(STEPS["probe-share"].rhs.subs({d: rows, m: columns}))
+    assert share == pytest.approx(exact, rel=0.05)
+
+
+SETTINGS = Settings(width=16, heads=2, tokens=8, seeds=4, dtype="float64", device="cpu")
+DEEPNORM = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
+PLAIN = own_rule(("encoder",), "1", "1")
+SGD = Selection(optimizer="sgd")
+
+
+@pytest.mark.parametrize("layers", [2, 8])
+def test_random_directions_stay_within_the_bound(layers):
+    found = measure_bound(Case(SGD, DEEPNORM, {"N": layers}, SETTINGS), "random")
+    assert max(found.tightness) < 1
+    assert all(0 < m <= w for m, w in zip(found.mean, found.worst, strict=True))
+
+
+def test_a_gradient_step_exceeds_it_because_the_matrices_norms_are_not_their_entries():
+    # Theorem 4.2 measures scalars; a step along the gradient lines up with real matrices.
+    found = measure_bound(Case(SGD, PLAIN, {"N": 4}, SETTINGS))
+    assert min(found.tightness) > 1
+
+
+def test_the_right_side_is_the_sum_written_out():
+    rule = own_rule(("encoder",), "2", "1/3")
+    found = measure_bound(Case(SGD, rule, {"N": 1}, SETTINGS), "random")
+    # ‖Δθ₁‖² + ‖Δθ₂‖² = SIZE²: between one sublayer's share and two equal ones
+    unit = math.sqrt(2) / 3 / 2 * SIZE
+    assert all(unit <= b <= math.sqrt(2) * unit * (1 + 1e-9) for b in found.bound)
+
+
+@pytest.mark.parametrize("layers", [2, 6])
+def test_the_encoders_sum_is_amplified_through_every_decoder_layer(layers):
+    selection = Selection(optimizer="sgd", stack="encoder-decoder")
+    rule = own_rule(("encoder", "decoder"), "1", "1", "2", "1/2")
+    depth = {"N": 2, "M": layers}
+    trial = Trial(Case(selection, rule, depth, SETTINGS))
+    group = trial.parameters(roles=[Role.SCALED])
+    steps = _steps(trial, group, "random")
+    sums = {"encoder": 0.0, "decoder": 0.0}
+    for part in sums:
+        places = {(d.layer, d.sublayer) for _, d in group if d.part == part}
+        for place in places:
+            own = [
+                step.flatten(1).norm(dim=1) ** 2
+                for (_, d), step in zip(group, steps, strict=True)
+                if d.part == part and (d.layer, d.sublayer) == place
+            ]
+            sums[part] = sums[part] + sum(own).sqrt()
+    amplified = layers * 0.5**2 / 2
+    expected = math.sqrt(2) * (amplified * sums["encoder"] + 0.5 / 2 * sums["decoder"])
+    found = measure_bound(Case(selection, rule, depth, SETTINGS), "random").bound
+    assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"direction": "up"}, "unknown direction 'up'"),
+        ({"selection": Selection(optimizer="sgd", placement="pre-ln")}, "post-ln"),
+        ({"settings": Settings(width=16, heads=2)}, "float64"),
+    ],
+)
+def test_what_the_bound_does_not_speak_of_is_refused(change, said):
+    asked = {"selection": SGD, "rule": PLAIN, "depth": {"N": 2}, "settings": SETTINGS, **change}
+    with pytest.raises(InputError, match=said):
+        direction = asked.pop("direction", "optimizer")
+        measure_bound(Case(**asked), direction)

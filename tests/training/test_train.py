@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.processes import Cache
 from deepnet_theory.spec.constants import (
@@ -20,7 +26,8 @@ from deepnet_theory.spec.constants import (
 from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.results.training import Run
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training import runs, train
+from deepnet_theory.training import Text, runs, train
+from deepnet_theory.training.corpus import entropy
 from deepnet_theory.training.runs import causal, compare, gpt_2, judge, plain
 
 
@@ -271,3 +278,70 @@ def test_an_encoder_decoder_learns_to_read_its_source(reads, monkeypatch, tmp_pa
     else:
         assert "the decoder does not read its source" in result.because
         assert own.shuffled == own.held_out
+
+
+def drawn_from(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_target_is_the_next_byte():
+    for parts in (1, 2):
+        corpus = Text(None, 16, parts)
+        batch = corpus.batch(5, drawn_from())
+        assert batch.tokens.shape == batch.targets.shape == (5, 16)
+        assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+        if parts == 2:  # the decoder goes on where the source ends
+            joined = torch.cat([batch.source, batch.tokens], 1)[0].tolist()
+            run = next(r for r in map(bytes, corpus.train.tolist()) if bytes(joined) in r)
+            assert run[run.index(bytes(joined)) + 32] == batch.targets[0, -1]
+            other = batch.shuffled()
+            assert torch.equal(other.source[1], batch.source[0])
+            assert torch.equal(other.targets, batch.targets)
+
+
+@given(st.integers(0, 5000), st.integers(1, 40), st.integers(1, 2))
+@settings(max_examples=40, deadline=None)
+def test_held_out_text_is_never_trained_on(extra, tokens, parts):
+    """Every window is found by its places: bytes are the text's, places are the tensor's."""
+    length = 10 * (parts * tokens + 1) + extra
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.txt"
+        path.write_bytes(bytes(length))
+        corpus = Text(path, tokens, parts)
+    places = torch.arange(length)[: corpus.train.numel() + corpus.held_out.numel()]
+    places = places.view(corpus.cycles, -1)
+    corpus.train, corpus.held_out = places.split([9 * corpus.piece, corpus.piece], dim=1)
+    seen = [corpus.batch(200, drawn_from(), held_out=held) for held in (False, True)]
+    train, held = (set(torch.cat([b.tokens, b.targets], 1).flatten().tolist()) for b in seen)
+    assert not train & held
+    assert len(held) <= length / 10
+    for b in seen:  # each window is one stretch of the text
+        assert ((b.targets - b.tokens) == 1).all()
+
+
+def test_held_out_windows_are_spread_through_the_text(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_bytes(bytes(place * 200 // 40_000 for place in range(40_000)))  # a topic a place
+    corpus = Text(path, 8)
+    held = corpus.batch(400, drawn_from(), held_out=True).targets.flatten().tolist()
+    trained = corpus.batch(400, drawn_from()).targets.flatten().tolist()
+    for topics in (held, trained):
+        fifths = {topic // 40 for topic in topics}
+        assert fifths == {0, 1, 2, 3, 4}  # planted error: a last tenth would be {4}
+    assert abs(sum(held) / len(held) - sum(trained) / len(trained)) < 200 / 10
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+def test_the_entropy_is_that_of_the_counts(counts):
+    symbols = torch.tensor([i for i, n in enumerate(counts) for _ in range(n)])
+    total = sum(counts)
+    expected = -sum(n / total * math.log(n / total) for n in counts)
+    assert entropy(symbols) == pytest.approx(expected, abs=1e-12)
+
+
+def test_short_or_unreadable_texts_are_named(tmp_path):
+    (tmp_path / "short").write_bytes(b"too short")
+    (tmp_path / "empty").write_bytes(b"")
+    for name in ("short", "empty", "absent", "."):
+        with pytest.raises(InputError, match=str(tmp_path)):
+            Text(tmp_path / name, 16)

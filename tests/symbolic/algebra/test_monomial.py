@@ -1,4 +1,4 @@
-"""Monomials: exact solving in logarithms, and text that reads back."""
+"""Monomials and rational functions: exact solving, text that reads back, zero and sign."""
 
 import pytest
 import sympy as sp
@@ -10,10 +10,12 @@ from deepnet_theory.symbolic.algebra.monomial import (
     depth_expression,
     exponent_in,
     exponents,
+    is_nonnegative,
     monomial,
     present,
     solve,
     text,
+    vanishes,
 )
 from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
 
@@ -72,3 +74,63 @@ A, u = sp.symbols("A u", commutative=False)
 def test_what_has_no_value_is_refused_where_it_stands(asked, error, says):
     with pytest.raises(error, match=says):
         asked()
+
+
+y = sp.Symbol("y", real=True)
+f = sp.Function("f", positive=True)
+LEAVES = st.sampled_from([a, b, y, f(1), f(2), sp.Integer(2), sp.Rational(-3, 7)])
+
+
+def _larger(inner):
+    pair = st.tuples(inner, inner)
+    return (
+        pair.map(lambda t: t[0] + t[1])
+        | pair.map(lambda t: t[0] * t[1])
+        | pair.map(lambda t: t[0] / (1 + t[1] ** 2))
+        | inner.map(lambda t: t**2)
+    )
+
+
+rationals = st.recursive(LEAVES, _larger, max_leaves=6)
+
+
+@settings(max_examples=30)
+@given(rationals)
+def test_another_form_of_the_same_function_vanishes(expression):
+    for other in (sp.expand(expression), sp.together(expression), sp.cancel(expression)):
+        assert vanishes(expression - other)
+        assert not vanishes(expression - other - sp.Rational(1, 16))
+        assert not vanishes(sp.Add(expression, 2 - other, a / b, evaluate=False))
+
+
+@settings(max_examples=30)
+@given(rationals)
+def test_what_is_called_nonnegative_has_no_negative_value(expression):
+    if is_nonnegative(expression):
+        for number in (-2, sp.Rational(-1, 3), 0, 5):
+            at = {a: sp.Rational(2, 3), b: 4, y: number, f(1): sp.Rational(1, 9), f(2): 3}
+            assert expression.subs(at) >= 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "zero", "nonnegative"),
+    [
+        (sp.sqrt(a) * sp.sqrt(a) - a, True, True),
+        ((a + b) ** 2 - a**2 - 2 * a * b - b**2, True, True),
+        ((a + b) ** 2 - a**2 - b**2, False, True),
+        ((a - b) ** 2, False, True),
+        (y**3, False, False),
+        (a - b, False, False),
+        (sp.exp(a) - sp.exp(b), False, False),
+        (sp.sqrt(a**2 + b**2) / a - b, False, False),
+        (a / (b - a), False, False),
+    ],
+)
+def test_signs_and_roots(expression, zero, nonnegative):
+    assert vanishes(expression) is zero
+    assert is_nonnegative(expression) is nonnegative
+
+
+def test_a_denominator_that_is_zero_shows_nothing():
+    nowhere = (a - a * b + b * (a - 1) + b) / ((a + 1) ** 2 - a**2 - 2 * a - 1)
+    assert not vanishes(nowhere) and not is_nonnegative(nowhere)
