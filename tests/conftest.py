@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -24,7 +23,7 @@ os.environ["DEEPNET_THEORY_CACHE"] = ""
 
 
 @pytest.fixture(autouse=True)
-def no_module_stays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def no_module_stays(tmp_path_factory):
     """A module that a test has written does not stay loaded: other code may have read it."""
     before = set(sys.modules)
     yield

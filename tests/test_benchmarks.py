@@ -1,13 +1,10 @@
 """The benchmarks' options: a value that makes no sense is one sentence and exit 2."""
 
-from __future__ import annotations
-
 import ast
 import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,14 +25,12 @@ BAD = [
 
 
 @pytest.fixture(autouse=True)
-def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+def beside(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 @pytest.mark.parametrize("command", BAD)
-def test_a_value_that_makes_no_sense_is_one_sentence(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_that_makes_no_sense_is_one_sentence(command, monkeypatch, capsys):
     name, *words = command.split()
     script = str(BENCHMARKS / f"{name}.py")
     monkeypatch.setattr(sys, "argv", [script, *words])
@@ -55,7 +50,7 @@ def half(x: tuple[int, 2]) -> int:
 '''
 
 
-def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood() -> None:
+def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
     mutants = import_module("mutants").mutants
     assert {mutant.change for mutant in mutants("half.py", SOURCE)} == {
         "`x == 0 and not small` → `False`", "`x == 0 and not small` → `(x == 0 or not small)`",
@@ -71,10 +66,10 @@ def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood() -> None:
 
 
 def test_marks_tell_which_statements_run_and_change_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ran: list[tuple[str, int]] = []
-    names: dict[str, Any] = {"__mark__": ran.append, "small": False}
+    monkeypatch,
+):
+    ran = []
+    names = {"__mark__": ran.append, "small": False}
     tree = import_module("mutants").mark(ast.parse(SOURCE), "half.py")
     exec(compile(tree, "half.py", "exec"), names)
     half = names["half"]
@@ -103,9 +98,7 @@ def test_exact():
 """
 
 
-def test_a_mutant_meets_the_tests_that_execute_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
     mutants = import_module("mutants")
     monkeypatch.setattr(mutants, "TESTS", ("tests/spec",))
     monkeypatch.setattr(mutants, "IMPORTED", ())  # the tests of this tree need nothing
@@ -132,7 +125,7 @@ def test_a_mutant_meets_the_tests_that_execute_it(
     assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
 
 
-def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
     power = import_module("power")
     found = power.Power((Verdict.SUPPORTED,) * 199 + (Verdict.UNDECIDED,), (0.0,) * 200)
     share = found.share(Verdict.SUPPORTED)

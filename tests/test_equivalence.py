@@ -1,7 +1,5 @@
 """W = cW' trained twice with the libraries' own optimizers, and both forms of a rule."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

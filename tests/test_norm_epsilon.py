@@ -1,11 +1,8 @@
 """The epsilon of a norm on what falls with the depth: in rules, constants, models, measurements."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -21,7 +18,7 @@ SMALL = ["--width", "32", "--heads", "2", "--tokens", "8", "--seeds", "2", "--dr
 FIXED = 1e-5
 
 
-def derived(capsys: pytest.CaptureFixture[str], *select: str) -> dict:
+def derived(capsys, *select):
     assert main(["derive", *select, "--format", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -44,7 +41,7 @@ EPSILONS = (
 
 
 @pytest.mark.parametrize(("select", "epsilons"), EPSILONS)
-def test_epsilon_falls_as_the_square_of_the_gains(select, epsilons, capsys) -> None:
+def test_epsilon_falls_as_the_square_of_the_gains(select, epsilons, capsys):
     found = derived(capsys, *select, "--closure", "complete")
     assert [entry.get("norm_epsilon") or None for entry in found["rule"]] == epsilons
     told = [{n["norm"]: n["epsilon"]} for n in found["norm_epsilon"]]
@@ -54,14 +51,14 @@ def test_epsilon_falls_as_the_square_of_the_gains(select, epsilons, capsys) -> N
     assert named == bool(told) and (told or "epsilon" not in found["in_depth"])
 
 
-def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none(capsys) -> None:
+def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none(capsys):
     found = derived(capsys, "--optimizer", "lamb", *RES, "--closure", "symmetric")
     assert [entry["norm_epsilon"] for entry in found["rule"]] == [{"output": "(2*N)**(-4)"}]
     assert [norm["epsilon"] for norm in found["norm_epsilon"]] == ["(2*N)**(-4)"]
     assert "norm_epsilon" not in found["training"][0]
 
 
-def test_the_answer_says_how_deep_a_fixed_epsilon_reaches(capsys) -> None:
+def test_the_answer_says_how_deep_a_fixed_epsilon_reaches(capsys):
     assert main(["derive", *SELECT]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "One learning rate serves every depth" in told
@@ -74,7 +71,7 @@ def test_the_answer_says_how_deep_a_fixed_epsilon_reaches(capsys) -> None:
 
 
 @pytest.mark.parametrize(("kind", "least"), [("ffn", 0.9), ("attention", 0.0)])
-def test_there_a_branch_that_is_built_has_a_variance_of_epsilon(kind, least, capsys) -> None:
+def test_there_a_branch_that_is_built_has_a_variance_of_epsilon(kind, least, capsys):
     """Exactly a feed-forward's, at most an attention's, which averages."""
     (norm,) = derived(capsys, *SELECT)["norm_epsilon"]
     depth = round(float(sp.sympify(norm["sinks_from"][kind])))
@@ -90,7 +87,7 @@ def test_there_a_branch_that_is_built_has_a_variance_of_epsilon(kind, least, cap
     assert least * FIXED < variance < 1.1 * FIXED
 
 
-def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path: Path, capsys) -> None:
+def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path, capsys):
     path = tmp_path / "constants.json"
     assert (
         main(
@@ -115,7 +112,7 @@ def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path: Path, capsys
         build(path)
 
 
-def test_predicted_and_measured_changes_stay_where_a_fixed_epsilon_loses_them(capsys) -> None:
+def test_predicted_and_measured_changes_stay_where_a_fixed_epsilon_loses_them(capsys):
     assert (
         main(["predict", *SELECT, "--depths", "8,1000", *SMALL, "--format", "json", "--quiet"]) == 0
     )
@@ -123,7 +120,7 @@ def test_predicted_and_measured_changes_stay_where_a_fixed_epsilon_loses_them(ca
     assert deep == pytest.approx(shallow, rel=0.15)
 
 
-def test_a_rule_of_ones_own_has_it_too() -> None:
+def test_a_rule_of_ones_own_has_it_too():
     own = dt.own_rule(dt.derive("sgd", placement="res-post-ln"), "2*N", "(2*N)**(-1/2)")
     derived = dt.derive("sgd", placement="res-post-ln", closure="complete").rule
     assert own.entries[0].norm_epsilon == derived.entries[0].norm_epsilon != ()
@@ -131,7 +128,7 @@ def test_a_rule_of_ones_own_has_it_too() -> None:
     assert plain.entries[0].norm_epsilon == ()
 
 
-def test_what_is_in_a_models_code_is_asked_for(capsys) -> None:
+def test_what_is_in_a_models_code_is_asked_for(capsys):
     """An epsilon is read off no forward pass: an audit and apply_ say which one is wanted."""
     derivation = dt.derive("sgd", placement="res-post-ln", closure="complete")
     constants = dt.export(derivation, 4, width=16, heads=2, vocab=32)

@@ -1,14 +1,11 @@
 """What importing costs, and what the files of the project promise."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "sympy", "numpy", "scipy", "rich", "matplotlib", "torch._dynamo")
 
 
-def loaded_by(code: str) -> set[str]:
+def loaded_by(code):
     """The heavy packages that a fresh interpreter has loaded after ``code``."""
     ask = f"{code}\nimport sys\nprint('loaded', *(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run(
@@ -43,14 +40,14 @@ COSTS = {  # what is run in a fresh interpreter, and what it loads
 
 
 @pytest.mark.parametrize("code", COSTS)
-def test_nothing_heavy_is_imported_early(code: str) -> None:
+def test_nothing_heavy_is_imported_early(code):
     if COSTS[code] is None:  # a prediction does not pay for torch's compiler
         assert "torch._dynamo" not in loaded_by(code)
     else:
         assert loaded_by(code) == COSTS[code]
 
 
-def test_every_public_name_is_there_and_says_what_it_is() -> None:
+def test_every_public_name_is_there_and_says_what_it_is():
     assert sorted(dt.__all__) == sorted(dt._HOMES)
     for name in dt.__all__:
         assert getattr(dt, name).__doc__, name
@@ -58,10 +55,10 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
     offered = {"audit", "measure", "apply_", "build", "train", "predict_update", "transfer"}
     assert offered <= set(dir(dt))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = dt.nonsense  # type: ignore[attr-defined]
+        _ = dt.nonsense
 
 
-def test_version_citation_and_pins_have_one_source() -> None:
+def test_version_citation_and_pins_have_one_source():
     project = tomllib.loads(read("pyproject.toml"))["project"]
     assert "version" in project["dynamic"] and "version" not in project
     assert re.search(rf"^## {re.escape(dt.__version__)}\b", read("CHANGELOG.md"), re.M)
@@ -78,7 +75,7 @@ def test_version_citation_and_pins_have_one_source() -> None:
         assert not re.search("jupyter|notebook|matplotlib|transformers", requirement)
 
 
-def test_the_hooks_of_a_commit_are_checks_of_ci() -> None:
+def test_the_hooks_of_a_commit_are_checks_of_ci():
     hooks = set(re.findall(r"^ +entry: make (\w+)$", read(".pre-commit-config.yaml"), re.M))
     (made,) = re.findall(r"^make (lint .*)$", read(".ci/run"), re.M)
     assert hooks == set(made.split())
@@ -88,7 +85,7 @@ def test_the_hooks_of_a_commit_are_checks_of_ci() -> None:
 PYTHON = ("spec", "symbolic", "runtime", "numeric", "models", "training")  # rooms that speak it
 
 
-def test_every_file_of_the_package_keeps_to_what_holds_of_all() -> None:
+def test_every_file_of_the_package_keeps_to_what_holds_of_all():
     """No import of the package's face, no options told to Python, every text as UTF-8."""
     package = ROOT / "deepnet_theory"
     rooms = {p.stem for p in package.iterdir()}
@@ -109,7 +106,7 @@ def test_every_file_of_the_package_keeps_to_what_holds_of_all() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_everything(tmp_path: Path) -> None:
+def test_the_wheel_carries_everything(tmp_path):
     import zipfile
 
     subprocess.run(
@@ -129,7 +126,7 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
 
-    def theory(*words: str) -> str:
+    def theory(*words):
         done = subprocess.run(
             [sys.executable, "-m", "deepnet_theory", *words, "--format", "json"],
             cwd=tmp_path / "empty", capture_output=True, text=True,
@@ -143,7 +140,7 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     assert '"as_recorded": true' in theory("check", "su-ln-scale")  # with the wheel's own bench
 
 
-def read(name: str) -> str:
+def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -168,7 +165,7 @@ PUT_OFF = {
 }
 
 
-def imported_in_functions(path: Path) -> Iterator[str]:
+def imported_in_functions(path):
     """The modules that a file imports when a function of it is called."""
     for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -179,7 +176,7 @@ def imported_in_functions(path: Path) -> Iterator[str]:
                     yield from (name.name for name in node.names)
 
 
-def test_a_function_imports_only_what_is_put_off_on_purpose() -> None:
+def test_a_function_imports_only_what_is_put_off_on_purpose():
     used = set()
     for path in INSIDE.rglob("*.py"):
         file = path.relative_to(INSIDE).as_posix()

@@ -1,7 +1,5 @@
 """What the site adds to its pages: rules as data for its form, links, mathematics."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -42,7 +40,7 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
     assert not readable.fullmatch("alert(N)") and not readable.fullmatch("M**(1/2)")
 
 
-def shown(source: str, markdown: str) -> str:
+def shown(source, markdown):
     page = SimpleNamespace(file=SimpleNamespace(src_uri=source), meta={})
     return site.on_page_markdown(markdown, page, None, None)
 
@@ -59,7 +57,7 @@ def test_links_of_the_tree_become_links_of_the_site():
     assert drawn == "![Loss.](../transfer.svg)"
 
 
-def content(source: str, html: str) -> str:
+def content(source, html):
     made = [File(to, None, "site", False) for to in site.sources()]
     files = Files(
         [NotebookFile(f, False, "site") if f.src_uri.endswith(".ipynb") else f for f in made]
@@ -127,7 +125,7 @@ def test_what_was_measured_is_read_as_it_stands_or_left_out(monkeypatch, tmp_pat
 def test_pages_fetch_nothing_from_elsewhere():
     config = load_config(str(DOCS.parent / "mkdocs.yml"))
 
-    def scripts() -> list[str]:
+    def scripts():
         config.plugins["material/offline"].on_config(config)
         return [*config.extra["polyfills"], *config.extra_css, *map(str, config.extra_javascript)]
 
@@ -173,7 +171,7 @@ def test_the_page_of_symbols_says_those_of_all_derivations(monkeypatch):
 
 
 def test_every_page_is_in_the_navigation_or_in_a_gallery():
-    def pages(entry) -> list[str]:
+    def pages(entry):
         if isinstance(entry, str):
             return [entry]
         inside = entry.values() if isinstance(entry, dict) else entry

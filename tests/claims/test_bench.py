@@ -1,7 +1,5 @@
 """The bench of the claims, and the measurements and steps that they share."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -146,7 +144,7 @@ def test_lambs_missing_factor_is_what_refutes_it(own):
 STEPS = {s.name: s for s in magnitude_steps()}
 
 
-def test_closed_form_against_a_search() -> None:
+def test_closed_form_against_a_search():
     generator = np.random.default_rng(0)
     for shape in ((3, 5), (5, 3), (4, 4)):
         w = generator.normal(size=shape)
@@ -157,7 +155,7 @@ def test_closed_form_against_a_search() -> None:
         assert abs(grid[distances.argmin()] - closed) < 1e-3
 
 
-def test_a_xavier_matrix_is_half_way_to_orthogonal() -> None:
+def test_a_xavier_matrix_is_half_way_to_orthogonal():
     """κ and the least distance of one wide square Xavier matrix, as derived: √2 and ½."""
     generator = np.random.default_rng(1)
     width = 400
@@ -172,7 +170,7 @@ def test_a_xavier_matrix_is_half_way_to_orthogonal() -> None:
     assert np.linalg.norm(x @ w) == pytest.approx(np.linalg.norm(x), rel=0.15)
 
 
-def test_probe_of_independent_directions() -> None:
+def test_probe_of_independent_directions():
     generator = np.random.default_rng(2)
     rows, columns, draws = 6, 9, 40_000
     gradient = generator.normal(size=(rows, columns))

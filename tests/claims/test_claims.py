@@ -1,7 +1,5 @@
 """The runner of claims: discovery, processes, comparison with the record, JSON and the page."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -10,7 +8,6 @@ import sys
 import time
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -57,15 +54,15 @@ def other(lab):
 
 
 def write(
-    folder: Path,
-    name: str,
-    found: str = "PROVED",
-    recorded: str = "",
-    body: str = "pass",
-    more: str = "",
-    rest: str = "",
-    seconds: object = 1.0,
-) -> Path:
+    folder,
+    name,
+    found="PROVED",
+    recorded="",
+    body="pass",
+    more="",
+    rest="",
+    seconds=1.0,
+):
     """A claim's file with the bench that it imports."""
     (folder / "shared").mkdir(exist_ok=True)
     (folder / "shared" / "bench.py").write_text(BENCH)
@@ -80,10 +77,10 @@ def write(
     return path
 
 
-def make(*parts: tuple[str, Verdict, Weight], **changes: str) -> Claim:
+def make(*parts, **changes):
     """A claim with parts that find what is recorded on them."""
     given = {"name": "c", "source": "s", "statement": "a", "conditions": "b", "finding": "f"}
-    claim = Claim(**{**given, **changes})  # type: ignore[arg-type]
+    claim = Claim(**{**given, **changes})
     for about, verdict, weight in parts:
         add = {
             Weight.STATED: claim.stated,
@@ -101,10 +98,10 @@ LAW = ("law", SUPPORTED, Weight.CORRECTION)
 MENDED = {"counterexample": "x", "corrected": "y"}
 
 
-def test_results_come_from_worker_processes_in_order_of_names(tmp_path: Path) -> None:
+def test_results_come_from_worker_processes_in_order_of_names(tmp_path):
     write(tmp_path, "b-two", seconds=5)
     write(tmp_path, "a-one")
-    seen: list[tuple[float, float, str]] = []
+    seen = []
     checked = check(
         where=tmp_path, processes=2, full=True, seed=7, progress=lambda *x: seen.append(x)
     )
@@ -114,7 +111,7 @@ def test_results_come_from_worker_processes_in_order_of_names(tmp_path: Path) ->
     assert sorted(seen)[-1][:2] == (6.0, 6.0) and {s[2] for s in seen} == {"a-one", "b-two"}
 
 
-def test_a_changed_verdict_is_an_error_and_the_json_has_the_public_keys(tmp_path: Path) -> None:
+def test_a_changed_verdict_is_an_error_and_the_json_has_the_public_keys(tmp_path):
     write(tmp_path, "turned", found="SUPPORTED", recorded="PROVED")
     write(tmp_path, "kept")
     checked = check(where=tmp_path, processes=1, seed=4)
@@ -140,16 +137,16 @@ def test_a_changed_verdict_is_an_error_and_the_json_has_the_public_keys(tmp_path
     assert plain(value) == {"a": [1, 2.0], "b": None, "c": "1/2", "d": "PROVED", "3": True}
 
 
-def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path: Path) -> None:
+def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path):
     write(tmp_path, "quick", seconds=5)
     write(tmp_path, "slow", seconds=(1, 9))
     for full, first, whole in ((False, "quick", 6.0), (True, "slow", 14.0)):
-        seen: list[tuple[float, float, str]] = []
+        seen = []
         check(where=tmp_path, processes=1, full=full, progress=lambda *x, seen=seen: seen.append(x))
         assert seen[0][2] == first and seen[-1][:2] == (whole, whole)
 
 
-def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     write(tmp_path, "a-done", seconds=9)
     write(tmp_path, "b-waits", body="import time; time.sleep(60)")
     code = (
@@ -178,7 +175,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> 
             time.sleep(0.05)
 
 
-def test_a_part_without_a_record_or_without_a_finding_is_a_change() -> None:
+def test_a_part_without_a_record_or_without_a_finding_is_a_change():
     assert make(IT, finding="x_{l+1} of\n        a layer").finding == "x_{l+1} of a layer"
     found = run(make(IT), Context())
     assert found.as_recorded
@@ -187,7 +184,7 @@ def test_a_part_without_a_record_or_without_a_finding_is_a_change() -> None:
     assert not replace(run(two, Context()), claim=make(IT)).as_recorded
 
 
-def test_a_failing_check_is_reported_and_a_process_that_dies_ends_the_run(tmp_path: Path) -> None:
+def test_a_failing_check_is_reported_and_a_process_that_dies_ends_the_run(tmp_path):
     write(tmp_path, "a-bad", body="raise ValueError('broken')", seconds=9)
     write(tmp_path, "b-good")
     checked = check(where=tmp_path, processes=1)
@@ -202,9 +199,7 @@ def test_a_failing_check_is_reported_and_a_process_that_dies_ends_the_run(tmp_pa
 
 
 @pytest.mark.parametrize("place", ["a/a_wrong.py", "b/a_right.py", "a_right.py", "a/b/a_right.py"])
-def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(
-    tmp_path: Path, place: str
-) -> None:
+def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(tmp_path, place):
     right = write(tmp_path, "a-right")
     assert set(claims(tmp_path)) == {"a-right"}
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +220,7 @@ def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(
         ("CLAIM.stated", "CLAIM.ours", "no part is stated by the source"),
     ],
 )
-def test_a_file_holds_one_claim_of_a_source(tmp_path: Path, old: str, new: str, why: str) -> None:
+def test_a_file_holds_one_claim_of_a_source(tmp_path, old, new, why):
     path = write(tmp_path, "a-one")
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(TypeError, match=why):
@@ -248,14 +243,12 @@ def test_a_file_holds_one_claim_of_a_source(tmp_path: Path, old: str, new: str, 
         ((IT,), {"finding": " "}, "finding is empty"),
     ],
 )
-def test_an_irregular_claim_cannot_be_made(
-    parts: tuple[tuple[str, Verdict, Weight], ...], changes: dict[str, str], why: str
-) -> None:
+def test_an_irregular_claim_cannot_be_made(parts, changes, why):
     with pytest.raises(TypeError, match=why):
         make(*parts, **changes)
 
 
-def test_what_the_source_states_decides_and_nothing_else() -> None:
+def test_what_the_source_states_decides_and_nothing_else():
     bound = ("bound", PROVED, Weight.STATED)
     ours = ("more", REFUTED, Weight.OURS)
     told = {
@@ -271,7 +264,7 @@ def test_what_the_source_states_decides_and_nothing_else() -> None:
     assert [row["corrected"] for row in rows] == [False, False, True]
 
 
-def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there() -> None:
+def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there():
     claim = Claim("c", "s", "a", "b", "f", would_decide="the full run")
     tell = lambda lab: Finding("", SUPPORTED, "because")  # noqa: E731
     claim.stated("both", SUPPORTED)(tell)
@@ -285,7 +278,7 @@ def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there() -> None
         claim.stated("nothing", None)
 
 
-def test_a_page_puts_the_refuted_first_and_the_table_has_a_line_a_claim(tmp_path: Path) -> None:
+def test_a_page_puts_the_refuted_first_and_the_table_has_a_line_a_claim(tmp_path):
     more = ', counterexample="an example", corrected="the law"'
     law = OTHER_PART.format(weight="correction", about="law", verdict="PROVED")
     write(tmp_path, "a-right", rest=OTHER_PART.format(weight="ours", about="z", verdict="PROVED"))
@@ -304,7 +297,7 @@ def test_a_page_puts_the_refuted_first_and_the_table_has_a_line_a_claim(tmp_path
     assert rows[-1] == "| [b-bars](b/README.md#b-bars) | \\|x\\| = b-bars | holds |"
 
 
-def test_the_pages_know_when_they_are_stale(tmp_path: Path) -> None:
+def test_the_pages_know_when_they_are_stale(tmp_path):
     write(tmp_path, "a-right")
     write(tmp_path, "b-right")
     assert not page.stale(), "run: python -m deepnet_theory.claims page"
@@ -316,7 +309,7 @@ def test_the_pages_know_when_they_are_stale(tmp_path: Path) -> None:
     assert page.stale(tmp_path) == [tmp_path / "a" / page.PAGE]
 
 
-def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
+def test_listing_the_claims_needs_neither_torch_nor_sympy():
     code = (
         "import sys; from deepnet_theory.claims.folder import claims; assert len(claims()) > 30; "
         "print([m for m in ('torch', 'sympy', 'scipy', 'numpy') if m in sys.modules])"
@@ -326,15 +319,13 @@ def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
 
 
 @pytest.mark.parametrize("before", ["2", None])
-def test_a_check_that_loads_torch_computes_with_one_thread(
-    monkeypatch: pytest.MonkeyPatch, before: str | None
-) -> None:
+def test_a_check_that_loads_torch_computes_with_one_thread(monkeypatch, before):
     if before:
         monkeypatch.setenv("OMP_NUM_THREADS", before)
     else:
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delitem(sys.modules, "torch")
-    told: list[int] = []
+    told = []
     with one_thread():
         assert os.environ["OMP_NUM_THREADS"] == "1"  # what torch reads while it is loaded
         monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(set_num_threads=told.append))
@@ -342,7 +333,7 @@ def test_a_check_that_loads_torch_computes_with_one_thread(
 
 
 @pytest.mark.parametrize("name", ["su-escape", "su-implicit-warmup", "retold-k-parameters"])
-def test_a_possibility_and_an_upper_bound_are_not_refuted_by_a_stronger_reading(name: str) -> None:
+def test_a_possibility_and_an_upper_bound_are_not_refuted_by_a_stronger_reading(name):
     refuted = {r.weight for r in claims()[name].rulings(full=True) if r.verdict is REFUTED}
     assert refuted == {Weight.OURS}
     for untested in ("su-root-cause", "su-implicit-warmup"):

@@ -1,13 +1,8 @@
 """``audit`` on the command line."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
-
-from .conftest import Cli
 
 SOURCE = """
 import torch
@@ -40,7 +35,7 @@ def plain(): return nn.Linear(8, 8)
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def mine(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(SOURCE, encoding="utf-8")
     return path
@@ -54,7 +49,7 @@ def mine(tmp_path: Path) -> Path:
         ("odd", 3, "The role of 0.up.weight"),
     ],
 )
-def test_the_verdict_is_the_exit_code(cli: Cli, mine: Path, name: str, code: int, says: str):
+def test_the_verdict_is_the_exit_code(cli, mine, name, code, says):
     words = ("audit", f"{mine}:{name}", "--optimizer", "lamb")
     told = cli(*words)
     assert told.code == code and says in " ".join(told.out.split())
@@ -63,9 +58,7 @@ def test_the_verdict_is_the_exit_code(cli: Cli, mine: Path, name: str, code: int
     assert data["verdict"] == {0: "SUPPORTED", 3: "UNDECIDED"}[code]
 
 
-def test_findings_fit_a_screen_and_a_page_draws_the_layer(
-    cli: Cli, mine: Path, tmp_path: Path
-) -> None:
+def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
     page = tmp_path / "audit.html"
     told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))
     assert told.code == 1 and f"wrote {page}" in told.err

@@ -1,7 +1,5 @@
 """The commands: their output, formats and exit codes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -9,11 +7,9 @@ import re
 import shlex
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sympy
@@ -25,13 +21,11 @@ from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.training.runs import Runner
 
-from .conftest import Cli, Outcome
-
 N = sympy.Symbol("N", positive=True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_two_examples_that_parse(cli: Cli, command: str) -> None:
+def test_help_has_two_examples_that_parse(cli, command):
     outcome = cli(command, "--help")
     assert outcome.code == 0 and outcome.err == ""
     whole = re.sub(r" \\\n +", " ", outcome.out)  # as a shell joins the lines
@@ -66,9 +60,7 @@ def make():
 
 
 @pytest.mark.parametrize(("command", "example"), EVERY_EXAMPLE, ids=[e for _, e in EVERY_EXAMPLE])
-def test_every_example_of_the_help_runs(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, example: str
-) -> None:
+def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, example):
     if example == "check":
         pytest.skip("checks every claim, which tests/claims/test_claims.py does")
     monkeypatch.chdir(tmp_path)
@@ -90,7 +82,7 @@ def test_every_example_of_the_help_runs(
         assert outcome.out
 
 
-def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli) -> None:
+def test_derive_answers_first_and_tells_the_steps_when_asked(cli):
     select = ("derive", "--optimizer", "adam", "--stack", "encoder-decoder")
     answer = cli(*select).out
     assert "order  " in answer and "value" not in answer.split("In depth")[1][:200]
@@ -102,7 +94,7 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli) -> None:
     assert "unit-branch" in cli(*select, "--section", "Assum").out  # by its beginning
 
 
-def test_verbose_and_quiet_before_and_behind_the_command(cli: Cli) -> None:
+def test_verbose_and_quiet_before_and_behind_the_command(cli):
     loud, plain, quiet = (cli("derive", "--optimizer", "sgd", *f) for f in (["-v"], [], ["-q"]))
     assert loud.out == plain.out == quiet.out
     assert "PROVED" in loud.err and plain.err == quiet.err == ""
@@ -116,7 +108,7 @@ def test_verbose_and_quiet_before_and_behind_the_command(cli: Cli) -> None:
         assert summary.endswith((".", "?")) and "".join(summary.split()) in whole
 
 
-def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
+def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
     alone = cli("list")
     assert alone.code == 0 and alone.out == cli("list", "kinds").out
     listed = json.loads(cli("list", "--format", "json").out)["kinds"]
@@ -141,15 +133,13 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
         ("derive", "--optimizer", "adam", "--depth", "9"),
     ],
 )
-def test_columns_are_respected(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], width: int
-) -> None:
+def test_columns_are_respected(cli, monkeypatch, words, width):
     monkeypatch.setenv("COLUMNS", str(width))
     longest = max(map(len, cli(*words).out.splitlines()))
     assert 0.8 * width < longest <= width  # no more than there are, and not for nothing
 
 
-def test_export_writes_what_derive_says(cli: Cli, tmp_path: Path) -> None:
+def test_export_writes_what_derive_says(cli, tmp_path):
     path = tmp_path / "constants.json"
     words = ("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2")
     outcome = cli(*words, "-o", str(path))
@@ -171,7 +161,7 @@ def test_export_writes_what_derive_says(cli: Cli, tmp_path: Path) -> None:
     assert (first.alpha, first.beta, constants.origin["verdict"]) == (4.0, 0.25, "ASSUMED")
 
 
-def test_verify_json_and_file(cli: Cli, tmp_path: Path) -> None:
+def test_verify_json_and_file(cli, tmp_path):
     path = tmp_path / "v.json"
     outcome = cli("verify", "--optimizer", "adam", "--depths", "2,4,8", "--seeds", "2", "--width",
                   "16", "--heads", "2", "--tokens", "8", "--format", "json", "-o", str(path),
@@ -195,13 +185,13 @@ LITTLE = ("--layer", "ffn", "--depths", "1,2", "--width", "4", "--heads", "1", "
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("command", ["verify", "report"])
-def test_what_cannot_be_saved_is_printed_all_the_same(cli: Cli, command: str) -> None:
+def test_what_cannot_be_saved_is_printed_all_the_same(cli, command):
     outcome = cli(command, "--optimizer", "adam", *LITTLE, "-o", "/dev/full")
     assert outcome.code == 2 and "cannot write '/dev/full'" in outcome.err
     assert "UNDECIDED" in outcome.out
 
 
-def test_completion_and_utf8_whatever_the_locale_says(process: Cli) -> None:
+def test_completion_and_utf8_whatever_the_locale_says(process):
     words = ("derive", "--optimizer", "sgd", "--steps")
     outcome = process(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert outcome.code == 0 and "α" in outcome.out
@@ -223,16 +213,16 @@ SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
 
 
 @pytest.fixture
-def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Outcome, str]]:
+def on_a_terminal(cli, monkeypatch):
     """The outcome, and what a terminal got on standard error."""
 
-    def run(*words: str, **environment: str) -> tuple[Outcome, str]:
+    def run(*words, **environment):
         import pty
 
         ours, theirs = pty.openpty()
         shown = bytearray()
 
-        def read() -> None:
+        def read():
             with suppress(OSError):  # how Linux says that the other end is closed
                 while piece := os.read(ours, 4096):
                     shown.extend(piece)
@@ -252,9 +242,7 @@ def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_verify_shows_a_live_table_on_a_terminal(
-    cli: Cli, on_a_terminal: Callable[..., tuple[Outcome, str]]
-) -> None:
+def test_verify_shows_a_live_table_on_a_terminal(cli, on_a_terminal):
     words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
     outcome, shown = on_a_terminal(*words)
     assert outcome.code in (0, 1, 3)
@@ -275,7 +263,7 @@ def test_verify_shows_a_live_table_on_a_terminal(
     assert quiet == cli(*few).err == "" and "N = 2 " in outcome.out
 
 
-def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
+def test_report_measures_the_rivals_too(cli, tmp_path):
     words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "--cache",
              str(tmp_path / "cache"), "-o")  # fmt: skip
     with_rivals = cli(*words, str(tmp_path / "a.html"))
@@ -291,7 +279,7 @@ def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
     assert "no part of the verdict" in pages[0] and "no part of the verdict" not in pages[1]
 
 
-def test_closures_side_by_side(cli: Cli) -> None:
+def test_closures_side_by_side(cli):
     select = ("derive", "--optimizer", "sgd", "--placement", "res-post-ln", "--depth", "50")
     compare = (*select, "--compare-closures")
     data = json.loads(cli(*compare, "--format", "json").out)
@@ -313,9 +301,7 @@ def test_closures_side_by_side(cli: Cli) -> None:
     assert r"\end{document}" in cli(*compare, "--format", "latex").out
 
 
-def test_an_interrupted_training_replaces_no_whole_one(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_training_replaces_no_whole_one(cli, tmp_path, monkeypatch):
     constants, output = str(tmp_path / "c.json"), tmp_path / "o.json"
     cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",
         constants)  # fmt: skip
@@ -326,7 +312,7 @@ def test_an_interrupted_training_replaces_no_whole_one(
 
     step, taken = Runner.step, itertools.count()
 
-    def interrupted(runner: Runner, batch: Any) -> None:
+    def interrupted(runner, batch):
         if next(taken) == 3:  # of two a run
             raise KeyboardInterrupt
         step(runner, batch)
@@ -345,7 +331,7 @@ def test_an_interrupted_training_replaces_no_whole_one(
     assert json.loads(output.read_text("utf-8"))["runs"] == json.loads(whole)["runs"]
 
 
-def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
+def test_the_case_of_a_name_does_not_matter(cli):
     words = ("derive", "--optimizer", "adam", "--placement", "pre-ln", "--format", "json")
     loud = ("derive", "--optimizer", "Adam", "--placement", "PRE-LN", "--format", "JSON")
     assert cli(*loud) == cli(*words)
@@ -353,7 +339,7 @@ def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
     assert cli("check", "Cake-Constants").code == 0
 
 
-def test_a_published_scheme_is_judged(cli: Cli) -> None:
+def test_a_published_scheme_is_judged(cli):
     told = cli("derive", "--scheme", "deepnorm")
     assert told.code == 0 and "Exactly by post-ln sgd parameter-norm (lemma)" in told.out
     data = json.loads(cli("derive", "--scheme", "gpt-2", "--format", "json").out)
@@ -369,7 +355,7 @@ TRANSFER = (
 )  # fmt: skip
 
 
-def test_transfer_writes_json_and_a_page(cli: Cli, tmp_path: Path) -> None:
+def test_transfer_writes_json_and_a_page(cli, tmp_path):
     file, page = tmp_path / "t.json", tmp_path / "t.html"
     outcome = cli(*TRANSFER, "-o", str(file), "--page", str(page))
     data = json.loads(file.read_text(encoding="utf-8"))

@@ -1,7 +1,5 @@
 """Bad input and lost streams: one clear sentence and the right exit code, never a traceback."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex
@@ -17,9 +15,7 @@ from hypothesis import strategies as st
 
 from deepnet_theory.cli import INTERNAL_ERROR, main
 
-from .conftest import Cli
-
-BAD: dict[str, str | tuple[str, ...]] = {  # what is typed, and what its one sentence says
+BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
     "derive --optimizer adamm": "unknown optimizer 'adamm'; valid are: adafactor",
     "derive --optimizer ''": "unknown optimizer ''",
@@ -109,7 +105,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("typed", [*BAD, *REFUSED])
-def test_bad_input(cli: Cli, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(cli, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("from torch import nn\ndef plain(): return nn.Linear(8, 8)\n")
     outcome = cli(*shlex.split(typed))
@@ -123,7 +119,7 @@ def test_bad_input(cli: Cli, typed: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("option", ["--seeds", "--depths", "--optimizer", "--alpha", "--zzz"])
-def test_what_is_echoed_stays_readable(cli: Cli, option: str) -> None:
+def test_what_is_echoed_stays_readable(cli, option):
     outcome = cli("verify", "--optimizer", "sgd", "--beta", "1", option, "7" * 5000)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert len(outcome.err) < 1500
@@ -132,9 +128,7 @@ def test_what_is_echoed_stays_readable(cli: Cli, option: str) -> None:
 @pytest.mark.parametrize(
     "words", [("export", "--optimizer", "sgd", "--depth", "8"), ("report", "--optimizer", "sgd")]
 )
-def test_output_is_refused_before_the_work(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+def test_output_is_refused_before_the_work(cli, tmp_path, monkeypatch, words):
     for output in (str(tmp_path / "missing" / "x.json"), str(tmp_path), ""):
         outcome = cli(*words, "-o", output)
         assert outcome.code == 2
@@ -145,8 +139,8 @@ def test_output_is_refused_before_the_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(*_: object, **__: object) -> None:
+def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
+    def crash(*_, **__):
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr("deepnet_theory.workflow.derive", crash)
@@ -157,12 +151,12 @@ def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.Monk
         cli("derive", "--optimizer", "sgd", "-v")
 
 
-def test_too_little_memory_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_one_sentence(cli, monkeypatch):
     huge = ("verify", "--optimizer", "sgd", "--depths", "1,2", "--width", "1048576")
     outcome = cli(*huge)
     assert outcome.code == 2 and "needs at least" in outcome.err
 
-    def allocate(*_: object, **__: object) -> None:
+    def allocate(*_, **__):
         torch.empty(2**60)
 
     monkeypatch.setattr("deepnet_theory.workflow.derive", allocate)
@@ -171,7 +165,7 @@ def test_too_little_memory_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyP
 
 
 @given(st.lists(st.text(max_size=12), max_size=4))
-def test_no_words_give_a_traceback(words: list[str]) -> None:
+def test_no_words_give_a_traceback(words):
     try:
         code = main(["derive", *words])
     except SystemExit as exit:  # never expected, but a clean code even so
@@ -185,9 +179,7 @@ LONG = "x" * 300
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
 @pytest.mark.parametrize("command", [("audit",), ("measure", "--depths", "1,2")])
-def test_a_model_file_that_cannot_be_read_is_one_sentence(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
+def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "link.py").symlink_to("nowhere")
@@ -201,9 +193,7 @@ def test_a_model_file_that_cannot_be_read_is_one_sentence(
 
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
-def test_an_output_that_takes_nothing_is_one_sentence(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_takes_nothing_is_one_sentence(cli, tmp_path, monkeypatch):
     monkeypatch.setattr("deepnet_theory.spec.files.PATIENCE", 0.1)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -227,7 +217,7 @@ LISTING = "list norms"  # a command that takes a moment
 
 
 @cache
-def shell(tail: str, words: str = LISTING) -> tuple[int, str, str]:
+def shell(tail, words=LISTING):
     """The exit code of the command itself, whatever it is piped into, and what was shown."""
     command = f"set -o pipefail; {sys.executable} -m deepnet_theory {words} {tail}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
@@ -235,7 +225,7 @@ def shell(tail: str, words: str = LISTING) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("words", [LISTING, "--help", "list optimizers --format json"])
-def test_a_reader_that_has_gone_is_no_error_of_ours(words: str) -> None:
+def test_a_reader_that_has_gone_is_no_error_of_ours(words):
     assert shell("| true", words) == (141, "", "")
 
 
@@ -246,19 +236,19 @@ def test_a_reader_that_has_gone_is_no_error_of_ours(words: str) -> None:
         (">&-", "standard output is closed"),
     ],
 )
-def test_a_standard_output_that_takes_nothing_is_one_sentence(tail: str, said: str) -> None:
+def test_a_standard_output_that_takes_nothing_is_one_sentence(tail, said):
     code, out, err = shell(tail)
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"deepnet-theory: {said}")
 
 
 @pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])
-def test_a_lost_standard_error_changes_nothing(tail: str) -> None:
+def test_a_lost_standard_error_changes_nothing(tail):
     assert shell(tail)[:2] == shell("")[:2]
     assert shell(tail, "list nothing")[0] == 2
 
 
 @pytest.mark.slow
-def test_with_torch_loaded_too(tmp_path: Path) -> None:
+def test_with_torch_loaded_too(tmp_path):
     # the interpreter then ends in the ordinary way, with flushes of its own
     shell("", f"export --optimizer sgd --depth 2 --width 8 --heads 1 -o {tmp_path / 'c.json'}")
     words = f"train {tmp_path / 'c.json'} --steps 1 --batch 1 --tokens 4 -o {tmp_path / 'o.json'}"
@@ -267,8 +257,8 @@ def test_with_torch_loaded_too(tmp_path: Path) -> None:
 
 
 def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     export = "export --optimizer sgd --depth 4"
     assert shell("2>&-", f"{export} -o {tmp_path / 'c.json'}")[0] == 0
     assert shell("", export)[1] == (tmp_path / "c.json").read_text()

@@ -1,18 +1,12 @@
 """A help lists what its command takes, and the defaults that it prints are those used."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
-
-from .conftest import Cli
 
 SELECT = "--optimizer adam --depths 1,2"
 WORDS = {
@@ -45,14 +39,14 @@ def make(depth):
 """
 
 
-def options(command: str) -> list[Any]:
+def options(command):
     """The options that the help of a command lists."""
     group = command_line([command])
     parameters = group.commands[command].params if hasattr(group, "commands") else group.params
     return [p for p in parameters if p.param_type_name == "option" and not p.hidden]
 
 
-def defaults(command: str) -> dict[str, str]:
+def defaults(command):
     """Every default that the help of a command prints, by option."""
     found = {}
     for option in options(command):
@@ -65,15 +59,13 @@ def defaults(command: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> str:
+def work(tmp_path_factory):
     """Where what one command has measured is there for another: predict, verify and report."""
     return str(tmp_path_factory.mktemp("work"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_defaults_of_a_help_are_those_used(
-    cli: Cli, tmp_path: Path, work: str, command: str
-) -> None:
+def test_the_defaults_of_a_help_are_those_used(cli, tmp_path, work, command):
     model, constants = tmp_path / "model.py", tmp_path / "constants.json"
     model.write_text(MODEL, encoding="utf-8")
     if command == "train":
@@ -114,7 +106,7 @@ TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
         ("predict --optimizer adam --depths 1,2", "--updates 2"),
     ],
 )  # fmt: skip
-def test_what_a_command_refuses_its_help_does_not_list(cli: Cli, words: str, option: str) -> None:
+def test_what_a_command_refuses_its_help_does_not_list(cli, words, option):
     command, name = words.split()[0], option.split()[0]
     refused = cli(*words.split(), *option.split())
     assert refused.code == 2 and len(refused.err.strip().splitlines()) == 1

@@ -1,7 +1,5 @@
 """What commands keep, take again, show and clear; and what they say when asked to end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -12,10 +10,6 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.numeric import schedule
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.model_update import ModelUpdate
-
-from .conftest import Cli
 
 SMALL = (
     "verify", "--optimizer", "adam", "--width", "16", "--heads", "2", "--tokens", "8",
@@ -23,12 +17,12 @@ SMALL = (
 )  # fmt: skip
 
 
-def send_at(monkeypatch: pytest.MonkeyPatch, layers: int, number: int) -> None:
+def send_at(monkeypatch, layers, number):
     """Send this process a signal as soon as the stack of so many layers is to be measured."""
     measure = schedule.measure_model_update
 
     @wraps(measure)  # the same name: what is kept belongs to it
-    def measured(case: Case) -> ModelUpdate:
+    def measured(case):
         if case.depth == {"N": layers}:
             os.kill(os.getpid(), number)
             time.sleep(5)
@@ -38,9 +32,7 @@ def send_at(monkeypatch: pytest.MonkeyPatch, layers: int, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_what_was_measured_is_kept_and_the_same_command_goes_on(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch, tmp_path, name):
     file, kept = tmp_path / "part.json", ("--cache", str(tmp_path / "cache"))
     before = signal.getsignal(getattr(signal, name))
     with monkeypatch.context() as patch:
@@ -59,8 +51,8 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(
 
 
 def test_part_of_a_result_replaces_no_whole_one_and_goes_on_where_it_was_kept(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    cli, monkeypatch, tmp_path
+):
     file, nothing = tmp_path / "whole.json", tmp_path / "nothing.json"
     cli(*SMALL, "--depths", "2,3", "-o", str(file))
     whole = file.read_bytes()
@@ -75,10 +67,10 @@ def test_part_of_a_result_replaces_no_whole_one_and_goes_on_where_it_was_kept(
     assert found.code == 130 and "goes on" not in found.out + found.err and not nothing.exists()
 
 
-def test_every_command_ends_alike(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_ends_alike(cli, monkeypatch):
     from deepnet_theory import workflow
 
-    def interrupted(*given: object, **more: object) -> None:
+    def interrupted(*given, **more):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(workflow, "derive", interrupted)
@@ -93,11 +85,11 @@ FEW = (
 )  # fmt: skip
 
 
-def untimed(out: str) -> str:
+def untimed(out):
     return out.rpartition("(cpu, ")[0]
 
 
-def test_a_second_command_takes_the_points_that_it_shares(cli: Cli, tmp_path: Path) -> None:
+def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
     kept = ("--cache", str(tmp_path / "cache"))
     first = cli("verify", *FEW, *kept, "-v")
     assert "results came from the cache" not in first.err
@@ -112,7 +104,7 @@ def test_a_second_command_takes_the_points_that_it_shares(cli: Cli, tmp_path: Pa
     assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
 
 
-def test_a_claim_is_not_checked_twice(cli: Cli, tmp_path: Path) -> None:
+def test_a_claim_is_not_checked_twice(cli, tmp_path):
     words = ("check", "cake-index-ranges", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
     first, second = cli(*words), cli(*words)
     assert (
@@ -123,9 +115,7 @@ def test_a_claim_is_not_checked_twice(cli: Cli, tmp_path: Path) -> None:
     assert "results came from the cache" not in cli(*words, "--seed", "1").err
 
 
-def test_the_cache_is_shown_and_cleared(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     assert cli("cache").out.startswith("nothing is kept")
     monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "own"))
     assert cli("cache").out == f"{tmp_path / 'own'}: 0 results, 0.0 MiB\n"
@@ -140,9 +130,7 @@ def test_the_cache_is_shown_and_cleared(
     assert json.loads(cli("cache", "--format", "json").out)["results"] == 0
 
 
-def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(cli, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "file" / "cache"))
     outcome = cli("verify", *FEW)

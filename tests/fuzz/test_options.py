@@ -1,12 +1,7 @@
 """Every option of every command with hostile values: a documented exit and one sentence."""
 
-from __future__ import annotations
-
-import random
 import time
 from pathlib import Path
-
-import pytest
 
 from deepnet_theory.cli import main
 from deepnet_theory.cli.commands import COMMANDS
@@ -31,7 +26,7 @@ SMALL = (
     "--depths", "1,2", "--seeds", "2", "--draws", "1", "--width", "4", "--heads", "1",
     "--tokens", "3", "--processes", "1",
 )  # fmt: skip
-BASE: dict[str, tuple[str, ...]] = {
+BASE = {
     "derive": (),
     "verify": SMALL,
     "predict": (*SMALL, "--draws", "1"),
@@ -49,7 +44,7 @@ VERDICTS = ("verify", "report", "train", "check", "transfer", "measure", "audit"
 SELECTS = ("derive", "verify", "predict", "export", "report", "transfer")
 # values that get through to where others meet them; an option that is not named takes a number
 NUMBERS = ("1", "2", "3", "4", "0.5")
-PLAUSIBLE: dict[str, tuple[str, ...]] = {
+PLAUSIBLE = {
     "optimizer": tuple(names("optimizers")),
     "update": ("-eta*g", "-eta*sign(g)*abs(g)**(1/3)", "-eta*norm(theta)*sign(g)", "-eta/g",
                "-eta*max(g,theta)", "-eta*(g+theta)", "-eta*theta", "-eta*clip(g,1)", "eta*g"),
@@ -81,13 +76,13 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def options(command: str) -> list[str]:
+def options(command):
     """The names of the options of a command that take a value."""
     parser = command_line([command]).commands[command]
     return [p.name for p in parser.params if p.param_type_name == "option" and not p.is_flag]
 
 
-def hostile_words(command: str, draw: random.Random) -> list[str]:
+def hostile_words(command, draw):
     """A small command with up to three of its options set to anything, most to what fits."""
     chosen = dict.fromkeys(draw.choices(options(command), k=draw.randint(1, 3)), "")
     if command in SELECTS and "update" not in chosen and draw.random() < 0.95:
@@ -106,12 +101,12 @@ def hostile_words(command: str, draw: random.Random) -> list[str]:
 
 
 def test_no_option_breaks_a_command(
-    times: int,
-    draw: random.Random,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    times,
+    draw,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     made = "export --optimizer adam --depth 1 --width 4 --heads 1 -o constants.json -q"
     assert main(made.split()) == 0

@@ -1,19 +1,14 @@
 """What an audit judges by: no rule where none has a law, and effects that a real step has."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
+from torch import nn
 from written_models import GPT, Parallel
 
 import deepnet_theory as dt
@@ -24,7 +19,7 @@ LAYERS = 3
 IDS = torch.arange(16).view(2, 8)
 
 
-def layer_scale() -> nn.Module:
+def layer_scale():
     """Every branch times a learnt vector that starts small."""
     model = GPT(LAYERS, lambda x, f, norm: x + f(norm(x)) * f.scale)
     for block in model.h:
@@ -33,7 +28,7 @@ def layer_scale() -> nn.Module:
     return model
 
 
-def inner_norm() -> nn.Module:
+def inner_norm():
     """Sub-LN's: one more norm before the last matrix of a branch."""
     model = GPT(LAYERS)
     for block in model.h:
@@ -42,7 +37,7 @@ def inner_norm() -> nn.Module:
     return model
 
 
-def shared() -> nn.Module:
+def shared():
     """ALBERT's: one layer, used again and again."""
     model = GPT(LAYERS)
     model.h = nn.ModuleList([model.h[0]] * LAYERS)
@@ -63,13 +58,13 @@ WITHOUT_LAW = {
 
 
 @pytest.fixture(scope="module")
-def constants() -> dt.Constants:
+def constants():
     rule = dt.derive("adamw", placement="pre-ln", stack="decoder")
     return dt.export(rule, LAYERS, width=32, vocab=61)
 
 
 @pytest.mark.parametrize("name", WITHOUT_LAW)
-def test_an_audit_judges_by_no_rule_that_apply_refuses(name: str, constants: dt.Constants) -> None:
+def test_an_audit_judges_by_no_rule_that_apply_refuses(name, constants):
     make, why = WITHOUT_LAW[name]
     model = make()
     with pytest.raises(Refusal) as refused:
@@ -81,7 +76,7 @@ def test_an_audit_judges_by_no_rule_that_apply_refuses(name: str, constants: dt.
         assert why in told and str(refused.value) in told
 
 
-def with_parts(c: dt.Constants, **changed: Any) -> dt.Constants:
+def with_parts(c, **changed):
     return replace(c, parts=tuple(replace(part, **changed) for part in c.parts))
 
 
@@ -105,9 +100,7 @@ OF_ANOTHER = {  # the model, the constants, and what both say
 
 
 @pytest.mark.parametrize("name", OF_ANOTHER)
-def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(
-    name: str, constants: dt.Constants
-) -> None:
+def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(name, constants):
     make, change, why = OF_ANOTHER[name]
     model, other = make(), change(constants)
     with pytest.raises(Refusal, match=why) as refused:
@@ -117,7 +110,7 @@ def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(
     assert str(told.value) == str(refused.value)
 
 
-def test_apply_leaves_no_difference_and_both_warn(constants: dt.Constants) -> None:
+def test_apply_leaves_no_difference_and_both_warn(constants):
     unstable = replace(constants, warning="the relative update grows with the depth")
     model = GPT(LAYERS)
     with pytest.warns(UnstableWarning):
@@ -146,7 +139,7 @@ if __name__ == "__main__":
 """
 
 
-def test_export_audit_and_apply_import_no_sympy(tmp_path: Path) -> None:
+def test_export_audit_and_apply_import_no_sympy(tmp_path):
     (tmp_path / "own.py").write_text(WITHOUT_SYMPY, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "own.py"], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -154,7 +147,7 @@ def test_export_audit_and_apply_import_no_sympy(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "[0, 1, 1] False", done.stderr
 
 
-def test_a_printed_audit_is_the_report(constants: dt.Constants) -> None:
+def test_a_printed_audit_is_the_report(constants):
     model = GPT(LAYERS)
     apply_(model, constants, inputs=IDS)
     with torch.no_grad():
@@ -167,7 +160,7 @@ def test_a_printed_audit_is_the_report(constants: dt.Constants) -> None:
 class Net(nn.Module):
     """Feed-forward sublayers on vectors: pre-LN, at the gains that constants ask for."""
 
-    def __init__(self, constants: dt.Constants) -> None:
+    def __init__(self, constants):
         super().__init__()
         torch.manual_seed(0)
         gains = constants.parts[0].sublayers[0]
@@ -177,7 +170,7 @@ class Net(nn.Module):
             for own in maps:
                 nn.init.xavier_normal_(own.weight, gains.gain(name))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         for up, down in zip(self.up, self.down, strict=True):
             x = x + down(F.relu(up(F.layer_norm(x, (64,)))))
         return F.layer_norm(x, (64,))
@@ -187,31 +180,31 @@ DEPTH = 12
 X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
 
 
-def one_forgotten(net: Net) -> None:
+def one_forgotten(net):
     net.down[-1].weight.mul_(4)
 
 
-def zero_outputs(net: Net) -> None:
+def zero_outputs(net):
     for own in net.down:
         own.weight.zero_()
 
 
-def every_second_zero(net: Net) -> None:
+def every_second_zero(net):
     for own in net.down[::2]:
         own.weight.zero_()
 
 
-def graded(net: Net) -> None:
+def graded(net):
     for index, own in enumerate(net.down):
         own.weight.mul_(0.5 * 1.2**index)
 
 
-def far(net: Net) -> None:
+def far(net):
     for own in (*net.up, *net.down[:-1]):
         own.weight.mul_(6)
 
 
-CHANGED: dict[str, tuple[Callable[[Net], None], bool]] = {  # and whether a number is given
+CHANGED = {  # and whether a number is given
     "one layer forgotten": (one_forgotten, True),
     "outputs of zero": (zero_outputs, False),
     "every second output of zero": (every_second_zero, True),
@@ -220,7 +213,7 @@ CHANGED: dict[str, tuple[Callable[[Net], None], bool]] = {  # and whether a numb
 }
 
 
-def one_step(net: Net) -> float:
+def one_step(net):
     """‖ΔF‖ of one sign step, as its derivative, over tokens of random targets."""
     generator = torch.Generator().manual_seed(2)
     sizes = []
@@ -236,13 +229,13 @@ def one_step(net: Net) -> float:
 
 
 @pytest.fixture(scope="module")
-def of_ffn() -> dt.Constants:
+def of_ffn():
     rule = dt.derive("adam", placement="pre-ln", layer="ffn")
     return dt.export(rule, DEPTH, width=64, vocab=61)
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_an_effect_is_that_of_a_real_step_or_no_number(name: str, of_ffn: dt.Constants) -> None:
+def test_an_effect_is_that_of_a_real_step_or_no_number(name, of_ffn):
     change, given = CHANGED[name]
     torch.set_default_dtype(torch.float64)
     try:
@@ -257,28 +250,26 @@ def test_an_effect_is_that_of_a_real_step_or_no_number(name: str, of_ffn: dt.Con
         torch.set_default_dtype(torch.float32)
 
 
-def varied(*alphas: float) -> Callable[..., Tensor]:
+def varied(*alphas):
     """A post-LN residual line whose α is another one in every layer of two sublayers."""
     calls = []
 
-    def line(x: Tensor, f: Any, norm: Any) -> Tensor:
+    def line(x, f, norm):
         calls.append(f)
         alpha = alphas[(len(calls) - 1) // 2 % len(alphas)]
-        return norm(alpha * x + f(x))  # type: ignore[no-any-return]
+        return norm(alpha * x + f(x))
 
     return line
 
 
 @pytest.fixture(scope="module")
-def post_ln() -> dt.Constants:
+def post_ln():
     rule = dt.derive("lamb", stack="decoder")
     return dt.export(rule, LAYERS, width=32, vocab=61)
 
 
 @pytest.mark.parametrize("times", [(1.2, 1.2, 1.2), (0.9, 1.2, 1.0), (0.5, 1.3, 2.0)])
-def test_alphas_that_vary_are_told_with_their_range(
-    times: tuple[float, ...], post_ln: dt.Constants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alphas_that_vary_are_told_with_their_range(times, post_ln, monkeypatch):
     monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)  # no effect is predicted
     wanted = post_ln.parts[0].sublayers[0].alpha
     model = GPT(LAYERS, varied(*(t * wanted for t in times)), final=False)
@@ -296,7 +287,7 @@ def test_alphas_that_vary_are_told_with_their_range(
             assert f"{min(off):.3g} to {max(off):.3g} times" in finding.what
 
 
-def test_gains_that_vary_are_told_with_their_range(constants: dt.Constants) -> None:
+def test_gains_that_vary_are_told_with_their_range(constants):
     model = GPT(LAYERS)
     apply_(model, constants, inputs=IDS)
     with torch.no_grad():

@@ -1,7 +1,5 @@
 """‖ΔF‖/η of one's own models: against closed forms, a Jacobian, and planted faults."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import partial
@@ -27,7 +25,7 @@ ETA = 2.0**-10
 class Sum(nn.Module):
     """F = x + scale·Σ xWᵢ: one sign step of all Wᵢ, whose gradients agree, moves it by scale·N."""
 
-    def __init__(self, depth: int, scale: float = 1.0) -> None:
+    def __init__(self, depth, scale=1.0):
         super().__init__()
         self.embedding = nn.Embedding(V, D)
         self.head = nn.Linear(D, V)  # before the maps: the same at all depths
@@ -38,7 +36,7 @@ class Sum(nn.Module):
         for p in (*self.embedding.parameters(), *self.head.parameters()):
             p.requires_grad_(False)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids):
         x = self.embedding(ids)
         return self.head(x + self.scale * sum(m(x) for m in self.maps))
 
@@ -46,7 +44,7 @@ class Sum(nn.Module):
 class PreLN(nn.Module):
     """A pre-LN decoder of feed-forward layers; its loss is its own where it is given targets."""
 
-    def __init__(self, depth: int, tied: bool = False) -> None:
+    def __init__(self, depth, tied=False):
         super().__init__()
         self.embedding = nn.Embedding(V, D)
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(depth))

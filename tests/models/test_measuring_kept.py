@@ -1,7 +1,5 @@
 """A measurement of one's own models goes on, is shared by processes, and is never stale."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from functools import partial

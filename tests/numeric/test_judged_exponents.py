@@ -1,11 +1,7 @@
 """The verdict on an exponent: each way in which a measurement may say less than its interval."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +17,6 @@ from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 
@@ -35,11 +30,11 @@ BLURRED = BENT * np.exp([[0.2], [-0.2]] * 3 * np.arange(4))  # as expected, give
 
 
 def judged(
-    values: np.ndarray = LINE, exponent: float = 0.5, second_order: float = 0.0, wanted: int = 4,
-    total: bool = False, depths: tuple[int, ...] = DEPTHS, expected: np.ndarray | None = None,
-    arrival: Callable[[float], Arrival | None] = lambda _: None,
-    rivals: tuple[tuple[str, Fraction], ...] = (),
-) -> Exponent:  # fmt: skip
+    values = LINE, exponent = 0.5, second_order = 0.0, wanted = 4,
+    total = False, depths = DEPTHS, expected = None,
+    arrival = lambda _: None,
+    rivals = (),
+):  # fmt: skip
     plan = Plan(Prediction("N", "all", Fraction(exponent), rivals), total)
     updates = [
         ModelUpdate({"N": n}, 1e-3, (1.0,), second_order, 1e-3, (1.0,), (1.0,), (-1.0,), (-1.0,))
@@ -50,7 +45,7 @@ def judged(
     )
 
 
-def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted() -> None:
+def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted():
     right = judged()
     assert right.verdict is Verdict.SUPPORTED and math.isclose(right.estimate, 0.5, abs_tol=1e-3)
     assert right.low < right.estimate < right.high and right.fitted_from == DEPTHS[0]
@@ -71,8 +66,8 @@ LESS = [  # what is missing, what is said, and whether a wrong exponent is refut
 
 @pytest.mark.parametrize(("less", "because", "refuted"), LESS)
 def test_what_is_missing_leaves_a_right_exponent_undecided_and_saves_no_wrong_one(
-    less: dict[str, Any], because: str, refuted: bool
-) -> None:
+    less, because, refuted
+):
     found = judged(**less)
     assert found.verdict is Verdict.UNDECIDED and because in found.because
     assert (judged(exponent=0.75, **less).verdict is Verdict.REFUTED) == refuted
@@ -80,7 +75,7 @@ def test_what_is_missing_leaves_a_right_exponent_undecided_and_saves_no_wrong_on
         assert all(map(math.isnan, (found.estimate, found.low, found.high)))
 
 
-def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent() -> None:
+def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent():
     """A sum of powers whose larger one comes later: the slope here is part of the prediction."""
     expected = BENT * np.exp(0.001 * np.arange(4))
     found = judged(values=BENT, exponent=1, expected=expected, arrival=lambda _: LEADS)
@@ -104,16 +99,14 @@ def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exp
     ],
     ids=["another slope", "no arrival", "no reach", "another end of a blurred one", "a rival"],
 )
-def test_a_slope_is_refuted_where_any_of_it_fails(
-    expected: np.ndarray, arrival: Arrival | None, rivals: tuple[tuple[str, Fraction], ...]
-) -> None:
+def test_a_slope_is_refuted_where_any_of_it_fails(expected, arrival, rivals):
     found = judged(
         values=BENT, exponent=1, expected=expected, arrival=lambda _: arrival, rivals=rivals
     )
     assert found.verdict is Verdict.REFUTED
 
 
-def test_a_slope_that_is_expected_here_decides_nothing_where_it_is_blurred_or_depths_miss() -> None:
+def test_a_slope_that_is_expected_here_decides_nothing_where_it_is_blurred_or_depths_miss():
     found = judged(values=BENT, exponent=1, expected=BLURRED, arrival=lambda _: LEADS)
     assert found.verdict is Verdict.UNDECIDED and "too shallow to show +1" in found.because
     leads = Arrival((("encoder", "query"),), None)
@@ -128,12 +121,12 @@ def test_a_slope_that_is_expected_here_decides_nothing_where_it_is_blurred_or_de
         ("encoder-decoder", {"N": 8, "M": 4}, "alone are needed, or equal ratios of N to M"),
     ],
 )
-def test_one_depth_gives_no_exponent(stack: str, depth: dict[str, int], says: str) -> None:
+def test_one_depth_gives_no_exponent(stack, depth, says):
     with pytest.raises(InputError, match=says):
         plan_exponents(Selection(optimizer="adam", stack=stack), Predictions(()), [depth])
 
 
-def values(exponent: float, size: float = 1.0, noise: float = 0.01) -> np.ndarray:
+def values(exponent, size=1.0, noise=0.01):
     rng = np.random.default_rng(0)
     jitter = np.exp(noise * rng.standard_normal((6, len(DEPTHS))))
     return size * np.asarray(DEPTHS, dtype=float) ** exponent * jitter
@@ -159,9 +152,7 @@ def values(exponent: float, size: float = 1.0, noise: float = 0.01) -> np.ndarra
         ({"slope": 0.0, "at_most": 1.0}, np.zeros((6, 4)), Verdict.SUPPORTED),
     ],
 )
-def test_exactly_the_criteria_that_an_assumption_gives_are_judged(
-    criteria: dict[str, float], measured: np.ndarray, verdict: Verdict
-) -> None:
+def test_exactly_the_criteria_that_an_assumption_gives_are_judged(criteria, measured, verdict):
     found = judge_assumption(
         Assumption("a", "statement", measurement="m", **criteria), DEPTHS, measured
     )

@@ -1,9 +1,6 @@
 """The verdict on the absolute size, and faults of one matrix kind that it sees at one depth."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ from deepnet_theory.numeric.judging import NEAR, find_arrival, judge_level
 from deepnet_theory.numeric.model_update import measure_model_update
 from deepnet_theory.numeric.one_sublayer import predict_model_update
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.results.verification import Level
 from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -24,7 +20,7 @@ SIZES = np.exp(np.random.default_rng(0).normal(0, 0.3, (8, 1))) * np.ones((8, 2)
 NOISE = np.exp(np.random.default_rng(1).normal(0, 0.01, (8, 2)))
 
 
-def level(factor: object, identity: float = 0.1, noise: float = 1.0) -> Level:
+def level(factor, identity=0.1, noise=1.0):
     measured = SIZES * NOISE**noise * np.asarray(factor)
     found = judge_level(DEPTHS, measured, SIZES, np.full((8, 2), identity))
     assert found is not None
@@ -41,12 +37,12 @@ def level(factor: object, identity: float = 0.1, noise: float = 1.0) -> Level:
         (math.nan, 1.0, Verdict.UNDECIDED),
     ],
 )
-def test_the_ratio_is_paired_by_seed(factor: float, noise: float, verdict: Verdict) -> None:
+def test_the_ratio_is_paired_by_seed(factor, noise, verdict):
     """Sizes scatter by a third from seed to seed; the ratio by a hundredth."""
     assert level(factor, noise=noise).verdict is verdict
 
 
-def test_the_worst_depth_decides_and_far_from_the_identity_nothing() -> None:
+def test_the_worst_depth_decides_and_far_from_the_identity_nothing():
     found = level([1.0, 1.2])
     assert found.verdict is Verdict.REFUTED and found.depth == {"N": 16}
     assert found.low < found.ratio < found.high and found.ratio == pytest.approx(1.2, rel=0.02)
@@ -68,7 +64,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(FAULTS)[2:]]
 
 
 @pytest.mark.parametrize("fault", [*list(FAULTS)[:2], *SLOW])
-def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
+def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault):
     """A gain of one kind that is wrong by a constant leaves the exponent alone, not the level."""
     entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)
     faulty = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA, gains=FAULTS[fault])
@@ -82,11 +78,11 @@ def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
 
 
 def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(
-    adam: Selection,
-) -> None:
+    adam,
+):
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
 
-    def arrival(selection: Selection, given: Rule, exponent: float) -> Any:
+    def arrival(selection, given, exponent):
         return find_arrival(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"], exponent)
 
     squared = Selection(update="-eta*norm(theta)**2*sign(g)")

@@ -1,7 +1,5 @@
 """Settings and depth lists: the first bad value is restated; memory and processes that suit."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

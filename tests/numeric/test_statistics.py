@@ -63,7 +63,7 @@ CROSS = [(8, 8), (16, 8), (32, 8), (64, 8), (8, 16), (8, 32), (8, 64)]
         [(8, 1), (16, 1), (8, 2), (32, 2), (8, 3), (64, 3)],  # nor, without the least one, any two
     ],
 )
-def test_the_other_depth_is_held_fixed_by_groups_of_two_or_more(depths: list[tuple[int, int]]):
+def test_the_other_depth_is_held_fixed_by_groups_of_two_or_more(depths):
     values = np.array([[n**0.5 * m**-0.25 for n, m in depths]] * 3)
     ns, ms = zip(*depths, strict=True)
     fit = fit_exponent(ns, values, groups=ms)

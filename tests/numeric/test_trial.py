@@ -1,7 +1,5 @@
 """Trials: paired seeds, twins and draws of their own, real bytes, Gaussian tokens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The optimizer's expression on stacked weights, alone and with epsilon and weight decay."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

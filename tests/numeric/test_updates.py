@@ -1,7 +1,5 @@
 """The output after many steps: beside the library's, and what a first balance does not tell."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from published_rules import rule
@@ -58,7 +56,7 @@ SIZES = Settings(width=32, heads=2, tokens=16, seeds=2)
 ETA, STEPS = 2.0**-11, 16
 
 
-def moved(closure: str, depth: int, steps: int, placement: str = "post-ln") -> float:
+def moved(closure, depth, steps, placement="post-ln"):
     """‖F_T − F_0‖ per token after T steps of Adam's expression."""
     selection = Selection(optimizer="adam", closure=closure, placement=placement)
     trial = Trial(Case(selection, solve_rule(selection), {"N": depth}, SIZES))

@@ -1,7 +1,5 @@
 """Verify from end to end on small stacks: verdicts, partial results, and going on from them."""
 
-from __future__ import annotations
-
 import json
 import math
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """What is finished is found again, for the same question alone, whatever has become of its file."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

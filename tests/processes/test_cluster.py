@@ -1,7 +1,5 @@
 """A real Dask scheduler and two workers: the same bits, and what becomes of those that die."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -30,7 +28,7 @@ SWEEP = [{"N": n} for n in (2, 3, 4, 6, 8)]
 class Cluster:
     """A scheduler of this machine and its workers, each a process of its own."""
 
-    def __init__(self, folder: Path, threads: str = "1", **environment: str) -> None:
+    def __init__(self, folder, threads="1", **environment):
         self.given = {
             "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder,
             "env": {**os.environ, "OMP_NUM_THREADS": "1"},
@@ -49,18 +47,18 @@ class Cluster:
             for _ in range(2)
         ]
 
-    def start(self, program: str, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, program, *words):
         module = f"distributed.cli.{program}"
         return subprocess.Popen([sys.executable, "-m", module, *words, "--no-dashboard"],
                                 **self.given)  # fmt: skip
 
-    def wait_for_workers(self) -> None:
+    def wait_for_workers(self):
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(len(self.workers), timeout=120)
 
-    def end(self) -> None:
+    def end(self):
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
@@ -212,6 +210,6 @@ class Submits:
 
 def test_the_executor_of_the_page_on_machines_serves():
     page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
-    names: dict[str, type] = {}
+    names = {}
     exec(page.split("```python\n")[-1].split("```")[0], names)
     assert found(executor=names["Submitit"](Submits()))[1] == found()[1]

@@ -1,7 +1,5 @@
 """Jobs in this process and in others: the same results, and what becomes of what goes wrong."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal
@@ -10,7 +8,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -116,7 +113,7 @@ def test_a_script_needs_no_guard_and_its_folders_modules_are_not_the_standard_on
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path: Path):
+def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import time\n"

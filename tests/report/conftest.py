@@ -1,7 +1,5 @@
 """A small derivation made by hand, so that rendering is tested apart from the engine."""
 
-from __future__ import annotations
-
 import pytest
 import sympy as sp
 
@@ -16,7 +14,7 @@ A, H = sp.symbols("A H", commutative=False)
 
 
 @pytest.fixture
-def derivation() -> Derivation:
+def derivation():
     nothing = (Check("by hand", lambda step: True),)
     tangent = DirectionalDifferential(Label(Softmax), A, H)
     size = r * (N + 1) ** p

@@ -1,7 +1,5 @@
 """A derivation as text, Markdown, LaTeX and HTML: complete, well-formed, and not misleading."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -9,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 import sympy as sp
@@ -27,7 +24,6 @@ from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import text
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import Activation
-from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof.step import Relation, Step
 
@@ -44,38 +40,38 @@ VOID = {"meta", "link", "br", "wbr"}
 
 
 @cache
-def engine(*select: str) -> Derivation:
-    return derive(Selection(**dict(pair.split("=") for pair in select)))  # type: ignore[arg-type]
+def engine(*select):
+    return derive(Selection(**dict(pair.split("=") for pair in select)))
 
 
 class Balanced(HTMLParser):
     """Fails where an element is closed that is not the last one opened."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.open: list[str] = []
-        self.count: dict[str, int] = {}
+        self.open = []
+        self.count = {}
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag, attrs):
         self.count[tag] = self.count.get(tag, 0) + 1
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.count[tag] = self.count.get(tag, 0) + 1
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open and self.open.pop() == tag, f"</{tag}> closes another element"
 
 
-def balanced(html: str) -> dict[str, int]:
+def balanced(html):
     parser = Balanced()
     parser.feed(html)
     assert parser.open == []
     return parser.count
 
 
-def latex_is_balanced(body: str) -> None:
+def latex_is_balanced(body):
     assert body.isascii(), {c for c in body if ord(c) > 127}
     plain = body.replace("\\\\", "").replace("\\{", "").replace("\\}", "").replace("\\$", "")
     depth = 0
@@ -84,7 +80,7 @@ def latex_is_balanced(body: str) -> None:
         assert depth >= 0
     assert depth == 0
     assert plain.count("$") % 2 == 0
-    opened: list[str] = []
+    opened = []
     for kind, name in re.findall(r"\\(begin|end)\{([a-z*]+)\}", body):
         if kind == "begin":
             opened.append(name)
@@ -94,7 +90,7 @@ def latex_is_balanced(body: str) -> None:
     assert len(re.findall(r"\\left\b", plain)) == len(re.findall(r"\\right\b", plain))
 
 
-def printed(derivation: Derivation) -> dict[str, str]:
+def printed(derivation):
     """The derivation by every printer."""
     told = document(derivation)
     printers = {"text": text, "markdown": markdown, "latex": latex, "html": fragment}
@@ -103,8 +99,8 @@ def printed(derivation: Derivation) -> dict[str, str]:
 
 @pytest.mark.parametrize("select", SELECTIONS, ids=" ".join)
 def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(
-    select: tuple[str, ...],
-) -> None:
+    select,
+):
     d = engine(*select)
     pages = printed(d)
     assert max(map(len, pages["text"].splitlines())) <= 80
@@ -139,7 +135,7 @@ def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(
         assert "".join(word.split()) in page, word
 
 
-def test_the_answer_stands_on_the_first_screen(derivation: Derivation) -> None:
+def test_the_answer_stands_on_the_first_screen(derivation):
     screen = "\n".join(text(document(derivation)).splitlines()[:24])
     for told in ("alpha = 1", "beta  = (2*N)**(-1/2)", "PROVED"):
         assert told in screen, screen
@@ -151,7 +147,7 @@ def test_the_answer_stands_on_the_first_screen(derivation: Derivation) -> None:
     assert "BOUND (an upper bound up to a constant factor)" in " ".join(page.split())
 
 
-def test_a_wrong_step_is_seen_in_every_format(derivation: Derivation) -> None:
+def test_a_wrong_step_is_seen_in_every_format(derivation):
     n = sp.Symbol("N", positive=True)
     wrong = Step("wrong", 2 * n, 3 * n, Relation.EQUAL, "planted", section="Balance")
     bad = printed(replace(derivation, steps=(*derivation.steps, wrong)))
@@ -170,7 +166,7 @@ SIGNS = {  # in text, in LaTeX, in MathML without its tags
 }
 
 
-def test_every_relation_has_its_sign_in_every_format() -> None:
+def test_every_relation_has_its_sign_in_every_format():
     assert set(SIGNS) == set(Relation)
     n, m = sp.symbols("N M")
     for relation, (typed, tex, drawn) in SIGNS.items():
@@ -181,7 +177,7 @@ def test_every_relation_has_its_sign_in_every_format() -> None:
         assert '<mo form="infix" lspace="0">' in fragment(told)  # the space before is the page's
 
 
-def test_words_are_escaped(derivation: Derivation) -> None:
+def test_words_are_escaped(derivation):
     pages = printed(derivation)
     assert "&lt;with α &amp; β&gt;" in pages["html"]
     assert r"100\% of them" in pages["latex"]
@@ -191,7 +187,7 @@ def test_words_are_escaped(derivation: Derivation) -> None:
     assert escape("λΛφ") == r"$\lambda$$\Lambda$$\varphi$"
 
 
-def test_a_long_equation_is_folded(derivation: Derivation) -> None:
+def test_a_long_equation_is_folded(derivation):
     symbols = sp.symbols("a0:40", positive=True)
     long = Step("long", sp.Add(*symbols), sp.Add(*symbols), Relation.EQUAL, "long", section="X")
     longer = replace(
@@ -205,7 +201,7 @@ def test_a_long_equation_is_folded(derivation: Derivation) -> None:
 @pytest.mark.parametrize(
     "formula", ["(2*N)**(1/4)", "1/(2*N)", "3**(1/2)*(N**4*M)**(1/16)/2", "1", "N - 1", "-N + M"]
 )
-def test_a_formula_is_shown_as_written_and_means_the_same(formula: str) -> None:
+def test_a_formula_is_shown_as_written_and_means_the_same(formula):
     N, M = sp.symbols("N M", positive=True)
     again = sp.sympify(formula, locals={"N": N, "M": M})
     assert sp.simplify(as_written(formula).doit() - again) == 0
@@ -213,11 +209,11 @@ def test_a_formula_is_shown_as_written_and_means_the_same(formula: str) -> None:
     balanced(f"<math>{inline_mathml(Formula(formula))}</math>")
 
 
-def drawn(expression: sp.Expr | str) -> str:
+def drawn(expression):
     return unescape(re.sub(r"<[^>]+>|&InvisibleTimes;", "", inline_mathml(Formula(expression))))
 
 
-def test_an_update_and_a_placement_are_set_as_mathematics(derivation: Derivation) -> None:
+def test_an_update_and_a_placement_are_set_as_mathematics(derivation):
     assert drawn("-eta*norm(theta)*sign(g)") == "−ηnorm(θ)sign(g)"
     assert drawn("norm(alpha*x + branch(x))") == "norm(αx+branch(x))"
     assert drawn("clip(g, -1, 1)*abs(g)") == "clip(g,−1,1)|g|"
@@ -229,7 +225,7 @@ def test_an_update_and_a_placement_are_set_as_mathematics(derivation: Derivation
     assert derivation.selection.the_placement.equation in text(document(derivation))
 
 
-def test_powers_stand_on_one_line_and_are_no_products_of_roots() -> None:
+def test_powers_stand_on_one_line_and_are_no_products_of_roots():
     assert formula_latex("(2*N)**(1/4)") == r"\left(2 N\right)^{1/4}"
     assert drawn("(8*N)**(-1/4)") == "(8N)−1/4"
     n = sp.Symbol("N", positive=True)
@@ -238,7 +234,7 @@ def test_powers_stand_on_one_line_and_are_no_products_of_roots() -> None:
     assert drawn(Activation(n * X)) == "Nφ(X)"
 
 
-def test_results_show_themselves(derivation: Derivation) -> None:
+def test_results_show_themselves(derivation):
     assert r"\beta &= \left(2 N\right)^{-1/2}" in derivation._repr_latex_()
     assert balanced(derivation._repr_html_())["math"] > 10
     told = "encoder alpha = 1, beta = (2*N)**(-1/2); PROVED"
@@ -247,7 +243,7 @@ def test_results_show_themselves(derivation: Derivation) -> None:
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
 @pytest.mark.parametrize("shown", ["probe", "lemma", "moments", "closures"])
-def test_latex_compiles(shown: str, tmp_path: Path) -> None:
+def test_latex_compiles(shown, tmp_path):
     if shown == "closures":
         found = workflow.compare_closures(optimizer="sgd", stack="encoder-decoder")
         page = latex(rule.comparison(found))

@@ -1,7 +1,5 @@
 """Axes, curves, pieces of notebooks, and the pages of results: as SVG and in a terminal."""
 
-from __future__ import annotations
-
 import html
 import math
 import re
@@ -175,13 +173,13 @@ def test_every_result_has_a_composer_that_makes_a_document():
 AT = {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}
 
 
-def line(svg: str, kind: str) -> tuple[float, ...]:
+def line(svg, kind):
     found = re.search(rf'<path class="{kind}" d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"/>', svg)
     assert found is not None
     return tuple(map(float, found.groups()))
 
 
-def points(svg: str) -> list[tuple[float, float]]:
+def points(svg):
     found = re.findall(r'<circle class="point" cx="([\d.]+)" cy="([\d.]+)"', svg)
     return [(float(x), float(y)) for x, y in found]
 
@@ -228,7 +226,7 @@ def test_what_rules_imply_stands_beside_them_with_what_it_means():
         implied(found, "relative-weight")
 
 
-def drawn_losses(values: list[list[float]]) -> list[list[tuple[float, float]]]:
+def drawn_losses(values):
     names = ("post-ln, the constants' rule", "plain post-LN", "plain pre-LN", "GPT-2's pre-LN")
     runs = tuple(Run(n, "post-ln", tuple(v)) for n, v in zip(names, values, strict=False))
     svg = losses(Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0)).svg

@@ -1,7 +1,5 @@
 """The HTML page and its figure, from results made by hand; rendered where Chromium is installed."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil
@@ -11,7 +9,6 @@ from base64 import b64decode
 from dataclasses import replace
 from html import unescape
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -44,18 +41,17 @@ from deepnet_theory.spec.results.verification import (
     Verification,
 )
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.workflow.reporting import made_on
 
 from .test_pages import balanced
 
 
-def loglog(marks: tuple[Mark, ...], slopes: tuple[Slope, ...] = ()) -> str:
+def loglog(marks, slopes=()):
     return drawn(Figure((Series("s", marks),), slopes, "N", "y")).svg
 
 
 @pytest.fixture
-def verification() -> Verification:
+def verification():
     points = tuple(
         Point({"N": n}, 10 * n**0.01, 9.0, 11.5, 4, (10.0,) * 4) for n in (4, 8, 16, 32, 64)
     )
@@ -72,7 +68,7 @@ def verification() -> Verification:
 
 
 @pytest.fixture
-def constants() -> Constants:
+def constants():
     part = PartConstants(
         "encoder", 50, False, (SublayerConstants("ffn", 1.0, 0.125),), {"norm-gain": 0.5}
     )
@@ -80,14 +76,14 @@ def constants() -> Constants:
 
 
 @pytest.fixture
-def html(derivation: Derivation, verification: Verification, constants: Constants) -> str:
+def html(derivation, verification, constants):
     told = one_page.document(
         derivation.at(N=50), verification, [constants], command="deepnet-theory <x>"
     )
     return page(told)
 
 
-def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html: str) -> None:
+def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html):
     count = balanced(html)
     assert count["h2"] == 7 and count["svg"] == 1 and count["details"] >= 4
     # nothing is fetched: the only addresses are names of notations, never loaded
@@ -107,7 +103,7 @@ def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html: 
     assert made["deepnet-theory"] == __version__ and "CPUs" in made["machine"]
 
 
-def saved(html: str) -> dict[str, str]:
+def saved(html):
     """The files that the page offers, by name."""
     found = re.findall(
         r'<a download="([^"]+)" href="data:application/json;base64,([^"]+)">\1</a>', html
@@ -115,9 +111,7 @@ def saved(html: str) -> dict[str, str]:
     return {name: b64decode(data).decode() for name, data in found}
 
 
-def test_the_data_is_saved_and_not_printed(
-    html: str, verification: Verification, constants: Constants
-) -> None:
+def test_the_data_is_saved_and_not_printed(html, verification, constants):
     files = saved(html)
     assert list(files) == ["constants.json", "derivation.json", "verification.json"]
     assert files["verification.json"] == verification.to_json()
@@ -128,9 +122,7 @@ def test_the_data_is_saved_and_not_printed(
     assert ".files { display: none; }" in style[style.index("@media print") :]
 
 
-def test_several_depths_and_rivals_are_files_of_their_own(
-    derivation: Derivation, verification: Verification, constants: Constants
-) -> None:
+def test_several_depths_and_rivals_are_files_of_their_own(derivation, verification, constants):
     (part,) = constants.parts
     deeper = replace(constants, parts=(replace(part, layers=100),))
     rival = replace(verification, rule={"name": "sgd, plain"})
@@ -141,7 +133,7 @@ def test_several_depths_and_rivals_are_files_of_their_own(
     assert "Files in the HTML page: constants-50.json (" in " ".join(text(told).split())
 
 
-def test_on_paper_long_sections_are_closed_and_all_others_open(html: str) -> None:
+def test_on_paper_long_sections_are_closed_and_all_others_open(html):
     style = html[: html.index("</style>")]
     paper = style[style.index("@media print") :]
     assert "details:not(.long)::details-content { content-visibility: visible" in paper
@@ -154,13 +146,13 @@ def test_on_paper_long_sections_are_closed_and_all_others_open(html: str) -> Non
 
 
 def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
-    derivation: Derivation, verification: Verification, constants: Constants
-) -> None:
+    derivation, verification, constants
+):
     first, *rest = derivation.steps
     named = ("near-identity", "linear-step")
     given = replace(derivation, steps=(replace(first, assumptions=named), *rest))
 
-    def told(names: tuple[str, ...]) -> str:
+    def told(names):
         found = tuple(
             AssumptionResult(n, Verdict.SUPPORTED, 1.0, 0.9, 1.1)
             if n in names
@@ -176,8 +168,8 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
     assert "1 of 2 were measured" in told(named[:1]) and "not measured" in told(named[:1])
 
 
-def test_formulas_among_words_are_set_in_html() -> None:
-    def told(words: str) -> str:
+def test_formulas_among_words_are_set_in_html():
+    def told(words):
         return fragment(Document("", (Paragraph(words),), (), ())).removeprefix("<div><p>")
 
     for typed, shown in {
@@ -192,7 +184,7 @@ def test_formulas_among_words_are_set_in_html() -> None:
         assert told(words).startswith(f"{words}</p>")
 
 
-def test_growth_in_words_has_no_signed_zero(verification: Verification) -> None:
+def test_growth_in_words_has_no_signed_zero(verification):
     (e,) = verification.exponents
     flat = replace(e, estimate=-0.001, low=-0.0004, high=0.003, constant=True)
     assert flat.trend == "is CONSTANT in N, exponent 0.00 (95 %: 0.000 to 0.003), as predicted"
@@ -204,9 +196,7 @@ def test_growth_in_words_has_no_signed_zero(verification: Verification) -> None:
     assert wrong.trend.endswith("where N^0.00 was predicted")
 
 
-def test_the_whole_report_by_every_printer(
-    derivation: Derivation, verification: Verification, constants: Constants
-) -> None:
+def test_the_whole_report_by_every_printer(derivation, verification, constants):
     thrice = verification.exponents * 3  # their reasons fold
     several = replace(verification, exponents=thrice, warnings=("a planted warning",))
     told = one_page.document(derivation, several, [constants])
@@ -218,8 +208,8 @@ def test_the_whole_report_by_every_printer(
 
 
 def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
-    derivation: Derivation, verification: Verification, constants: Constants
-) -> None:
+    derivation, verification, constants
+):
     assert 'class="band"' not in drawn(update_figure(verification)).svg
     points = tuple(
         replace(p, predicted=9.75, predicted_low=9.5, predicted_high=10.25)
@@ -242,16 +232,16 @@ def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
     assert found.to_dict()["points"][0]["predicted"] == 9.75
 
 
-def test_the_snippet_runs(html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippet_runs(html, tmp_path, monkeypatch):
     (snippet,) = (unescape(b) for b in re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
     (tmp_path / "constants.json").write_text(saved(html)["constants.json"], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found: dict[str, object] = {}
+    found = {}
     exec(snippet, found)
     assert found["model"] is not None and found["groups"]
 
 
-def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification) -> None:
+def test_the_figure_has_a_line_a_slope_and_all_points(verification):
     root = ElementTree.fromstring(verification.plot().svg)
     assert len(root.findall("{*}circle")) == 5
     kinds = [p.get("class") for p in root.findall("{*}path")]
@@ -260,7 +250,7 @@ def test_the_figure_has_a_line_a_slope_and_all_points(verification: Verification
     assert "slope −1/2" in words and "slope −1/4" in words and "flat" in words
 
 
-def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification) -> None:
+def test_what_each_kind_moves_is_a_table_and_a_figure(verification):
     kinds = (("attention value", 75.0, 74.0), ("attention key_bias", 5e-9, 4e-9),
              ("ffn fc1", 157.0, 93.0))  # fmt: skip
     shares = tuple(
@@ -295,7 +285,7 @@ def test_what_each_kind_moves_is_a_table_and_a_figure(verification: Verification
         assert "ffn fc1" in printer(measurement.document(found))
 
 
-def test_the_lines_have_the_slopes_that_they_claim() -> None:
+def test_the_lines_have_the_slopes_that_they_claim():
     marks = tuple(Mark(n, n**0.5, n**0.5 * 0.9, n**0.5 * 1.1) for n in (4, 16, 64))
     slopes = (Slope("half", 0.5, 4, 2.0, own=True), Slope("one", 1.0, 4, 2.0))
     svg = loglog(marks, slopes)
@@ -312,7 +302,7 @@ def test_the_lines_have_the_slopes_that_they_claim() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
-def test_points_that_cannot_be_drawn_are_left_out(value: float) -> None:
+def test_points_that_cannot_be_drawn_are_left_out(value):
     marks = (Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value))
     svg = loglog(marks)
     assert svg.count("<circle") == 1 and not re.search(r"\b(nan|inf)\b", svg)
@@ -321,8 +311,8 @@ def test_points_that_cannot_be_drawn_are_left_out(value: float) -> None:
     assert "no finite point" in loglog(marks[1:])
 
 
-def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown() -> None:
-    def kept(pairs: list[tuple[int, int]], name: str) -> list[tuple[int, ...]]:
+def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown():
+    def kept(pairs, name):
         points = [Point({"N": n, "M": m}, 1.0, 0.9, 1.1, 2) for n, m in pairs]
         return [tuple(p.depth.values()) for p in along(points, name)]
 
@@ -331,7 +321,7 @@ def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown() 
     assert along([], "N") == []
 
 
-def test_rivals_have_their_own_points_and_lines(verification: Verification) -> None:
+def test_rivals_have_their_own_points_and_lines(verification):
     rivals = []
     for name, power_ in (("sgd", 0.5), ("adam", -0.5), ("plain", 1.5)):
         points = tuple(
@@ -367,7 +357,7 @@ def test_rivals_have_their_own_points_and_lines(verification: Verification) -> N
     assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
 
 
-def fits(svg: str) -> bool:
+def fits(svg):
     """Whether all labels end inside the picture at a phone's size, and lie one below the other."""
     root = ElementTree.fromstring(svg)
     width = float(root.get("viewBox", "").split()[2])
@@ -379,7 +369,7 @@ def fits(svg: str) -> bool:
     return apart and max(ends) <= width and all(LEFT + 8 * len(t) <= width for t in titles)
 
 
-def test_no_label_is_cut_by_the_border(verification: Verification) -> None:
+def test_no_label_is_cut_by_the_border(verification):
     long = replace(
         verification,
         rule={"name": "momentum, schedule-free"},
@@ -393,7 +383,7 @@ def test_no_label_is_cut_by_the_border(verification: Verification) -> None:
     assert not fits(svg.replace("rule of adam", "the rule of another optimizer"))
 
 
-def test_what_is_not_predicted_says_why(verification: Verification) -> None:
+def test_what_is_not_predicted_says_why(verification):
     (e,) = verification.exponents
     plain = replace(
         verification, rule={"name": "plain"}, exponents=(replace(e, predicted=None),),
@@ -403,7 +393,7 @@ def test_what_is_not_predicted_says_why(verification: Verification) -> None:
     assert "No slope is predicted of α = β = 1: S*r^2 grows." in told
 
 
-def test_numbers_have_true_signs_and_zero_has_none() -> None:
+def test_numbers_have_true_signs_and_zero_has_none():
     shown = [signed(value) for value in (0.25, -0.25, 0.0, -0.00001)]
     assert shown == ["+0.2500", "−0.2500", "0.0000", "0.0000"]
     assert [number(v) for v in (-3.5, 1e-7, 0.0, -0.0)] == ["−3.5", "1e−07", "0", "0"]
@@ -415,7 +405,7 @@ def test_numbers_have_true_signs_and_zero_has_none() -> None:
     assert told == "[0.000, +0.041] inside 0 ± 0.05, N^−0.5, in 1e-05 of arXiv 14-60"
 
 
-def test_a_verification_by_every_printer_and_in_three_lines(verification: Verification) -> None:
+def test_a_verification_by_every_printer_and_in_three_lines(verification):
     told = measurement.document(verification)
     pages = [text(told), markdown(told), latex(told), fragment(told)]
     balanced(pages[-1])
@@ -438,7 +428,7 @@ def test_a_verification_by_every_printer_and_in_three_lines(verification: Verifi
     assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
 
 
-def browser() -> str:
+def browser():
     for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
         found = shutil.which(name)
         if found:
@@ -446,7 +436,7 @@ def browser() -> str:
     pytest.skip("no Chromium is installed")
 
 
-def run_browser(*arguments: str) -> str:
+def run_browser(*arguments):
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
     done = subprocess.run(
         [browser(), *flags, *arguments], capture_output=True, text=True, timeout=120
@@ -455,7 +445,7 @@ def run_browser(*arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def faults(html: str, folder: Path, width: int, scheme: str = "light") -> str:
+def faults(html, folder, width, scheme="light"):
     """What a browser finds amiss at this width, as JSON; and nothing may reach the console."""
     # headless windows have a least width, so the page is put into a frame of the width wanted
     measure = """
@@ -491,7 +481,7 @@ def faults(html: str, folder: Path, width: int, scheme: str = "light") -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_a_browser(html: str, tmp_path: Path, width: int, scheme: str) -> None:
+def test_in_a_browser(html, tmp_path, width, scheme):
     """Nothing is wider than the page, no formula is empty or clipped, the console is silent."""
     assert faults(html, tmp_path, width, scheme) == "[]"
 
@@ -507,9 +497,7 @@ def test_in_a_browser(html: str, tmp_path: Path, width: int, scheme: str) -> Non
     ],
     ids=lambda s: " ".join(s.values()),
 )
-def test_long_derivations_fit(
-    select: dict[str, str], verification: Verification, tmp_path: Path, width: int
-) -> None:
+def test_long_derivations_fit(select, verification, tmp_path, width):
     from deepnet_theory.workflow import derive, export
 
     made = derive(**select)
@@ -519,14 +507,14 @@ def test_long_derivations_fit(
 
 
 @pytest.mark.slow
-def test_a_planted_overflow_is_seen(html: str, tmp_path: Path) -> None:
+def test_a_planted_overflow_is_seen(html, tmp_path):
     planted = re.sub(r"--wide:[\d.]+", "--wide:1", html).replace("clamp(", "max(40px,")
     assert planted != html
     assert "is clipped" in faults(planted, tmp_path, 390)
 
 
 @pytest.mark.slow
-def test_on_paper(verification: Verification, constants: Constants, tmp_path: Path) -> None:
+def test_on_paper(verification, constants, tmp_path):
     """At most six pages of A4, of a whole derivation with all that a report says beside it."""
     from deepnet_theory.workflow import derive
 
@@ -547,7 +535,7 @@ def test_on_paper(verification: Verification, constants: Constants, tmp_path: Pa
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) <= 6
 
 
-def test_a_plot_is_written_as_what_it_is(tmp_path: Path) -> None:
+def test_a_plot_is_written_as_what_it_is(tmp_path):
     plot = drawn(Figure((Series("s", (Mark(8, 1.0, 0.9, 1.1),)),), (), "N", "y"))
     plot.save(tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text(encoding="utf-8").startswith("<svg")

@@ -1,7 +1,5 @@
 """apply_ on families of Hugging Face models: the audit, which is another judge, finds the rule."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

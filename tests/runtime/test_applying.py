@@ -1,7 +1,5 @@
 """apply_ on torch.nn, BERT-like and GPT-2-like models."""
 
-from __future__ import annotations
-
 import copy
 import math
 import re

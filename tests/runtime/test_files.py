@@ -1,7 +1,5 @@
 """Constants files and model files: round trips, damage, hostility, missing extras."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The forward pass: one model and a stack of seeds, placements, masks, the cache."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

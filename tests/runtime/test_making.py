@@ -1,7 +1,5 @@
 """Roles, initial laws and the laws of each map, parameter groups, generators."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """What people train with: compile, autocast, checkpointing, several processes, few imports."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Monomials, the growth of depth expressions, and sums of sizes over layers."""
 
-from __future__ import annotations
-
 import math
 import time
 from fractions import Fraction
@@ -169,14 +167,14 @@ monomials = st.dictionaries(st.sampled_from(["2", "3", "N", "M"]), rationals).ma
 
 
 @given(monomials)
-def test_text_reads_back(of: Monomial) -> None:
+def test_text_reads_back(of):
     assert parse(str(of)) == of
     value = evaluate(DEPTH.parse(str(of)), N=5, M=11)
     assert math.isclose(of.at(N=5, M=11), value, rel_tol=1e-9)
 
 
 @given(monomials, monomials, rationals)
-def test_the_algebra_is_that_of_the_values(a: Monomial, b: Monomial, power: Fraction) -> None:
+def test_the_algebra_is_that_of_the_values(a, b, power):
     at = {"N": 5.0, "M": 11.0}
     assert math.isclose((a * b).at(**at), a.at(**at) * b.at(**at), rel_tol=1e-9)
     assert math.isclose((a / b).at(**at), a.at(**at) / b.at(**at), rel_tol=1e-9)
@@ -197,18 +195,18 @@ def test_the_algebra_is_that_of_the_values(a: Monomial, b: Monomial, power: Frac
         ({}, "1"),
     ],
 )
-def test_a_monomial_prints_one_root(powers: dict[str, Fraction], text: str) -> None:
+def test_a_monomial_prints_one_root(powers, text):
     assert str(Monomial.from_powers({b: Fraction(p) for b, p in powers.items()})) == text
 
 
 @pytest.mark.parametrize("text", ["N + 1", "2 - N", "log(N)", "-N", "0"])
-def test_what_is_no_monomial_is_refused(text: str) -> None:
+def test_what_is_no_monomial_is_refused(text):
     with pytest.raises(ValueError):
         parse(text)
 
 
 @given(monomials, monomials)
-def test_a_solution_satisfies_its_conditions(a: Monomial, b: Monomial) -> None:
+def test_a_solution_satisfies_its_conditions(a, b):
     alpha, beta = Monomial.of("alpha"), Monomial.of("beta")
     conditions = [a * alpha**2 / beta, b * alpha * beta]
     solution = solve(conditions, ["alpha", "beta"])
@@ -216,7 +214,7 @@ def test_a_solution_satisfies_its_conditions(a: Monomial, b: Monomial) -> None:
     assert all(condition.put(solution.values) == ONE for condition in conditions)
 
 
-def test_contradiction_and_freedom_are_told_apart() -> None:
+def test_contradiction_and_freedom_are_told_apart():
     alpha, beta, depth = map(Monomial.of, ("alpha", "beta", "N"))
     assert solve([alpha * depth, alpha], ["alpha"]) is None
     free = solve([alpha * beta * depth], ["alpha", "beta"])

@@ -1,7 +1,5 @@
 """What has no rule is refused in one sentence, by the table and by the proof alike."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -80,7 +78,7 @@ EQUATIONS = (
 )  # fmt: skip
 
 
-def refused_alike(selection: Selection, says: str) -> None:
+def refused_alike(selection, says):
     with pytest.raises(Refusal, match=says) as by_sizes:
         texts(table(selection).rule)
     with pytest.raises(Refusal, match=says) as by_proof:
@@ -89,15 +87,13 @@ def refused_alike(selection: Selection, says: str) -> None:
 
 
 @pytest.mark.parametrize(("select", "says"), REFUSED, ids=lambda v: str(v)[:60])
-def test_what_has_no_rule_is_refused(select: dict, says: str) -> None:
+def test_what_has_no_rule_is_refused(select, says):
     refused_alike(Selection(**select), says)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("equation", "says"), EQUATIONS)
-def test_an_equation_that_keeps_no_stream_is_refused(
-    equation: str, says: str, method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_equation_that_keeps_no_stream_is_refused(equation, says, method, monkeypatch):
     mine = Placement("mine", equation, final_norm=True)
     monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
     with pytest.raises(Refusal, match=says):
@@ -115,16 +111,14 @@ def test_an_equation_that_keeps_no_stream_is_refused(
         ("softmax(x*inner)*out", Role.SCALED),
     ],
 )
-def test_a_branch_that_no_one_gain_balances_is_refused(
-    branch: str, role: Role, method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_branch_that_no_one_gain_balances_is_refused(branch, role, method, monkeypatch):
     mine = Sublayer("mine", branch, tuple(Matrix(m, role, "d", "d") for m in ("inner", "out")))
     monkeypatch.setattr("deepnet_theory.spec.sublayer.sublayers", lambda: {"mine": mine})
     says = r"no law for the sublayer 'mine'.*no one beta balances it"
     refused_alike(Selection(optimizer="sgd", layer="mine", method=method), says)
 
 
-def test_other_questions_refuse_what_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_questions_refuse_what_has_no_answer(monkeypatch):
     no_cross = Selection(**NO_CROSS)
     with pytest.raises(Refusal, match="no cross-attention"):
         compare_closures(no_cross)
@@ -136,7 +130,7 @@ def test_other_questions_refuse_what_has_no_answer(monkeypatch: pytest.MonkeyPat
         table(Selection(optimizer="sgd", closure="empty"))
 
 
-def test_a_refusal_looks_for_its_remedy_once_it_is_read() -> None:
+def test_a_refusal_looks_for_its_remedy_once_it_is_read():
     asked = []
     refusal = Refusal("no rule", lambda: asked.append(1) or "take another")
     assert not asked

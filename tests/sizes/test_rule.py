@@ -1,7 +1,5 @@
 """The rule by the algebra of sizes: the published ones, what its rows say, and the proof's."""
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction
@@ -17,7 +15,6 @@ from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import AMPLIFICATIONS, METHODS, Selection
 from deepnet_theory.symbolic.derive import derive
 
@@ -55,19 +52,19 @@ RULES = (
 )
 
 
-def texts_of(**select: object) -> Rule:
-    return texts(solve_rule(Selection(**select)))  # type: ignore[arg-type]
+def texts_of(**select):
+    return texts(solve_rule(Selection(**select)))
 
 
 @pytest.mark.parametrize(("select", "rule"), RULES, ids=lambda v: " ".join(map(str, v)))
-def test_known_rules(select: dict[str, object], rule: list[tuple[str, ...]]) -> None:
+def test_known_rules(select, rule):
     found = [(e.alpha, e.beta, e.rate) for e in texts_of(**select).entries]
     assert found == [(*values, "1")[:3] for values in rule]
     if select.get("closure") == "complete":
         assert {e.rho for e in texts_of(**select).entries} == {"1"}
 
 
-def test_the_encoder_decoder_radicals_round_to_the_published_decimals() -> None:
+def test_the_encoder_decoder_radicals_round_to_the_published_decimals():
     """DeepNet, arXiv 2203.00555: 0.81 (N^4 M)^(1/16) and 0.87 (N^4 M)^(-1/16)."""
     rule = texts_of(optimizer="sgd", method="lemma", stack="encoder-decoder")
     alpha, beta = rule.entries[0].at(N=1, M=1)
@@ -83,14 +80,12 @@ def test_the_encoder_decoder_radicals_round_to_the_published_decimals() -> None:
         ({"optimizer": "adam", "placement": "pre-ln"}, "unstable", "2*N", HALF),
     ],
 )
-def test_states_and_failing_rates(
-    select: dict[str, str], state: str, rho: str, failing: str
-) -> None:
-    (row,) = table(Selection(**select)).sublayers  # type: ignore[arg-type]
+def test_states_and_failing_rates(select, state, rho, failing):
+    (row,) = table(Selection(**select)).sublayers
     assert (row.state, str(row.rho), str(row.failing)) == (state, rho, failing)
 
 
-def test_what_a_selection_changes_of_its_rule_and_what_it_leaves() -> None:
+def test_what_a_selection_changes_of_its_rule_and_what_it_leaves():
     own, one = (texts_of(optimizer="adam", **SWIGLU, one_alpha=a).entries for a in (False, True))
     assert own[0].alpha != own[1].alpha
     assert one[0].alpha == one[1].alpha and one[0].beta != one[1].beta
@@ -106,9 +101,7 @@ def test_what_a_selection_changes_of_its_rule_and_what_it_leaves() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb"])
 @pytest.mark.parametrize("form", ["worst-case", "independent"])
-def test_every_cross_attention_enters_once_forward_and_p_times_back(
-    form: str, optimizer: str
-) -> None:
+def test_every_cross_attention_enters_once_forward_and_p_times_back(form, optimizer):
     of = table(Selection(optimizer=optimizer, stack="encoder-decoder", amplification=form))
     encoder, decoder = of.rule.parts
     weight = next(row.weight for row in of.sublayers if row.part == "decoder")
@@ -119,7 +112,7 @@ def test_every_cross_attention_enters_once_forward_and_p_times_back(
     assert decoder.amplification is None
 
 
-def test_the_multipliers_balance_what_moves_more_and_query_and_key_stand_below() -> None:
+def test_the_multipliers_balance_what_moves_more_and_query_and_key_stand_below():
     for name, standing in (("sgd", "negligible"), ("adam", "negligible"), ("lamb", "equal")):
         rows = table(Selection(optimizer=name)).parameters
         assert {r.standing for r in rows if r.parameter in ("query", "key")} == {standing}
@@ -131,7 +124,7 @@ def test_the_multipliers_balance_what_moves_more_and_query_and_key_stand_below()
     assert (rates["output_bias"], rates["fc1"]) == (pytest.approx(1 / 10), 1.0)
 
 
-def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms() -> None:
+def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms():
     of = table(Selection(optimizer="adafactor"))
     found = {c.matrix: c for c in crossings(of)}
     assert set(found) == {"value", "output", "fc1", "fc2"}
@@ -144,9 +137,7 @@ def test_at_the_crossing_depth_the_xavier_matrix_has_the_floor_as_its_rms() -> N
 
 
 @pytest.mark.parametrize(("q", "grows"), [(1, None), (2, None), (3, "1/5"), (4, "1/3")])
-def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(
-    q: int, grows: str | None
-) -> None:
+def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(q, grows):
     """At α = 1 the weight is r = S^(−2/(2 + q)): S·r² grows from q = 3 on, S·r³ does not yet."""
     select = {"update": f"-eta*g*norm(theta)**{q}", "closure": "unit-residual", "layer": "ffn"}
     if grows is None:
@@ -165,9 +156,7 @@ def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(
 )
 @example(p="0", q="1", placement="post-ln", layer=None)  # the two ends of 1 + p = q
 @example(p="2", q="3", placement="post-ln", layer=None)
-def test_complete_needs_a_rate_where_the_formula_says(
-    p: str, q: str, placement: str, layer: str | None
-) -> None:
+def test_complete_needs_a_rate_where_the_formula_says(p, q, placement, layer):
     update = f"-eta*norm(theta)**({q})*norm(g)**({p})*sign(g)"
     of = table(Selection(update=update, placement=placement, layer=layer, closure="complete"))
     assert not any(order.symbols for row in of.sublayers for order in row.orders)
@@ -208,7 +197,7 @@ selections = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(selections)
-def test_it_is_the_rule_that_the_steps_prove(drawn: dict) -> None:
+def test_it_is_the_rule_that_the_steps_prove(drawn):
     selection = Selection(**drawn.pop("by"), **drawn.pop("on"), **drawn)
     try:
         proved = derive(selection).rule

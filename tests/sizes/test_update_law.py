@@ -1,7 +1,5 @@
 """The law of an update: its degrees are those of the numbers, and descent is that of the loss."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 
@@ -37,7 +35,7 @@ from deepnet_theory.symbolic.laws.optimizer import degrees
         ("-eta*g/(theta - theta)", "not finite"),
     ],
 )  # fmt: skip
-def test_what_has_no_law_is_refused(text: str, says: str) -> None:
+def test_what_has_no_law_is_refused(text, says):
     with pytest.raises(Refusal, match=says):
         update.descending(custom_optimizer(text))
     if "rises" not in says and "follow" not in says:
@@ -57,10 +55,8 @@ def test_what_has_no_law_is_refused(text: str, says: str) -> None:
         ("-eta*max(epsilon, rms(theta))*sign(g)", {"epsilon": "theta"}),
     ],
 )
-def test_a_constant_takes_the_degrees_of_what_it_stands_beside(
-    text: str, degrees: dict[str, str]
-) -> None:
-    def constants(practice: str) -> dict[str, str]:
+def test_a_constant_takes_the_degrees_of_what_it_stands_beside(text, degrees):
+    def constants(practice):
         found = update.practised(replace(custom_optimizer("-eta*g"), practice=practice)).constants
         return {name: str(degree) for name, degree in found.items()}
 
@@ -69,7 +65,7 @@ def test_a_constant_takes_the_degrees_of_what_it_stands_beside(
         constants("-eta*g/(abs(g) + epsilon)/(norm(theta) + epsilon)")
 
 
-def test_epsilon_and_decay_take_the_degrees_of_what_they_stand_beside() -> None:
+def test_epsilon_and_decay_take_the_degrees_of_what_they_stand_beside():
     found = {
         name: {c: str(d) for c, d in update.practised(o).constants.items()}
         for name, o in optimizers().items()
@@ -80,6 +76,6 @@ def test_epsilon_and_decay_take_the_degrees_of_what_they_stand_beside() -> None:
     assert found["lamb"]["decay"] == "1"
 
 
-def test_a_floor_is_a_regime_that_ends() -> None:
+def test_a_floor_is_a_regime_that_ends():
     (floor,) = update.law(optimizers()["adafactor"]).regimes
     assert floor.is_floor and floor.larger_degree.exponent("theta") == Fraction(1)

@@ -105,12 +105,12 @@ def test_numbers_keep_their_value(value):
         ("-" * 61 + "g", "it is nested too deeply"),
     ],
 )  # fmt: skip
-def test_each_refusal_says_its_own_reason(text: str, why: str) -> None:
+def test_each_refusal_says_its_own_reason(text, why):
     with pytest.raises(InputError, match=re.escape(f"is not an update: {why}; use ")):
         UPDATE.parse(text)
 
 
-def test_what_is_just_allowed_is_read() -> None:
+def test_what_is_just_allowed_is_read():
     allowed = ("clip(g, 0, 1)", "g**256", "g**(1/256)", "g**1**256")
     for text in (f"max({', '.join('g' * 8)})", *allowed):
         assert UPDATE.parse(text).names == {"g"}
@@ -122,7 +122,7 @@ def test_what_is_just_allowed_is_read() -> None:
     ("text", "says"),
     [("log(N - 8)", ""), ("1/(N - 8)", ""), ("(8 - 2*N)**(1/2)", "no real value"), ("M", "")],
 )  # fmt: skip
-def test_undefined_values_are_one_sentence(text: str, says: str) -> None:
+def test_undefined_values_are_one_sentence(text, says):
     with pytest.raises(InputError, match=says or None):
         evaluate(DEPTH.parse(text), N=8)
     with pytest.raises(InputError, match="is not finite at N = 200"):

@@ -1,7 +1,5 @@
 """Files: nothing half-written, nothing replaced that is no regular file, one sentence otherwise."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -16,7 +14,7 @@ from deepnet_theory.spec.files import read_bytes, read_text, require_writable, w
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, links and pipes of POSIX")
 
 
-def mode(path: Path) -> int:
+def mode(path):
     return stat.S_IMODE(path.lstat().st_mode)
 
 
@@ -86,7 +84,7 @@ def test_a_device_is_written_to(tmp_path):
 def test_a_pipe_is_written_to_and_read_from(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    got: list[str] = []
+    got = []
     reader = threading.Thread(target=lambda: got.append(pipe.read_text(encoding="utf-8")))
     reader.start()
     write_text(pipe, "through")
@@ -101,7 +99,7 @@ def test_a_pipe_is_written_to_and_read_from(tmp_path):
     assert read == "back"
 
 
-def impossible(folder: Path) -> dict[str, str]:
+def impossible(folder):
     (folder / "read-only").write_text("old", encoding="utf-8")
     (folder / "read-only").chmod(0o444)
     (folder / "loop").symlink_to(folder / "loop")

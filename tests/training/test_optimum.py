@@ -1,7 +1,5 @@
 """Best and failing rates of losses whose optimum is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The training loop: what is learnt, what is reported, resuming, interruption."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

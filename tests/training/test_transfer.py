@@ -1,7 +1,5 @@
 """Loss against learning rate at tiny sizes: seeds and rates in one stack, resuming, JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -258,7 +256,7 @@ def test_what_cannot_be_trained_is_refused():
 UNIGRAM = 3.1  # nats a byte of the held-out windows, at most
 
 
-def at_both_depths(name: str, closure: str, rate: float) -> list[tuple[float, ...]]:
+def at_both_depths(name, closure, rate):
     """The held-out losses of two seeds at 4 and at 64 layers."""
     derivation = dt.derive(optimizer=name, closure=closure)
     settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")

@@ -1,10 +1,7 @@
 """The generic checks see what is wrong at one point, in one direction or for one symbol alone."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
-from typing import Any
 
 import pytest
 import sympy as sp
@@ -26,7 +23,7 @@ real = sp.Symbol("z", real=True)
 n = sp.Symbol("n", integer=True, positive=True)
 
 
-def step(lhs: Any, rhs: Any, relation: Relation = Relation.EQUAL, **more: Any) -> Step:
+def step(lhs, rhs, relation=Relation.EQUAL, **more):
     return Step("planted", sp.sympify(lhs), sp.sympify(rhs), relation, "because", **more)
 
 
@@ -35,7 +32,7 @@ POINTS = [*((SAMPLED, at, x + 1) for at in range(3)),
 
 
 @pytest.mark.parametrize(("check", "place", "other"), POINTS)
-def test_what_fails_at_one_of_the_points_is_seen(check: Check, place: int, other: sp.Expr) -> None:
+def test_what_fails_at_one_of_the_points_is_seen(check, place, other):
     generator = random.Random("planted")
     points = [rational_point({x}, generator)[x] for _ in range(place + 1)]
     assert not check.holds(step(x, sp.Piecewise((other, sp.Eq(x, points[place])), (x, True))))
@@ -43,7 +40,7 @@ def test_what_fails_at_one_of_the_points_is_seen(check: Check, place: int, other
     assert not SAMPLED.holds(step(x, x + sp.Rational(1, 10**20)))  # far below rounding
 
 
-def test_a_point_keeps_each_symbols_assumptions_and_tries_both_signs() -> None:
+def test_a_point_keeps_each_symbols_assumptions_and_tries_both_signs():
     generator = random.Random(0)
     found = [rational_point({x, real, n}, generator) for _ in range(200)]
     assert {at[n] for at in found} == set(range(2, 10))
@@ -61,11 +58,11 @@ def test_a_point_keeps_each_symbols_assumptions_and_tries_both_signs() -> None:
         sp.sin(x) + 2,  # has no limit
     ],
 )
-def test_a_ratio_that_is_not_of_order_one_everywhere_is_refuted(ratio: sp.Expr) -> None:
+def test_a_ratio_that_is_not_of_order_one_everywhere_is_refuted(ratio):
     assert step(ratio, 1, Relation.ORDER).check() is Verdict.REFUTED
 
 
-def test_bounded_symbols_may_be_dropped_and_no_others() -> None:
+def test_bounded_symbols_may_be_dropped_and_no_others():
     dropped = step(x * y / (1 + y), x, Relation.ORDER, bounded=(y,))
     assert dropped.check() is Verdict.PROVED
     assert step(x * y, x, Relation.ORDER, bounded=(x,)).check() is Verdict.REFUTED
@@ -86,9 +83,7 @@ def test_bounded_symbols_may_be_dropped_and_no_others() -> None:
         (sp.log(x), Relation.BOUND, Verdict.REFUTED),
     ],
 )
-def test_a_limit_is_taken_in_the_steps_regime(
-    ratio: sp.Expr, relation: Relation, verdict: Verdict
-) -> None:
+def test_a_limit_is_taken_in_the_steps_regime(ratio, relation, verdict):
     assert step(ratio, 1, relation, regime=Regime(x, sp.oo)).check() is verdict
 
 
@@ -102,14 +97,12 @@ def test_a_limit_is_taken_in_the_steps_regime(
         (sp.Matrix([[x, y]]), sp.Matrix([[x, y + x]]), Relation.EQUAL, Verdict.REFUTED),
     ],
 )
-def test_signs_are_proved_and_matrices_compared_by_entry(
-    lhs: Any, rhs: Any, relation: Relation, verdict: Verdict
-) -> None:
+def test_signs_are_proved_and_matrices_compared_by_entry(lhs, rhs, relation, verdict):
     assert Step("planted", sp.sympify(lhs), sp.sympify(rhs), relation, "").check() is verdict
 
 
-def test_a_check_that_cannot_be_carried_out_is_not_passed() -> None:
-    def fails(_: Step) -> bool:
+def test_a_check_that_cannot_be_carried_out_is_not_passed():
+    def fails(_):
         raise ValueError
 
     assert step(x, x, checks=(Check("fails", fails),)).failures() == ("fails",)
@@ -117,7 +110,7 @@ def test_a_check_that_cannot_be_carried_out_is_not_passed() -> None:
         step(x, x, Relation.ASYMPTOTIC)
 
 
-def test_relations_join_to_the_weaker() -> None:
+def test_relations_join_to_the_weaker():
     names = ("EQUAL", "ASYMPTOTIC", "AT_MOST", "ORDER", "BOUND")
     E, A, L, T, B = (Relation[name] for name in names)
     table = {(E, A): A, (A, T): T, (T, B): B, (E, L): L, (L, T): B, (L, A): B}

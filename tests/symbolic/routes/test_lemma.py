@@ -1,7 +1,5 @@
 """The lemma route beyond what every derivation shows: its assumptions, bounds and placements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import derivations
@@ -20,14 +18,14 @@ LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method"
 
 
 @pytest.mark.parametrize("name", LEMMAS)
-def test_what_the_route_rests_on_and_what_is_told_around_it_holds(name: str) -> None:
+def test_what_the_route_rests_on_and_what_is_told_around_it_holds(name):
     found = {a.name for a in derivations.derivation(name).assumptions}
     assert {"independent-signs", "bounded-loss-gradient"} <= found
     told = (*before_steps(), *following_steps(derivations.selection(name)))
     assert {step.name: step.failures() for step in told if step.failures()} == {}
 
 
-def test_bounds_are_refuted_with_sides_exchanged_or_halved() -> None:
+def test_bounds_are_refuted_with_sides_exchanged_or_halved():
     for name in ("lemma", "lemma both"):
         steps = (s for s in derivations.derivation(name).steps if s.relation.name == "AT_MOST")
         bounds = [s for s in steps if s.section != "Beyond the first order"]
@@ -37,7 +35,7 @@ def test_bounds_are_refuted_with_sides_exchanged_or_halved() -> None:
                 assert replace(s, **wrong).check() is Verdict.REFUTED, s.name
 
 
-def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound() -> None:
+def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound():
     """Where p < 0 an upper bound on the gradient bounds nothing: its leading order is taken."""
     rising, falling = (
         derivations.derivation(n).step("gradient-size") for n in ("lemma", "falling")
@@ -46,7 +44,7 @@ def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound() -> Non
     assert "near-identity" in falling.assumptions
 
 
-def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice() -> None:
+def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
     both = derivations.selection("lemma both")
     for form, named in (
         ("worst-case", "amplification-aligned"),
@@ -61,7 +59,7 @@ def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice() -> 
 
 
 @pytest.mark.parametrize("name", placements())
-def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: str) -> None:
+def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name):
     found, law = directions(placements()[name]), matrix_law.placement_law(placements()[name])
     assert (found.weight / law.weight).simplify() == (found.leading / law.response).simplify() == 1
 
@@ -77,12 +75,12 @@ def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: 
         ("alpha", True),
     ],
 )
-def test_an_equation_without_a_law_is_refused(equation: str, final_norm: bool) -> None:
+def test_an_equation_without_a_law_is_refused(equation, final_norm):
     with pytest.raises(Refusal, match="no law for the placement 'odd'"):
         placement_steps(directions(Placement("odd", equation, final_norm)))
 
 
-def test_the_route_refuses_a_branch_of_another_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
     """The layer cake's products of Jacobians hold of norm(alpha*x + branch(x))."""
     half = Placement("mine", "norm(alpha*x + branch(x)/2)", final_norm=True)
     monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": half})

@@ -1,10 +1,7 @@
 """The moment route: its steps proved, errors in them refused, and the algebra's rule at the end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra.monomial import M, N, alpha, beta, v, w
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import RowSum
-from deepnet_theory.symbolic.proof.step import Relation, Step
+from deepnet_theory.symbolic.proof.step import Relation
 from deepnet_theory.symbolic.routes.moments.parts import Parts
 from deepnet_theory.symbolic.routes.moments.route import moment_route
 from deepnet_theory.symbolic.routes.moments.sublayer import Reading, d, m
@@ -34,11 +31,11 @@ PARTS = tuple(sp.symbols("alpha_d v_d w_d beta_d K", positive=True))
 
 
 @cache
-def steps(key: str) -> dict[str, Step]:
+def steps(key):
     return {step.name: step for step in moment_route(SELECTIONS[key]).steps}
 
 
-def planted(step: Step) -> list[Any]:
+def planted(step):
     """Wrong right-hand sides: a sign, a factor, an addend, a symbol lost, squared or exchanged."""
     right = step.rhs
     if isinstance(right, RowSum):
@@ -63,7 +60,7 @@ TIGHT = {
 
 
 @pytest.mark.parametrize("key", SELECTIONS)
-def test_every_step_is_proved_and_errors_in_it_are_refuted(key: str) -> None:
+def test_every_step_is_proved_and_errors_in_it_are_refuted(key):
     for name, step in steps(key).items():
         assert step.failures() == (), name
         if name in ("degrees", "moment-increment"):  # of orders: constants do not count
@@ -76,7 +73,7 @@ def test_every_step_is_proved_and_errors_in_it_are_refuted(key: str) -> None:
             assert other.check() is Verdict.REFUTED, (name, other.lhs, other.rhs)
 
 
-def test_the_source_s_moments_come_out() -> None:
+def test_the_source_s_moments_come_out():
     names = {str(s): s for step in steps("post-ln alone").values() for s in step.rhs.free_symbols}
     size = alpha**2 + v**2 * w**2
     x, dx, dv, dw = (names.get(f"norm_{name}") for name in ("x", "dx", "dV", "dW"))
@@ -91,7 +88,7 @@ def test_the_source_s_moments_come_out() -> None:
     assert str(of_two["amplification-independent"].rhs) == "sqrt(M)*v_d*w_d/alpha_d"
 
 
-def test_without_centring_one_direction_is_lost_and_premises_are_stated() -> None:
+def test_without_centring_one_direction_is_lost_and_premises_are_stated():
     found = derive(Selection(optimizer="sgd", method="moments", norm="rms"))
     assert found.verdict is Verdict.PROVED and "d ≥ 2" in found.step("norm-jacobian").because
     assert {"independent-update", "independent-mask", "white-input"} <= {
@@ -112,17 +109,17 @@ ODD = [
 
 
 @pytest.mark.parametrize(("asked", "why"), ODD)
-def test_what_has_no_law_is_refused(asked: Any, why: str) -> None:
+def test_what_has_no_law_is_refused(asked, why):
     with pytest.raises(Refusal, match=why):
         asked()
 
 
-def test_a_memory_change_through_a_decoder_sampled() -> None:
+def test_a_memory_change_through_a_decoder_sampled():
     """Post-LN with fresh matrices: A² of a fixed change of the memory, self-attention between."""
     generator = np.random.default_rng(6)
     width, layers, residual, draws = 48, 4, 1.6, 200
 
-    def norm(x: Any) -> Any:
+    def norm(x):
         x = x - x.mean()
         return np.sqrt(width) * x / np.linalg.norm(x)
 
@@ -139,8 +136,8 @@ def test_a_memory_change_through_a_decoder_sampled() -> None:
             moved = norm(residual * moved + two @ inner @ outer)
         found.append(np.sum((moved - here) ** 2) / np.sum(step**2))
     parts = SELECTIONS["post-ln independent"].the_stack.parts
-    crossing: Any = type("", (), {"sublayer": type("", (), {"reading": Reading(alpha, 1, True)})})
-    exact = Parts(*parts, crossing, None).run_through(layers, 1 / residual)  # type: ignore[arg-type]
+    crossing = type("", (), {"sublayer": type("", (), {"reading": Reading(alpha, 1, True)})})
+    exact = Parts(*parts, crossing, None).run_through(layers, 1 / residual)
     error = np.std(found) / np.sqrt(draws)
     # the norm takes two of the width's directions away, and ‖z‖ is not its mean exactly
     assert np.mean(found) == pytest.approx(float(exact), abs=4 * error + 0.04)
