@@ -65,9 +65,7 @@ def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
     }  # fmt: skip
 
 
-def test_marks_tell_which_statements_run_and_change_nothing(
-    monkeypatch,
-):
+def test_marks_tell_which_statements_run_and_change_nothing(monkeypatch):
     ran = []
     names = {"__mark__": ran.append, "small": False}
     tree = import_module("mutants").mark(ast.parse(SOURCE), "half.py")

@@ -52,12 +52,7 @@ def test_the_tables_are_what_the_engine_derives():
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_command_runs(
-    command,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_every_command_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)[1:]
     words = [re.sub(r"^docs/", f"{ROOT}/docs/", word) for word in words]

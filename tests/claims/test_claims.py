@@ -53,16 +53,7 @@ def other(lab):
 """
 
 
-def write(
-    folder,
-    name,
-    found="PROVED",
-    recorded="",
-    body="pass",
-    more="",
-    rest="",
-    seconds=1.0,
-):
+def write(folder, name, found="PROVED", recorded="", body="pass", more="", rest="", seconds=1.0):
     """A claim's file with the bench that it imports."""
     (folder / "shared").mkdir(exist_ok=True)
     (folder / "shared" / "bench.py").write_text(BENCH)

@@ -146,11 +146,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
             {"note": pre_norm},
             {"the same weights": REFUTED, "dropout acts": REFUTED},
         ),
-        (
-            "norms-growth",
-            {"residual_sums": growing},
-            {"one order of magnitude": REFUTED},
-        ),
+        ("norms-growth", {"residual_sums": growing}, {"one order of magnitude": REFUTED}),
         ("norms-unroll", {"residual_sums": longer}, {"built Pre-LN": REFUTED}),
         (
             "norms-other-norms",
@@ -180,11 +176,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ),
         ("su-escape", {"runs": magnitudes(1.1)}, {"it may": REFUTED}),
         ("su-escape", {"runs": magnitudes(50.0)}, {"it may": SUPPORTED}),
-        (
-            "su-root-cause",
-            {"update_exponents": constant},
-            {"perturbs the output": REFUTED},
-        ),
+        ("su-root-cause", {"update_exponents": constant}, {"perturbs the output": REFUTED}),
         ("retold-notation", {"HERE": (1, 1, 3)}, {"with the ind": PROVED}),
         (
             "retold-roles",

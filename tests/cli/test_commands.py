@@ -1,6 +1,5 @@
 """The commands: their output, formats and exit codes."""
 
-import itertools
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.training.runs import Runner
 
 N = sympy.Symbol("N", positive=True)
 
@@ -299,36 +297,6 @@ def test_closures_side_by_side(cli):
     assert max(map(len, shown.splitlines())) <= 80 and all(name in shown for name in rows)
     assert "| alpha |" in cli(*compare, "--format", "markdown").out
     assert r"\end{document}" in cli(*compare, "--format", "latex").out
-
-
-def test_an_interrupted_training_replaces_no_whole_one(cli, tmp_path, monkeypatch):
-    constants, output = str(tmp_path / "c.json"), tmp_path / "o.json"
-    cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",
-        constants)  # fmt: skip
-    words = ("train", constants, *QUICK["train"].split(), "--seeds", "1", "-o", str(output))
-    assert cli(*words).code == 0
-    whole = output.read_text("utf-8")
-    assert json.loads(whole)["complete"] is True
-
-    step, taken = Runner.step, itertools.count()
-
-    def interrupted(runner, batch):
-        if next(taken) == 3:  # of two a run
-            raise KeyboardInterrupt
-        step(runner, batch)
-
-    monkeypatch.setattr("deepnet_theory.training.runs.Runner.step", interrupted)
-    outcome = cli(*words, "--cache", str(tmp_path / "cache"))
-    assert outcome.code == 130 and "1 of 4 runs were finished" in outcome.out
-    assert "the same command goes on" in outcome.err
-    assert output.read_text("utf-8") == whole
-    output.unlink()
-    taken = itertools.count()
-    assert cli(*words).code == 130  # where there is nothing yet, a part is worth keeping
-    assert json.loads(output.read_text("utf-8"))["complete"] is False
-    goes_on = cli(*words, "--cache", str(tmp_path / "cache"), "-v")
-    assert goes_on.code == 0 and "1 of 4 results came from the cache" in goes_on.err
-    assert json.loads(output.read_text("utf-8"))["runs"] == json.loads(whole)["runs"]
 
 
 def test_the_case_of_a_name_does_not_matter(cli):

@@ -256,9 +256,7 @@ def test_with_torch_loaded_too(tmp_path):
         assert shell(tail, words)[0] == code, tail
 
 
-def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text(
-    tmp_path,
-):
+def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text(tmp_path):
     export = "export --optimizer sgd --depth 4"
     assert shell("2>&-", f"{export} -o {tmp_path / 'c.json'}")[0] == 0
     assert shell("", export)[1] == (tmp_path / "c.json").read_text()

@@ -100,13 +100,7 @@ def hostile_words(command, draw):
     return words
 
 
-def test_no_option_breaks_a_command(
-    times,
-    draw,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_no_option_breaks_a_command(times, draw, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     made = "export --optimizer adam --depth 1 --width 4 --heads 1 -o constants.json -q"
     assert main(made.split()) == 0

@@ -43,14 +43,7 @@ class Mixer(nn.Module):
 class Net(nn.Module):
     """A post-LN encoder whose residual line is a choice, drawn at given gains."""
 
-    def __init__(
-        self,
-        line,
-        gains,
-        packed=True,
-        draw=nn.init.xavier_normal_,
-        layers=N,
-    ):
+    def __init__(self, line, gains, packed=True, draw=nn.init.xavier_normal_, layers=N):
         super().__init__()
         torch.manual_seed(0)
         self.line = line

@@ -189,39 +189,42 @@ def test_the_loss_is_the_models_own_or_that_of_the_next_token():
     assert not torch.allclose(own, following)
 
 
-@pytest.mark.parametrize("family", ["GPT2", "Bert", "Llama", "T5", "ViT"])
+SIZES = {"vocab_size": V, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "intermediate_size": 32}  # fmt: skip
+IMAGES = torch.randn(2, 3, 8, 8)
+
+
+def t5(m):
+    seen = m.encoder(IDS).last_hidden_state
+    decoded = m.decoder(IDS, encoder_hidden_states=seen).last_hidden_state
+    return decoded * D**-0.5  # as T5 does where embedding and head are one
+
+
+FAMILIES = {  # the class, its configuration, what it is given besides, and its final state
+    "GPT2": ("GPT2LMHeadModel", {"vocab_size": V, "n_embd": D, "n_layer": 2, "n_head": 2}, {},
+             lambda m: m.transformer(IDS).last_hidden_state),
+    "Bert": ("BertForMaskedLM", SIZES, {},
+             lambda m: m.cls.predictions.transform(m.bert(IDS).last_hidden_state)),
+    "Llama": ("LlamaForCausalLM", {**SIZES, "num_key_value_heads": 1}, {"labels": IDS},
+              lambda m: m.model(IDS).last_hidden_state),
+    "T5": ("T5ForConditionalGeneration",
+           {"vocab_size": V, "d_model": D, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2},
+           {"decoder_input_ids": IDS}, t5),
+    "ViT": ("ViTForImageClassification",
+            {**{k: v for k, v in SIZES.items() if k != "vocab_size"}, "image_size": 8,
+             "patch_size": 4, "num_labels": 3}, {},
+            lambda m: m.vit(IMAGES).last_hidden_state[:, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_f_of_families_of_transformers(family):
     t = pytest.importorskip("transformers")
-    sizes = {"vocab_size": V, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2,
-             "intermediate_size": 32}  # fmt: skip
-    ids = {"input_ids": IDS}
-    match family:
-        case "GPT2":
-            model = t.GPT2LMHeadModel(t.GPT2Config(vocab_size=V, n_embd=D, n_layer=2, n_head=2))
-            expected = model.eval().transformer(IDS).last_hidden_state
-        case "Bert":
-            model = t.BertForMaskedLM(t.BertConfig(**sizes))
-            expected = model.eval().cls.predictions.transform(model.bert(IDS).last_hidden_state)
-        case "Llama":
-            model = t.LlamaForCausalLM(t.LlamaConfig(**sizes, num_key_value_heads=1))
-            expected = model.eval().model(IDS).last_hidden_state
-            ids["labels"] = IDS
-        case "T5":
-            config = t.T5Config(vocab_size=V, d_model=D, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
-            model = t.T5ForConditionalGeneration(config)
-            ids["decoder_input_ids"] = IDS
-            seen = model.eval().encoder(IDS).last_hidden_state
-            expected = model.decoder(IDS, encoder_hidden_states=seen).last_hidden_state
-            expected = expected * D**-0.5  # as T5 does where embedding and head are one
-        case _:
-            del sizes["vocab_size"]
-            config = t.ViTConfig(**sizes, image_size=8, patch_size=4, num_labels=3)
-            model = t.ViTForImageClassification(config)
-            images = torch.randn(2, 3, 8, 8)
-            expected = model.eval().vit(images).last_hidden_state[:, 0]
-            ids = {"pixel_values": images}
-    state, f = found_in(model, ids)
-    torch.testing.assert_close(f, expected)
+    kind, sizes, more, final = FAMILIES[family]
+    model = getattr(t, kind)(getattr(t, f"{family}Config")(**sizes)).eval()
+    given = {"pixel_values": IMAGES} if family == "ViT" else {"input_ids": IDS, **more}
+    state, f = found_in(model, given)
+    torch.testing.assert_close(f, final(model))
     assert state.with_loss()[1].requires_grad
 
 

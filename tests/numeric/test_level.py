@@ -77,9 +77,7 @@ def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault):
     assert found.verdict is (Verdict.SUPPORTED if fault == "none" else Verdict.REFUTED)
 
 
-def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(
-    adam,
-):
+def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(adam):
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
 
     def arrival(selection, given, exponent):

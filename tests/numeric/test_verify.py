@@ -257,10 +257,7 @@ PAIR = Selection(optimizer="adam", stack="encoder-decoder")
 
 def rows(n, m):
     return Predictions(
-        (
-            Prediction("N", "all", n, (("sgd", n + 1),)),
-            Prediction("M", "all", m, (("sgd", m),)),
-        )
+        (Prediction("N", "all", n, (("sgd", n + 1),)), Prediction("M", "all", m, (("sgd", m),)))
     )
 
 

@@ -142,10 +142,7 @@ def test_workers_that_would_give_other_results_are_refused(tmp_path, given, said
     dask = Cluster(tmp_path, **given)
     try:
         dask.wait_for_workers()
-        with (
-            pytest.raises(InputError, match=said) as refused,
-            cluster(dask.address) as executor,
-        ):
+        with pytest.raises(InputError, match=said) as refused, cluster(dask.address) as executor:
             executor.submit(os.getpid).result(60)
         assert "\n" not in str(refused.value)
     finally:

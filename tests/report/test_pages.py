@@ -98,9 +98,7 @@ def printed(derivation):
 
 
 @pytest.mark.parametrize("select", SELECTIONS, ids=" ".join)
-def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(
-    select,
-):
+def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(select):
     d = engine(*select)
     pages = printed(d)
     assert max(map(len, pages["text"].splitlines())) <= 80

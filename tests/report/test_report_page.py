@@ -220,10 +220,7 @@ def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
     figure = update_figure(found, rivals=(replace(found, rule={"name": "sgd"}),))
     svg = drawn(figure).svg
     assert 'class="band"' in svg and 'class="band other-band"' in svg
-    for told in (
-        measurement.document(found),
-        one_page.document(derivation, found, [constants]),
-    ):
+    for told in (measurement.document(found), one_page.document(derivation, found, [constants])):
         shown = " ".join(text(told).split())
         assert "against single sublayers: at 8 [1.28, 1.32] of it: REFUTED" in shown
         assert "9.75" in shown and "9.5 to 10.25" in shown

@@ -73,43 +73,32 @@ def test_an_applied_encoder_is_the_built_one(constants, placement, padded):
 
 
 @pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
-def test_an_applied_encoder_decoder_is_the_built_one(constants, placement):
-    c = constants("encoder-decoder", placement, width=D)
-    first = placement == "pre-ln"
-    model = nn.Transformer(D, 4, 3, 3, 4 * D, 0.0, batch_first=True, norm_first=first, dtype=F64)
-    if not first:
-        model.encoder.norm = model.decoder.norm = None
-    apply_(model, c)
-    ours = build(c, dtype=F64)
-    ours.parts.load_state_dict(from_torch(model.state_dict()))
-    source, target = torch.randn(2, 9, D, dtype=F64), torch.randn(2, 6, D, dtype=F64)
-    mask = model.generate_square_subsequent_mask(6, dtype=F64)
-    theirs = model(source, target, tgt_mask=mask, tgt_is_causal=True)
-    torch.testing.assert_close(ours.body(target, source), theirs, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
-def test_a_lone_half_takes_its_own_part_of_the_constants(constants, placement):
-    c = constants("encoder-decoder", placement, width=D)
-    first = placement == "pre-ln"
+def test_an_applied_encoder_decoder_and_each_half_alone_are_the_built_ones(constants, placement):
+    c, first = constants("encoder-decoder", placement, width=D), placement == "pre-ln"
     options = {"batch_first": True, "norm_first": first, "dtype": F64}
+    whole = nn.Transformer(D, 4, 3, 3, 4 * D, 0.0, **options)
+    if not first:
+        whole.encoder.norm = whole.decoder.norm = None
+    source, target = torch.randn(2, 9, D, dtype=F64), torch.randn(2, 6, D, dtype=F64)
+    masked = {"tgt_mask": whole.generate_square_subsequent_mask(6, dtype=F64)}
+    masked["tgt_is_causal"] = True
+    apply_(whole, c)
+    ours = build(c, dtype=F64)
+    ours.parts.load_state_dict(from_torch(whole.state_dict()))
+    theirs = whole(source, target, **masked)
+    torch.testing.assert_close(ours.body(target, source), theirs, rtol=0, atol=1e-10)
     final = nn.LayerNorm(D, dtype=F64) if first else None
-    decoder = nn.TransformerDecoder(
-        nn.TransformerDecoderLayer(D, 4, 4 * D, 0.0, **options), 3, final
-    )
-    assert apply_(decoder, c).changes and apply_(decoder, c).changes == ()
-    part = build(c, dtype=F64).parts["decoder"]
-    part.load_state_dict(from_torch(decoder.state_dict()))
-    x, memory = torch.randn(2, 6, D, dtype=F64), torch.randn(2, 9, D, dtype=F64)
-    mask = nn.Transformer.generate_square_subsequent_mask(6, dtype=F64)
-    theirs = decoder(x, memory, tgt_mask=mask, tgt_is_causal=True)
-    torch.testing.assert_close(part(x, memory), theirs, rtol=0, atol=1e-10)
-    half = encoder(first=first)
-    apply_(half, c)
-    ours = build(c, dtype=F64).parts["encoder"]
-    ours.load_state_dict(from_torch(half.state_dict()))
-    torch.testing.assert_close(ours(x), half(x), rtol=0, atol=1e-10)
-    assert audit(half, x, constants=c).verdict.value == "SUPPORTED"
+    layer = nn.TransformerDecoderLayer(D, 4, 4 * D, 0.0, **options)
+    halves = {"encoder": encoder(first=first), "decoder": nn.TransformerDecoder(layer, 3, final)}
+    for name, half in halves.items():
+        assert apply_(half, c).changes and apply_(half, c).changes == ()
+        part, given = build(c, dtype=F64).parts[name], (source,)
+        part.load_state_dict(from_torch(half.state_dict()))
+        if name == "decoder":
+            given = target, source
+        theirs = half(*given, **(masked if name == "decoder" else {}))
+        torch.testing.assert_close(part(*given), theirs, rtol=0, atol=1e-10)
+    assert audit(halves["encoder"], source, constants=c).verdict.value == "SUPPORTED"
 
 
 def test_alpha_alone_keeps_weights_and_a_second_application_changes_nothing(constants):

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
 
 positive = st.floats(min_value=1e-6, max_value=1e6)

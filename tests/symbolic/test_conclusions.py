@@ -167,9 +167,7 @@ LINEAR = Sublayer(
 )
 
 
-def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(
-    monkeypatch,
-):
+def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkeypatch):
     known = {**sublayers(), "linear": LINEAR}
     monkeypatch.setattr("deepnet_theory.spec.sublayer.sublayers", lambda: known)
     derivation = derive(Selection(optimizer="adam", layer="linear"))
@@ -189,9 +187,7 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(
 
 
 @pytest.mark.parametrize("factor", [sp.Rational(1, 1000), sp.Integer(1000)])
-def test_a_bound_of_aligned_steps_that_does_not_hold_or_is_far_is_refused(
-    factor,
-):
+def test_a_bound_of_aligned_steps_that_does_not_hold_or_is_far_is_refused(factor):
     step = derivations.derivation("complete pre-ln").step("aligned-steps-encoder")
     assert step.failures() == ()
     assert "both sides at many depths" in str(replace(step, rhs=factor * step.rhs).failures())

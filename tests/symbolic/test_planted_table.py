@@ -214,11 +214,7 @@ SIDE = (  # a table, what is said of the whole, the query, and its answer plante
 
 @pytest.mark.parametrize(("name", "start", "query", "planted"), SIDE)
 def test_the_epsilon_of_a_norm_and_the_depth_of_a_floor_are_measured(
-    name,
-    start,
-    query,
-    planted,
-    monkeypatch,
+    name, start, query, planted, monkeypatch
 ):
     assert not called(measured(derivations.derivation("adam post-ln").table), start)
     of = derivations.derivation(name).table
@@ -237,11 +233,7 @@ def test_the_epsilon_of_a_norm_and_the_depth_of_a_floor_are_measured(
         ("adam post-ln", lambda right: [(name, not exact) for name, exact in right]),
     ],
 )
-def test_closures_that_are_not_one_rule_are_told_apart(
-    name,
-    planted,
-    monkeypatch,
-):
+def test_closures_that_are_not_one_rule_are_told_apart(name, planted, monkeypatch):
     of = derivations.derivation(name).table
     assert set(called(measured(of), "equivalent").values()) <= {Verdict.MEASURED}
     with_values(monkeypatch, "equivalent_closures", planted)

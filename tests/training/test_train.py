@@ -15,12 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.results.training import Run
 from deepnet_theory.spec.verdict import Verdict
