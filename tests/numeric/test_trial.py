@@ -15,7 +15,7 @@ from deepnet_theory.numeric.trial import (
     text_bytes,
     text_windows,
 )
-from deepnet_theory.runtime import build, described, unstack
+from deepnet_theory.runtime import build, described
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
@@ -51,14 +51,6 @@ def test_targets_are_the_next_bytes_and_a_decoder_reads_the_window_after_the_sou
     assert torch.equal(target[..., 1:], trial.batch.targets[..., :-1])
     assert not torch.equal(source, target)
     assert trial.output().shape == (3, 1, 8, 16)
-
-
-def test_a_stack_of_seeds_is_so_many_single_models(adam):
-    trial = Trial(Case(adam, rule("adam"), {"N": 3}, SMALL))
-    together = trial.output()
-    for k in range(trial.seeds):
-        alone = unstack(trial.model, k)
-        torch.testing.assert_close(alone.body(trial.inputs[0][k]), together[k])
 
 
 @pytest.mark.parametrize("data", ["text", "gaussian:0.3"])

@@ -24,6 +24,7 @@ from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 
+ADAM = (Selection(optimizer="adam"), rule("adam"), predictions("adam", "adam"))
 LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
 DEEP = depths(8, 16, 32)
 
@@ -51,7 +52,7 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
 
 
 def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, measured):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=measured)
+    found = verify(*ADAM, DEEP, LAB, cache=measured)
     assert found.verdict is Verdict.SUPPORTED
     assert "excludes the nearest rival" in found.exponents[0].because
     sgd = predictions("sgd", "sgd").exponents[0]
@@ -75,12 +76,12 @@ def test_constant_is_another_question_than_the_verdict(adam, measured):
     assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
     wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, cache=measured)
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
-    own = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=measured)
+    own = verify(*ADAM, DEEP, LAB, cache=measured)
     assert own.constant and own.trend.startswith("is CONSTANT in N, exponent ")
 
 
 def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(adam, cache):
-    asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
+    asked = (*ADAM, depths(2, 8), SMALL)
     found = verify(*asked, shares=True, cache=cache)
     data = json.loads(found.to_json())["shares"]
     deepest = Case(adam, rule("adam"), {"N": 8}, SMALL)
@@ -105,8 +106,8 @@ def test_a_share_that_moves_nothing_has_no_ratio():
     assert shares["ffn gain"].ratio == pytest.approx(1, rel=0.1)
 
 
-def test_real_optimizer_is_stepped_at_both_ends(adam):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4, 6), SMALL)
+def test_real_optimizer_is_stepped_at_both_ends():
+    found = verify(*ADAM, depths(2, 4, 6), SMALL)
     rows = found.checks["reference"]
     assert [r["depth"] for r in rows] == [{"N": 2}, {"N": 6}]
     assert all(r["difference"] < 0.01 for r in rows)
@@ -156,12 +157,11 @@ def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(adam, ca
     json.loads(nothing.to_json())
 
 
-def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam, cache):
-    asked = predictions("adam", "adam")
-    shallow = verify(adam, rule("adam"), asked, depths(2, 4), SMALL, cache=cache)
+def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(cache):
+    shallow = verify(*ADAM, depths(2, 4), SMALL, cache=cache)
     seen, points = [], []
     deeper = verify(
-        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, cache=cache,
+        *ADAM, depths(2, 4, 6), SMALL, cache=cache,
         progress=lambda done, total, what: seen.append(what), watch=points.append,
     )  # fmt: skip
     assert deeper.points[:2] == shallow.points and deeper.points[2] not in shallow.points
@@ -217,18 +217,12 @@ class Broken(ThisProcess):
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ],
 )
-def test_where_nothing_was_measured_one_sentence_says_why(adam, error):
+def test_where_nothing_was_measured_one_sentence_says_why(error):
     with pytest.raises(InputError, match="memory") as said:
-        verify(
-            adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
-            executor=Broken(error),
-        )  # fmt: skip
+        verify(*ADAM, depths(2, 4), SMALL, executor=Broken(error))
     assert "\n" not in str(said.value)
     with pytest.raises(RuntimeError, match="another"):
-        verify(
-            adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
-            executor=Broken(RuntimeError("another")),
-        )  # fmt: skip
+        verify(*ADAM, depths(2, 4), SMALL, executor=Broken(RuntimeError("another")))
 
 
 def test_nan_is_a_finding_and_never_a_pass():
@@ -305,11 +299,8 @@ def test_own_rules_at_the_default_settings(name):
 
 
 @pytest.mark.slow
-def test_a_thousand_layers(adam):
-    found = verify(
-        adam, rule("adam"), predictions("adam", "adam"), depths(250, 500, 1000),
-        replace(LAB, seeds=2),
-    )  # fmt: skip
+def test_a_thousand_layers():
+    found = verify(*ADAM, depths(250, 500, 1000), replace(LAB, seeds=2))
     assert abs(found.exponents[0].estimate) < 0.05
     assert all(s["second_order"] < 0.01 for s in found.checks["steps"])
 
