@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -24,11 +23,12 @@ os.environ["DEEPNET_THEORY_CACHE"] = ""
 
 
 @pytest.fixture(autouse=True)
-def no_module_stays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def no_module_stays(tmp_path_factory):
     """A module that a test has written does not stay loaded: other code may have read it."""
+    before = set(sys.modules)
     yield
     written = str(tmp_path_factory.getbasetemp())
-    for name, module in tuple(sys.modules.items()):
-        file = getattr(module, "__dict__", {}).get("__file__")
+    for name in sys.modules.keys() - before:
+        file = getattr(sys.modules[name], "__dict__", {}).get("__file__")
         if isinstance(file, str) and file.startswith(written):
             del sys.modules[name]

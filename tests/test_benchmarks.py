@@ -1,13 +1,10 @@
 """The benchmarks' options: a value that makes no sense is one sentence and exit 2."""
 
-from __future__ import annotations
-
 import ast
 import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,14 +25,16 @@ BAD = [
 ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
 @pytest.mark.parametrize("command", BAD)
-def test_a_value_that_makes_no_sense_is_one_sentence(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_that_makes_no_sense_is_one_sentence(command, monkeypatch, capsys):
     name, *words = command.split()
     script = str(BENCHMARKS / f"{name}.py")
     monkeypatch.setattr(sys, "argv", [script, *words])
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(script, run_name="__main__")
     said = capsys.readouterr().err
@@ -52,32 +51,24 @@ def half(x: tuple[int, 2]) -> int:
 '''
 
 
-def test_a_mutant_is_one_change_of_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    found = {mutant.change for mutant in import_module("mutants").mutants("half.py", SOURCE)}
-    assert found == {
+def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
+    mutants = import_module("mutants").mutants
+    assert {mutant.change for mutant in mutants("half.py", SOURCE)} == {
         "`x == 0 and not small` → `False`", "`x == 0 and not small` → `(x == 0 or not small)`",
         "`x == 0` → `(x != 0)`", "`0` → `(1)`", "`0` → `(-1)`", "`not small` → `(small)`",
         "`-x / 2` → `None`", "`-x / 2` → `(-x * 2)`", "`-x` → `(x)`", "`2` → `(3)`", "`2` → `(1)`",
     }  # fmt: skip
+    text = "β = 1\nγ = β * 2  # β * 2\n"
+    assert {mutant.applied(text) for mutant in mutants("half.py", text)} == {
+        "β = (2)\nγ = β * 2  # β * 2\n", "β = (0)\nγ = β * 2  # β * 2\n",
+        "β = 1\nγ = (β ** 2)  # β * 2\n", "β = 1\nγ = β * (3)  # β * 2\n",
+        "β = 1\nγ = β * (1)  # β * 2\n",
+    }  # fmt: skip
 
 
-def test_a_mutant_stands_where_its_text_stood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for mutant in import_module("mutants").mutants("half.py", "β = 1\nγ = β * 2  # β * 2\n"):
-        assert mutant.applied("β = 1\nγ = β * 2  # β * 2\n") in {
-            "β = (2)\nγ = β * 2  # β * 2\n", "β = (0)\nγ = β * 2  # β * 2\n",
-            "β = 1\nγ = (β ** 2)  # β * 2\n", "β = 1\nγ = β * (3)  # β * 2\n",
-            "β = 1\nγ = β * (1)  # β * 2\n",
-        }  # fmt: skip
-
-
-def test_marks_tell_which_statements_run_and_change_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    ran: list[tuple[str, int]] = []
-    names: dict[str, Any] = {"__mark__": ran.append, "small": False}
+def test_marks_tell_which_statements_run_and_change_nothing(monkeypatch):
+    ran = []
+    names = {"__mark__": ran.append, "small": False}
     tree = import_module("mutants").mark(ast.parse(SOURCE), "half.py")
     exec(compile(tree, "half.py", "exec"), names)
     half = names["half"]
@@ -106,12 +97,10 @@ def test_exact():
 """
 
 
-def test_a_mutant_meets_the_tests_that_execute_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
     mutants = import_module("mutants")
     monkeypatch.setattr(mutants, "TESTS", ("tests/spec",))
+    monkeypatch.setattr(mutants, "IMPORTED", ())  # the tests of this tree need nothing
     for name, text in {
         "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow', 'notebooks']\n",
         "deepnet_theory/__init__.py": "",
@@ -135,8 +124,7 @@ def test_a_mutant_meets_the_tests_that_execute_it(
     assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
 
 
-def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
     power = import_module("power")
     found = power.Power((Verdict.SUPPORTED,) * 199 + (Verdict.UNDECIDED,), (0.0,) * 200)
     share = found.share(Verdict.SUPPORTED)

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.claims.folder import claims
-from deepnet_theory.spec.claim import Claim
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.derivation import Derivation
 from paper_checks.shared.steps.catalogue import background
 
 PAGE = Path(__file__).parents[1] / "docs" / "equations.md"
@@ -44,7 +42,7 @@ class Row:
     claims: tuple[str, ...]
 
 
-def rows(page: str) -> list[Row]:
+def rows(page):
     """The lines of the tables below the documents' headings."""
     found, document = [], ""
     for line in page.splitlines():
@@ -54,14 +52,8 @@ def rows(page: str) -> list[Row]:
         if document and entry:
             first, last, steps, named = entry.groups()
             numbers = tuple(range(int(first), int(last or first) + 1))
-            found.append(
-                Row(
-                    document,
-                    numbers,
-                    tuple(re.findall(r"`([^`]+)`", steps)),
-                    tuple(named.strip().split(", ")),
-                )
-            )
+            quoted, claims = re.findall(r"`([^`]+)`", steps), named.strip().split(", ")
+            found.append(Row(document, numbers, tuple(quoted), tuple(claims)))
     return found
 
 
@@ -69,36 +61,36 @@ ROWS = rows(PAGE.read_text(encoding="utf-8"))
 
 
 @cache
-def derivation(key: str) -> Derivation:
+def derivation(key):
     return background(SELECTIONS[key])
 
 
 @cache
-def known() -> dict[str, Claim]:
+def known():
     return claims()
 
 
 @cache
-def proved(reference: str) -> bool:
+def proved(reference):
     key, name = reference.split("/")
     return derivation(key).step(name).check() is Verdict.PROVED
 
 
 @pytest.mark.parametrize("document", DISPLAYED)
-def test_no_displayed_equation_is_left_out(document: str) -> None:
+def test_no_displayed_equation_is_left_out(document):
     numbers = [n for row in ROWS if row.document == document for n in row.numbers]
     assert numbers == list(range(1, DISPLAYED[document] + 1))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.document} {row.numbers[0]}")
-def test_every_equation_has_proved_steps_and_a_claim_of_its_source(row: Row) -> None:
+def test_every_equation_has_proved_steps_and_a_claim_of_its_source(row):
     assert row.steps and all(proved(reference) for reference in row.steps)
     sources = [known()[name].source for name in row.claims]
     of_document = RETELLS.get(row.document, (row.document,))
     assert any(name in source for source in sources for name in of_document)
 
 
-def test_a_row_that_is_no_longer_true_is_noticed() -> None:
+def test_a_row_that_is_no_longer_true_is_noticed():
     (row,) = rows("## Su Jianlin\n| 4–5, §A | x | `probe/norm-scale`, `lemma/gone` | su-probe |")
     assert row.numbers == (4, 5) and row.claims == ("su-probe",)
     with pytest.raises(StopIteration):

@@ -1,7 +1,5 @@
 """W = cW' trained twice with the libraries' own optimizers, and both forms of a rule."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache
@@ -203,7 +201,7 @@ def test_both_forms_train_alike(name, placement, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_norms_epsilon_stands_beside_a_smaller_variance():
+def test_a_norms_epsilon_stands_beside_a_smaller_variance(monkeypatch):
     """Left as it is, the forms of post-LN differ by about 1e-5; those of pre-LN not at all."""
     apart = {}
     for placement in ("post-ln", "branch-multiplier"):
@@ -213,11 +211,7 @@ def test_a_norms_epsilon_stands_beside_a_smaller_variance():
         apart[placement] = ((one - other).abs() / one).max().item()
     assert 1e-9 < apart["post-ln"] < 1e-4
     assert apart["branch-multiplier"] < 1e-11
-
-
-@pytest.mark.slow
-def test_lambs_biases_are_not_exact(monkeypatch):
-    monkeypatch.setattr(linear, "NORM_EPS", 0.0)
+    monkeypatch.setattr(linear, "NORM_EPS", 0.0)  # LAMB's biases are not exact
     one, other = (losses(constants("lamb", "post-ln", f), "lamb") for f in ("forward", "weights"))
     assert (one - other).abs().max() > 1e-9
 
@@ -253,10 +247,7 @@ def test_the_file_carries_the_form():
         dt.Constants.from_dict(data)
     with pytest.raises(InputError, match="forward"):
         dt.export(dt.derive("adam"), 4, form="sideways")
-
-
-def test_a_norm_behind_the_branch_takes_alpha_out():
-    with pytest.raises(Refusal, match=r"it is for .*post-ln, pre-ln"):
+    with pytest.raises(Refusal, match=r"it is for .*post-ln, pre-ln"):  # no norm on the sum
         dt.export(dt.derive("adam", placement="res-post-ln"), 4, form="weights")
 
 

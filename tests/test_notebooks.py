@@ -1,7 +1,5 @@
 """The notebooks run, end in asserts, and carry no timings, paths, warnings or own mathematics."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -13,26 +11,23 @@ nbclient = pytest.importorskip("nbclient")
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+assert len(NOTEBOOKS) >= 6
 OURS = {"deepnet_theory", "nano_gpt", "paper_checks"}
 ALLOWED = OURS | {"sympy", "torch", "collections", "dataclasses"}
 
 
-def read(path: Path) -> object:
+def read(path):
     return nbformat.read(path, as_version=4)
 
 
-def code_of(notebook: object) -> list[str]:
-    return [c.source for c in notebook.cells if c.cell_type == "code"]  # type: ignore[attr-defined]
-
-
-def test_there_are_enough() -> None:
-    assert len(NOTEBOOKS) >= 6
+def code_of(notebook):
+    return [c.source for c in notebook.cells if c.cell_type == "code"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_committed_outputs_are_clean(path: Path) -> None:
+def test_committed_outputs_are_clean(path):
     notebook = read(path)
-    for cell in notebook.cells:  # type: ignore[attr-defined]
+    for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
         assert cell.execution_count is not None, "commit it with its outputs"
@@ -43,11 +38,11 @@ def test_committed_outputs_are_clean(path: Path) -> None:
             assert not re.search(r"(/home/|/root/|/tmp/|[A-Z]:\\|Warning)", shown)
             assert not re.search(r"\b\d+(\.\d+)? ?(s|ms|seconds)\b", shown)
     assert any("image/svg+xml" in o.get("data", {}) or "text/html" in o.get("data", {})
-               for c in notebook.cells if c.cell_type == "code" for o in c.outputs)  # type: ignore[attr-defined]  # fmt: skip
+               for c in notebook.cells if c.cell_type == "code" for o in c.outputs)  # fmt: skip
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_they_import_the_package_and_end_in_asserts(path: Path) -> None:
+def test_they_import_the_package_and_end_in_asserts(path):
     cells = code_of(read(path))
     tree = ast.parse("\n".join(cells))
     for node in ast.walk(tree):
@@ -63,7 +58,7 @@ def test_they_import_the_package_and_end_in_asserts(path: Path) -> None:
 
 @pytest.mark.notebooks
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_it_runs(path: Path) -> None:
+def test_it_runs(path):
     notebook = read(path)
     client = nbclient.NotebookClient(
         notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
@@ -72,7 +67,7 @@ def test_it_runs(path: Path) -> None:
 
 
 @pytest.mark.notebooks
-def test_a_failing_assert_is_seen() -> None:
+def test_a_failing_assert_is_seen():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("assert 1 == 2")])
     with pytest.raises(nbclient.exceptions.CellExecutionError):
         nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()

@@ -1,7 +1,5 @@
 """What importing costs, and what the files of the project promise."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -12,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import deepnet_theory
 import deepnet_theory as dt
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "sympy", "numpy", "scipy", "rich", "matplotlib", "torch._dynamo")
 
 
-def loaded_by(code: str) -> set[str]:
+def loaded_by(code):
     """The heavy packages that a fresh interpreter has loaded after ``code``."""
     ask = f"{code}\nimport sys\nprint('loaded', *(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run(
@@ -27,39 +26,28 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split()[1:])
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import deepnet_theory",
-        "import deepnet_theory.cli",
-        "import deepnet_theory.cli.parser, deepnet_theory.workflow",
-        "from deepnet_theory.cli import main; main(['list', 'optimizers'])",
-        "from deepnet_theory.cli import main; main(['derive', '--help'])",
-        "from deepnet_theory.cli import main; main(['derive', '--optimizer', 'nope'])",
-        "from deepnet_theory.cli import main; main(['derive', '--scheme', 'gpt-2'])",
-        "import deepnet_theory; deepnet_theory.Constants",
-    ],
-)
-def test_nothing_heavy_is_imported_early(code: str) -> None:
-    assert loaded_by(code) == set()
+MAIN = "from deepnet_theory.cli import main; main"
+COSTS = {  # what is run in a fresh interpreter, and what it loads
+    f"import deepnet_theory.cli.parser, deepnet_theory.workflow; deepnet_theory.Constants; {MAIN}"
+    "(['list', 'optimizers'])": set(),
+    f"{MAIN}(['derive', '--help'])": set(),
+    f"{MAIN}(['derive', '--optimizer', 'nope']); main(['derive', '--scheme', 'gpt-2'])": set(),
+    f"{MAIN}(['derive', '--optimizer', 'adam']); import deepnet_theory as dt;"
+    "dt.export(dt.derive(optimizer='lamb'), 8)": {"sympy"},
+    "import deepnet_theory as dt;"
+    "dt.predict_update('adam', [2], seeds=2, width=8, heads=1, tokens=4)": None,
+}
 
 
-def test_derive_does_not_pay_for_torch() -> None:
-    code = "from deepnet_theory.cli import main; main(['derive', '--optimizer', 'adam'])"
-    assert loaded_by(code) == {"sympy"}
-    code = "import deepnet_theory as dt; dt.export(dt.derive(optimizer='lamb'), 8)"
-    assert loaded_by(code) == {"sympy"}
+@pytest.mark.parametrize("code", COSTS)
+def test_nothing_heavy_is_imported_early(code):
+    if COSTS[code] is None:  # a prediction does not pay for torch's compiler
+        assert "torch._dynamo" not in loaded_by(code)
+    else:
+        assert loaded_by(code) == COSTS[code]
 
 
-def test_a_prediction_does_not_pay_for_the_compiler_of_torch() -> None:
-    code = (
-        "import deepnet_theory as dt\n"
-        "dt.predict_update('adam', [2], seeds=2, width=8, heads=1, tokens=4)"
-    )
-    assert "torch._dynamo" not in loaded_by(code)
-
-
-def test_every_public_name_is_there_and_says_what_it_is() -> None:
+def test_every_public_name_is_there_and_says_what_it_is():
     assert sorted(dt.__all__) == sorted(dt._HOMES)
     for name in dt.__all__:
         assert getattr(dt, name).__doc__, name
@@ -67,86 +55,58 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
     offered = {"audit", "measure", "apply_", "build", "train", "predict_update", "transfer"}
     assert offered <= set(dir(dt))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = dt.nonsense  # type: ignore[attr-defined]
+        _ = dt.nonsense
 
 
-def test_the_version_has_one_source() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "version" in project["project"]["dynamic"]
-    assert "version" not in project["project"]
-    assert re.search(rf"^## {re.escape(dt.__version__)}\b", read("CHANGELOG.md"), re.M)
-
-
-def test_no_module_imports_a_name_of_the_package_itself() -> None:
-    """The package's face stands on the rooms; a room that looked at it would go in a circle."""
-    package = ROOT / "deepnet_theory"
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module == "deepnet_theory":
-                rooms = {p.stem for p in package.iterdir()}
-                assert {alias.name for alias in node.names} <= rooms, f"{path.name}:{node.lineno}"
-
-
-@pytest.mark.parametrize("room", ["spec", "symbolic", "runtime", "numeric", "models", "training"])
-def test_the_library_speaks_python_and_not_options(room: str) -> None:
-    """Whoever calls ``derive(...)`` has no ``--closure``; an option stands beside its Python."""
-    for path in sorted((ROOT / "deepnet_theory" / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            said = node.value if isinstance(node, ast.Constant) else ""
-            found = re.search(r"--[a-z][a-z-]+", said) if isinstance(said, str) else None
-            found = None if found and "in Python" in said else found
-            assert found is None, f"{path.name}:{node.lineno} says {found and found[0]}"
-
-
-def test_the_citation_is_of_this_version() -> None:
-    citation = read("CITATION.cff")
+def test_version_citation_and_pins_have_one_source():
     project = tomllib.loads(read("pyproject.toml"))["project"]
+    assert "version" in project["dynamic"] and "version" not in project
+    assert re.search(rf"^## {re.escape(dt.__version__)}\b", read("CHANGELOG.md"), re.M)
+    citation = read("CITATION.cff")
     assert f"\nversion: {dt.__version__}\n" in citation
-    assert (
-        f"\ntitle: {project['name']}\n" in citation
-        and f"license: {project['license']}\n" in citation
-    )
+    assert f"\ntitle: {project['name']}\n" in citation
+    assert f"license: {project['license']}\n" in citation
+    pins = read("constraints.txt")
+    assert "torch==2.13.0\n" in pins
+    assert "http" not in pins and "index" not in pins and "+cpu" not in pins
+    for requirement in project["dependencies"]:
+        name = re.split(r"[<>=\[]", requirement)[0]
+        assert re.search(rf"^{re.escape(name)}==", pins, re.M), name
+        assert not re.search("jupyter|notebook|matplotlib|transformers", requirement)
 
 
-def test_the_hooks_of_a_commit_are_checks_of_ci() -> None:
+def test_the_hooks_of_a_commit_are_checks_of_ci():
     hooks = set(re.findall(r"^ +entry: make (\w+)$", read(".pre-commit-config.yaml"), re.M))
     (made,) = re.findall(r"^make (lint .*)$", read(".ci/run"), re.M)
     assert hooks == set(made.split())
     assert re.findall(r"repo: (.*)", read(".pre-commit-config.yaml")) == ["local"]
 
 
-def test_the_pins_hold_no_hosts_and_cover_the_core() -> None:
-    pins = read("constraints.txt")
-    assert "torch==2.13.0\n" in pins
-    assert "http" not in pins and "index" not in pins and "+cpu" not in pins
-    project = tomllib.loads(read("pyproject.toml"))["project"]
-    for requirement in project["dependencies"]:
-        name = re.split(r"[<>=\[]", requirement)[0]
-        assert re.search(rf"^{re.escape(name)}==", pins, re.M), name
+PYTHON = ("spec", "symbolic", "runtime", "numeric", "models", "training")  # rooms that speak it
 
 
-def test_jupyter_is_not_in_the_core() -> None:
-    project = tomllib.loads(read("pyproject.toml"))["project"]
-    core = " ".join(project["dependencies"])
-    assert not re.search("jupyter|notebook|matplotlib|transformers", core)
-
-
-def test_every_file_is_read_and_written_as_utf8() -> None:
-    """Text is opened with an encoding, and no path is put together by hand."""
-    for path in sorted((ROOT / "deepnet_theory").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-                continue
-            if node.func.attr in ("read_text", "write_text"):
-                said = {k.arg for k in node.keywords} | {ast.unparse(a) for a in node.args}
-                assert said & {"encoding", "'utf-8'"}, f"{path.name}:{node.lineno}"
-            if node.func.attr == "join" and isinstance(node.func.value, ast.Attribute):
-                assert node.func.value.attr != "path", f"{path.name}:{node.lineno}"
+def test_every_file_of_the_package_keeps_to_what_holds_of_all():
+    """No import of the package's face, no options told to Python, every text as UTF-8."""
+    package = ROOT / "deepnet_theory"
+    rooms = {p.stem for p in package.iterdir()}
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            at = f"{path.name}:{getattr(node, 'lineno', 0)}"
+            match node:
+                case ast.ImportFrom(module="deepnet_theory"):  # a room would go in a circle
+                    assert {alias.name for alias in node.names} <= rooms, at
+                case ast.Constant(value=str(said)) if room in PYTHON and "in Python" not in said:
+                    assert not re.search(r"--[a-z][a-z-]+", said), at
+                case ast.Call(func=ast.Attribute(attr="read_text" | "write_text")):
+                    given = {k.arg for k in node.keywords} | {ast.unparse(a) for a in node.args}
+                    assert given & {"encoding", "'utf-8'"}, at
+                case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="path"), attr="join")):
+                    raise AssertionError(f"{at} puts a path together by hand")
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_everything(tmp_path: Path) -> None:
+def test_the_wheel_carries_everything(tmp_path):
     import zipfile
 
     subprocess.run(
@@ -166,7 +126,7 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
 
-    def theory(*words: str) -> str:
+    def theory(*words):
         done = subprocess.run(
             [sys.executable, "-m", "deepnet_theory", *words, "--format", "json"],
             cwd=tmp_path / "empty", capture_output=True, text=True,
@@ -180,5 +140,54 @@ def test_the_wheel_carries_everything(tmp_path: Path) -> None:
     assert '"as_recorded": true' in theory("check", "su-ln-scale")  # with the wheel's own bench
 
 
-def read(name: str) -> str:
+def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
+
+
+INSIDE = Path(deepnet_theory.__file__).parent
+# A function imports only what most callers never need and what costs: here is all of it.
+PUT_OFF = {
+    "cli/__init__.py": {"deepnet_theory.cli"},  # a failure while importing is answered too
+    "cli": {"deepnet_theory"},  # each command and each function of the workflow imports the
+    "workflow": {"deepnet_theory"},  # room that it needs: SymPy, torch, or a printer
+    "symbolic/derivation.py": {"deepnet_theory.report"},  # results show themselves
+    "spec": {"deepnet_theory.report"},
+    "claims/check.py": {"importlib.metadata", "deepnet_theory.runtime"},
+    "spec/errors.py": {"difflib"},  # when a name is unknown
+    "processes/pool.py": {"loky"},
+    "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
+    "processes/identity.py": {"torch"},  # the check of a claim may need none
+    "report/live.py": {"rich"},
+    "report/terminal.py": {"plotext"},
+    "report/text.py": {"deepnet_theory.report.notation"},  # SymPy, for steps alone
+    "runtime/groups.py": {"deepnet_theory.sizes"},  # where constants have no base of their own
+    "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
+    "runtime/building.py": {"safetensors"},
+}
+
+
+def imported_in_functions(path):
+    """The modules that a file imports when a function of it is called."""
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    yield node.module
+                elif isinstance(node, ast.Import):
+                    yield from (name.name for name in node.names)
+
+
+def test_a_function_imports_only_what_is_put_off_on_purpose():
+    used = set()
+    for path in INSIDE.rglob("*.py"):
+        file = path.relative_to(INSIDE).as_posix()
+        for module in imported_in_functions(path):
+            allowed = {
+                (name, start)
+                for name, starts in PUT_OFF.items()
+                for start in starts
+                if (file == name or file.startswith(f"{name}/")) and module.startswith(start)
+            }
+            assert allowed, f"{file} imports {module} in a function"
+            used |= allowed
+    assert used == {(name, start) for name, starts in PUT_OFF.items() for start in starts}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory.cli import main
 from deepnet_theory.runtime import build, parameter_groups, schema
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.spec.constants import Constants
@@ -24,24 +25,20 @@ def constants():
     return dt.export(derivation, depth=4, width=16, heads=2)
 
 
-def test_each_kind_steps_at_its_own_rate(constants):
-    model = build(constants)
-    rates = {g["name"]: g["lr"] for g in parameter_groups(model, lr=1.0)}
-    assert rates["encoder/scaled/attention"] == pytest.approx(8 ** (-1 / 2))
-    assert rates["encoder/scaled/ffn-swiglu"] == pytest.approx(8 ** (-1 / 3))
-    assert rates["encoder/unscaled"] == 1.0
-    together = sum(p.numel() for g in parameter_groups(model, lr=1.0) for p in g["params"])
-    assert together == sum(p.numel() for p in model.parameters())
-
-
-def test_the_file_keeps_it(constants):
+def test_each_kind_steps_at_its_own_rate_and_the_file_keeps_it(constants):
     again = Constants.from_json(constants.to_json())
     assert again == constants
     assert [s.rate for s in again.parts[0].sublayers] == [8 ** (-1 / 2), 8 ** (-1 / 3)]
-    assert [row["rate"] for row in constants.origin["formulas"]] == [
-        "(2*N)**(-1/2)",
-        "(2*N)**(-1/3)",
-    ]
+    formulas = [row["rate"] for row in constants.origin["formulas"]]
+    assert formulas == ["(2*N)**(-1/2)", "(2*N)**(-1/3)"]
+    model = build(constants)
+    groups = parameter_groups(model, lr=1.0)
+    rates = {g["name"]: g["lr"] for g in groups}
+    assert rates["encoder/scaled/attention"] == pytest.approx(8 ** (-1 / 2))
+    assert rates["encoder/scaled/ffn-swiglu"] == pytest.approx(8 ** (-1 / 3))
+    assert rates["encoder/unscaled"] == 1.0
+    together = sum(p.numel() for g in groups for p in g["params"])
+    assert together == sum(p.numel() for p in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -75,16 +72,12 @@ def test_a_file_without_the_table_steps_as_it_did(constants):
     assert found["encoder/norm-gain"] == (0.25, 1.0, 0.0)
 
 
-def parameters(**select):
-    return {(p.sublayer, p.name): p for p in dt.derive(**select).parameters}
-
-
 def test_completeps_epsilon_is_derived():
     """Dey et al., arXiv 2505.01618, Table 1: of every parameter of the blocks as 1/N."""
     published = scheme("completep").epsilon
-    for p in parameters(
-        optimizer="adamw", placement="branch-multiplier", closure="complete"
-    ).values():
+    derived = dt.derive("adamw", placement="branch-multiplier", closure="complete").parameters
+    assert {p.role.value for p in derived} & {*published}
+    for p in derived:
         if p.role.value in published:
             assert growth(p.epsilon, "N") == growth(published[p.role.value], "N") == -1
             assert growth(p.rate, "N") == 0  # and no learning rate depends on the depth
@@ -164,8 +157,6 @@ def test_the_laboratory_steps_with_it():
 
 
 def test_an_unstable_rule_is_exported_with_a_warning(capsys, tmp_path):
-    from deepnet_theory.cli import main
-
     words = ["export", "--optimizer", "adam", "--depth", "4"]
     for more, warned in (
         (["--closure", "symmetric"], True),
@@ -182,21 +173,16 @@ def test_an_unstable_rule_is_exported_with_a_warning(capsys, tmp_path):
     assert data["origin"]["select"]["closure"] == "complete"
 
 
-def test_python_warns_where_it_exports_and_builds():
+def test_python_exports_the_complete_rule_and_warns_of_an_unstable_one():
+    named = dt.derive("adam", closure="symmetric")
     with pytest.warns(UnstableWarning, match="take the closure complete"):
-        unstable = dt.export(dt.derive("adam", closure="symmetric"), 4, width=16, heads=2)
+        unstable = dt.export(named, 4, width=16, heads=2)
+    assert unstable.parts[0].sublayers[0].alpha == 8**0.5
+    assert named.training.entries == dt.derive("adam", closure="complete").rule.entries
+    assert dt.derive("lamb").trains  # its own rule is stable
     with pytest.warns(UnstableWarning, match="rho scales as"):
         build(unstable)
     with warnings.catch_warnings(action="error", category=UnstableWarning):
-        build(dt.export("adam", 4, width=16, heads=2))
-        build(dt.export(dt.derive("adam"), 4, width=16, heads=2))
-
-
-def test_what_is_exported_is_complete_where_no_closure_is_named():
-    for given in ("adam", dt.derive("adam")):
-        assert dt.export(given, 4).parts[0].sublayers[0].alpha == 8.0
-    named = dt.derive("adam", closure="symmetric")
-    assert named.training.entries == dt.derive("adam", closure="complete").rule.entries
-    with pytest.warns(UnstableWarning):
-        assert dt.export(named, 4).parts[0].sublayers[0].alpha == 8**0.5
-    assert dt.derive("lamb").trains  # its own rule is stable
+        for given in ("adam", dt.derive("adam")):
+            found = dt.export(given, 4, width=16, heads=2)
+            assert build(found).constants.parts[0].sublayers[0].alpha == 8.0

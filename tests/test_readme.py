@@ -1,7 +1,5 @@
 """What the README and CONTRIBUTING say is so: tables, commands, code, links."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -11,13 +9,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
+import torch
 
+from deepnet_theory import derive
 from deepnet_theory.cli import main
 from deepnet_theory.spec.errors import DeepNetTheoryError
+from deepnet_theory.spec.optimizer import optimizer
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -26,17 +25,17 @@ PAGES = {
 QUICK = "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8"
 
 
-def blocks(page: str, language: str) -> list[str]:
+def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.M | re.S)
 
 
-def commands() -> list[str]:
+def commands():
     lines = "".join(blocks("README.md", "sh")).splitlines()
     found = [re.sub(r"^\.venv/bin/", "", line) for line in lines]
     return [line for line in found if line.startswith("deepnet-theory ")]
 
 
-def tables() -> ModuleType:
+def tables():
     specification = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -44,24 +43,16 @@ def tables() -> ModuleType:
     return module
 
 
-def test_the_tables_are_what_the_engine_derives() -> None:
-    page = PAGES["README.md"]
-    assert tables().written(page) == page, "run: make readme"
-
-
-def test_a_planted_error_in_a_table_is_found() -> None:
-    page = PAGES["README.md"]
+def test_the_tables_are_what_the_engine_derives():
+    page, written = PAGES["README.md"], tables().written
+    assert written(page) == page, "run: make readme"
     planted = page.replace("N^{1/2}", "N^{1/3}", 1)
-    assert planted != page and tables().written(planted) == tables().written(page)
+    assert planted != page and written(planted) == page
+    assert len(page.splitlines()) <= 150  # it fits on a few screens
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_command_runs(
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_command_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)[1:]
     words = [re.sub(r"^docs/", f"{ROOT}/docs/", word) for word in words]
@@ -75,15 +66,10 @@ def test_every_command_runs(
         assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 0
 
 
-def paired(code: str) -> dict[str, Any]:
+def paired(code):
     """Run the block; the optimizer is the constants', on all parameters of its one model."""
-    import torch
-
     code = code.replace("100", "4")  # layers: the path itself runs at its depth
-
-    from deepnet_theory.spec.optimizer import optimizer
-
-    session: dict[str, Any] = {}
+    session = {}
     exec(code, session)
     (model,) = (v for k, v in session.items() if isinstance(v, torch.nn.Module))
     (stepper,) = (v for v in session.values() if isinstance(v, torch.optim.Optimizer))
@@ -96,9 +82,7 @@ def paired(code: str) -> dict[str, Any]:
     return session
 
 
-def test_the_python_of_the_readme_pairs_rule_model_and_optimizer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_python_of_the_readme_pairs_rule_model_and_optimizer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "docs" / "paths")  # where its model is
     (code,) = blocks("README.md", "python")
@@ -114,17 +98,7 @@ def test_the_python_of_the_readme_pairs_rule_model_and_optimizer(
             paired(planted)
 
 
-def test_the_readme_fits_on_a_few_screens() -> None:
-    assert len(PAGES["README.md"].splitlines()) <= 150
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[page]):
-        assert "://" in target or (ROOT / target).exists(), target
-
-
-def test_every_decision_is_listed_and_fits_on_a_page() -> None:
+def test_every_decision_is_listed_and_fits_on_a_page():
     folder = ROOT / "docs" / "decisions"
     pages = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
     index = pages.pop("README.md")
@@ -137,14 +111,16 @@ def test_every_decision_is_listed_and_fits_on_a_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_named_make_targets_exist(page: str) -> None:
+def test_links_lead_somewhere_and_named_make_targets_exist(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[page]):
+        assert "://" in target or (ROOT / target).exists(), target
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, re.M))
     named = set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", PAGES[page], re.M))
     assert named and {a or b for a, b in named} <= targets
 
 
-def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path: Path) -> None:
+def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path):
     """A newcomer's session: take the sources, add the files that CONTRIBUTING shows, use them."""
     clone = tmp_path / "clone"
     for folder in ("deepnet_theory", "paper_checks"):
@@ -161,7 +137,6 @@ def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path: Path) -> No
     theory() {{ {sys.executable} -m deepnet_theory "$@"; }}
     theory list optimizers | grep -A1 '^cube-root$'
     theory derive --optimizer cube-root --format json > rule.json
-    theory derive --update '-eta*sign(g)*abs(g)**(1/3)' --format json > own.json
     theory derive --optimizer cube-root --placement half-branch --format json > half.json
     theory check example-length
     theory export --optimizer cube-root --depth 8 -o constants.json
@@ -172,10 +147,65 @@ def test_from_clone_to_a_rule_for_an_optimizer_of_ones_own(tmp_path: Path) -> No
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "the cube root" in done.stdout or "abs(g)**(1/3)" in done.stdout
-    named, typed, half = (
-        json.loads((clone / f"{name}.json").read_text("utf-8")) for name in ("rule", "own", "half")
+    named, half = (
+        json.loads((clone / f"{name}.json").read_text("utf-8")) for name in ("rule", "half")
     )
-    assert named["rule"] == typed["rule"]
+    typed = derive("-eta*sign(g)*abs(g)**(1/3)").to_dict()
+    assert named["rule"] == json.loads(json.dumps(typed["rule"]))
     assert named["verdict"] == half["verdict"] == "PROVED"
     assert (clone / "constants.json").exists()
     assert "example-length: holds" in done.stdout
+
+
+PATHS = ROOT / "docs" / "paths"
+SCRIPTS = ("own_model", "deepnet_and_su", "deepnorm")
+
+
+def run(script):
+    search = os.pathsep.join((str(ROOT), str(PATHS)))
+    return subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=script.parent,
+        env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+@pytest.mark.notebooks  # they take as long as one does
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_path_runs_to_its_end(name):
+    done = run(PATHS / f"{name}.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout and not done.stderr
+
+
+@pytest.mark.parametrize("swapped", ["faulty as faithful, faulty", "faithful, faithful as faulty"])
+def test_the_wrong_deepnorm_in_either_place_is_seen(monkeypatch, capsys, swapped):
+    script = (PATHS / "deepnorm.py").read_text(encoding="utf-8")
+    planted = script.replace("N = 100", "N = 4").replace("faithful, faulty", swapped, 1)
+    assert planted.count(swapped) == 1
+    monkeypatch.syspath_prepend(PATHS)
+    with pytest.raises(AssertionError):
+        exec(compile(planted, "deepnorm.py, swapped", "exec"), {"__name__": "__main__"})
+
+
+def quoted(readme):
+    """The Python of a path in the README, with the script that is linked before it."""
+    (section,) = re.findall(r"^## Three paths\n(.*?)^## ", readme, re.M | re.S)
+    return re.findall(r"docs/paths/(\w+\.py).*?^```python\n(.*?)^```", section, re.M | re.S)
+
+
+def in_order(block, script):
+    lines = iter(re.sub(r"  # fmt: skip", "", script).splitlines())
+    return all(line in lines for line in block.splitlines() if line)
+
+
+def test_the_readme_quotes_the_scripts():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"docs/paths/{name}.py" in readme for name in SCRIPTS)
+    blocks = quoted(readme)
+    assert blocks
+    for name, block in blocks:
+        script = (PATHS / name).read_text(encoding="utf-8")
+        assert in_order(block, script), name
+        assert not in_order(block.replace("100", "99"), script), "a change is seen"
+    page = (PATHS / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r'--8<-- "(\w+)\.py"', page)) == {p.stem for p in PATHS.glob("*.py")}

@@ -1,23 +1,21 @@
 """docs/schemes.md is what the engine says of the published schemes now."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from deepnet_theory.cli import main
+from deepnet_theory.spec.measured import recorded
 from deepnet_theory.spec.scheme import schemes
 
 DOCS = Path(__file__).parent.parent / "docs"
 BENCHMARKS = DOCS.parent / "benchmarks"
 
 
-def maker(folder: Path = DOCS) -> ModuleType:
+def maker(folder=DOCS):
     specification = importlib.util.spec_from_file_location("scheme_page", folder / "schemes.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -26,13 +24,13 @@ def maker(folder: Path = DOCS) -> ModuleType:
 
 
 @pytest.mark.slow  # .ci/run asks `docs/schemes.py --check` beside the pages of the claims
-def test_the_page_is_current_and_names_every_scheme() -> None:
+def test_the_page_is_current_and_names_every_scheme():
     page = (DOCS / "schemes.md").read_text(encoding="utf-8")
     assert maker().page() == page, "run: python docs/schemes.py"
     assert all(name in page for name in schemes())
 
 
-def test_a_wrong_gain_changes_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_gain_changes_the_table(monkeypatch):
     made, right = maker(), schemes()["deepnorm"]
     gains = {**right.parts[0].gains, "fc1": "1"}
     wrong = replace(right, parts=(replace(right.parts[0], gains=gains),))
@@ -42,15 +40,13 @@ def test_a_wrong_gain_changes_the_table(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(line in page for line in made._lines(made.judge(right)))
 
 
-def judged(capsys: pytest.CaptureFixture[str], name: str) -> dict:
+def judged(capsys, name):
     assert main(["derive", "--scheme", name, "--format", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("name", ["peri-ln", "sub-ln"])
-def test_a_row_carries_the_measurement_that_refutes_it(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_carries_the_measurement_that_refutes_it(name, capsys):
     rows = judged(capsys, name)["optimizers"]
     sgd = next(row for row in rows if "sgd" in row["optimizers"])
     (found,) = sgd["measured"]
@@ -68,23 +64,13 @@ def test_a_row_carries_the_measurement_that_refutes_it(
         assert shown in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_record_is_of_what_is_derived_now(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_record_is_of_what_is_derived_now(capsys):
     for name in ("admin", "deepnorm", "fixup", "keel", "t-fixup", "u-mup"):
         for row in judged(capsys, name)["optimizers"]:
             derived = [part["first_order"] for part in row["parts"]]
             assert [found["predicted"] for found in row["measured"]] in (derived, [])
-
-
-def test_the_page_of_measurements_is_made_of_the_record() -> None:
-    from deepnet_theory.spec.measured import recorded
-
     page = (BENCHMARKS / "results" / "schemes.md").read_text(encoding="utf-8")
     assert maker(BENCHMARKS).page(recorded()) == page
-
-
-def test_a_first_layer_of_its_own_is_judged_at_its_own_length(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Keel's is one pre-LN layer: its stream grows no further."""
+    # Keel's first layer is one pre-LN layer: its stream grows no further
     assert judged(capsys, "keel")["warnings"] == []
     assert any("stream grows" in told for told in judged(capsys, "mix-ln")["warnings"])

@@ -1,7 +1,5 @@
 """What the site adds to its pages: rules as data for its form, links, mathematics."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -42,7 +40,7 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
     assert not readable.fullmatch("alert(N)") and not readable.fullmatch("M**(1/2)")
 
 
-def shown(source: str, markdown: str) -> str:
+def shown(source, markdown):
     page = SimpleNamespace(file=SimpleNamespace(src_uri=source), meta={})
     return site.on_page_markdown(markdown, page, None, None)
 
@@ -51,20 +49,15 @@ def test_links_of_the_tree_become_links_of_the_site():
     assert shown("findings/su/README.md", "[all](../README.md#x)") == "[all](../README.md#x)"
     assert shown("extending.md", "[why](docs/decisions/)") == "[why](decisions/README.md)"
     assert shown("findings/README.md", "[code](su/su_width.py) here") == "code here"
-    assert (
-        shown("schemes.md", "[m](../benchmarks/results/schemes.md)") == "[m](measured/schemes.md)"
-    )
-    assert (
-        shown("index.md", "[a](choose.md), [b](nonsense.md)") == "[a](choose.md), [b](nonsense.md)"
-    )
-
-
-def test_figures_are_found_from_every_page():
+    measured = shown("schemes.md", "[m](../benchmarks/results/schemes.md)")
+    assert measured == "[m](measured/schemes.md)"
+    left = "[a](choose.md), [b](nonsense.md)"
+    assert shown("index.md", left) == left
     drawn = shown("measured/transfer.md", "![Loss.](../../docs/transfer.svg)")
     assert drawn == "![Loss.](../transfer.svg)"
 
 
-def content(source: str, html: str) -> str:
+def content(source, html):
     made = [File(to, None, "site", False) for to in site.sources()]
     files = Files(
         [NotebookFile(f, False, "site") if f.src_uri.endswith(".ipynb") else f for f in made]
@@ -87,13 +80,14 @@ def test_links_of_a_notebook_lead_to_pages():
     )
 
 
-def test_formulas_are_mathml():
+def test_formulas_are_mathml_and_powers_raised_in_words_alone():
     drawn = content("faq.md", r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>')
-    assert (
-        "<math" in drawn
-        and "&#x0003C;" in drawn
-        and "arithmatex" not in drawn
-        and "and more" in drawn
+    assert all(said in drawn for said in ("<math", "&#x0003C;", "and more"))
+    assert "arithmatex" not in drawn
+    drawn = content("faq.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
+    assert drawn == (
+        "<p>N<sup>−1/2</sup> of x<sub>l+1</sub>, λ<sub>v</sub>λ<sub>o</sub> in norm_gain "
+        "<code>N^2</code></p>"
     )
 
 
@@ -131,7 +125,7 @@ def test_what_was_measured_is_read_as_it_stands_or_left_out(monkeypatch, tmp_pat
 def test_pages_fetch_nothing_from_elsewhere():
     config = load_config(str(DOCS.parent / "mkdocs.yml"))
 
-    def scripts() -> list[str]:
+    def scripts():
         config.plugins["material/offline"].on_config(config)
         return [*config.extra["polyfills"], *config.extra_css, *map(str, config.extra_javascript)]
 
@@ -176,16 +170,8 @@ def test_the_page_of_symbols_says_those_of_all_derivations(monkeypatch):
     assert "--method lemma " in table and "| $w$ | magnitude of the first" in table
 
 
-def test_powers_and_indices_are_raised_and_lowered_in_words_alone():
-    drawn = content("faq.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
-    assert drawn == (
-        "<p>N<sup>−1/2</sup> of x<sub>l+1</sub>, λ<sub>v</sub>λ<sub>o</sub> in norm_gain "
-        "<code>N^2</code></p>"
-    )
-
-
 def test_every_page_is_in_the_navigation_or_in_a_gallery():
-    def pages(entry) -> list[str]:
+    def pages(entry):
         if isinstance(entry, str):
             return [entry]
         inside = entry.values() if isinstance(entry, dict) else entry

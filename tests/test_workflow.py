@@ -1,9 +1,7 @@
 """The Python interface: derive → verify → export → build, and what it refuses."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
+import inspect
+import textwrap
 from typing import get_type_hints
 
 import pytest
@@ -13,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
+from deepnet_theory import workflow
+from deepnet_theory.models import measuring
 from deepnet_theory.spec.constants import Architecture, Sizes
 from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
@@ -24,32 +24,31 @@ N = sp.Symbol("N", positive=True)
 
 
 @pytest.fixture(scope="module")
-def derivation() -> dt.Derivation:
+def derivation():
     return dt.derive(optimizer="lamb")
 
 
-def test_the_rule_is_symbolic(derivation: dt.Derivation) -> None:
+def test_verify_export_build(derivation, tmp_path):
     for value in (derivation.rule.alpha, derivation.rule.beta):
         assert isinstance(value, sp.Expr) and value.free_symbols <= {N}
-
-
-def test_verify_export_build(derivation: dt.Derivation, tmp_path: Path) -> None:
-    from deepnet_theory.runtime import build, load_constants
-
+    matrices, everything = (workflow.predict(derivation, step=s) for s in ("matrices", "all"))
+    assert matrices.assumptions == everything.assumptions
+    assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
     v = dt.verify(derivation, depths=[2, 4, 8], **SMALL)
     assert [p.depth["N"] for p in v.points] == [2, 4, 8]
     assert v.plot().svg.startswith("<svg")
     constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
     assert dt.Constants.from_json(constants.to_json()) == constants
     constants.save(tmp_path / "c.json")
-    model = build(load_constants(tmp_path / "c.json"))
-    import torch
+    model = dt.build(tmp_path / "c.json")
+    assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
+    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], **SMALL)
+    assert [c.parts[0].layers for c in made.constants] == [50, 100]
+    made.save(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
 
-    tokens = torch.zeros(1, 5, dtype=torch.long)
-    assert torch.isfinite(model(tokens)).all()
 
-
-def test_multipliers_are_exported_for_the_derived_rule_alone(derivation: dt.Derivation) -> None:
+def test_multipliers_are_exported_for_the_derived_rule_alone(derivation):
     attention = dt.export(derivation, depth=100).parts[0].sublayers[0]
     assert attention.parameters["output"].rate == 1.0
     assert attention.parameters == {
@@ -59,16 +58,8 @@ def test_multipliers_are_exported_for_the_derived_rule_alone(derivation: dt.Deri
     assert dt.export(derivation, depth=100, rule=own).parts[0].sublayers[0].parameters == {}
 
 
-def test_the_predictions_follow_what_is_stepped(derivation: dt.Derivation) -> None:
-    from deepnet_theory.workflow import predict
-
-    matrices, everything = (predict(derivation, step=s) for s in ("matrices", "all"))
-    assert matrices.assumptions == everything.assumptions
-    assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
-
-
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_a_depth_reads_the_same_in_every_form(n: int, m: int) -> None:
+def test_a_depth_reads_the_same_in_every_form(n, m):
     one, two = stack("encoder"), stack("encoder-decoder")
     assert parse_depth(n, one) == parse_depth(str(n), one) == parse_depth([n], one) == {"N": n}
     expected = {"N": n, "M": m}
@@ -79,31 +70,22 @@ def test_a_depth_reads_the_same_in_every_form(n: int, m: int) -> None:
 @pytest.mark.parametrize(
     "bad", [0, -1, 2.5, True, None, "", "x", "1e3", "٣", "8,", 10**7, [], {"M": 3}, [1, 2]]
 )
-def test_what_is_no_depth(bad: object) -> None:
+def test_what_is_no_depth(bad):
     with pytest.raises(dt.InputError, match="whole numbers of layers"):
-        parse_depth(bad, stack("encoder"))  # type: ignore[arg-type]
+        parse_depth(bad, stack("encoder"))
 
 
-def test_a_report_in_python(derivation: dt.Derivation, tmp_path: Path) -> None:
-    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], **SMALL)
-    assert [c.parts[0].layers for c in made.constants] == [50, 100]
-    made.save(tmp_path / "r.html")
-    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
-
-
-def test_rivals_are_the_rules_of_the_others_and_the_plain_one() -> None:
-    from deepnet_theory.workflow import rival_rules, verify_rivals
-
-    names = [r.name for r in rival_rules(dt.derive(optimizer="adam"))]
+def test_rivals_are_the_rules_of_the_others_and_the_plain_one():
+    names = [r.name for r in workflow.rival_rules(dt.derive(optimizer="adam"))]
     assert names == ["sgd", "lamb", "plain"]
     # rules that agree are measured once; the derived rule is no rival of itself
     res = dt.derive(optimizer="sgd", placement="res-post-ln")
-    assert [r.name for r in rival_rules(res)] == ["adam, lamb", "plain"]
+    assert [r.name for r in workflow.rival_rules(res)] == ["adam, lamb", "plain"]
     assert "adam" not in [
-        r.name for r in rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
+        r.name for r in workflow.rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
     ]
-    told: list[tuple[float, float]] = []
-    found = verify_rivals(
+    told = []
+    found = workflow.verify_rivals(
         res, [2, 4], progress=lambda done, total, what: told.append((done, total)), **SMALL
     )
     assert [v.rule["name"] for v in found] == ["adam, lamb", "plain"]
@@ -117,10 +99,8 @@ def test_rivals_are_the_rules_of_the_others_and_the_plain_one() -> None:
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
 
 
-def test_help_is_a_tour() -> None:
+def test_help_is_a_tour():
     """Every public name is documented, and the tour names what it takes from clone to model."""
-    import inspect
-
     tour = inspect.getdoc(dt) or ""
     for name in ("derive", "verify", "export", "make_report", "own_rule"):
         assert f"dt.{name}(" in tour
@@ -131,51 +111,35 @@ def test_help_is_a_tour() -> None:
     assert all(inspect.getdoc(getattr(dt, name)) for name in dt.__all__)
 
 
-def plain(depth: int) -> torch.nn.Module:
+def plain(depth):
     """Any family of models: a pre-LN encoder of torch's, between an embedding and a head."""
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True)
     stack = torch.nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
     return torch.nn.Sequential(torch.nn.Embedding(256, 16), stack, torch.nn.Linear(16, 256))
 
 
-def test_the_code_of_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import inspect
-    import textwrap
-
-    from deepnet_theory import workflow
-    from deepnet_theory.models import measuring
-
+def test_the_code_of_the_tour_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = (inspect.getdoc(dt) or "").splitlines()
     code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
-    measured = workflow.verify
+    tiny = {"width": 8, "heads": 1, "tokens": 4, "seeds": 2}
 
-    def quick(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
-        return measured(derivation, [2, 4], **{**given, **SMALL})  # type: ignore[arg-type]
+    def small(room, name, **less):
+        of = getattr(room, name)
+        monkeypatch.setattr(
+            room, name, lambda subject, depths=None, **given: of(subject, **{**given, **less})
+        )
 
-    predicted, reported = workflow.predict_update, workflow.make_report
-
-    def short(derivation: dt.Derivation) -> object:
-        return reported(derivation, [2, 4], rivals=False, **SMALL)  # type: ignore[arg-type]
-
-    def sampled(derivation: dt.Derivation, depths: object = None, **given: object) -> object:
-        return predicted(derivation, depths, **{**given, **SMALL})  # type: ignore[arg-type]
-
-    stepped = measuring.measure
-
-    def two(make: object, depths: object, **given: object) -> object:
-        return stepped(make, [2, 4], seeds=2, **given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(workflow, "verify", quick)
-    monkeypatch.setattr(workflow, "predict_update", sampled)
-    monkeypatch.setattr(workflow, "make_report", short)
-    monkeypatch.setattr(measuring, "measure", two)
-    found: dict[str, object] = {"make_model": plain}
+    for name in ("verify", "predict_update"):
+        small(workflow, name, **tiny, draws=1, depths=[2, 4])
+    small(workflow, "make_report", **tiny, rivals=False, depths=[2, 4])
+    small(measuring, "measure", depths=[2, 4], seeds=2)
+    found = {"make_model": plain}
     exec(code, found)
     assert found["model"] is not None and (tmp_path / "report.html").stat().st_size > 0
 
 
-def test_a_name_or_an_update_stands_for_a_selection() -> None:
+def test_a_name_or_an_update_stands_for_a_selection():
     named, typed = dt.derive("adam"), dt.derive("-eta*sign(g)")
     assert named.selection == dt.derive(optimizer="adam").selection
     assert typed.selection.update == "-eta*sign(g)" and typed.rule.entries == named.rule.entries
@@ -188,12 +152,7 @@ def test_a_name_or_an_update_stands_for_a_selection() -> None:
     assert [p.depth["N"] for p in measured.points] == [2, 4]
 
 
-def test_constants_go_by_the_name_of_their_file(tmp_path: Path) -> None:
-    dt.export("adam", 2, width=8, heads=2).save(tmp_path / "constants.json")
-    assert sum(p.numel() for p in dt.build(tmp_path / "constants.json").parameters())
-
-
-def test_a_rule_of_ones_own_in_every_form(derivation: dt.Derivation) -> None:
+def test_a_rule_of_ones_own_in_every_form(derivation):
     expected = dt.own_rule(derivation.selection, "sqrt(2)*sqrt(N)", "1/2")
     for selection in (derivation, "lamb"):
         assert dt.own_rule(selection, sp.sqrt(2 * N), sp.Rational(1, 2)) == expected
@@ -205,9 +164,7 @@ def test_a_rule_of_ones_own_in_every_form(derivation: dt.Derivation) -> None:
     ("keywords", "record"),
     [(Select, dt.Selection), (Sizes, Architecture), (Measure, Measurement), (Train, ShortRun)],
 )
-def test_the_keywords_of_a_function_are_the_fields_of_its_record(
-    keywords: type, record: type
-) -> None:
+def test_the_keywords_of_a_function_are_the_fields_of_its_record(keywords, record):
     assert get_type_hints(keywords) == get_type_hints(record)
 
 
@@ -240,15 +197,13 @@ WRONG_CALLS = [
     (lambda d: dt.own_rule(d, 1, float("nan")), "nan"),
     (lambda d: dt.own_rule(d.selection, "1", "1", decoder_alpha="N"), "one part"),
     (lambda d: dt.build("no-such-constants.json"), "no-such-constants.json"),
-    (lambda d: dt.build({"alpha": 1}), "give Constants, as export"),  # type: ignore[arg-type]
+    (lambda d: dt.build({"alpha": 1}), "give Constants, as export"),
     (lambda d: dt.train("no-such-constants.json"), "no-such-constants.json"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "says"), WRONG_CALLS)
-def test_a_call_that_is_not_meant_ends_in_one_sentence(
-    derivation: dt.Derivation, call: Callable[[dt.Derivation], object], says: str
-) -> None:
+def test_a_call_that_is_not_meant_ends_in_one_sentence(derivation, call, says):
     with pytest.raises(dt.InputError, match=says) as refused:
         call(derivation)
     said = str(refused.value)

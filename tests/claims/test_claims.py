@@ -1,7 +1,5 @@
 """The runner of claims: discovery, processes, comparison with the record, JSON and the page."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,13 +7,15 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
+from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
 from deepnet_theory.claims import __main__ as page
-from deepnet_theory.claims.check import check, run
+from deepnet_theory.claims.check import check, one_thread, run
 from deepnet_theory.claims.folder import claims
+from deepnet_theory.processes import cores
 from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
@@ -53,16 +53,7 @@ def other(lab):
 """
 
 
-def write(
-    folder: Path,
-    name: str,
-    found: str = "PROVED",
-    recorded: str = "",
-    body: str = "pass",
-    more: str = "",
-    rest: str = "",
-    seconds: object = 1.0,
-) -> Path:
+def write(folder, name, found="PROVED", recorded="", body="pass", more="", rest="", seconds=1.0):
     """A claim's file with the bench that it imports."""
     (folder / "shared").mkdir(exist_ok=True)
     (folder / "shared" / "bench.py").write_text(BENCH)
@@ -77,10 +68,10 @@ def write(
     return path
 
 
-def make(*parts: tuple[str, Verdict, Weight], **changes: str) -> Claim:
+def make(*parts, **changes):
     """A claim with parts that find what is recorded on them."""
     given = {"name": "c", "source": "s", "statement": "a", "conditions": "b", "finding": "f"}
-    claim = Claim(**{**given, **changes})  # type: ignore[arg-type]
+    claim = Claim(**{**given, **changes})
     for about, verdict, weight in parts:
         add = {
             Weight.STATED: claim.stated,
@@ -98,10 +89,10 @@ LAW = ("law", SUPPORTED, Weight.CORRECTION)
 MENDED = {"counterexample": "x", "corrected": "y"}
 
 
-def test_results_come_from_worker_processes_in_order_of_names(tmp_path: Path) -> None:
+def test_results_come_from_worker_processes_in_order_of_names(tmp_path):
     write(tmp_path, "b-two", seconds=5)
     write(tmp_path, "a-one")
-    seen: list[tuple[float, float, str]] = []
+    seen = []
     checked = check(
         where=tmp_path, processes=2, full=True, seed=7, progress=lambda *x: seen.append(x)
     )
@@ -111,25 +102,42 @@ def test_results_come_from_worker_processes_in_order_of_names(tmp_path: Path) ->
     assert sorted(seen)[-1][:2] == (6.0, 6.0) and {s[2] for s in seen} == {"a-one", "b-two"}
 
 
-def test_a_changed_verdict_is_an_error(tmp_path: Path) -> None:
+def test_a_changed_verdict_is_an_error_and_the_json_has_the_public_keys(tmp_path):
     write(tmp_path, "turned", found="SUPPORTED", recorded="PROVED")
     write(tmp_path, "kept")
-    checked = check(where=tmp_path, processes=1)
+    checked = check(where=tmp_path, processes=1, seed=4)
     assert checked.exit_code == 1
     assert [r.claim.name for r in checked.changed] == ["turned"]
     assert "CHANGED" in checked.table() and checked.by_verdict()[0].claim.name == "turned"
+    kept = checked.results[0]
+    assert kept.findings[0].evidence["seed"] == 4
+    assert kept.command == "deepnet-theory check kept --seed 4 --format json"
+    data = json.loads(checked.to_json())
+    assert data["schema"] == "deepnet-theory/claims/1"
+    row = data["claims"][0]
+    assert {"id", "source", "statement", "conditions", "evidence"} <= set(row)
+    assert row["evidence"]["command"] == kept.command
+    assert row["verdict"] == row["recorded"] == "PROVED"
+    for wrong, says in (
+        ({"seed": -1}, "seed -1"),
+        ({"names": ["unknwon"]}, "unknown claim 'unknwon'; valid are: kept"),
+    ):
+        with pytest.raises(InputError, match=says):
+            check(wrong.get("names"), where=tmp_path, seed=wrong.get("seed", 0))
+    value = {"a": (1, 2.0), "b": float("nan"), "c": Fraction(1, 2), "d": PROVED, 3: True}
+    assert plain(value) == {"a": [1, 2.0], "b": None, "c": "1/2", "d": "PROVED", "3": True}
 
 
-def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path: Path) -> None:
+def test_the_costliest_of_the_run_at_hand_comes_first(tmp_path):
     write(tmp_path, "quick", seconds=5)
     write(tmp_path, "slow", seconds=(1, 9))
     for full, first, whole in ((False, "quick", 6.0), (True, "slow", 14.0)):
-        seen: list[tuple[float, float, str]] = []
+        seen = []
         check(where=tmp_path, processes=1, full=full, progress=lambda *x, seen=seen: seen.append(x))
         assert seen[0][2] == first and seen[-1][:2] == (whole, whole)
 
 
-def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     write(tmp_path, "a-done", seconds=9)
     write(tmp_path, "b-waits", body="import time; time.sleep(60)")
     code = (
@@ -158,7 +166,8 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path: Path) -> 
             time.sleep(0.05)
 
 
-def test_a_part_without_a_record_or_without_a_finding_is_a_change() -> None:
+def test_a_part_without_a_record_or_without_a_finding_is_a_change():
+    assert make(IT, finding="x_{l+1} of\n        a layer").finding == "x_{l+1} of a layer"
     found = run(make(IT), Context())
     assert found.as_recorded
     two = make(IT, ("also", PROVED, Weight.OURS))
@@ -166,44 +175,22 @@ def test_a_part_without_a_record_or_without_a_finding_is_a_change() -> None:
     assert not replace(run(two, Context()), claim=make(IT)).as_recorded
 
 
-def test_a_failing_check_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_failing_check_is_reported_and_a_process_that_dies_ends_the_run(tmp_path):
     write(tmp_path, "a-bad", body="raise ValueError('broken')", seconds=9)
     write(tmp_path, "b-good")
-    checked = check(where=tmp_path, processes=2)
+    checked = check(where=tmp_path, processes=1)
     bad, good = checked.results
     assert good.as_recorded and not bad.as_recorded and checked.exit_code == 1
-    assert "broken" in bad.error
-    assert bad.verdict is Verdict.UNDECIDED
-
-
-def test_a_process_that_dies_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
-    write(tmp_path, "a-dies", body="import os; os._exit(3)", seconds=9)
-    write(tmp_path, "b-good")
+    assert "broken" in bad.error and bad.verdict is Verdict.UNDECIDED
+    write(tmp_path, "a-bad", body="import os; os._exit(3)", seconds=9)
     checked = check(where=tmp_path, processes=2)
-    assert checked.exit_code == 3 and "a-dies" in checked.unchecked
+    assert checked.exit_code == 3 and "a-bad" in checked.unchecked
     assert "a process ended before its work was done" in checked.table().splitlines()[-1]
     assert all(result.as_recorded for result in checked.results)
 
 
-def test_an_unknown_id_is_refused_with_the_valid_ones(tmp_path: Path) -> None:
-    write(tmp_path, "known")
-    with pytest.raises(InputError, match=r"unknown claim 'unknwon'; valid are: known"):
-        check(["unknwon"], where=tmp_path)
-
-
-def test_another_seed_is_used_and_named(tmp_path: Path) -> None:
-    write(tmp_path, "one")
-    (result,) = check(where=tmp_path, processes=1, seed=4).results
-    assert result.findings[0].evidence["seed"] == 4
-    assert result.command == "deepnet-theory check one --seed 4 --format json"
-    with pytest.raises(InputError, match="seed -1"):
-        check(where=tmp_path, seed=-1)
-
-
 @pytest.mark.parametrize("place", ["a/a_wrong.py", "b/a_right.py", "a_right.py", "a/b/a_right.py"])
-def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(
-    tmp_path: Path, place: str
-) -> None:
+def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(tmp_path, place):
     right = write(tmp_path, "a-right")
     assert set(claims(tmp_path)) == {"a-right"}
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
@@ -212,30 +199,23 @@ def test_a_file_under_a_wrong_name_or_in_a_wrong_folder_does_not_load(
         claims(tmp_path)
 
 
-@pytest.mark.parametrize("rest", ["OTHER = Claim('x', 's', 'a', 'b', 'f')", "del CLAIM"])
-def test_a_file_holds_one_claim(tmp_path: Path, rest: str) -> None:
-    write(tmp_path, "a-one", rest=rest)
-    with pytest.raises(TypeError, match="exactly one Claim"):
-        claims(tmp_path)
-
-
-def test_a_claim_without_a_part_of_its_source_does_not_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("@CLAIM", "OTHER = Claim('x', 's', 'a', 'b', 'f')\n\n@CLAIM", "exactly one Claim"),
+        (
+            "    return lab.told",
+            "    pass\ndel CLAIM\ndef _(lab):\n    return lab.told",
+            "exactly one Claim",
+        ),
+        ("CLAIM.stated", "CLAIM.ours", "no part is stated by the source"),
+    ],
+)
+def test_a_file_holds_one_claim_of_a_source(tmp_path, old, new, why):
     path = write(tmp_path, "a-one")
-    path.write_text(path.read_text().replace("CLAIM.stated", "CLAIM.ours"))
-    with pytest.raises(TypeError, match="no part is stated by the source"):
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(TypeError, match=why):
         claims(tmp_path)
-
-
-def test_the_json_has_the_public_keys(tmp_path: Path) -> None:
-    write(tmp_path, "one")
-    data = json.loads(check(where=tmp_path, processes=1).to_json())
-    assert data["schema"] == "deepnet-theory/claims/1"
-    (row,) = data["claims"]
-    assert {"id", "source", "statement", "verdict", "recorded", "conditions", "evidence"} <= set(
-        row
-    )
-    assert row["evidence"]["command"] == "deepnet-theory check one --format json"
-    assert row["verdict"] == row["recorded"] == "PROVED"
 
 
 @pytest.mark.parametrize(
@@ -254,18 +234,12 @@ def test_the_json_has_the_public_keys(tmp_path: Path) -> None:
         ((IT,), {"finding": " "}, "finding is empty"),
     ],
 )
-def test_an_irregular_claim_cannot_be_made(
-    parts: tuple[tuple[str, Verdict, Weight], ...], changes: dict[str, str], why: str
-) -> None:
+def test_an_irregular_claim_cannot_be_made(parts, changes, why):
     with pytest.raises(TypeError, match=why):
         make(*parts, **changes)
 
 
-def test_a_line_break_of_a_text_is_a_space() -> None:
-    assert make(IT, finding="x_{l+1} of\n        a layer").finding == "x_{l+1} of a layer"
-
-
-def test_what_the_source_states_decides_and_nothing_else() -> None:
+def test_what_the_source_states_decides_and_nothing_else():
     bound = ("bound", PROVED, Weight.STATED)
     ours = ("more", REFUTED, Weight.OURS)
     told = {
@@ -281,7 +255,7 @@ def test_what_the_source_states_decides_and_nothing_else() -> None:
     assert [row["corrected"] for row in rows] == [False, False, True]
 
 
-def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there() -> None:
+def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there():
     claim = Claim("c", "s", "a", "b", "f", would_decide="the full run")
     tell = lambda lab: Finding("", SUPPORTED, "because")  # noqa: E731
     claim.stated("both", SUPPORTED)(tell)
@@ -295,41 +269,29 @@ def test_a_part_may_stand_in_the_full_run_alone_or_end_otherwise_there() -> None
         claim.stated("nothing", None)
 
 
-def test_evidence_becomes_plain_data() -> None:
-    from fractions import Fraction
-
-    value = {"a": (1, 2.0), "b": float("nan"), "c": Fraction(1, 2), "d": PROVED, 3: True}
-    assert plain(value) == {"a": [1, 2.0], "b": None, "c": "1/2", "d": "PROVED", "3": True}
-
-
-def test_the_page_of_a_source_puts_the_refuted_first(tmp_path: Path) -> None:
+def test_a_page_puts_the_refuted_first_and_the_table_has_a_line_a_claim(tmp_path):
     more = ', counterexample="an example", corrected="the law"'
     law = OTHER_PART.format(weight="correction", about="law", verdict="PROVED")
     write(tmp_path, "a-right", rest=OTHER_PART.format(weight="ours", about="z", verdict="PROVED"))
     write(tmp_path, "a-wrong", found="REFUTED", rest=law, more=more)
-    text = page.pages(tmp_path)[tmp_path / "a" / page.PAGE]
+    write(tmp_path, "b-bars").write_text(
+        (tmp_path / "a/a_right.py").read_text().replace("a-right", "b-bars").replace("1 =", "|x| =")
+    )
+    found = page.pages(tmp_path)
+    text = found[tmp_path / "a" / page.PAGE]
     assert text.index("### a-wrong") < text.index("### a-right")
     assert "an example" in text and "deepnet-theory check a-wrong --full" in text
     assert "PROVED (law, corrected)" in text and "PROVED (z, ours)" in text
-
-
-def test_the_table_has_a_line_a_claim_and_each_source_its_page(tmp_path: Path) -> None:
-    write(tmp_path, "a-one", more=', corrected="|x| = 1"')
-    write(tmp_path, "b-bars").write_text(
-        (tmp_path / "a/a_one.py").read_text().replace("a-one", "b-bars").replace("1 = ", "|x| = ")
-    )
-    found = page.pages(tmp_path)
     assert set(found) == {tmp_path / where / page.PAGE for where in (".", "a", "b")}
     rows = [line for line in found[tmp_path / page.PAGE].splitlines() if line.startswith("| [")]
-    assert rows == [
-        "| [a-one](a/README.md#a-one) | 1 = a-one | holds |",
-        "| [b-bars](b/README.md#b-bars) | \\|x\\| = b-bars | holds |",
-    ]
+    assert "| [a-right](a/README.md#a-right) | 1 = a-right | holds |" in rows
+    assert rows[-1] == "| [b-bars](b/README.md#b-bars) | \\|x\\| = b-bars | holds |"
 
 
-def test_the_pages_know_when_they_are_stale(tmp_path: Path) -> None:
+def test_the_pages_know_when_they_are_stale(tmp_path):
     write(tmp_path, "a-right")
     write(tmp_path, "b-right")
+    assert not page.stale(), "run: python -m deepnet_theory.claims page"
     assert len(page.stale(tmp_path)) == 3
     for path, text in page.pages(tmp_path).items():
         path.write_text(text, encoding="utf-8")
@@ -338,7 +300,7 @@ def test_the_pages_know_when_they_are_stale(tmp_path: Path) -> None:
     assert page.stale(tmp_path) == [tmp_path / "a" / page.PAGE]
 
 
-def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
+def test_listing_the_claims_needs_neither_torch_nor_sympy():
     code = (
         "import sys; from deepnet_theory.claims.folder import claims; assert len(claims()) > 30; "
         "print([m for m in ('torch', 'sympy', 'scipy', 'numpy') if m in sys.modules])"
@@ -347,36 +309,23 @@ def test_listing_the_claims_needs_neither_torch_nor_sympy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_pages_of_the_repository_are_current() -> None:
-    assert not page.stale(), "run: python -m deepnet_theory.claims page"
-
-
 @pytest.mark.parametrize("before", ["2", None])
-def test_a_check_that_loads_torch_computes_with_one_thread(before: str | None) -> None:
-    code = (
-        "import os\n"
-        "from deepnet_theory.claims.check import one_thread\n"
-        "from deepnet_theory.processes import cores\n"
-        "with one_thread():\n"
-        "    import torch\n"
-        "    within = torch.get_num_threads()\n"
-        "expected = int(os.environ.get('OMP_NUM_THREADS') or cores())\n"
-        "print(within, torch.get_num_threads() == expected, os.environ.get('OMP_NUM_THREADS'))\n"
-    )
-    own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    own |= {"OMP_NUM_THREADS": before} if before else {}
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own
-    )
-    assert told.stdout.split() == ["1", "True", str(before)]
-
-
-@pytest.mark.parametrize("name", ["su-root-cause", "su-implicit-warmup"])
-def test_what_was_not_tested_is_not_decided(name: str) -> None:
-    assert claims()[name].standing == "undecided"
+def test_a_check_that_loads_torch_computes_with_one_thread(monkeypatch, before):
+    if before:
+        monkeypatch.setenv("OMP_NUM_THREADS", before)
+    else:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delitem(sys.modules, "torch")
+    told = []
+    with one_thread():
+        assert os.environ["OMP_NUM_THREADS"] == "1"  # what torch reads while it is loaded
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(set_num_threads=told.append))
+    assert told == [int(before or cores())] and os.environ.get("OMP_NUM_THREADS") == before
 
 
 @pytest.mark.parametrize("name", ["su-escape", "su-implicit-warmup", "retold-k-parameters"])
-def test_a_possibility_and_an_upper_bound_are_not_refuted_by_a_stronger_reading(name: str) -> None:
+def test_a_possibility_and_an_upper_bound_are_not_refuted_by_a_stronger_reading(name):
     refuted = {r.weight for r in claims()[name].rulings(full=True) if r.verdict is REFUTED}
     assert refuted == {Weight.OURS}
+    for untested in ("su-root-cause", "su-implicit-warmup"):
+        assert claims()[untested].standing == "undecided"

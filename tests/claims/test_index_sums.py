@@ -1,10 +1,7 @@
 """Expectations by index sums, which claims quote: contraction against enumeration and expansion."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 import sympy as sp
@@ -23,7 +20,6 @@ from paper_checks.shared.expectation import (
     Index,
     IndexSum,
     Known,
-    Polynomial,
     Tensor,
     White,
     constant,
@@ -59,16 +55,16 @@ ASIDES = {step.name: step for step in moment_asides(Selection(optimizer="sgd", m
         (W[i, k] * W[j, k], sigma**2 * sp.KroneckerDelta(*sp.symbols("i j"))),
     ],
 )
-def test_contraction(polynomial: Polynomial, value: sp.Expr) -> None:
+def test_contraction(polynomial, value):
     assert sp.expand(expect(polynomial, KNOWN) - value) == 0
 
 
-def test_the_entries_expanded_one_by_one() -> None:
+def test_the_entries_expanded_one_by_one():
     """tr((WWᵀ)²) of explicit symbols, expanded by SymPy, monomials replaced by moments."""
     for rows, columns in ((1, 1), (2, 3), (3, 2)):
         entries = sp.Matrix(rows, columns, sp.symbols(f"w:{rows * columns}"))
         expanded = sp.Poly(sp.expand(((entries * entries.T) ** 2).trace()), *entries)
-        total: Any = 0
+        total = 0
         for powers, coefficient in expanded.terms():
             moments = [sp.factorial2(r - 1) if r % 2 == 0 else 0 for r in powers if r]
             total += coefficient * sp.Mul(*moments)
@@ -84,7 +80,7 @@ FACTORS = st.lists(
 
 @given(FACTORS, FACTORS)
 @settings(max_examples=40, deadline=None)
-def test_contraction_agrees_with_enumeration(first: Any, second: Any) -> None:
+def test_contraction_agrees_with_enumeration(first, second):
     polynomial = constant(0)
     for coefficient, factors in ((2, first), (-3, second)):
         term = constant(coefficient)
@@ -106,12 +102,12 @@ def test_contraction_agrees_with_enumeration(first: Any, second: Any) -> None:
         (lambda: expect(Tensor("y", (d,), White(1))[i] ** 4), "only the mean and the variance"),
     ],
 )
-def test_what_does_not_fit_is_refused(wrong: Any, said: str) -> None:
+def test_what_does_not_fit_is_refused(wrong, said):
     with pytest.raises(InputError, match=said):
         wrong()
 
 
-def test_the_check_refutes_planted_errors() -> None:
+def test_the_check_refutes_planted_errors():
     right = sigma**4 * d * m * (d + m + 1)
     node = Expectation(GRAM_SQUARE, "tr")
     step = Step("trace", node, right, Relation.EQUAL, "", checks=(ENUMERATED,))
@@ -124,14 +120,14 @@ def test_the_check_refutes_planted_errors() -> None:
     assert replace(step, lhs=right).check() is Verdict.REFUTED
 
 
-def test_parity_sees_odd_columns() -> None:
+def test_parity_sees_odd_columns():
     hidden = ((x[i] * W[i, k]).sum(i) * R[k]).sum(k)
     assert not even_in_columns(hidden, W)
     assert not even_in_columns(hidden * hidden, W)  # columns k and k' differ
     assert even_in_columns((((x[i] * W[i, k]).sum(i) * R[k]) ** 2).sum(k), W)
 
 
-def test_shown_as_text_and_latex() -> None:
+def test_shown_as_text_and_latex():
     node = Expectation((W[i, k] * W[i, k]).sum(i, k))
     assert str(node) == "E[Sum(W_ik*W_ik, i=1..d, k=1..m)]"
     assert sp.latex(node).startswith(r"\mathbb{E}\left[\sum_{i=1}^{d}\sum_{k=1}^{m}")
@@ -140,7 +136,7 @@ def test_shown_as_text_and_latex() -> None:
 
 
 @pytest.mark.parametrize("name", ASIDES)
-def test_what_the_source_writes_is_proved_and_errors_in_it_are_refuted(name: str) -> None:
+def test_what_the_source_writes_is_proved_and_errors_in_it_are_refuted(name):
     step = ASIDES[name]
     assert step.failures() == ()
     wrong = [2 * step.rhs, -step.rhs] if step.rhs != 0 else [sp.S.One]

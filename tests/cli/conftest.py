@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -20,14 +19,11 @@ class Outcome:
     err: str
 
 
-Cli = Callable[..., Outcome]
-
-
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(capsys):
     """Run the command line in this process."""
 
-    def run(*words: str) -> Outcome:
+    def run(*words):
         code = main(words)
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
@@ -36,10 +32,10 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def process(tmp_path: object) -> Cli:
+def process(tmp_path):
     """Run the command line in a fresh interpreter, in an empty folder."""
 
-    def run(*words: str, **environment: str) -> Outcome:
+    def run(*words, **environment):
         done = subprocess.run(
             [sys.executable, "-m", "deepnet_theory", *words],
             capture_output=True,

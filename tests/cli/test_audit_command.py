@@ -1,13 +1,8 @@
 """``audit`` on the command line."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
-
-from .conftest import Cli
 
 SOURCE = """
 import torch
@@ -40,49 +35,39 @@ def plain(): return nn.Linear(8, 8)
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def mine(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(SOURCE, encoding="utf-8")
     return path
 
 
-def test_the_verdict_is_the_exit_code(cli: Cli, mine: Path) -> None:
-    told = cli("audit", f"{mine}:faithful", "--optimizer", "lamb")
-    assert told.code == 0 and "SUPPORTED, pre-ln, layers: 4 of the encoder" in told.out
-    data = json.loads(
-        cli("audit", f"{mine}:faithful", "--optimizer", "lamb", "--format", "json").out
-    )
-    assert (data["follows"], data["verdict"], data["layers"]) == ("lamb", "SUPPORTED", 4)
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("faithful", 0, "SUPPORTED, pre-ln, layers: 4 of the encoder"),
+        ("shared", 3, "the matrices of layer 0 are used 4 times"),
+        ("odd", 3, "The role of 0.up.weight"),
+    ],
+)
+def test_the_verdict_is_the_exit_code(cli, mine, name, code, says):
+    words = ("audit", f"{mine}:{name}", "--optimizer", "lamb")
+    told = cli(*words)
+    assert told.code == code and says in " ".join(told.out.split())
+    data = json.loads(cli(*words, "--format", "json").out)
+    assert (data["follows"] == "lamb", data["layers"]) == (name == "faithful", 4)
+    assert data["verdict"] == {0: "SUPPORTED", 3: "UNDECIDED"}[code]
 
 
-def test_layers_that_are_one_module_are_named(cli: Cli, mine: Path) -> None:
-    told = " ".join(cli("audit", f"{mine}:shared", "--optimizer", "lamb").out.split())
-    assert "the matrices of layer 0 are used 4 times" in told
-
-
-def test_verdict_and_first_findings_fit_a_screen(cli: Cli, mine: Path) -> None:
-    told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb")
-    assert told.code == 1
+def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
+    page = tmp_path / "audit.html"
+    told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))
+    assert told.code == 1 and f"wrote {page}" in told.err
     screen = told.out.splitlines()[:24]
     assert max(map(len, screen)) <= 80
     first = " ".join(" ".join(screen).split())
     assert "REFUTED" in first and "times too large" in first and "fc2: 0.down.weight" in first
     assert 'model.get_parameter("0.down.weight").data *= 0.2' in first
-
-
-def test_the_page_draws_a_layer_with_the_faults_in_place(
-    cli: Cli, mine: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "audit.html"
-    told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))
-    assert told.code == 1 and f"wrote {page}" in told.err
     drawn = [line.strip() for line in told.out.splitlines() if "┬" in line or "└" in line]
     assert drawn[0].startswith("x ─┬─ norm ─ fc1 2≠0.5 ─ fc2 2≠0.5 ─┐")
     assert drawn[1].startswith("└──") and drawn[1].endswith("+─ x")
     assert all(line in page.read_text("utf-8") for line in drawn)
-
-
-def test_what_is_not_understood_is_undecided(cli: Cli, mine: Path) -> None:
-    told = cli("audit", f"{mine}:odd", "--optimizer", "lamb")
-    assert told.code == 3 and "UNDECIDED" in told.out
-    assert "The role of 0.up.weight" in " ".join(told.out.split())

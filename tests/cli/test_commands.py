@@ -1,18 +1,14 @@
 """The commands: their output, formats and exit codes."""
 
-from __future__ import annotations
-
-import itertools
 import json
 import os
 import re
 import shlex
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sympy
@@ -22,23 +18,12 @@ from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.training.runs import Runner
-
-from .conftest import Cli
 
 N = sympy.Symbol("N", positive=True)
 
 
-def read(formula: str) -> sympy.Expr:
-    return sympy.sympify(formula, locals={"N": N})
-
-
-def test_version(cli: Cli) -> None:
-    assert re.fullmatch(r"deepnet-theory \d+\.\d+\.\d+\n", cli("--version").out)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_two_examples_that_parse(cli: Cli, command: str) -> None:
+def test_help_has_two_examples_that_parse(cli, command):
     outcome = cli(command, "--help")
     assert outcome.code == 0 and outcome.err == ""
     whole = re.sub(r" \\\n +", " ", outcome.out)  # as a shell joins the lines
@@ -73,9 +58,7 @@ def make():
 
 
 @pytest.mark.parametrize(("command", "example"), EVERY_EXAMPLE, ids=[e for _, e in EVERY_EXAMPLE])
-def test_every_example_of_the_help_runs(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, example: str
-) -> None:
+def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, example):
     if example == "check":
         pytest.skip("checks every claim, which tests/claims/test_claims.py does")
     monkeypatch.chdir(tmp_path)
@@ -97,26 +80,7 @@ def test_every_example_of_the_help_runs(
         assert outcome.out
 
 
-def test_no_arguments_show_the_help(cli: Cli) -> None:
-    outcome = cli()
-    assert outcome.code == 2
-    for command in COMMANDS:
-        assert f"\n  {command} " in outcome.out
-
-
-def test_derive_json(cli: Cli) -> None:
-    outcome = cli("derive", "--optimizer", "adam", "--depth", "200", "--format", "json")
-    data = json.loads(outcome.out)
-    assert outcome.code == 0 and data["schema"] == "deepnet-theory/derivation/1"
-    assert data["verdict"] == "PROVED"
-    assert {s["verdict"] for s in data["steps"]} == {"PROVED", "IMPOSED"}
-    (row,) = data["rule"]
-    for knob in ("alpha", "beta"):
-        value = float(read(row[knob]).subs(N, 200))
-        assert value == pytest.approx(row[f"{knob}_value"], rel=1e-12)
-
-
-def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli) -> None:
+def test_derive_answers_first_and_tells_the_steps_when_asked(cli):
     select = ("derive", "--optimizer", "adam", "--stack", "encoder-decoder")
     answer = cli(*select).out
     assert "order  " in answer and "value" not in answer.split("In depth")[1][:200]
@@ -125,24 +89,24 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli: Cli) -> None:
     assert len(valued.splitlines()) <= 72 and len(whole.splitlines()) > 300
     assert "(1) " not in valued and "(1) " in whole
     assert valued.splitlines()[-1] == whole.splitlines()[-1]
+    assert "unit-branch" in cli(*select, "--section", "Assum").out  # by its beginning
 
 
-def test_a_section_is_named_by_its_beginning(cli: Cli) -> None:
-    select = ("derive", "--optimizer", "adam", "--section")
-    assert "unit-branch" in cli(*select, "Assum").out
-
-
-def test_flags_may_stand_before_the_command(cli: Cli) -> None:
-    assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
-
-
-def test_verbose_and_quiet(cli: Cli) -> None:
+def test_verbose_and_quiet_before_and_behind_the_command(cli):
     loud, plain, quiet = (cli("derive", "--optimizer", "sgd", *f) for f in (["-v"], [], ["-q"]))
     assert loud.out == plain.out == quiet.out
     assert "PROVED" in loud.err and plain.err == quiet.err == ""
+    assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
+    assert re.fullmatch(r"deepnet-theory \d+\.\d+\.\d+\n", cli("--version").out)
+    nothing, whole = cli(), "".join(cli("--help").out.split())
+    assert nothing.code == 2
+    for name, command in COMMANDS.items():
+        assert f"\n  {name} " in nothing.out
+        summary = (command.__doc__ or "").partition("\n")[0]  # none is cut
+        assert summary.endswith((".", "?")) and "".join(summary.split()) in whole
 
 
-def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
+def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
     alone = cli("list")
     assert alone.code == 0 and alone.out == cli("list", "kinds").out
     listed = json.loads(cli("list", "--format", "json").out)["kinds"]
@@ -153,13 +117,6 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli: Cli) -> None:
         assert names and names == [row["name"] for row in told] and f"{kind}\n" in alone.out
         text = cli("list", kind).out
         assert all(f"{name}\n" in text for name in names)
-
-
-def test_no_summary_of_a_command_is_cut(cli: Cli) -> None:
-    told = "".join(cli("--help").out.split())
-    for command in COMMANDS.values():
-        summary = (command.__doc__ or "").partition("\n")[0]
-        assert summary.endswith((".", "?")) and "".join(summary.split()) in told
 
 
 @pytest.mark.parametrize("width", [60, 72, 80])
@@ -174,39 +131,35 @@ def test_no_summary_of_a_command_is_cut(cli: Cli) -> None:
         ("derive", "--optimizer", "adam", "--depth", "9"),
     ],
 )
-def test_columns_are_respected(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], width: int
-) -> None:
+def test_columns_are_respected(cli, monkeypatch, words, width):
     monkeypatch.setenv("COLUMNS", str(width))
     longest = max(map(len, cli(*words).out.splitlines()))
     assert 0.8 * width < longest <= width  # no more than there are, and not for nothing
 
 
-def test_export_writes_what_derive_says(cli: Cli, tmp_path: Path) -> None:
+def test_export_writes_what_derive_says(cli, tmp_path):
     path = tmp_path / "constants.json"
-    outcome = cli("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2",
-                  "-o", str(path))  # fmt: skip
+    words = ("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2")
+    outcome = cli(*words, "-o", str(path))
     assert outcome.code == 0 and outcome.out == "" and f"wrote {path}" in outcome.err
+    assert cli(*words, "--quiet").out == path.read_text(encoding="utf-8")
     constants = Constants.load(path)
-    (formula,) = constants.origin["formulas"]
-    (part,) = constants.parts
+    (formula,), (part,) = constants.origin["formulas"], constants.parts
+    derived = cli("derive", "--optimizer", "adam", "--depth", "50", "--format", "json")
+    (row,) = json.loads(derived.out)["training"]
     assert part.layers == 50 and constants.architecture.width == 64
     assert [s.kind for s in part.sublayers] == ["attention", "ffn"]
-    for s in part.sublayers:
-        assert s.alpha == pytest.approx(float(read(formula["alpha"]).subs(N, 50)))
-        assert s.beta == pytest.approx(float(read(formula["beta"]).subs(N, 50)))
-    assert cli("export", "--optimizer", "adam", "--depth", "50", "--width", "64", "--heads", "2",
-               "--quiet").out == path.read_text(encoding="utf-8")  # fmt: skip
-
-
-def test_export_of_a_rule_of_ones_own(cli: Cli) -> None:
-    outcome = cli("export", "--optimizer", "sgd", "--alpha", "N", "--beta", "1/N", "--depth", "4")
-    constants = Constants.from_json(outcome.out)
+    for s, knob in product(part.sublayers, ("alpha", "beta")):
+        assert formula[knob] == row[knob]
+        value = float(sympy.sympify(row[knob], locals={"N": N}).subs(N, 50))
+        assert getattr(s, knob) == row[f"{knob}_value"] == pytest.approx(value, rel=1e-12)
+    own = cli("export", "--optimizer", "sgd", "--alpha", "N", "--beta", "1/N", "--depth", "4").out
+    constants = Constants.from_json(own)
     first = constants.parts[0].sublayers[0]
     assert (first.alpha, first.beta, constants.origin["verdict"]) == (4.0, 0.25, "ASSUMED")
 
 
-def test_verify_json_and_file(cli: Cli, tmp_path: Path) -> None:
+def test_verify_json_and_file(cli, tmp_path):
     path = tmp_path / "v.json"
     outcome = cli("verify", "--optimizer", "adam", "--depths", "2,4,8", "--seeds", "2", "--width",
                   "16", "--heads", "2", "--tokens", "8", "--format", "json", "-o", str(path),
@@ -215,7 +168,11 @@ def test_verify_json_and_file(cli: Cli, tmp_path: Path) -> None:
     assert data["schema"] == "deepnet-theory/verification/1"
     assert json.loads(path.read_text(encoding="utf-8")) == data
     assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}, {"N": 8}]
-    assert data["exponent"] == data["exponents"][0]
+    assert data["exponent"] == data["exponents"][0] and data["shares"] != []
+    assert {"in", "share", "estimate", "low", "high", "predicted"} <= set(data["exponent"])
+    assert {"device", "seconds", "verdict"} <= set(data)
+    first = data["points"][0]
+    assert first["seeds"] == 2 and first["mean"] == pytest.approx(sum(first["values"]) / 2)
     assert outcome.code == {"SUPPORTED": 0, "REFUTED": 1, "UNDECIDED": 3}[data["verdict"]]
     assert outcome.err == ""
 
@@ -226,55 +183,44 @@ LITTLE = ("--layer", "ffn", "--depths", "1,2", "--width", "4", "--heads", "1", "
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("command", ["verify", "report"])
-def test_what_cannot_be_saved_is_printed_all_the_same(cli: Cli, command: str) -> None:
+def test_what_cannot_be_saved_is_printed_all_the_same(cli, command):
     outcome = cli(command, "--optimizer", "adam", *LITTLE, "-o", "/dev/full")
     assert outcome.code == 2 and "cannot write '/dev/full'" in outcome.err
     assert "UNDECIDED" in outcome.out
 
 
-def test_utf8_whatever_the_locale_says(process: Cli) -> None:
-    outcome = process(
-        "derive", "--optimizer", "sgd", "--steps", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
-    )
+def test_completion_and_utf8_whatever_the_locale_says(process):
+    words = ("derive", "--optimizer", "sgd", "--steps")
+    outcome = process(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert outcome.code == 0 and "α" in outcome.out
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
+    for typed, offered in (
         ("ex", {"export"}),
         ("derive --opt", {"--optimizer"}),
         ("derive --optimizer ad", {"adam", "adamw", "adafactor", "adagrad"}),
         ("derive --format m", {"markdown"}),
         ("verify --dtype float6", {"float64"}),
-    ],
-)
-def test_completion(process: Cli, typed: str, offered: set[str]) -> None:
-    outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
-                      COMP_WORDS=f"deepnet-theory {typed}",
-                      COMP_CWORD=str(len(typed.split())))  # fmt: skip
-    found = set(outcome.out.split())
-    assert found and found <= offered
+    ):
+        outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
+                          COMP_WORDS=f"deepnet-theory {typed}",
+                          COMP_CWORD=str(len(typed.split())))  # fmt: skip
+        assert outcome.out and set(outcome.out.split()) <= offered
 
 
 COLOUR = r"\x1b\[[0-9;]*m"
 SMALL = ("--seeds", "2", "--width", "8", "--heads", "1", "--tokens", "4")
 
 
-Terminal = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Exit code, standard output through a pipe, and what a terminal got on standard error."""
+def on_a_terminal(cli, monkeypatch):
+    """The outcome, and what a terminal got on standard error."""
 
-    def run(*words: str, **environment: str) -> tuple[int, str, str]:
+    def run(*words, **environment):
         import pty
 
         ours, theirs = pty.openpty()
         shown = bytearray()
 
-        def read() -> None:
+        def read():
             with suppress(OSError):  # how Linux says that the other end is closed
                 while piece := os.read(ours, 4096):
                     shown.extend(piece)
@@ -288,17 +234,17 @@ def on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Terminal:
             outcome = cli(*words)
         reader.join()
         os.close(ours)
-        return outcome.code, outcome.out, shown.decode()
+        return outcome, shown.decode()
 
     return run
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_verify_shows_a_live_table_on_a_terminal(on_a_terminal: Terminal) -> None:
+def test_verify_shows_a_live_table_on_a_terminal(cli, on_a_terminal):
     words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
-    code, out, shown = on_a_terminal(*words)
-    assert code in (0, 1, 3)
-    assert "\x1b" not in out and "model update at depth" not in out
+    outcome, shown = on_a_terminal(*words)
+    assert outcome.code in (0, 1, 3)
+    assert "\x1b" not in outcome.out and "model update at depth" not in outcome.out
     assert re.search(COLOUR, shown)
     # the points appear one after the other, while the next one is measured
     first, second, third = (shown.index(f"N = {n} ") for n in (2, 4, 8))
@@ -307,22 +253,17 @@ def test_verify_shows_a_live_table_on_a_terminal(on_a_terminal: Terminal) -> Non
     # what is on the screen in the end is the table, not the frames above one another
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     means = [line.split()[3] for line in plain.splitlines() if line.strip().startswith("N = 8 ")]
-    assert means and f"  {means[0]}  " in out
+    assert means and f"  {means[0]}  " in outcome.out
+    few = ("verify", "--optimizer", "adam", "--layer", "ffn", "--depths", "1,2", *SMALL)
+    _, plain = on_a_terminal(*few, NO_COLOR="1")
+    assert not re.search(COLOUR, plain) and "N = 2 " in plain
+    outcome, quiet = on_a_terminal(*few, "--quiet")
+    assert quiet == cli(*few).err == "" and "N = 2 " in outcome.out
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_no_color_and_quiet_on_a_terminal_and_nothing_through_a_pipe(
-    cli: Cli, on_a_terminal: Terminal
-) -> None:
-    words = ("verify", "--optimizer", "adam", "--depths", "2,4", *SMALL)
-    _, _, plain = on_a_terminal(*words, NO_COLOR="1")
-    assert not re.search(COLOUR, plain) and "N = 4 " in plain
-    _, out, quiet = on_a_terminal(*words, "--quiet")
-    assert quiet == cli(*words).err == "" and "N = 4 " in out
-
-
-def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
-    words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "-o")
+def test_report_measures_the_rivals_too(cli, tmp_path):
+    words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "--cache",
+             str(tmp_path / "cache"), "-o")  # fmt: skip
     with_rivals = cli(*words, str(tmp_path / "a.html"))
     alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")
     assert with_rivals.code == alone.code  # the verdict is that of the rule itself
@@ -336,7 +277,7 @@ def test_report_measures_the_rivals_too(cli: Cli, tmp_path: Path) -> None:
     assert "no part of the verdict" in pages[0] and "no part of the verdict" not in pages[1]
 
 
-def test_closures_side_by_side(cli: Cli) -> None:
+def test_closures_side_by_side(cli):
     select = ("derive", "--optimizer", "sgd", "--placement", "res-post-ln", "--depth", "50")
     compare = (*select, "--compare-closures")
     data = json.loads(cli(*compare, "--format", "json").out)
@@ -358,39 +299,7 @@ def test_closures_side_by_side(cli: Cli) -> None:
     assert r"\end{document}" in cli(*compare, "--format", "latex").out
 
 
-def test_an_interrupted_training_replaces_no_whole_one(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants, output = str(tmp_path / "c.json"), tmp_path / "o.json"
-    cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",
-        constants)  # fmt: skip
-    words = ("train", constants, *QUICK["train"].split(), "--seeds", "1", "-o", str(output))
-    assert cli(*words).code == 0
-    whole = output.read_text("utf-8")
-    assert json.loads(whole)["complete"] is True
-
-    step, taken = Runner.step, itertools.count()
-
-    def interrupted(runner: Runner, batch: Any) -> None:
-        if next(taken) == 3:  # of two a run
-            raise KeyboardInterrupt
-        step(runner, batch)
-
-    monkeypatch.setattr("deepnet_theory.training.runs.Runner.step", interrupted)
-    outcome = cli(*words, "--cache", str(tmp_path / "cache"))
-    assert outcome.code == 130 and "1 of 4 runs were finished" in outcome.out
-    assert "the same command goes on" in outcome.err
-    assert output.read_text("utf-8") == whole
-    output.unlink()
-    taken = itertools.count()
-    assert cli(*words).code == 130  # where there is nothing yet, a part is worth keeping
-    assert json.loads(output.read_text("utf-8"))["complete"] is False
-    goes_on = cli(*words, "--cache", str(tmp_path / "cache"), "-v")
-    assert goes_on.code == 0 and "1 of 4 results came from the cache" in goes_on.err
-    assert json.loads(output.read_text("utf-8"))["runs"] == json.loads(whole)["runs"]
-
-
-def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
+def test_the_case_of_a_name_does_not_matter(cli):
     words = ("derive", "--optimizer", "adam", "--placement", "pre-ln", "--format", "json")
     loud = ("derive", "--optimizer", "Adam", "--placement", "PRE-LN", "--format", "JSON")
     assert cli(*loud) == cli(*words)
@@ -398,7 +307,7 @@ def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
     assert cli("check", "Cake-Constants").code == 0
 
 
-def test_a_published_parametrisation_is_judged(cli: Cli) -> None:
+def test_a_published_parametrisation_is_judged(cli):
     told = cli("derive", "--scheme", "completep", "--across", "width")
     assert told.code == 0 and "Features move alike at every width." in told.out
     assert "embedding epsilon 1 1/d differs" in " ".join(told.out.split())
@@ -412,7 +321,7 @@ def test_a_published_parametrisation_is_judged(cli: Cli) -> None:
     assert deep["schema"] == "deepnet-theory/scheme/1"
 
 
-def test_schemes_are_listed_with_their_dimension(cli: Cli) -> None:
+def test_schemes_are_listed_with_their_dimension(cli):
     rows = {
         r["name"]: r for r in json.loads(cli("list", "schemes", "--format", "json").out)["schemes"]
     }
@@ -422,7 +331,7 @@ def test_schemes_are_listed_with_their_dimension(cli: Cli) -> None:
     assert rows["u-mup"]["alpha"] and rows["u-mup"]["multiplier"]
 
 
-def test_a_published_scheme_is_judged(cli: Cli) -> None:
+def test_a_published_scheme_is_judged(cli):
     told = cli("derive", "--scheme", "deepnorm")
     assert told.code == 0 and "Exactly by post-ln sgd parameter-norm (lemma)" in told.out
     data = json.loads(cli("derive", "--scheme", "gpt-2", "--format", "json").out)
@@ -438,7 +347,7 @@ TRANSFER = (
 )  # fmt: skip
 
 
-def test_transfer_writes_json_and_a_page(cli: Cli, tmp_path: Path) -> None:
+def test_transfer_writes_json_and_a_page(cli, tmp_path):
     file, page = tmp_path / "t.json", tmp_path / "t.html"
     outcome = cli(*TRANSFER, "-o", str(file), "--page", str(page))
     data = json.loads(file.read_text(encoding="utf-8"))

@@ -1,22 +1,21 @@
-"""Bad input gives one clear sentence and the right exit code, never a traceback."""
-
-from __future__ import annotations
+"""Bad input and lost streams: one clear sentence and the right exit code, never a traceback."""
 
 import errno
 import os
 import shlex
 import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.cli import INTERNAL_ERROR, main
 
-from .conftest import Cli
-
-BAD: dict[str, str | tuple[str, ...]] = {  # what is typed, and what its one sentence says
+BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
     "derive --optimizer adamm": "unknown optimizer 'adamm'; valid are: adafactor",
     "derive --optimizer ''": "unknown optimizer ''",
@@ -62,6 +61,12 @@ BAD: dict[str, str | tuple[str, ...]] = {  # what is typed, and what its one sen
     "export --optimizer sgd --depth 8 --alpha '10**200' --beta 1": "must be from",
     "export --optimizer sgd --placement pre-ln --depth 8 --alpha N --beta 1": "alpha must be 1, ",
     "train /does/not/exist.json": "cannot read '/does/not/exist.json'",
+    "train mine.py": "JSON",
+    **(
+        {}
+        if torch.cuda.is_available()
+        else {"verify --optimizer sgd --device cuda --depths 4,8": "'cuda' is not available here"}
+    ),
     "list optimisers": "valid are: optimizers, placements",
     "check no-such-claim": "unknown claim 'no-such-claim'; valid are:",
     "derive --optimizer sgd --section the": "unknown section 'the'; valid are: consequences",
@@ -107,7 +112,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("typed", [*BAD, *REFUSED])
-def test_bad_input(cli: Cli, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(cli, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("from torch import nn\ndef plain(): return nn.Linear(8, 8)\n")
     outcome = cli(*shlex.split(typed))
@@ -121,51 +126,28 @@ def test_bad_input(cli: Cli, typed: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("option", ["--seeds", "--depths", "--optimizer", "--alpha", "--zzz"])
-def test_what_is_echoed_stays_readable(cli: Cli, option: str) -> None:
+def test_what_is_echoed_stays_readable(cli, option):
     outcome = cli("verify", "--optimizer", "sgd", "--beta", "1", option, "7" * 5000)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert len(outcome.err) < 1500
 
 
-def test_no_cuda(cli: Cli) -> None:
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device")
-    outcome = cli("verify", "--optimizer", "sgd", "--device", "cuda", "--depths", "4,8")
-    assert outcome.code == 2 and "'cuda' is not available here" in outcome.err
-
-
 @pytest.mark.parametrize(
     "words", [("export", "--optimizer", "sgd", "--depth", "8"), ("report", "--optimizer", "sgd")]
 )
-def test_output_is_refused_before_the_work(
-    cli: Cli, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_output_is_refused_before_the_work(cli, tmp_path, monkeypatch, words):
     for output in (str(tmp_path / "missing" / "x.json"), str(tmp_path), ""):
         outcome = cli(*words, "-o", output)
         assert outcome.code == 2
         assert f"cannot write {output!r}" in outcome.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_permission_as_the_system_says_it(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    outcome = cli("export", "--optimizer", "sgd", "--depth", "8", "-o", str(tmp_path / "c.json"))
+    outcome = cli(*words, "-o", str(tmp_path / "c.json"))
     assert outcome.code == 2 and "no permission" in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_constants_file(cli: Cli, tmp_path: Path) -> None:
-    for content in (b"{", b"\xff\xfe", b"[]", b'{"schema": "other"}'):
-        (tmp_path / "c.json").write_bytes(content)
-        outcome = cli("train", str(tmp_path / "c.json"))
-        assert outcome.code == 2 and outcome.err.count("\n") == 1
-
-
-def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(*_: object, **__: object) -> None:
+def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
+    def crash(*_, **__):
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr("deepnet_theory.workflow.derive", crash)
@@ -176,13 +158,12 @@ def test_a_crash_does_not_look_like_a_verdict(cli: Cli, monkeypatch: pytest.Monk
         cli("derive", "--optimizer", "sgd", "-v")
 
 
-def test_too_little_memory_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_one_sentence(cli, monkeypatch):
     huge = ("verify", "--optimizer", "sgd", "--depths", "1,2", "--width", "1048576")
     outcome = cli(*huge)
     assert outcome.code == 2 and "needs at least" in outcome.err
-    torch = pytest.importorskip("torch")
 
-    def allocate(*_: object, **__: object) -> None:
+    def allocate(*_, **__):
         torch.empty(2**60)
 
     monkeypatch.setattr("deepnet_theory.workflow.derive", allocate)
@@ -191,7 +172,7 @@ def test_too_little_memory_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyP
 
 
 @given(st.lists(st.text(max_size=12), max_size=4))
-def test_no_words_give_a_traceback(words: list[str]) -> None:
+def test_no_words_give_a_traceback(words):
     try:
         code = main(["derive", *words])
     except SystemExit as exit:  # never expected, but a clean code even so
@@ -205,9 +186,7 @@ LONG = "x" * 300
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
 @pytest.mark.parametrize("command", [("audit",), ("measure", "--depths", "1,2")])
-def test_a_model_file_that_cannot_be_read_is_one_sentence(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
+def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "link.py").symlink_to("nowhere")
@@ -221,7 +200,8 @@ def test_a_model_file_that_cannot_be_read_is_one_sentence(
 
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
-def test_an_output_that_takes_nothing_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+def test_an_output_that_takes_nothing_is_one_sentence(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("deepnet_theory.spec.files.PATIENCE", 0.1)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     words = ("export", "-q", "--optimizer", "adam", "--depth", "2", "-o")
@@ -232,6 +212,62 @@ def test_an_output_that_takes_nothing_is_one_sentence(cli: Cli, tmp_path: Path) 
     ):
         outcome = cli(*words, file)
         assert outcome.code == 2 and why in outcome.err and outcome.err.count("\n") == 1
+    monkeypatch.setattr("deepnet_theory.spec.files.PATIENCE", 5)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
         assert cli(*words, str(pipe)).code == 0
         assert reader.stdout is not None and b"deepnet-theory/constants/1" in reader.stdout.read()
+
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="streams of a POSIX shell")
+
+LISTING = "list norms"  # a command that takes a moment
+
+
+@cache
+def shell(tail, words=LISTING):
+    """The exit code of the command itself, whatever it is piped into, and what was shown."""
+    command = f"set -o pipefail; {sys.executable} -m deepnet_theory {words} {tail}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("words", [LISTING, "--help", "list optimizers --format json"])
+def test_a_reader_that_has_gone_is_no_error_of_ours(words):
+    assert shell("| true", words) == (141, "", "")
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("> /dev/full", "cannot write to standard output: No space left on device\n"),
+        (">&-", "standard output is closed"),
+    ],
+)
+def test_a_standard_output_that_takes_nothing_is_one_sentence(tail, said):
+    code, out, err = shell(tail)
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"deepnet-theory: {said}")
+
+
+@pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])
+def test_a_lost_standard_error_changes_nothing(tail):
+    assert shell(tail)[:2] == shell("")[:2]
+    assert shell(tail, "list nothing")[0] == 2
+
+
+@pytest.mark.slow
+def test_with_torch_loaded_too(tmp_path):
+    # the interpreter then ends in the ordinary way, with flushes of its own
+    shell("", f"export --optimizer sgd --depth 2 --width 8 --heads 1 -o {tmp_path / 'c.json'}")
+    words = f"train {tmp_path / 'c.json'} --steps 1 --batch 1 --tokens 4 -o {tmp_path / 'o.json'}"
+    for tail, code in (("| true", 141), ("> /dev/full", 2), ("2> /dev/full", 0), ("2>&-", 0)):
+        assert shell(tail, words)[0] == code, tail
+
+
+def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text(tmp_path):
+    export = "export --optimizer sgd --depth 4"
+    assert shell("2>&-", f"{export} -o {tmp_path / 'c.json'}")[0] == 0
+    assert shell("", export)[1] == (tmp_path / "c.json").read_text()
+    code, _, err = shell("", f"{export} -o $'{tmp_path}/\\xff.json'")
+    assert code == 0, err
+    assert {os.fsencode(p.name) for p in tmp_path.iterdir()} == {b"\xff.json", b"c.json"}
+    assert shell("", "derive --optimizer $'\\xff'")[0] == 2

@@ -1,18 +1,12 @@
 """A help lists what its command takes, and the defaults that it prints are those used."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
-
-from .conftest import Cli
 
 SELECT = "--optimizer adam --depths 1,2"
 WORDS = {
@@ -45,14 +39,14 @@ def make(depth):
 """
 
 
-def options(command: str) -> list[Any]:
+def options(command):
     """The options that the help of a command lists."""
     group = command_line([command])
     parameters = group.commands[command].params if hasattr(group, "commands") else group.params
     return [p for p in parameters if p.param_type_name == "option" and not p.hidden]
 
 
-def defaults(command: str) -> dict[str, str]:
+def defaults(command):
     """Every default that the help of a command prints, by option."""
     found = {}
     for option in options(command):
@@ -64,8 +58,14 @@ def defaults(command: str) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Where what one command has measured is there for another: predict, verify and report."""
+    return str(tmp_path_factory.mktemp("work"))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command: str) -> None:
+def test_the_defaults_of_a_help_are_those_used(cli, tmp_path, work, command):
     model, constants = tmp_path / "model.py", tmp_path / "constants.json"
     model.write_text(MODEL, encoding="utf-8")
     if command == "train":
@@ -78,7 +78,7 @@ def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command
     assert len(printed) > 2 or command in ("derive", "check", "audit", "cache", "list", "predict")
     kept = []
     if "--cache" in (name for option in options(command) for name in option.opts):
-        kept = ["--cache", str(tmp_path / "kept")] if command != "cache" else []
+        kept = ["--cache", work] if command != "cache" else []
     torch.manual_seed(0)
     alone = cli(command, *given, *kept)
     torch.manual_seed(0)
@@ -92,24 +92,21 @@ def test_the_defaults_of_a_help_are_those_used(cli: Cli, tmp_path: Path, command
     assert re.sub(untimed, "", whole.out) == re.sub(untimed, "", alone.out)
 
 
+TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
+
+
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--scheme deepnet-adam"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--draws 2"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--updates 2"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--eta 1"),
-        ("transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1", "--data gaussian:0.5"),
-        (
-            "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1 --alpha 1 --beta 1",
-            "--decoder-alpha 2",
-        ),
+        *((TRANSFER, option) for option in (
+            "--scheme deepnet-adam", "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5")),
+        (f"{TRANSFER} --alpha 1 --beta 1", "--decoder-alpha 2"),
         ("export --optimizer adam --depth 4", "--scheme deepnet-adam"),
         ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
         ("predict --optimizer adam --depths 1,2", "--updates 2"),
     ],
-)
-def test_what_a_command_refuses_its_help_does_not_list(cli: Cli, words: str, option: str) -> None:
+)  # fmt: skip
+def test_what_a_command_refuses_its_help_does_not_list(cli, words, option):
     command, name = words.split()[0], option.split()[0]
     refused = cli(*words.split(), *option.split())
     assert refused.code == 2 and len(refused.err.strip().splitlines()) == 1

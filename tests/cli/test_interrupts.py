@@ -1,6 +1,4 @@
-"""What is kept, said and returned where a command is asked to end."""
-
-from __future__ import annotations
+"""What commands keep, take again, show and clear; and what they say when asked to end."""
 
 import json
 import os
@@ -12,10 +10,6 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.numeric import schedule
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.model_update import ModelUpdate
-
-from .conftest import Cli
 
 SMALL = (
     "verify", "--optimizer", "adam", "--width", "16", "--heads", "2", "--tokens", "8",
@@ -23,12 +17,12 @@ SMALL = (
 )  # fmt: skip
 
 
-def send_at(monkeypatch: pytest.MonkeyPatch, layers: int, number: int) -> None:
+def send_at(monkeypatch, layers, number):
     """Send this process a signal as soon as the stack of so many layers is to be measured."""
     measure = schedule.measure_model_update
 
     @wraps(measure)  # the same name: what is kept belongs to it
-    def measured(case: Case) -> ModelUpdate:
+    def measured(case):
         if case.depth == {"N": layers}:
             os.kill(os.getpid(), number)
             time.sleep(5)
@@ -38,9 +32,7 @@ def send_at(monkeypatch: pytest.MonkeyPatch, layers: int, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_what_was_measured_is_kept_and_the_same_command_goes_on(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch, tmp_path, name):
     file, kept = tmp_path / "part.json", ("--cache", str(tmp_path / "cache"))
     before = signal.getsignal(getattr(signal, name))
     with monkeypatch.context() as patch:
@@ -58,39 +50,89 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(
     assert json.loads(file.read_text(encoding="utf-8"))["complete"] is True
 
 
-def test_part_of_a_result_replaces_no_whole_one(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file = tmp_path / "whole.json"
+def test_part_of_a_result_replaces_no_whole_one_and_goes_on_where_it_was_kept(
+    cli, monkeypatch, tmp_path
+):
+    file, nothing = tmp_path / "whole.json", tmp_path / "nothing.json"
     cli(*SMALL, "--depths", "2,3", "-o", str(file))
     whole = file.read_bytes()
-    send_at(monkeypatch, 4, signal.SIGINT)
-    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
-    assert found.code == 130 and file.read_bytes() == whole
-    part = tmp_path / "whole.json.partial"
-    assert json.loads(part.read_text(encoding="utf-8"))["complete"] is False
-
-
-def test_nothing_is_said_of_going_on_where_nothing_was_kept(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     with monkeypatch.context() as patch:
         send_at(patch, 4, signal.SIGINT)
-        found = cli(*SMALL, "--depths", "2,3,4")
+        found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
     assert found.code == 130 and "goes on" not in found.out + found.err
+    part = json.loads(Path(f"{file}.partial").read_text(encoding="utf-8"))
+    assert file.read_bytes() == whole and part["complete"] is False
     send_at(monkeypatch, 2, signal.SIGINT)
-    file = tmp_path / "nothing.json"
-    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(file))
-    assert found.code == 130 and "goes on" not in found.out + found.err and not file.exists()
+    found = cli(*SMALL, "--depths", "2,3,4", "-o", str(nothing))
+    assert found.code == 130 and "goes on" not in found.out + found.err and not nothing.exists()
 
 
-def test_every_command_ends_alike(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_ends_alike(cli, monkeypatch):
     from deepnet_theory import workflow
 
-    def interrupted(*given: object, **more: object) -> None:
+    def interrupted(*given, **more):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(workflow, "derive", interrupted)
     for words in (["derive", "--optimizer", "adam"], list(SMALL)):
         found = cli(*words)
         assert (found.code, found.err.strip()) == (130, "deepnet-theory: interrupted")
+
+
+FEW = (
+    "--optimizer", "adam", "--depths", "1,2", "--width", "8", "--heads", "2", "--tokens", "4",
+    "--seeds", "2", "--draws", "1",
+)  # fmt: skip
+
+
+def untimed(out):
+    return out.rpartition("(cpu, ")[0]
+
+
+def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
+    kept = ("--cache", str(tmp_path / "cache"))
+    first = cli("verify", *FEW, *kept, "-v")
+    assert "results came from the cache" not in first.err
+    page = str(tmp_path / "report.html")
+    report = cli("report", *FEW, *kept, "--no-rivals", "-o", page, "-v")
+    shown = json.loads(cli("cache", *kept, "--format", "json").out)
+    assert (
+        f"{shown['results']} of {shown['results']} results came from the cache" in report.err
+    )  # all of them, and no other work
+    assert untimed(report.out) == untimed(first.out)
+    anew = cli("report", *FEW, "--no-cache", "--no-rivals", "-o", page, "-v")
+    assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
+
+
+def test_a_claim_is_not_checked_twice(cli, tmp_path):
+    words = ("check", "cake-index-ranges", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
+    first, second = cli(*words), cli(*words)
+    assert (
+        "results came from the cache" not in first.err
+        and "1 of 1 results came from the cache" in second.err
+    )
+    assert json.loads(first.out)["claims"] == json.loads(second.out)["claims"]
+    assert "results came from the cache" not in cli(*words, "--seed", "1").err
+
+
+def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
+    assert cli("cache").out.startswith("nothing is kept")
+    monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "own"))
+    assert cli("cache").out == f"{tmp_path / 'own'}: 0 results, 0.0 MiB\n"
+    cli("verify", *FEW)
+    shown = json.loads(cli("cache", "show", "--format", "json").out)
+    kept = shown["results"]  # what was measured, at each depth predicted, the shares of the deepest
+    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 6 + 2 + 1
+    assert shown["bytes"] == sum(
+        f.stat().st_size for f in (tmp_path / "own").glob("*/*") if f.is_file()
+    )
+    assert f"{kept} results" in cli("cache", "clear").out
+    assert json.loads(cli("cache", "--format", "json").out)["results"] == 0
+
+
+def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(cli, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "file" / "cache"))
+    outcome = cli("verify", *FEW)
+    assert "‖ΔF‖" in outcome.out
+    assert outcome.err.count("\n") == 1 and "warning: finished work is not kept" in outcome.err

@@ -4,13 +4,9 @@ A few hundred by default, many by ``make fuzz``. A case of :class:`Fuzz` is a se
 failure names what to run again: ``DEEPNET_THEORY_FUZZ_CASE=1234 pytest tests/fuzz -k name``.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -22,13 +18,13 @@ CASE = "DEEPNET_THEORY_FUZZ_CASE"
 
 
 @pytest.fixture
-def times() -> int:
+def times():
     """What the ordinary number of inputs is multiplied by."""
     return int(os.environ.get(TIMES, "1"))
 
 
 @pytest.fixture
-def draw() -> random.Random:
+def draw():
     """The source of all draws: the same inputs at every run, others with another seed."""
     return random.Random(int(os.environ.get(SEED, "0")))
 
@@ -36,19 +32,19 @@ def draw() -> random.Random:
 class Fuzz:
     """``cases`` of a test, each with a generator of its own, and what becomes of one."""
 
-    def __init__(self, name: str, times: int) -> None:
+    def __init__(self, name, times):
         self.name, self.times = name, times
         self.seed, self.only = os.environ.get(SEED, "0"), os.environ.get(CASE)
 
-    def cases(self, count: int) -> Iterator[tuple[int, random.Random]]:
+    def cases(self, count):
         """``count`` cases, times the factor, each with its generator."""
         for case in range(count * self.times) if self.only is None else [int(self.only)]:
             yield case, random.Random(f"{self.name} {self.seed} {case}")
 
-    def ends(self, case: int, given: object, call: Callable[[], Any], seconds: float = 5) -> Any:
+    def ends(self, case, given, call, seconds=5):
         """What ``call`` returns, or the package's own error; fails for anything else."""
 
-        def late(*_: object) -> None:
+        def late(*_):
             raise TimeoutError(f"no end in {seconds} seconds")
 
         before = signal.signal(signal.SIGALRM, late)
@@ -66,6 +62,6 @@ class Fuzz:
 
 
 @pytest.fixture
-def fuzz(request: pytest.FixtureRequest, times: int) -> Fuzz:
+def fuzz(request, times):
     """The cases of the test that asks for it."""
     return Fuzz(request.node.name, times)

@@ -1,13 +1,7 @@
 """Damaged and hostile files: what is read ends in a model or in one sentence."""
 
-from __future__ import annotations
-
 import copy
 import json
-import random
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +13,7 @@ pytest.importorskip("torch")
 from deepnet_theory.runtime import Model, build, load, load_constants, save
 
 ORDINARY = 600
-DEEP: Any = []
+DEEP = []
 for _ in range(500):
     DEEP = [DEEP]
 VALUES = (
@@ -29,7 +23,7 @@ VALUES = (
 )  # fmt: skip
 
 
-def good() -> list[dict[str, Any]]:
+def good():
     """Constants of every stack, as plain data, of small models."""
     found = []
     for stack, depth in (("encoder", 2), ("decoder", 2), ("encoder-decoder", "1,2")):
@@ -39,7 +33,7 @@ def good() -> list[dict[str, Any]]:
     return found
 
 
-def holders(node: Any) -> Iterator[tuple[Any, Any]]:
+def holders(node):
     """Every container of a tree with one of its keys."""
     for key in list(node) if isinstance(node, dict) else range(len(node)):
         yield node, key
@@ -47,7 +41,7 @@ def holders(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from holders(node[key])
 
 
-def with_other_data(data: dict[str, Any], draw: random.Random) -> str:
+def with_other_data(data, draw):
     """The text of the data with one to three of its values or keys changed."""
     changed = copy.deepcopy(data)
     for _ in range(draw.randint(1, 3)):
@@ -64,7 +58,7 @@ def with_other_data(data: dict[str, Any], draw: random.Random) -> str:
     return json.dumps(changed)
 
 
-def with_other_bytes(content: bytes, draw: random.Random) -> bytes:
+def with_other_bytes(content, draw):
     """The content with some bytes changed, or cut off, or repeated."""
     raw = bytearray(content)
     for _ in range(draw.randint(1, 4)):
@@ -81,7 +75,7 @@ def with_other_bytes(content: bytes, draw: random.Random) -> bytes:
     return bytes(raw)
 
 
-def read(path: Path, reader: Any) -> None:
+def read(path, reader):
     """Ends in a model or one short sentence; anything else is raised."""
     try:
         assert isinstance(reader(path), Model)
@@ -89,9 +83,7 @@ def read(path: Path, reader: Any) -> None:
         assert "\n" not in str(refused) and len(str(refused)) < 2000, refused
 
 
-def test_no_constants_file_breaks_the_builder(
-    times: int, draw: random.Random, tmp_path: Path
-) -> None:
+def test_no_constants_file_breaks_the_builder(times, draw, tmp_path):
     path, kept = tmp_path / "constants.json", good()
     for data in kept:
         path.write_text(json.dumps(data), encoding="utf-8")
@@ -106,7 +98,7 @@ def test_no_constants_file_breaks_the_builder(
         read(path, lambda p: build(load_constants(p)))
 
 
-def test_no_model_file_breaks_the_reader(times: int, draw: random.Random, tmp_path: Path) -> None:
+def test_no_model_file_breaks_the_reader(times, draw, tmp_path):
     pytest.importorskip("safetensors")
     path = tmp_path / "m.safetensors"
     derivation = workflow.derive(Selection(optimizer="lamb"))

@@ -1,7 +1,5 @@
 """Texts of every shape through the parser, the degrees of updates, and own rules."""
 
-from __future__ import annotations
-
 import pytest
 
 from deepnet_theory.sizes.exponents import Exponents
@@ -17,18 +15,17 @@ from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
 from deepnet_theory.workflow import own_rule
 
-from .conftest import Fuzz
 from .texts import any_text, nested, text
 
 
 @pytest.mark.parametrize("grammar", [UPDATE, DEPTH, PLACEMENT, CLOSURE], ids=lambda g: g.purpose)
-def test_every_text_parses_or_is_refused(fuzz: Fuzz, grammar) -> None:
+def test_every_text_parses_or_is_refused(fuzz, grammar):
     for case, rng in fuzz.cases(500):
         given = any_text(rng, grammar)
         fuzz.ends(case, given, lambda given=given: grammar.parse(given), seconds=1)
 
 
-def _update(rng) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _update(rng):
     """An update that often has a law: a direction times sizes, in sums with a regime each."""
     shape = rng.random()
     if shape < 0.3:
@@ -47,7 +44,7 @@ def _update(rng) -> tuple[str, tuple[tuple[str, str], ...]]:
     return f"-eta*{written}", tuple(regimes)
 
 
-def test_every_update_has_degrees_or_is_refused(fuzz: Fuzz) -> None:
+def test_every_update_has_degrees_or_is_refused(fuzz):
     for case, rng in fuzz.cases(60):
         update, regime = _update(rng)
 
@@ -60,7 +57,7 @@ def test_every_update_has_degrees_or_is_refused(fuzz: Fuzz) -> None:
         fuzz.ends(case, (update, regime), counted)
 
 
-def test_every_update_is_derived_or_refused(fuzz: Fuzz) -> None:
+def test_every_update_is_derived_or_refused(fuzz):
     for case, rng in fuzz.cases(15):
         update, regime = _update(rng)
         select = {
@@ -81,7 +78,7 @@ def test_every_update_is_derived_or_refused(fuzz: Fuzz) -> None:
         fuzz.ends(case, (update, regime, select), derived, seconds=20)
 
 
-def test_every_own_rule_has_exponents_or_is_refused(fuzz: Fuzz) -> None:
+def test_every_own_rule_has_exponents_or_is_refused(fuzz):
     selections = [
         Selection(optimizer=optimizer, placement=placement, stack=stack)
         for optimizer in ("sgd", "adam", "lamb")
@@ -101,27 +98,15 @@ def test_every_own_rule_has_exponents_or_is_refused(fuzz: Fuzz) -> None:
         fuzz.ends(case, (selection, alpha, beta), predicted)
 
 
-def _knob(rng) -> object:
-    odd = [
-        1,
-        2.5,
-        0,
-        -1,
-        10**400,
-        10**5000,
-        float("nan"),
-        float("inf"),
-        True,
-        None,
-        1e308,
-        [],
-        b"N",
-    ]
-    return rng.choice(odd) if rng.random() < 0.1 else any_text(rng, DEPTH)
+ODD = [1, 2.5, 0, -1, 10**400, 10**5000, float("nan"), float("inf"), True, None, 1e308, [], b"N"]
 
 
-def test_a_case_that_does_not_end_or_breaks_is_caught(fuzz: Fuzz) -> None:
-    def late() -> None:
+def _knob(rng):
+    return rng.choice(ODD) if rng.random() < 0.1 else any_text(rng, DEPTH)
+
+
+def test_a_case_that_does_not_end_or_breaks_is_caught(fuzz):
+    def late():
         while True:
             pass
 

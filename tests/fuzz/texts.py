@@ -1,52 +1,22 @@
 """Random texts of a grammar, from its own names and functions, and what spoils them."""
 
-from __future__ import annotations
-
-import random
 import string
 
-from deepnet_theory.spec.expression import Grammar
-
-_NUMBERS = [
-    "0",
-    "1",
-    "2",
-    "-1",
-    "3",
-    "0.5",
-    "1e-3",
-    "7/3",
-    "1000",
-    "1e300",
-    "1e-300",
-    "10**99",
-    "9" * 40,
-]
-_EXPONENTS = [
-    "2",
-    "3",
-    "-1",
-    "0",
-    "(1/2)",
-    "0.5",
-    "(-1/3)",
-    "256",
-    "(255/256)",
-    "(2**3)",
-    "1.5",
-    "-2",
-]
+_NUMBERS = ["0", "1", "2", "-1", "3", "0.5", "1e-3", "7/3", "1000", "1e300", "1e-300", "10**99",
+            "9" * 40]  # fmt: skip
+_EXPONENTS = ["2", "3", "-1", "0", "(1/2)", "0.5", "(-1/3)", "256", "(255/256)", "(2**3)", "1.5",
+              "-2"]  # fmt: skip
 _ODD = ["", "eta", "__import__('os')", "g if g else 1", "1j", "nan", "inf", "None", "N N", "²", "π"]
 
 
-def text(rng: random.Random, grammar: Grammar, levels: int) -> str:
+def text(rng, grammar, levels):
     """A text of the grammar with at most so many levels."""
     kind = rng.random()
     if levels == 0 or kind < 0.2:
         names = [*grammar.symbols] * 3
         return rng.choice([*names, rng.choice(_NUMBERS)])
 
-    def inner() -> str:
+    def inner():
         return text(rng, grammar, levels - 1)
 
     if kind < 0.55:
@@ -60,7 +30,7 @@ def text(rng: random.Random, grammar: Grammar, levels: int) -> str:
     return f"{name}({', '.join(inner() for _ in range(rng.randint(least, min(most, least + 2))))})"
 
 
-def nested(rng: random.Random, grammar: Grammar, levels: int) -> str:
+def nested(rng, grammar, levels):
     """One operation or function again and again, as deep as is asked."""
     leaf = rng.choice(grammar.symbols)
     two = [f for f, (least, most) in grammar.functions.items() if least <= 2 <= most]
@@ -76,7 +46,7 @@ def nested(rng: random.Random, grammar: Grammar, levels: int) -> str:
     return found
 
 
-def spoiled(rng: random.Random, written: str) -> str:
+def spoiled(rng, written):
     """A text with a few characters lost, doubled or put in."""
     characters = list(written)
     for _ in range(rng.randint(1, 4)):
@@ -91,7 +61,7 @@ def spoiled(rng: random.Random, written: str) -> str:
     return "".join(characters)
 
 
-def any_text(rng: random.Random, grammar: Grammar) -> str:
+def any_text(rng, grammar):
     """A text of some shape: of the grammar, deep, spoiled, or of something else."""
     kind = rng.random()
     if kind < 0.6:

@@ -1,9 +1,5 @@
 """Loading somebody's model: every way to fail is one sentence."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -50,15 +46,13 @@ def odd():
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(SOURCE, encoding="utf-8")
     return path
 
 
-def test_a_factory_makes_a_module_and_its_inputs(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_factory_makes_a_module_and_its_inputs(file, capsys):
     factory = load_factory(f"{file}:stack")
     whole = factory.make(5)
     assert len(whole.module.layers) == 5
@@ -69,18 +63,14 @@ def test_a_factory_makes_a_module_and_its_inputs(
     assert not capsys.readouterr().out  # what the file prints is no data of ours
 
 
-def test_a_factory_that_travels_knows_its_code(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factory_that_travels_knows_its_code(file, monkeypatch):
     monkeypatch.chdir(file.parent)
     by_file, installed = load_known_factory(f"{file.name}:stack"), "torch.nn:Transformer"
     assert by_file.text == f"{file.resolve()}:stack" and by_file.code
     known = load_known_factory(installed)
     assert (known.text, known.code) == (installed, "")  # a package of its own version
-
-
-def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ourpackage").mkdir()
-    (tmp_path / "ourpackage/net.py").write_text(SOURCE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    (file.parent / "ourpackage").mkdir()
+    file.with_name("ourpackage").joinpath("net.py").write_text(SOURCE, encoding="utf-8")
     assert len(load_factory("ourpackage.net:stack").make(2).module.layers) == 2
 
 
@@ -100,14 +90,14 @@ def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("odd", "takes neither token ids nor vectors of its width"),
     ],
 )
-def test_each_failure_is_one_sentence(file: Path, name: str, sentence: str) -> None:
+def test_each_failure_is_one_sentence(file, name, sentence):
     with pytest.raises(InputError) as told:
         load_factory(f"{file}:{name}").make()
     assert sentence in str(told.value)
     assert "\n" not in str(told.value)
 
 
-def test_what_is_no_model(file: Path) -> None:
+def test_what_is_no_model(file):
     broken = file.with_name("broken.py")
     broken.write_text("import nosuchpackage\n", encoding="utf-8")
     for text, sentence in {
@@ -122,7 +112,7 @@ def test_what_is_no_model(file: Path) -> None:
         load_factory(f"{file}:fixed").make(4)
 
 
-def test_given_inputs_are_tried_and_the_mode_is_left() -> None:
+def test_given_inputs_are_tried_and_the_mode_is_left():
     module = nn.Linear(4, 4).train()
     assert made(module, {"input": torch.ones(2, 4)})().shape == (2, 4)
     assert module.training

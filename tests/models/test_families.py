@@ -1,17 +1,13 @@
 """Models of many families, read sublayer by sublayer."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
+from written_models import GPT
 
 from deepnet_theory.models import read
 from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
 from deepnet_theory.spec.placement import placement as named
-from deepnet_theory.spec.results.reading import Reading
 
 transformers = pytest.importorskip("transformers")
 
@@ -22,7 +18,7 @@ GPT_SIZES = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 61, "n_posit
 IDS = torch.randint(61, (2, 9), generator=torch.Generator().manual_seed(0))
 
 
-def told(reading: Reading) -> dict[str, list[str]]:
+def told(reading):
     """Each sublayer as ``kind: role=parameter[part] …``, by stack."""
     return {
         stack: [
@@ -33,27 +29,27 @@ def told(reading: Reading) -> dict[str, list[str]]:
     }
 
 
-def each(layers: int, *sublayers: str) -> list[str]:
+def each(layers, *sublayers):
     """The sublayers of every layer, # for its index."""
     return [f"{i} {s.replace('#', str(i))}" for i in range(layers) for s in sublayers]
 
 
-def attention(where: str, *names: str, kind: str = "attention") -> str:
+def attention(where, *names, kind="attention"):
     roles = ("query", "key", "value", "output")
     return f"{kind}: " + " ".join(f"{r}={where}{n}" for r, n in zip(roles, names, strict=True))
 
 
-def ffn(where: str, *names: str) -> str:
+def ffn(where, *names):
     roles = ("fc1", "fc2") if len(names) == 2 else ("gate", "up", "down")
     kind = "ffn" if len(names) == 2 else "ffn-swiglu"
     return f"{kind}: " + " ".join(f"{r}={where}{n}" for r, n in zip(roles, names, strict=True))
 
 
-def packed(where: str, output: str, rows: str = "") -> str:
+def packed(where, output, rows=""):
     return attention("", *(f"{where}[{rows}{i}:{i + 32}]" for i in (0, 32, 64)), output)
 
 
-def nn_encoder(norm_first: bool) -> nn.Module:
+def nn_encoder(norm_first):
     layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, norm_first=norm_first)
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
@@ -70,7 +66,7 @@ CONV1D = [
     packed("h.#.attn.c_attn.weight", "h.#.attn.c_proj.weight", ":, "),
     ffn("h.#.mlp.", "c_fc.weight", "c_proj.weight"),
 ]
-FAMILIES: dict[str, tuple[Any, str, str, list[str]]] = {
+FAMILIES = {
     "torch.nn": (lambda: nn_encoder(False), "encoder", POST, NN),
     "torch.nn pre-LN": (lambda: nn_encoder(True), "encoder", PRE, NN),
     "Llama": (
@@ -131,7 +127,7 @@ FAMILIES: dict[str, tuple[Any, str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_sublayer_of_a_family(family: str) -> None:
+def test_every_sublayer_of_a_family(family):
     make, stack, equation, layer = FAMILIES[family]
     reading = read(make())
     assert told(reading) == {stack: each(2, *layer)}
@@ -143,7 +139,7 @@ def test_every_sublayer_of_a_family(family: str) -> None:
 
 @pytest.mark.parametrize("post_norm", [False, True], ids=["pre-LN", "post-LN"])
 @pytest.mark.parametrize("gated", [False, True], ids=["GELU", "SwiGLU"])
-def test_x_transformers(post_norm: bool, gated: bool) -> None:
+def test_x_transformers(post_norm, gated):
     """Residuals as modules of their own, layers in a flat list, packed gates."""
     library = pytest.importorskip("x_transformers")
     more = {"ff_glu": True, "ff_swish": True, "use_rmsnorm": True} if gated else {}
@@ -166,14 +162,14 @@ def test_x_transformers(post_norm: bool, gated: bool) -> None:
     assert {s.equation for s in reading.sublayers} == {POST if post_norm else PRE}
 
 
-def test_a_router_that_multiplies_what_it_chooses_is_no_attention() -> None:
+def test_a_router_that_multiplies_what_it_chooses_is_no_attention():
     config = transformers.Llama4TextConfig(**SIZES, num_key_value_heads=2)
     reading = read(transformers.Llama4TextModel(config))
     kinds = ["attention", "ffn-swiglu", "unknown"]
     assert [s.kind for s in reading.sublayers] == 2 * kinds and not reading.understood
 
 
-def test_gpt_neox_has_parallel_branches_and_interleaved_heads() -> None:
+def test_gpt_neox_has_parallel_branches_and_interleaved_heads():
     reading = read(transformers.GPTNeoXModel(transformers.GPTNeoXConfig(**SIZES)))
     assert [s.sums for s in reading.sublayers] == [0, 0, 1, 1]
     assert {s.equation for s in reading.sublayers} == {PRE}
@@ -189,7 +185,7 @@ def test_gpt_neox_has_parallel_branches_and_interleaved_heads() -> None:
     ]  # fmt: skip
 
 
-def test_t5_has_two_stacks_and_the_second_crosses_to_the_first() -> None:
+def test_t5_has_two_stacks_and_the_second_crosses_to_the_first():
     model = transformers.T5Model(transformers.T5Config(
         d_model=32, d_ff=64, num_layers=2, num_heads=4, d_kv=8, vocab_size=61))  # fmt: skip
     reading = read(model, {"input_ids": IDS, "decoder_input_ids": IDS.flip(0)})
@@ -211,8 +207,8 @@ def test_t5_has_two_stacks_and_the_second_crosses_to_the_first() -> None:
 
 
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "written out"])
-def test_nanogpt(gpt: type, fused: bool) -> None:
-    reading = read(gpt(3, fused=fused))
+def test_nanogpt(fused):
+    reading = read(GPT(3, fused=fused))
     layer = [
         packed("h.#.attn.c_attn.weight", "h.#.attn.c_proj.weight"),
         ffn("h.#.mlp.", "c_fc.weight", "c_proj.weight"),
@@ -226,11 +222,11 @@ def test_nanogpt(gpt: type, fused: bool) -> None:
 
 @pytest.mark.parametrize("placement", ["post-ln", "pre-ln", "res-post-ln", "sandwich-ln"])
 @pytest.mark.parametrize("stack", ["encoder", "decoder", "encoder-decoder"])
-def test_the_runtimes_own_models(placement: str, stack: str) -> None:
+def test_the_runtimes_own_models(placement, stack):
     norm, last = ("rms", "ffn-swiglu") if stack == "decoder" else ("layer", "ffn")
     alpha, on = (1.0, None) if placement == "pre-ln" else (1.7, "stream")
 
-    def part(name: str, *kinds: str) -> PartConstants:
+    def part(name, *kinds):
         sublayers = tuple(SublayerConstants(kind, alpha, 0.6) for kind in kinds)
         return PartConstants(name, 3, name == "decoder", sublayers)
 

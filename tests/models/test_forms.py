@@ -1,14 +1,10 @@
 """Models beyond a plain stack: what is read of them, and the one sentence that refuses the rest."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
+from torch import nn
+from written_models import heads, joined, post, pre
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -18,88 +14,69 @@ D = 16
 IDS = torch.randint(31, (2, 7), generator=torch.Generator().manual_seed(0))
 
 
-def heads(x: Tensor) -> Tensor:
-    return x.unflatten(-1, (2, -1)).transpose(1, 2)
-
-
 class Attention(nn.Module):
     """Self-attention, with norms of query, key and value or of the mixture where they are given."""
 
-    def __init__(self, each: bool = False, inner: bool = False) -> None:
+    def __init__(self, each=False, inner=False):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(D, D, bias=False) for _ in range(4))
         self.each = nn.ModuleList(nn.LayerNorm(D // 2) for _ in range(3 * each))
         self.inner = nn.LayerNorm(D) if inner else nn.Identity()
 
-    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+    def forward(self, x, memory=None):
         own = x if memory is None else memory
-        q, k, v = heads(self.q(x)), heads(self.k(own)), heads(self.v(own))
+        q, k, v = heads(self.q(x), 2), heads(self.k(own), 2), heads(self.v(own), 2)
         if self.each:
             q, k, v = (norm(t) for norm, t in zip(self.each, (q, k, v), strict=True))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=memory is None)
-        return self.o(self.inner(mixed.transpose(1, 2).flatten(2)))
+        return self.o(self.inner(joined(mixed)))
 
 
-def mlp(inner: bool = False) -> nn.Module:
+def mlp(inner=False):
     norm = nn.LayerNorm(2 * D) if inner else nn.Identity()
     return nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), norm, nn.Linear(2 * D, D))
 
 
-Line = Callable[[Tensor, Any, nn.Module], Tensor]
-
-
-def pre(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
-    return x + branch(norm(x))
-
-
-def post(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
-    return norm(x + branch(x))
-
-
-def bare(x: Tensor, branch: Any, norm: nn.Module) -> Tensor:
+def bare(x, branch, norm):
     return x + branch(x)
 
 
 class Layer(nn.Module):
-    def __init__(
-        self,
-        line: Line = pre,
-        second: Line | None = None,
-        attention: nn.Module | None = None,
-        feed: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, line=pre, second=None, **branches):
         super().__init__()
         self.lines = line, second or line
-        self.attention, self.feed = attention or Attention(), feed or mlp()
+        self.attention = branches.get("attention") or Attention()
+        self.feed = branches.get("feed") or mlp()
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(2))
 
-    def forward(self, x: Tensor) -> Tensor:
-        for line, branch, norm in zip(
-            self.lines, (self.attention, self.feed), self.norms, strict=True
-        ):
-            x = line(x, branch, norm)
-        return x
+    def forward(self, x):
+        x = self.lines[0](x, self.attention, self.norms[0])
+        return self.lines[1](x, self.feed, self.norms[1])
+
+
+def layers(count, *lines, **branches):
+    return [Layer(*lines, **{k: make() for k, make in branches.items()}) for _ in range(count)]
 
 
 class Decoder(nn.Module):
     """Embeddings, layers, a norm or none, a head."""
 
-    def __init__(self, layers: Sequence[nn.Module], final: bool = True) -> None:
+    def __init__(self, layers, final=True):
         super().__init__()
         self.embed, self.layers = nn.Embedding(31, D), nn.ModuleList(layers)
         self.final = nn.LayerNorm(D) if final else nn.Identity()
         self.head = nn.Linear(D, 31, bias=False)
 
-    def stream(self, x: Tensor) -> Tensor:
+    def stream(self, x):
         for layer in self.layers:
             x = layer(x)
         return x
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids):
         return self.head(self.final(self.stream(self.embed(ids))))
 
 
-def refusal(model: nn.Module, inputs: object = IDS) -> str:
+def refusal(model, inputs=IDS):
     """Why a model is held against no rule."""
     audit = dt.audit(model, inputs, optimizer="adamw")
     assert (audit.verdict, audit.findings, audit.plan) == ("UNDECIDED", (), ())
@@ -112,26 +89,26 @@ def refusal(model: nn.Module, inputs: object = IDS) -> str:
 class Modulated(nn.Module):
     """adaLN-zero: shift, scale and gate of every branch are computed of a condition."""
 
-    def __init__(self, std: float) -> None:
+    def __init__(self, std):
         super().__init__()
         self.attention, self.feed, self.ada = Attention(), mlp(), nn.Linear(D, 6 * D)
         self.norm = nn.LayerNorm(D, elementwise_affine=False)
         nn.init.normal_(self.ada.weight, std=std)
         nn.init.zeros_(self.ada.bias)
 
-    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+    def forward(self, x, condition):
         a, b, c, d, e, f = self.ada(F.silu(condition))[:, None].chunk(6, -1)
         x = x + c * self.attention(self.norm(x) * (1 + b) + a)
         return x + f * self.feed(self.norm(x) * (1 + e) + d)
 
 
 class Diffusion(nn.Module):
-    def __init__(self, std: float) -> None:
+    def __init__(self, std):
         super().__init__()
         self.time, self.blocks = nn.Linear(1, D), nn.ModuleList(Modulated(std) for _ in range(3))
         self.first, self.last = nn.Linear(D, D), nn.Linear(D, D)
 
-    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+    def forward(self, x, time):
         x, condition = self.first(x), self.time(time[:, None])
         for block in self.blocks:
             x = block(x, condition)
@@ -139,7 +116,7 @@ class Diffusion(nn.Module):
 
 
 @pytest.mark.parametrize("std", [0.0, 0.02], ids=["zero", "drawn"])
-def test_branches_behind_a_computed_gate_are_refused_by_its_name(std: float) -> None:
+def test_branches_behind_a_computed_gate_are_refused_by_its_name(std):
     inputs = torch.randn(2, 5, D), torch.rand(2)
     reading = read(Diffusion(std), inputs)
     assert list(reading.layers.values()) == [3] and not reading.understood
@@ -148,12 +125,12 @@ def test_branches_behind_a_computed_gate_are_refused_by_its_name(std: float) -> 
 
 
 class Experts(nn.Module):
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most):
         super().__init__()
         self.route, self.most = nn.Linear(D, 3, bias=False), most
         self.experts = nn.ModuleList(mlp() for _ in range(3))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         weights = self.route(x).softmax(-1)
         if self.most is not None:
             best, which = weights.topk(self.most, -1)
@@ -162,59 +139,70 @@ class Experts(nn.Module):
 
 
 @pytest.mark.parametrize("most", [None, 1], ids=["weighed", "chosen"])
-def test_a_router_is_said_to_be_one_and_dense_layers_before_it_count(most: int | None) -> None:
-    layers = [Layer(), *(Layer(feed=Experts(most)) for _ in range(3))]
-    assert read(Decoder(layers), IDS).layers == {"decoder": 4}
-    assert "a router chooses experts (layers.1.feed.route.weight)" in refusal(Decoder(layers))
+def test_a_router_is_said_to_be_one_and_dense_layers_before_it_count(most):
+    model = Decoder([Layer(), *layers(3, feed=lambda: Experts(most))])
+    assert read(model, IDS).layers == {"decoder": 4}
+    assert "a router chooses experts (layers.1.feed.route.weight)" in refusal(model)
 
 
 class Chosen(nn.Module):
     """An expert whose place alone depends on the router."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.route, self.up = nn.Linear(D, 8, bias=False), nn.Embedding(8, D)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         which = self.route(x).topk(2, -1).indices
         inner = (x[..., None, :] @ self.up(which).mT).relu()
         return (inner @ self.up(which)).squeeze(-2)
 
 
-def test_what_depends_on_a_choice_alone_has_no_derivative_and_is_read() -> None:
-    reading = read(Decoder([Layer(feed=Chosen()) for _ in range(2)]), IDS)
-    assert reading.layers == {"decoder": 2}
-    assert "a router chooses experts" in reading.sublayers[1].why
-
-
 class Masked(Attention):
     """Doge's: the mask is made of the values."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.step = nn.Linear(D, 2)
 
-    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+    def forward(self, x, memory=None):
         v = self.v(x)
         late = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
         mask = self.step(v).transpose(1, 2)[:, :, None].masked_fill(late, float("-inf"))
-        mixed = F.scaled_dot_product_attention(heads(self.q(x)), heads(self.k(x)), heads(v), mask)
-        return self.o(mixed.transpose(1, 2).flatten(2))
+        q, k, v = (heads(t, 2) for t in (self.q(x), self.k(x), v))
+        return self.o(joined(F.scaled_dot_product_attention(q, k, v, mask)))
 
 
-def test_a_mask_made_of_values_is_said() -> None:
-    reading = read(Decoder([Layer(attention=Masked()) for _ in range(2)]), IDS)
-    assert reading.layers == {"decoder": 2}
-    why = "values computed with layers.0.attention.step.weight enter it"
-    assert reading.sublayers[0].why == why
+class TimeMix(nn.Module):
+    """RWKV's: no attention that is known, so that both sublayers are of unknown kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.r, self.k, self.v = (nn.Linear(D, D) for _ in range(3))
+
+    def forward(self, x):
+        return torch.sigmoid(self.r(x)) * self.v(self.k(x).cumsum(1))
+
+
+@pytest.mark.parametrize(
+    ("branches", "index", "why"),
+    [
+        ({"feed": Chosen}, 1, "a router chooses experts"),  # a choice alone has no derivative
+        ({"attention": Masked}, 0, "values computed with layers.0.attention.step.weight enter it"),
+        ({"attention": TimeMix, "feed": TimeMix}, 0, ""),  # counted by their modules
+    ],
+)
+def test_layers_are_read_whatever_their_branches_are(branches, index, why):
+    reading = read(Decoder(layers(4, **branches)), IDS)
+    assert list(reading.layers.values()) == [4] and why in (reading.sublayers[index].why or "")
 
 
 class Highway(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.gate, self.feed = nn.Linear(D, D), mlp()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         g = torch.sigmoid(self.gate(x))
         return g * x + (1 - g) * self.feed(x)
 
@@ -222,12 +210,12 @@ class Highway(nn.Module):
 class Streams(nn.Module):
     """Hyper-connections: two streams, mixed by a matrix of two rows."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.feed, self.norm = mlp(), nn.LayerNorm(D)
         self.mix = nn.Parameter(torch.eye(2) + 0.1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         if x.dim() == 3:
             x = torch.stack([x, x], -2)
         y = self.feed(self.norm(x.mean(-2)))
@@ -241,9 +229,7 @@ class Streams(nn.Module):
         (Streams, "2 streams are mixed by layers.0.mix (hyper-connections), in Streams at test_"),
     ],
 )
-def test_a_stream_that_is_no_sum_is_refused_with_what_was_seen(
-    layer: Callable[[], nn.Module], seen: str
-) -> None:
+def test_a_stream_that_is_no_sum_is_refused_with_what_was_seen(layer, seen):
     with pytest.raises(InputError) as refused:
         read(Decoder([layer() for _ in range(2)], final=False), IDS)
     assert seen in str(refused.value)
@@ -253,15 +239,15 @@ def test_a_stream_that_is_no_sum_is_refused_with_what_was_seen(
 
 
 class Skips(Decoder):
-    def stream(self, x: Tensor) -> Tensor:
+    def stream(self, x):
         first = x
         for layer in self.layers:
             x = layer(x) + first
         return x
 
 
-def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack() -> None:
-    model = Skips([Layer() for _ in range(3)])
+def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack():
+    model = Skips(layers(3))
     reading = read(model, IDS)
     assert reading.layers == {"decoder": 3}
     (note,) = reading.notes
@@ -278,11 +264,11 @@ def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack
 class Ends(Decoder):
     """A feed-forward sublayer more at one end."""
 
-    def __init__(self, layers: Sequence[nn.Module], first: bool) -> None:
+    def __init__(self, layers, first):
         super().__init__(layers)
         self.extra, self.first = mlp(), first
 
-    def stream(self, x: Tensor) -> Tensor:
+    def stream(self, x):
         if self.first:
             return super().stream(x + self.extra(x))
         x = super().stream(x)
@@ -290,8 +276,8 @@ class Ends(Decoder):
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
-def test_a_sublayer_more_at_one_end_leaves_the_layers_as_they_are(first: bool) -> None:
-    model = Ends([Layer() for _ in range(3)], first)
+def test_a_sublayer_more_at_one_end_leaves_the_layers_as_they_are(first):
+    model = Ends(layers(3), first)
     reading = read(model, IDS)
     assert reading.layers == {"decoder": 3}
     wanted = [0, 0, 0, 1, 1, 2, 2] if first else [0, 0, 1, 1, 2, 2, 2]
@@ -300,30 +286,14 @@ def test_a_sublayer_more_at_one_end_leaves_the_layers_as_they_are(first: bool) -
     assert f"the layers of the decoder differ: layer {odd} is" in refusal(model)
 
 
-class TimeMix(nn.Module):
-    """RWKV's: no attention that is known, so that both sublayers are of unknown kind."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.r, self.k, self.v = (nn.Linear(D, D) for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.sigmoid(self.r(x)) * self.v(self.k(x).cumsum(1))
-
-
-def test_layers_of_unknown_sublayers_are_counted_by_their_modules() -> None:
-    model = Decoder([Layer(attention=TimeMix(), feed=TimeMix()) for _ in range(4)])
-    assert list(read(model, IDS).layers.values()) == [4]
-
-
 class Retrieval(Decoder):
     """Some of the tokens take from neighbours that an encoder reads."""
 
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
+    def __init__(self, layers):
         super().__init__(layers)
         self.reader, self.cross, self.norm = Layer(), Attention(), nn.LayerNorm(D)
 
-    def forward(self, ids: Tensor) -> Tensor:  # the neighbours are the tokens, backwards
+    def forward(self, ids):  # the neighbours are the tokens, backwards
         x, memory = self.embed(ids), self.reader(self.embed(ids.flip(1)))
         for i, layer in enumerate(self.layers):
             x = layer(x)
@@ -334,8 +304,8 @@ class Retrieval(Decoder):
         return self.head(self.final(x))
 
 
-def test_a_stack_whose_tokens_are_parted_is_one() -> None:
-    model = Retrieval([Layer() for _ in range(4)])
+def test_a_stack_whose_tokens_are_parted_is_one():
+    model = Retrieval(layers(4))
     reading = read(model, IDS)
     assert sorted(reading.layers.values()) == [1, 4] and len(reading.stacks) == 2
     assert "differ: layer 1 is attention, ffn, cross" in refusal(model)
@@ -344,26 +314,17 @@ def test_a_stack_whose_tokens_are_parted_is_one() -> None:
 # ------------------------------------------------------------------------------------------ norms
 
 
-def test_a_last_post_norm_is_the_sublayers_and_a_design_of_norms_is_no_fault() -> None:
+def test_a_design_of_norms_is_no_fault():
     """HybridNorm: query, key and value are normalised, and the sum behind the feed-forward."""
-    layers = [Layer(bare, post, Attention(each=True)) for _ in range(3)]
-    model = Decoder(layers, final=False)
+    model = Decoder(layers(3, bare, post, attention=lambda: Attention(each=True)), final=False)
     reading = read(model, IDS)
     assert [s.around for s in reading.sublayers] == 3 * [frozenset(), frozenset({"sum"})]
-    assert reading.norms == ()
-    said = refusal(model)
-    assert "x + branch(x) in attention and norm(x + branch(x)) in ffn" in said
-
-
-def test_pre_and_post_norm_in_one_stack_are_no_fault() -> None:
-    model = Decoder([*(Layer(post) for _ in range(2)), *(Layer(pre) for _ in range(3))])
-    said = refusal(model)
+    assert reading.norms == ()  # the last is its sublayer's
+    assert "x + branch(x) in attention and norm(x + branch(x)) in ffn" in refusal(model)
+    said = refusal(Decoder([*layers(2, post), *layers(3, pre)]))
     assert "norm(x + branch(x)) in layers 0, 1 and x + branch(norm(x)) in layers 2, 3, 4" in said
-
-
-def test_norms_within_a_branch_say_which_matrix_they_enter() -> None:
-    layers = [Layer(attention=Attention(inner=True), feed=mlp(inner=True)) for _ in range(2)]
-    for s in read(Decoder(layers), IDS).sublayers:
+    inner = layers(2, attention=lambda: Attention(inner=True), feed=lambda: mlp(inner=True))
+    for s in read(Decoder(inner), IDS).sublayers:
         inside = [n for n in s.norms if n.where == "inside"]
         assert [n.enters for n in inside] == [("output",) if s.kind == "attention" else ("fc2",)]
 
@@ -371,10 +332,10 @@ def test_norms_within_a_branch_say_which_matrix_they_enter() -> None:
 # ----------------------------------------------------------------------------------------- shared
 
 
-def test_layers_that_share_their_matrices_are_said_to() -> None:
+def test_layers_that_share_their_matrices_are_said_to():
     layer, attention = Layer(), Attention()
     assert read(Decoder([layer] * 4), IDS).shared == ("the matrices of layer 0 are used 4 times",)
     some = read(Decoder([Layer(attention=attention) for _ in range(3)]), IDS)
     names = ", ".join(f"layers.0.attention.{name}.weight" for name in "qkvo")
     assert some.shared == (f"{names} of layer 0 are used 3 times",)
-    assert read(Decoder([Layer() for _ in range(3)]), IDS).shared == ()
+    assert read(Decoder(layers(3)), IDS).shared == ()

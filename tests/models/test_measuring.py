@@ -1,7 +1,5 @@
 """‖ΔF‖/η of one's own models: against closed forms, a Jacobian, and planted faults."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import partial
@@ -12,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.cli import main
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.family import Stepped
 from deepnet_theory.models.final_state import FinalState
@@ -26,7 +25,7 @@ ETA = 2.0**-10
 class Sum(nn.Module):
     """F = x + scale·Σ xWᵢ: one sign step of all Wᵢ, whose gradients agree, moves it by scale·N."""
 
-    def __init__(self, depth: int, scale: float = 1.0) -> None:
+    def __init__(self, depth, scale=1.0):
         super().__init__()
         self.embedding = nn.Embedding(V, D)
         self.head = nn.Linear(D, V)  # before the maps: the same at all depths
@@ -37,7 +36,7 @@ class Sum(nn.Module):
         for p in (*self.embedding.parameters(), *self.head.parameters()):
             p.requires_grad_(False)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids):
         x = self.embedding(ids)
         return self.head(x + self.scale * sum(m(x) for m in self.maps))
 
@@ -45,7 +44,7 @@ class Sum(nn.Module):
 class PreLN(nn.Module):
     """A pre-LN decoder of feed-forward layers; its loss is its own where it is given targets."""
 
-    def __init__(self, depth: int, tied: bool = False) -> None:
+    def __init__(self, depth, tied=False):
         super().__init__()
         self.embedding = nn.Embedding(V, D)
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(depth))
@@ -66,11 +65,6 @@ class PreLN(nn.Module):
         return logits, F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 IDS = torch.randint(V, (2, 8), generator=torch.Generator().manual_seed(1))
 
 
@@ -89,9 +83,10 @@ def test_a_sum_of_maps_grows_and_its_mean_does_not(power, verdict):
     assert share.name == "maps.*.weight" and math.isclose(share.mean, found.points[-1].mean)
 
 
-def test_the_size_is_the_jacobians(one_thread):
+def test_the_size_is_the_jacobians_and_the_weights_are_left_alone():
     torch.manual_seed(0)
     model = PreLN(6).double()
+    before = {n: p.clone() for n, p in model.named_parameters()}
     one = stepped(model, first_step("adamw"))
     update = one.update({"N": 6}, ETA * 2**-6, one.rate)
     parameters = {n: p for n, p in model.named_parameters() if n != "head.weight"}
@@ -106,6 +101,8 @@ def test_the_size_is_the_jacobians(one_thread):
     expected = exact.norm(dim=-1).mean().item() / one.rate
     assert math.isclose(update.values[0], expected, rel_tol=3e-3)
     assert update.second_order < 0.01
+    assert all(torch.equal(p, before[n]) for n, p in model.named_parameters())
+    assert all(p.grad is None for p in model.parameters())
     # planted error: half of the parameters left out is seen
     less = one.size_of(2**-6, "maps.*") / (ETA * 2**-6)
     assert not math.isclose(less, expected, rel_tol=3e-3)
@@ -121,14 +118,6 @@ class _Body(nn.Module):
         for norm, m in zip(self.m.norms, self.m.maps, strict=True):
             x = x + F.gelu(m(norm(x)))
         return self.m.last(x)
-
-
-def test_a_measurement_leaves_the_weights_alone():
-    model = PreLN(3)
-    before = {n: p.clone() for n, p in model.named_parameters()}
-    stepped(model, first_step("sgd")).update({"N": 3}, ETA, ETA)
-    assert all(torch.equal(p, before[n]) for n, p in model.named_parameters())
-    assert all(p.grad is None for p in model.parameters())
 
 
 def test_a_pattern_for_all_layers_takes_no_deeper_name():
@@ -165,14 +154,12 @@ def test_f_is_what_enters_the_head(tied):
     assert torch.equal(named, expected)
     assert not torch.equal(found_in(model, name="norms.0")[1], expected)
 
-
-def test_a_head_that_is_called_by_keywords_is_one():
     class Keywords(PreLN):
         def forward(self, ids):
             return F.linear(weight=self.head.weight, input=_Body(self)(ids))
 
-    model = Keywords(2)
-    assert torch.equal(found_in(model)[1], _Body(model)(IDS))
+    called = Keywords(2)
+    assert torch.equal(found_in(called)[1], _Body(called)(IDS))
 
 
 def test_without_a_head_the_output_is_f():
@@ -202,39 +189,42 @@ def test_the_loss_is_the_models_own_or_that_of_the_next_token():
     assert not torch.allclose(own, following)
 
 
-@pytest.mark.parametrize("family", ["GPT2", "Bert", "Llama", "T5", "ViT"])
+SIZES = {"vocab_size": V, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "intermediate_size": 32}  # fmt: skip
+IMAGES = torch.randn(2, 3, 8, 8)
+
+
+def t5(m):
+    seen = m.encoder(IDS).last_hidden_state
+    decoded = m.decoder(IDS, encoder_hidden_states=seen).last_hidden_state
+    return decoded * D**-0.5  # as T5 does where embedding and head are one
+
+
+FAMILIES = {  # the class, its configuration, what it is given besides, and its final state
+    "GPT2": ("GPT2LMHeadModel", {"vocab_size": V, "n_embd": D, "n_layer": 2, "n_head": 2}, {},
+             lambda m: m.transformer(IDS).last_hidden_state),
+    "Bert": ("BertForMaskedLM", SIZES, {},
+             lambda m: m.cls.predictions.transform(m.bert(IDS).last_hidden_state)),
+    "Llama": ("LlamaForCausalLM", {**SIZES, "num_key_value_heads": 1}, {"labels": IDS},
+              lambda m: m.model(IDS).last_hidden_state),
+    "T5": ("T5ForConditionalGeneration",
+           {"vocab_size": V, "d_model": D, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2},
+           {"decoder_input_ids": IDS}, t5),
+    "ViT": ("ViTForImageClassification",
+            {**{k: v for k, v in SIZES.items() if k != "vocab_size"}, "image_size": 8,
+             "patch_size": 4, "num_labels": 3}, {},
+            lambda m: m.vit(IMAGES).last_hidden_state[:, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_f_of_families_of_transformers(family):
     t = pytest.importorskip("transformers")
-    sizes = {"vocab_size": V, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2,
-             "intermediate_size": 32}  # fmt: skip
-    ids = {"input_ids": IDS}
-    match family:
-        case "GPT2":
-            model = t.GPT2LMHeadModel(t.GPT2Config(vocab_size=V, n_embd=D, n_layer=2, n_head=2))
-            expected = model.eval().transformer(IDS).last_hidden_state
-        case "Bert":
-            model = t.BertForMaskedLM(t.BertConfig(**sizes))
-            expected = model.eval().cls.predictions.transform(model.bert(IDS).last_hidden_state)
-        case "Llama":
-            model = t.LlamaForCausalLM(t.LlamaConfig(**sizes, num_key_value_heads=1))
-            expected = model.eval().model(IDS).last_hidden_state
-            ids["labels"] = IDS
-        case "T5":
-            config = t.T5Config(vocab_size=V, d_model=D, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
-            model = t.T5ForConditionalGeneration(config)
-            ids["decoder_input_ids"] = IDS
-            seen = model.eval().encoder(IDS).last_hidden_state
-            expected = model.decoder(IDS, encoder_hidden_states=seen).last_hidden_state
-            expected = expected * D**-0.5  # as T5 does where embedding and head are one
-        case _:
-            del sizes["vocab_size"]
-            config = t.ViTConfig(**sizes, image_size=8, patch_size=4, num_labels=3)
-            model = t.ViTForImageClassification(config)
-            images = torch.randn(2, 3, 8, 8)
-            expected = model.eval().vit(images).last_hidden_state[:, 0]
-            ids = {"pixel_values": images}
-    state, f = found_in(model, ids)
-    torch.testing.assert_close(f, expected)
+    kind, sizes, more, final = FAMILIES[family]
+    model = getattr(t, kind)(getattr(t, f"{family}Config")(**sizes)).eval()
+    given = {"pixel_values": IMAGES} if family == "ViT" else {"input_ids": IDS, **more}
+    state, f = found_in(model, given)
+    torch.testing.assert_close(f, final(model))
     assert state.with_loss()[1].requires_grad
 
 
@@ -244,25 +234,24 @@ def test_f_of_families_of_transformers(family):
 def test_every_way_to_name_an_optimizer_is_one_step():
     plain = {"weight_decay": 0.0, "lr": ETA}
     own = torch.optim.AdamW(nn.Linear(2, 2).parameters(), **plain)
-    ways = [
-        first_step("adamw"),
+
+    def size(step, change=lambda model: model):
+        torch.manual_seed(0)
+        one = stepped(change(PreLN(3)), step)
+        assert one.rate == ETA or step is decayed
+        return one.size_of(2**-6)
+
+    decayed, adamw = first_step(torch.optim.AdamW), size(first_step("adamw"))
+    for way in (
         first_step(partial(torch.optim.AdamW, weight_decay=0.0)),
         first_step(own),
         first_step(lambda model: torch.optim.AdamW(model.parameters(), **plain)),
-    ]
-    sizes = []
-    for way in ways:
-        torch.manual_seed(0)
-        one = stepped(PreLN(3), way)
-        assert one.rate == ETA
-        sizes.append(one.size_of(2**-6))
-    assert len(set(sizes)) == 1
-    torch.manual_seed(0)
-    expressed = stepped(PreLN(3), first_step(None, "-eta*sign(g)")).size_of(2**-6)
-    assert math.isclose(expressed, sizes[0], rel_tol=1e-3)
-    torch.manual_seed(0)
-    decayed = stepped(PreLN(3), first_step(torch.optim.AdamW)).size_of(2**-6)
-    assert not math.isclose(decayed, sizes[0], rel_tol=1e-4)  # torch's own decay is 0.01
+    ):
+        assert size(way) == adamw
+    assert math.isclose(size(first_step(None, "-eta*sign(g)")), adamw, rel_tol=1e-3)
+    assert not math.isclose(size(decayed), adamw, rel_tol=1e-4)  # torch's own decay is 0.01
+    half = size(first_step("adamw"), lambda model: model.bfloat16())  # measured in single
+    assert math.isclose(half, adamw, rel_tol=0.05)
 
 
 def test_a_rate_that_falls_with_depth_counts():
@@ -277,7 +266,7 @@ def test_a_rate_that_falls_with_depth_counts():
     assert math.isclose(found.points[0].mean, alike.points[0].mean, rel_tol=1e-2)
 
 
-def test_matrices_of_a_convolution_are_interpreted():
+def test_matrices_of_a_convolution_and_a_parameter_without_axes_are_interpreted():
     model = nn.Sequential(nn.Conv1d(8, 8, 3, padding=1), nn.Linear(8, 4))
     one = stepped(model, first_step(None, "-eta*polar(g)"), torch.randn(2, 8, 8))
     change = {n: c for n, _, c in one.changes}["0.weight"]
@@ -285,17 +274,13 @@ def test_matrices_of_a_convolution_are_interpreted():
     singular = torch.linalg.svdvals(change.flatten(1) / ETA)
     assert torch.allclose(singular[singular > 0.5], torch.ones(()), atol=1e-4)
 
-
-def test_a_parameter_without_axes_is_interpreted():
     class Scaled(Sum):
-        def __init__(self, *sizes):
-            super().__init__(*sizes)
-            self.times = nn.Parameter(torch.tensor(2.0))
-
         def forward(self, ids):
             return self.times * super().forward(ids)
 
-    one = stepped(Scaled(2), first_step(None, "-eta*sign(g)"))
+    scaled = Scaled(2)
+    scaled.times = nn.Parameter(torch.tensor(2.0))
+    one = stepped(scaled, first_step(None, "-eta*sign(g)"))
     (change,) = (c for n, _, c in one.changes if n == "times")
     assert change.shape == () and abs(float(change)) == ETA
 
@@ -357,7 +342,7 @@ def test_bad_input_is_one_sentence(sentence):
     assert "\n" not in str(error.value) and len(str(error.value)) < 400
 
 
-def test_a_factory_that_sets_its_own_seed_is_not_decided():
+def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided():
     def seeded(depth):
         torch.manual_seed(0)
         return Sum(depth, 1 / depth), IDS
@@ -371,8 +356,6 @@ def test_a_factory_that_sets_its_own_seed_is_not_decided():
     assert {p.seeds for p in found.points} == {1}
     assert "UNDECIDED" in repr(found) and "REFUTED" not in repr(found)
 
-
-def test_what_is_not_finite_is_told_and_not_decided():
     class Broken(Sum):
         def forward(self, ids):
             return self.head(self.maps[0](self.embedding(ids)) * math.inf)
@@ -394,40 +377,32 @@ def test_an_interrupt_keeps_what_was_measured():
     assert found.to_dict()["complete"] is False and found.verdict.value == "UNDECIDED"
 
 
-def test_half_precision_is_measured_in_single():
-    torch.manual_seed(0)
-    whole = stepped(PreLN(3), first_step("adamw")).size_of(2**-6)
-    torch.manual_seed(0)
-    half = stepped(PreLN(3).bfloat16(), first_step("adamw")).size_of(2**-6)
-    assert math.isclose(half, whole, rel_tol=0.05)
-
-
 # -------------------------------------------------------------------------- command line
 
 
-def test_the_command(tmp_path, capsys):
-    from deepnet_theory.cli import main
+OWN = """
+import torch
+from torch import nn
+class Sum(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.e = nn.Embedding(32, 8).requires_grad_(False)
+        self.maps = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(n))
+        [nn.init.zeros_(m.weight) for m in self.maps]
+    def forward(self, ids):
+        x = self.e(ids)
+        return x + sum(m(x) for m in self.maps)
+def make(depth):
+    print('made')
+    return Sum(depth)
+def slower(model):
+    return torch.optim.SGD(model.parameters(), lr=1 / len(model.maps))
+"""
 
-    file = tmp_path / "own.py"
-    file.write_text(
-        "import torch\n"
-        "from torch import nn\n"
-        "class Sum(nn.Module):\n"
-        "    def __init__(self, n):\n"
-        "        super().__init__()\n"
-        "        self.e = nn.Embedding(32, 8).requires_grad_(False)\n"
-        "        self.maps = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(n))\n"
-        "        [nn.init.zeros_(m.weight) for m in self.maps]\n"
-        "    def forward(self, ids):\n"
-        "        x = self.e(ids)\n"
-        "        return x + sum(m(x) for m in self.maps)\n"
-        "def make(depth):\n"
-        "    print('made')\n"
-        "    return Sum(depth)\n"
-        "def slower(model):\n"
-        "    return torch.optim.SGD(model.parameters(), lr=1 / len(model.maps))\n"
-    )
-    out = tmp_path / "m.json"
+
+def test_the_command(tmp_path, capsys):
+    file, out = tmp_path / "own.py", tmp_path / "m.json"
+    file.write_text(OWN)
     words = ["measure", f"{file}:make", "--depths", "2,4,8", "--seeds", "3"]
     assert main([*words, "--update", "-eta*sign(g)", "-o", str(out), "--share", "maps.*"]) == 1
     shown = capsys.readouterr().out

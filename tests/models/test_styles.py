@@ -1,16 +1,13 @@
 """The ways in which people write residual sums, norms and branches; and what stays unknown."""
 
-from __future__ import annotations
-
 import copy
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
+from torch import nn
+from written_models import heads, joined
 
 from deepnet_theory.models import read
 from deepnet_theory.models.factory import made
@@ -25,7 +22,7 @@ A = 2.5
 class Stack(nn.Module):
     """Three residual feed-forward sublayers around a line of one's own."""
 
-    def __init__(self, line: Callable[..., Tensor], branch: Callable[[], nn.Module], **own: Any):
+    def __init__(self, line, branch, **own):
         super().__init__()
         torch.manual_seed(0)
         self.line = line
@@ -33,35 +30,31 @@ class Stack(nn.Module):
         self.norms = nn.ModuleList(own.get("norm", lambda: nn.LayerNorm(D))() for _ in range(3))
         self.s = nn.Parameter(own.get("s", torch.tensor([0.3])))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         for branch, norm in zip(self.branches, self.norms, strict=True):
             x = self.line(x, branch, norm, self.s)
         return x
 
 
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, D))
-
-
-def in_place(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+def in_place(x, f, n, s):
     y = f(n(x))
     x = x.clone()
     x += y
     return x
 
 
-def scaled_in_place(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+def scaled_in_place(x, f, n, s):
     y = f(x)
     return n(x.clone().mul_(A).add_(y))
 
 
-def cancelling(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+def cancelling(x, f, n, s):
     return (A * x + f(n(x))) / A
 
 
 PRE, POST = "x + branch(norm(x))", "norm(x + branch(x))"
 W = 0.2
-LINES: dict[str, tuple[Callable[..., Tensor], str, tuple[float, float], str | None]] = {
+LINES = {
     "αx + f": (lambda x, f, n, s: n(A * x + f(x)), POST, (A, 1), "stream"),
     "add with alpha": (lambda x, f, n, s: n(torch.add(f(x), x, alpha=A)), POST, (A, 1), "stream"),
     "x + f/α": (lambda x, f, n, s: n(x + f(x) / A), POST, (1, 1 / A), "branch"),
@@ -90,7 +83,7 @@ LINES: dict[str, tuple[Callable[..., Tensor], str, tuple[float, float], str | No
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_both_coefficients_of_a_residual_sum(name: str) -> None:
+def test_both_coefficients_of_a_residual_sum(name):
     line, equation, coefficients, on = LINES[name]
     reading = read(Stack(line, mlp), X)
     assert len(reading.sublayers) == 3 and reading.understood
@@ -105,31 +98,31 @@ def test_both_coefficients_of_a_residual_sum(name: str) -> None:
 class ByHand(nn.Module):
     """A norm written out."""
 
-    def __init__(self, formula: Callable[..., Tensor]) -> None:
+    def __init__(self, formula):
         super().__init__()
         self.g, self.b = nn.Parameter(torch.full((D,), 0.5)), nn.Parameter(torch.zeros(D))
         self.formula = formula
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.formula(x, self.g, self.b)
 
 
-def layer_norm(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+def layer_norm(x, g, b):
     m = x.mean(-1, keepdim=True)
     return g * (x - m) / (x.std(-1, keepdim=True) + 1e-6) + b
 
 
-def by_variance(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+def by_variance(x, g, b):
     u = x.mean(-1, keepdim=True)
     s = (x - u).pow(2).mean(-1, keepdim=True)
     return g * ((x - u) / torch.sqrt(s + 1e-12)) + b
 
 
-def rms(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+def rms(x, g, b):
     return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)).type_as(x) * g
 
 
-NORMS: dict[str, tuple[Callable[..., Tensor], bool, bool]] = {
+NORMS = {
     "std": (layer_norm, True, True),
     "variance": (by_variance, True, True),
     "rms": (rms, False, False),
@@ -148,7 +141,7 @@ NORMS: dict[str, tuple[Callable[..., Tensor], bool, bool]] = {
 
 @pytest.mark.parametrize("line", ["αx + f", "convex", "x + f/α", "x + sf"])
 @pytest.mark.parametrize("name", NORMS)
-def test_a_norm_is_known_by_what_it_does(name: str, line: str) -> None:
+def test_a_norm_is_known_by_what_it_does(name, line):
     formula, centred, bias = NORMS[name]
     residual, equation, _, _ = LINES[line]
     reading = read(Stack(residual, mlp, norm=lambda: ByHand(formula)), X)
@@ -162,7 +155,7 @@ def test_a_norm_is_known_by_what_it_does(name: str, line: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_a_model_in_another_type(dtype: torch.dtype) -> None:
+def test_a_model_in_another_type(dtype):
     for formula, _, _ in NORMS.values():
         model = Stack(LINES["αx + f"][0], mlp, norm=lambda f=formula: ByHand(f)).to(dtype)
         reading = read(model, X.to(dtype))
@@ -170,13 +163,13 @@ def test_a_model_in_another_type(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.slow  # importing torch's compiler
-def test_a_compiled_model_is_read_by_its_own_code() -> None:
+def test_a_compiled_model_is_read_by_its_own_code():
     model = Stack(LINES["αx + f"][0], mlp)
     compiled = torch.compile(model, backend="eager")
     assert read(compiled, X) == read(model, X)
 
 
-def test_what_only_looks_like_a_norm_is_none() -> None:
+def test_what_only_looks_like_a_norm_is_none():
     """Softmax, a sigmoid gate and an L1-free scaling do not keep what a norm keeps."""
     for formula in (
         lambda x, g, b: torch.softmax(x, -1) * g,
@@ -193,59 +186,59 @@ def test_what_only_looks_like_a_norm_is_none() -> None:
 class Branch(nn.Module):
     """A branch from parameters and a formula of them."""
 
-    def __init__(self, formula: Callable[..., Tensor], **shapes: tuple[int, ...]) -> None:
+    def __init__(self, formula, **shapes):
         super().__init__()
         for name, shape in shapes.items():
             setattr(self, name, nn.Parameter(torch.randn(shape) / D**0.5))
         self.formula = formula
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.formula(x, self)
 
 
-def heads(t: Tensor, n: int = 4) -> Tensor:
-    return t.unflatten(-1, (n, -1)).transpose(1, 2)
+def mlp():
+    return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, D))
 
 
-def mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2).flatten(2)
+def mixed(q, k, v, mask=None):
+    return joined(F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True))
 
 
-def einsums(x: Tensor, p: Any) -> Tensor:
+def einsums(x, p):
     q, k, v = (torch.einsum("btd,dhk->bthk", x, w) for w in (p.q, p.k, p.v))
     scores = torch.einsum("bthk,bshk->bhts", q, k) / 2
     return torch.einsum("bhts,bshk,hkd->btd", scores.softmax(-1), v, p.o)
 
 
-def multi_query(x: Tensor, p: Any) -> Tensor:
+def multi_query(x, p):
     q, k, v = (x @ p.w).split((D, 4, 4), -1)
     return mixed(heads(q), heads(k, 1), heads(v, 1)) @ p.o
 
 
-def with_lora(x: Tensor, p: Any) -> Tensor:
+def with_lora(x, p):
     q, k, v = x @ p.q + x @ p.qa @ p.qb, x @ p.k, x @ p.v
     return mixed(heads(q), heads(k), heads(v)) @ p.o
 
 
-def latent(x: Tensor, p: Any) -> Tensor:
+def latent(x, p):
     """Keys and values from one narrow vector, as multi-head latent attention has them."""
     c = F.layer_norm(x @ p.down, (4,))
     return mixed(heads(x @ p.q), heads(c @ p.k), heads(c @ p.v)) @ p.o
 
 
-def windowed(x: Tensor, p: Any) -> Tensor:
+def windowed(x, p):
     """Every token sees its neighbours, before and behind it."""
     at = torch.arange(x.shape[1])
     q, k, v = (heads(x @ w) for w in (p.q, p.k, p.v))
     near = (at[:, None] - at).abs() <= 1
-    return F.scaled_dot_product_attention(q, k, v, near).transpose(1, 2).flatten(2) @ p.o
+    return mixed(q, k, v, near) @ p.o
 
 
-def latent_branch() -> nn.Module:
+def latent_branch():
     return Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))
 
 
-def in_parts(x: Tensor, p: Any) -> Tensor:
+def in_parts(x, p):
     """Queries that are written part by part, as DeepSeek writes those with and without position."""
     q = x.new_empty(*x.shape[:-1], D)
     q[..., :4] = x @ p.q
@@ -253,18 +246,18 @@ def in_parts(x: Tensor, p: Any) -> Tensor:
     return mixed(heads(q), heads(x @ p.k), heads(x @ p.v)) @ p.o
 
 
-def gated(x: Tensor, p: Any) -> Tensor:
+def gated(x, p):
     a, b = (x @ p.w).chunk(2, -1)
     return (a * torch.sigmoid(a) * b) @ p.o
 
 
-def normed_heads(x: Tensor, p: Any) -> Tensor:
+def normed_heads(x, p):
     q, k = (F.rms_norm(heads(x @ w), (4,)) for w in (p.q, p.k))
     return mixed(q, k, heads(x @ p.v)) @ p.o
 
 
 SQUARE = dict.fromkeys("qkvo", (D, D))
-BRANCHES: dict[str, tuple[Callable[[], nn.Module], str, list[tuple[str, str, Any]]]] = {
+BRANCHES = {
     "einsum, a matrix a head": (
         lambda: Branch(einsums, **dict.fromkeys("qkv", (D, 4, 4)), o=(4, 4, D)), "attention",
         [("query", "q", None), ("key", "k", None), ("value", "v", None), ("output", "o", None)],
@@ -309,7 +302,7 @@ BRANCHES: dict[str, tuple[Callable[[], nn.Module], str, list[tuple[str, str, Any
 
 
 @pytest.mark.parametrize("name", BRANCHES)
-def test_roles_are_what_is_done_with_a_matrix(name: str) -> None:
+def test_roles_are_what_is_done_with_a_matrix(name):
     make, kind, expected = BRANCHES[name]
     reading = read(Stack(LINES["x + sf"][0], make), X)
     assert reading.understood
@@ -327,18 +320,18 @@ def test_roles_are_what_is_done_with_a_matrix(name: str) -> None:
 class Written(nn.Module):
     """Other views of one piece of memory are written to, one over the other."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.w = nn.Parameter(torch.full((D // 2,), 2.0))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         whole = x.new_zeros(x.shape)
         whole[..., ::2].copy_(x[..., : D // 2] * self.w)
         whole[:, 1:].add_(x[:, 1:])
         return 3 * whole.transpose(0, 1)
 
 
-def test_what_is_written_in_parts_is_computed_again() -> None:
+def test_what_is_written_in_parts_is_computed_again():
     model = Written()
     graph = record(made(model, X))
     (out,) = graph.outputs
@@ -346,26 +339,19 @@ def test_what_is_written_in_parts_is_computed_again() -> None:
         assert torch.equal(graph.replay(out, {graph.nodes[0]: x}), model(x))
 
 
-def test_norms_of_queries_and_keys_are_told_from_others() -> None:
+def test_norms_of_queries_and_keys_are_told_from_others_and_a_shared_factor_is_known():
     reading = read(Stack(LINES["x + sf"][0], BRANCHES["query and key normalised"][0]), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "scores"}
     reading = read(Stack(LINES["x + sf"][0], latent_branch), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "inside"}
-
-
-def test_a_window_in_both_directions_is_an_encoder() -> None:
+    roles = {(m.role, m.name.split(".")[-1]) for m in reading.sublayers[0].matrices}
+    assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
+    assert {r for r, n in roles if n == "down"} <= {"key", "value", "unknown"}
     reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
     assert reading.understood and set(reading.stacks) == {"encoder"}
 
 
-def test_latent_attention_shares_a_factor() -> None:
-    (first, *_) = read(Stack(LINES["x + sf"][0], latent_branch), X).sublayers
-    roles = {(m.role, m.name.split(".")[-1]) for m in first.matrices}
-    assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
-    assert {r for r, n in roles if n == "down"} <= {"key", "value", "unknown"}
-
-
-def test_a_weight_that_is_computed_is_read_as_it_is_used() -> None:
+def test_a_weight_that_is_computed_is_read_as_it_is_used():
     formula = lambda x, p: F.relu(x @ (0.5 * p.a)) @ p.b  # noqa: E731
     model = Stack(LINES["x + sf"][0], lambda: Branch(formula, a=(D, 64), b=(64, D)))
     for s in read(model, X).sublayers:
@@ -384,7 +370,7 @@ def test_a_weight_that_is_computed_is_read_as_it_is_used() -> None:
         (lambda x, p: 0.5 * (F.relu(x @ p.a) @ p.b), (1.0, 1.0)),  # that is b of the sum
     ],
 )
-def test_a_gain_in_the_forward_pass_counts(formula: Any, times: tuple[float, float]) -> None:
+def test_a_gain_in_the_forward_pass_counts(formula, times):
     model = Stack(LINES["αx + f"][0], lambda: Branch(formula, a=(D, 64), b=(64, D)))
     for s in read(model, X).sublayers:
         assert tuple(m.times for m in s.matrices) == times
@@ -396,32 +382,23 @@ def test_a_gain_in_the_forward_pass_counts(formula: Any, times: tuple[float, flo
             assert m.error / m.size == pytest.approx(spread / float(2 * squares.mean()))
 
 
-def test_a_branch_switched_off_by_a_flag() -> None:
-    """Multiplied by 0, it is a branch of coefficient 0; computed for nothing, it is unused."""
+def test_what_is_switched_off_or_used_by_nothing_is_said():
     off = read(Stack(lambda x, f, n, s: x + 0.0 * f(n(x)), mlp), X)
-    assert {s.branch for s in off.sublayers} == {0.0}
-    assert {s.alpha for s in off.sublayers} == {math.inf}
+    assert {(s.branch, s.alpha) for s in off.sublayers} == {(0.0, math.inf)}
 
-    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
+    def line(x, f, n, s):
         f(n(x))
+        _ = x * A
         return x + f[0](n(x))[..., :D] * A
 
-    dropped = read(Stack(line, mlp), X)
-    assert "branches.0.2.weight" in dropped.unused
-
-
-def test_a_multiple_of_the_stream_that_nothing_uses() -> None:
-    def line(x: Tensor, f: Any, n: Any, s: Tensor) -> Tensor:
-        _ = x * A
-        return n(x + f(x))
-
-    assert read(Stack(line, mlp), X).dropped == (A,)
+    reading = read(Stack(line, mlp), X)
+    assert "branches.0.2.weight" in reading.unused and reading.dropped == (A,)
 
 
 # -------------------------------------------------------------------------------- the unknown
 
 
-def test_what_is_not_understood_is_named_and_roles_fill_the_gap() -> None:
+def test_what_is_not_understood_is_named_and_roles_fill_the_gap():
     deep = lambda: nn.Sequential(  # noqa: E731
         nn.Linear(D, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, D)
     )
@@ -433,16 +410,13 @@ def test_what_is_not_understood_is_named_and_roles_fill_the_gap() -> None:
         read(model, X, roles={"fc9": "*"})
     with pytest.raises(InputError, match="no matrix without a role fits 'nothing'"):
         read(model, X, roles={"fc1": "nothing"})
-
-
-def test_a_model_without_a_stream_is_refused() -> None:
     with pytest.raises(InputError, match="Sequential has no residual stream"):
         read(mlp(), X)
     with pytest.raises(InputError, match="does not depend on its inputs"):
         read(Stack(lambda x, f, n, s: 2 * s, mlp), X)
 
 
-def test_the_model_is_left_as_it_was() -> None:
+def test_the_model_is_left_as_it_was():
     model = Stack(LINES["αx + f"][0], lambda: nn.Sequential(*mlp(), nn.Dropout(0.5)))
     model.branches[1].eval()
     before, modes = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()]
@@ -457,17 +431,17 @@ def test_the_model_is_left_as_it_was() -> None:
 class Whole(nn.Module):
     """Tokens to logits: pre-LN feed-forward sublayers between an embedding and a head."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed, self.first, self.last = nn.Embedding(11, D), nn.LayerNorm(D), nn.LayerNorm(D)
         self.body = Stack(LINES["x − (−f)"][0], mlp)
         self.head = nn.Linear(D, 11, bias=False)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens):
         return self.head(self.last(self.body(self.first(self.embed(tokens)))))
 
 
-def test_what_stands_before_and_behind_the_sublayers() -> None:
+def test_what_stands_before_and_behind_the_sublayers():
     reading = read(Whole(), torch.arange(8).view(1, 8) % 11)
     assert (reading.embeddings, reading.head) == (("embed.weight",), ("head.weight",))
     assert {(n.gain, n.where) for n in reading.norms} == {

@@ -1,19 +1,22 @@
 """The verdict on an exponent: each way in which a measurement may say less than its interval."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from deepnet_theory.numeric.judging import Arrival, Plan, judge_exponent, plan_exponents
+from deepnet_theory.numeric.judging import (
+    Arrival,
+    Plan,
+    judge_assumption,
+    judge_exponent,
+    plan_exponents,
+)
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
+from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 
@@ -27,11 +30,11 @@ BLURRED = BENT * np.exp([[0.2], [-0.2]] * 3 * np.arange(4))  # as expected, give
 
 
 def judged(
-    values: np.ndarray = LINE, exponent: float = 0.5, second_order: float = 0.0, wanted: int = 4,
-    total: bool = False, depths: tuple[int, ...] = DEPTHS, expected: np.ndarray | None = None,
-    arrival: Callable[[float], Arrival | None] = lambda _: None,
-    rivals: tuple[tuple[str, Fraction], ...] = (),
-) -> Exponent:  # fmt: skip
+    values = LINE, exponent = 0.5, second_order = 0.0, wanted = 4,
+    total = False, depths = DEPTHS, expected = None,
+    arrival = lambda _: None,
+    rivals = (),
+):  # fmt: skip
     plan = Plan(Prediction("N", "all", Fraction(exponent), rivals), total)
     updates = [
         ModelUpdate({"N": n}, 1e-3, (1.0,), second_order, 1e-3, (1.0,), (1.0,), (-1.0,), (-1.0,))
@@ -42,7 +45,7 @@ def judged(
     )
 
 
-def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted() -> None:
+def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted():
     right = judged()
     assert right.verdict is Verdict.SUPPORTED and math.isclose(right.estimate, 0.5, abs_tol=1e-3)
     assert right.low < right.estimate < right.high and right.fitted_from == DEPTHS[0]
@@ -50,38 +53,29 @@ def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted() 
     assert judged(exponent=0.75).verdict is Verdict.REFUTED
 
 
-@pytest.mark.parametrize(
-    ("less", "because"),
-    [
-        ({"second_order": 2 * LINEAR}, "at depth 8 the step was not linear"),
-        ({"second_order": math.nan}, "at depth 8 the step was not linear"),
-        ({"values": np.vstack([LINE, np.full(4, np.inf)])}, "1 of 7 seeds were not finite"),
-        ({"wanted": 5}, "only 4 of 5 depths were measured"),
-    ],
-)
-def test_what_is_missing_leaves_a_right_exponent_undecided(
-    less: dict[str, object], because: str
-) -> None:
-    found = judged(**less)  # type: ignore[arg-type]
+NOT_FINITE = {"values": np.vstack([LINE, np.full(4, np.nan)])}
+LESS = [  # what is missing, what is said, and whether a wrong exponent is refuted all the same
+    ({"second_order": 2 * LINEAR}, "at depth 8 the step was not linear", True),
+    ({"second_order": math.nan}, "at depth 8 the step was not linear", True),
+    (NOT_FINITE, "1 of 7 seeds were not finite", True),
+    ({"wanted": 5}, "only 4 of 5 depths were measured", False),
+    ({"values": LINE[:, :1], "depths": DEPTHS[:1]}, "too few depths", False),
+    ({"values": np.zeros((6, 4))}, "leaves 0 where it is", False),
+]
+
+
+@pytest.mark.parametrize(("less", "because", "refuted"), LESS)
+def test_what_is_missing_leaves_a_right_exponent_undecided_and_saves_no_wrong_one(
+    less, because, refuted
+):
+    found = judged(**less)
     assert found.verdict is Verdict.UNDECIDED and because in found.because
+    assert (judged(exponent=0.75, **less).verdict is Verdict.REFUTED) == refuted
+    if "depths" in less:
+        assert all(map(math.isnan, (found.estimate, found.low, found.high)))
 
 
-@pytest.mark.parametrize(
-    "less", [{"second_order": 2 * LINEAR}, {"values": np.vstack([LINE, np.full(4, np.nan)])}]
-)
-def test_a_wrong_exponent_is_not_saved_by_it(less: dict[str, object]) -> None:
-    assert judged(exponent=0.75, **less).verdict is Verdict.REFUTED  # type: ignore[arg-type]
-
-
-def test_missing_depths_decide_nothing_against_a_prediction_either() -> None:
-    assert judged(exponent=0.75, wanted=5).verdict is Verdict.UNDECIDED
-    one = judged(values=LINE[:, :1], depths=DEPTHS[:1])
-    assert one.verdict is Verdict.UNDECIDED
-    assert all(map(math.isnan, (one.estimate, one.low, one.high)))
-    assert "too few depths" in one.because
-
-
-def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent() -> None:
+def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent():
     """A sum of powers whose larger one comes later: the slope here is part of the prediction."""
     expected = BENT * np.exp(0.001 * np.arange(4))
     found = judged(values=BENT, exponent=1, expected=expected, arrival=lambda _: LEADS)
@@ -105,26 +99,16 @@ def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exp
     ],
     ids=["another slope", "no arrival", "no reach", "another end of a blurred one", "a rival"],
 )
-def test_a_slope_is_refuted_where_any_of_it_fails(
-    expected: np.ndarray, arrival: Arrival | None, rivals: tuple[tuple[str, Fraction], ...]
-) -> None:
+def test_a_slope_is_refuted_where_any_of_it_fails(expected, arrival, rivals):
     found = judged(
         values=BENT, exponent=1, expected=expected, arrival=lambda _: arrival, rivals=rivals
     )
     assert found.verdict is Verdict.REFUTED
 
 
-def test_a_slope_that_is_expected_here_refutes_nothing_where_the_measurement_is_blurred() -> None:
+def test_a_slope_that_is_expected_here_decides_nothing_where_it_is_blurred_or_depths_miss():
     found = judged(values=BENT, exponent=1, expected=BLURRED, arrival=lambda _: LEADS)
     assert found.verdict is Verdict.UNDECIDED and "too shallow to show +1" in found.because
-
-
-def test_a_step_that_moves_nothing_says_why() -> None:
-    found = judged(values=np.zeros((6, 4)))
-    assert found.verdict is Verdict.UNDECIDED and "leaves 0 where it is" in found.because
-
-
-def test_the_slope_here_does_not_save_depths_that_are_missing() -> None:
     leads = Arrival((("encoder", "query"),), None)
     found = judged(values=BENT, exponent=1, expected=BENT, arrival=lambda _: leads, wanted=5)
     assert found.verdict is Verdict.UNDECIDED and "all that counts" in found.because
@@ -137,6 +121,41 @@ def test_the_slope_here_does_not_save_depths_that_are_missing() -> None:
         ("encoder-decoder", {"N": 8, "M": 4}, "alone are needed, or equal ratios of N to M"),
     ],
 )
-def test_one_depth_gives_no_exponent(stack: str, depth: dict[str, int], says: str) -> None:
+def test_one_depth_gives_no_exponent(stack, depth, says):
     with pytest.raises(InputError, match=says):
         plan_exponents(Selection(optimizer="adam", stack=stack), Predictions(()), [depth])
+
+
+def values(exponent, size=1.0, noise=0.01):
+    rng = np.random.default_rng(0)
+    jitter = np.exp(noise * rng.standard_normal((6, len(DEPTHS))))
+    return size * np.asarray(DEPTHS, dtype=float) ** exponent * jitter
+
+
+@pytest.mark.parametrize(
+    ("criteria", "measured", "verdict"),
+    [
+        ({"slope": 0.0}, values(0.0), Verdict.SUPPORTED),
+        ({"slope": 0.0}, values(0.5), Verdict.REFUTED),
+        ({"slope": 0.0}, values(0.0, noise=0.5), Verdict.UNDECIDED),
+        ({"slope_at_most": 0.0}, values(-2.0), Verdict.SUPPORTED),
+        ({"slope_at_most": 0.0}, values(0.3), Verdict.REFUTED),
+        ({"at_most": 0.5}, values(0.0, 0.1), Verdict.SUPPORTED),
+        ({"at_most": 0.5}, values(0.5, 0.1), Verdict.REFUTED),  # crosses on the way
+        ({"at_most": 0.5}, values(0.0, 0.5), Verdict.UNDECIDED),
+        ({"at_least": 0.9}, values(0.0, 0.99), Verdict.SUPPORTED),
+        ({"at_least": 0.9}, values(-0.1, 1.0), Verdict.REFUTED),
+        ({"slope": 0.0, "at_most": 0.5}, values(0.0, 2.0), Verdict.REFUTED),
+        ({}, values(0.0), Verdict.ASSUMED),
+        ({"slope": 0.0}, values(math.nan), Verdict.UNDECIDED),
+        ({"at_most": 0.5}, values(math.nan), Verdict.UNDECIDED),
+        ({"slope": 0.0, "at_most": 1.0}, np.zeros((6, 4)), Verdict.SUPPORTED),
+    ],
+)
+def test_exactly_the_criteria_that_an_assumption_gives_are_judged(criteria, measured, verdict):
+    found = judge_assumption(
+        Assumption("a", "statement", measurement="m", **criteria), DEPTHS, measured
+    )
+    assert found.verdict is verdict
+    assert found.because
+    assert "\n" not in found.because

@@ -1,7 +1,5 @@
 """The verdict on the absolute size, and faults of one matrix kind that it sees at one depth."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -13,7 +11,6 @@ from deepnet_theory.numeric.judging import NEAR, find_arrival, judge_level
 from deepnet_theory.numeric.model_update import measure_model_update
 from deepnet_theory.numeric.one_sublayer import predict_model_update
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.results.verification import Level
 from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -23,7 +20,7 @@ SIZES = np.exp(np.random.default_rng(0).normal(0, 0.3, (8, 1))) * np.ones((8, 2)
 NOISE = np.exp(np.random.default_rng(1).normal(0, 0.01, (8, 2)))
 
 
-def level(factor: object, identity: float = 0.1, noise: float = 1.0) -> Level:
+def level(factor, identity=0.1, noise=1.0):
     measured = SIZES * NOISE**noise * np.asarray(factor)
     found = judge_level(DEPTHS, measured, SIZES, np.full((8, 2), identity))
     assert found is not None
@@ -40,24 +37,18 @@ def level(factor: object, identity: float = 0.1, noise: float = 1.0) -> Level:
         (math.nan, 1.0, Verdict.UNDECIDED),
     ],
 )
-def test_the_ratio_is_paired_by_seed(factor: float, noise: float, verdict: Verdict) -> None:
+def test_the_ratio_is_paired_by_seed(factor, noise, verdict):
     """Sizes scatter by a third from seed to seed; the ratio by a hundredth."""
     assert level(factor, noise=noise).verdict is verdict
 
 
-def test_the_worst_depth_decides() -> None:
+def test_the_worst_depth_decides_and_far_from_the_identity_nothing():
     found = level([1.0, 1.2])
     assert found.verdict is Verdict.REFUTED and found.depth == {"N": 16}
     assert found.low < found.ratio < found.high and found.ratio == pytest.approx(1.2, rel=0.02)
     assert level([1.02, 1.0]).depth == {"N": 8}
-
-
-def test_far_from_the_identity_nothing_is_decided() -> None:
     found = level(1.0, identity=2 * NEAR)
     assert found.verdict is Verdict.UNDECIDED and "does not reach it" in found.because
-
-
-def test_nothing_measured_has_no_level() -> None:
     assert judge_level([], np.empty((8, 0)), np.empty((8, 0)), np.empty((8, 0))) is None
 
 
@@ -65,22 +56,15 @@ LAB = Settings(width=32, heads=2, tokens=16, seeds=8, draws=4, data="gaussian:0"
 BETA = "(2*N)**(-1/4)"
 FAULTS = {
     "none": (),
-    "value": (("value", "1.3*" + BETA),),
-    "output": (("output", "1.3*" + BETA),),
-    "fc1": (("fc1", "1.3*" + BETA),),
-    "fc2": (("fc2", "1.3*" + BETA),),
-    "value not scaled": (("value", "1"),),
     "fc2 of another convention": (("fc2", "(8*N)**(-1/4)"),),
+    "value not scaled": (("value", "1"),),
+    **{name: ((name, "1.3*" + BETA),) for name in ("value", "output", "fc1", "fc2")},
 }
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(FAULTS)[2:]]
 
 
-QUICK = ("none", "fc2 of another convention")
-
-
-@pytest.mark.parametrize(
-    "fault", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS]
-)
-def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
+@pytest.mark.parametrize("fault", [*list(FAULTS)[:2], *SLOW])
+def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault):
     """A gain of one kind that is wrong by a constant leaves the exponent alone, not the level."""
     entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)
     faulty = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA, gains=FAULTS[fault])
@@ -93,31 +77,20 @@ def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault: str) -> None:
     assert found.verdict is (Verdict.SUPPORTED if fault == "none" else Verdict.REFUTED)
 
 
-def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does() -> None:
+def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(adam):
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
-    selection = Selection(update="-eta*norm(theta)**2*sign(g)")
+
+    def arrival(selection, given, exponent):
+        return find_arrival(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"], exponent)
+
+    squared = Selection(update="-eta*norm(theta)**2*sign(g)")
     own = own_rule(("encoder",), "(2*N)**(1/4)", BETA)
-
-    def case_at(depth: dict[str, int]) -> Case:
-        return Case(selection, own, depth, SMALL)
-
-    found = find_arrival(case_at, {"N": 64}, ["N"], 0.25)
-    assert found is not None and found.depth is not None
+    found = arrival(squared, own, 0.25)
     assert [name for _, name in found.leading] == ["attention query", "attention key"]
     assert 1e3 < found.depth < 1e6
     for wrong in (0.5, 0.0):
-        other = find_arrival(case_at, {"N": 64}, ["N"], wrong)
+        other = arrival(squared, own, wrong)
         assert not other.leading and "lead to +0.25" in other.words("N")
-
-
-def test_one_power_needs_no_crossing(adam: Selection) -> None:
-    def case_at(depth: dict[str, int]) -> Case:
-        return Case(adam, rule("adam"), depth, SMALL)
-
-    found = find_arrival(case_at, {"N": 64}, ["N"], 0.0)
-    assert found is not None and "have the predicted power" in found.words("N")
-
-
-def test_far_from_the_identity_no_power_arrives(adam: Selection) -> None:
-    plain = own_rule(("encoder",), "1", "1")
-    assert find_arrival(lambda d: Case(adam, plain, d, SMALL), {"N": 64}, ["N"], 1.0) is None
+    # one power needs no crossing, and far from the identity none arrives
+    assert "have the predicted power" in arrival(adam, rule("adam"), 0.0).words("N")
+    assert arrival(adam, own_rule(("encoder",), "1", "1"), 1.0) is None

@@ -3,26 +3,14 @@
 from itertools import combinations
 
 import numpy as np
-import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.spec.results.prediction import PredictedPoint, PredictedShare
 
 SEEDS = 10
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 4, "draws": 2, "device": "cpu"}
 
 
-@pytest.fixture(scope="module")
-def predictions() -> list[dt.UpdatePrediction]:
-    """One quantity under several seeds: each draws its own data, embeddings, heads and layers."""
-    derivation = dt.derive("adam")
-    return [
-        dt.predict_update(derivation, [8], seed=seed, **SMALL)  # type: ignore[arg-type]
-        for seed in range(SEEDS)
-    ]
-
-
-def calibrated(found: list[PredictedPoint] | list[PredictedShare]) -> None:
+def calibrated(found):
     """Whether intervals of 95 % are neither too narrow nor too wide for the scatter."""
     overlap = [a.low <= b.high and b.low <= a.high for a, b in combinations(found, 2)]
     assert np.mean(overlap) > 0.95
@@ -33,13 +21,10 @@ def calibrated(found: list[PredictedPoint] | list[PredictedShare]) -> None:
     assert 1.5 < half / np.std([p.mean for p in found], ddof=1) < 7
 
 
-def test_the_interval_covers_what_other_data_would_give(
-    predictions: list[dt.UpdatePrediction],
-) -> None:
+def test_the_interval_covers_what_other_data_would_give():
+    derivation = dt.derive("adam")
+    predictions = [dt.predict_update(derivation, [8], seed=seed, **SMALL) for seed in range(SEEDS)]
     calibrated([p.points[0] for p in predictions])
-
-
-def test_the_interval_of_a_share_does_too(predictions: list[dt.UpdatePrediction]) -> None:
     for shares in zip(*(p.shares for p in predictions), strict=True):
         if shares[0].name.split()[-1] not in ("query", "key"):  # 300 times smaller, and skewed
             calibrated(list(shares))

@@ -1,21 +1,24 @@
-"""Settings restate the first bad value; memory and processes are those that suit them."""
-
-from __future__ import annotations
+"""Settings and depth lists: the first bad value is restated; memory and processes that suit."""
 
 import math
 import os
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from published_rules import SMALL, depths, predictions, rule
 
 import deepnet_theory as dt
 from deepnet_theory.numeric import settings as memory
+from deepnet_theory.numeric.depths import default_depths, depth_key, parse_depths
 from deepnet_theory.numeric.settings import Settings, fitting_processes
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.stack import stack
 
 
 @pytest.mark.parametrize(
@@ -36,13 +39,6 @@ def test_bad_values_are_restated(field, bad):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_where_there_is_none():
-    with pytest.raises(InputError, match="cuda") as caught:
-        Settings(device="cuda")
-    assert caught.value.exit_code == 2
-
-
 def test_defaults_and_data():
     assert Settings().correlation is None
     assert Settings(data="gaussian:0.25").correlation == 0.25
@@ -52,19 +48,15 @@ def test_defaults_and_data():
 
 
 def test_a_stack_that_does_not_fit_is_refused(adam, monkeypatch):
+    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
+    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
+    assert many == exact == 2 * few
     huge = replace(SMALL, tokens=2**20, width=64, seeds=1000)
     with pytest.raises(InputError, match=r"depth 128 with 1048576 tokens, .* GB are there"):
         verify(adam, rule("adam"), predictions("adam", "adam"), depths(8, 128), huge)
     monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
     with pytest.raises(InputError, match="memory"):
         memory.require_memory(adam, depths(2), SMALL)
-
-
-def test_the_estimate_grows_as_the_stack_does(adam):
-    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
-    assert many == 2 * few
-    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
-    assert exact == 2 * few
 
 
 # 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer
@@ -95,3 +87,45 @@ def test_what_takes_many_threads_takes_as_many_fewer_processes(monkeypatch, thre
 def test_a_measurement_starts_no_process_by_itself(monkeypatch):
     monkeypatch.setitem(sys.modules, "loky", None)  # pools are made of it
     assert dt.verify("adam", depths="1,2", width=4, heads=1, tokens=3, seeds=2, draws=1).points
+
+
+ENCODER, PAIR = stack("encoder"), stack("encoder-decoder")
+
+
+def test_lists_and_sequences_agree():
+    expected = ({"N": 8}, {"N": 16}, {"N": 32})
+    assert parse_depths("8,16,32", ENCODER) == expected
+    assert parse_depths([32, 8, 16, 8], ENCODER) == expected
+    assert parse_depths([{"N": 8}, (16,), "32"], ENCODER) == expected
+    assert parse_depths("4", stack("decoder")) == ({"M": 4},)
+
+
+@given(st.integers(1, 500), st.integers(2, 500))
+def test_a_range_is_geometric(first, ratio):
+    found = [d["N"] for d in parse_depths(f"{first}:{first * ratio}", ENCODER)]
+    assert (found[0], found[-1]) == (first, first * ratio)
+    steps = [math.log2(b / a) for a, b in pairwise(found) if a >= 16]
+    assert all(0.4 < s < 1.6 for s in steps)
+
+
+def test_pairs():
+    assert parse_depths("8x6, 16x6", PAIR) == ({"N": 8, "M": 6}, {"N": 16, "M": 6})
+    assert parse_depths([(8, 6)], PAIR) == ({"N": 8, "M": 6},)
+    assert depth_key({"N": 8, "M": 6}) == "8x6"
+    for one in (ENCODER, stack("decoder"), PAIR):
+        assert len(parse_depths(default_depths(one), one)) >= 5
+
+
+BAD = ["", " ", "0", "8,0", "-8", "8,,16", "8.5", "nan", "inf", "8:", ":8", "16:8", "8:8", "1e3",
+       "x", "8x6", "1000001", "9" * 400, "٨", [], [8.0], [True], [math.nan], [None], None, 8,
+       [(8, 6)]]  # fmt: skip
+BAD_PAIRS = ["8", "8x", "x6", "8x6x4", "8x0", "8:16", [{"N": 8}], [8]]
+
+
+@pytest.mark.parametrize(
+    ("bad", "of"), [*((bad, ENCODER) for bad in BAD), *((bad, PAIR) for bad in BAD_PAIRS)]
+)
+def test_refused_with_one_sentence(bad, of):
+    with pytest.raises(InputError, match="8x6,16x6" if of is PAIR else None) as caught:
+        parse_depths(bad, of)
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)

@@ -1,7 +1,5 @@
 """Many steps of the running expressions, beside the libraries' own optimizers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Trials: paired seeds, twins and draws of their own, real bytes, Gaussian tokens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -17,97 +15,62 @@ from deepnet_theory.numeric.trial import (
     text_bytes,
     text_windows,
 )
-from deepnet_theory.runtime import build, described, unstack
+from deepnet_theory.runtime import build, described
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 
 
-def by_role(trial):
-    found = {}
-    for p, d in described(trial.model):
-        found.setdefault(d.role, []).append(p)
-    return found
+def test_seeds_are_paired_across_depths_and_rules_in_every_draw_of_its_own(adam):
+    def trial(name, layers, draw):
+        return Trial(Case(adam, rule(name), {"N": layers}, SMALL), draw=draw)
 
+    def weights(trial, role):
+        return next(p for p, d in described(trial.model) if d.role is role)
 
-def test_seeds_are_paired_across_depths_and_rules(adam):
-    a = Trial(Case(adam, rule("adam"), {"N": 2}, SMALL))
-    b = Trial(Case(adam, rule("sgd"), {"N": 5}, SMALL))
-    assert torch.equal(a.inputs[0], b.inputs[0])
-    assert torch.equal(a.batch.targets, b.batch.targets)
-    for role in (Role.EMBEDDING, Role.HEAD):
-        assert torch.equal(by_role(a)[role][0], by_role(b)[role][0])
-    ours, theirs = by_role(a)[Role.UNSCALED][0], by_role(b)[Role.UNSCALED][0]
-    assert not torch.equal(ours, theirs)
-
-
-def test_every_draw_has_data_and_weights_of_its_own_which_depths_share(adam):
-    a = Trial(Case(adam, rule("adam"), {"N": 2}, SMALL))
-    b = Trial(Case(adam, rule("adam"), {"N": 2}, SMALL), draw=1)
-    c = Trial(Case(adam, rule("adam"), {"N": 3}, SMALL), draw=1)
+    a, b, other = trial("adam", 2, 0), trial("sgd", 5, 0), trial("adam", 2, 1)
+    for one, two in ((a, b), (other, trial("sgd", 3, 1))):
+        assert torch.equal(one.inputs[0], two.inputs[0])
+        assert torch.equal(one.batch.targets, two.batch.targets)
+        for role in (Role.EMBEDDING, Role.HEAD):
+            assert torch.equal(weights(one, role), weights(two, role))
+        assert not torch.equal(weights(one, Role.UNSCALED), weights(two, Role.UNSCALED))
+    assert not torch.equal(a.inputs[0], other.inputs[0])
     for role in (Role.HEAD, Role.SCALED):
-        assert not torch.equal(by_role(a)[role][0], by_role(b)[role][0])
-    assert not torch.equal(a.inputs[0], b.inputs[0])
-    assert torch.equal(b.inputs[0], c.inputs[0])
-    assert torch.equal(by_role(b)[Role.HEAD][0], by_role(c)[Role.HEAD][0])
+        assert not torch.equal(weights(a, role), weights(other, role))
 
 
-def test_text_targets_are_the_next_bytes(adam):
-    trial = Trial(Case(adam, rule("adam"), {"N": 1}, SMALL))
-    assert torch.equal(trial.batch.inputs[0][..., 1:], trial.batch.targets[..., :-1])
-
-
-def test_decoder_reads_the_window_after_the_source():
+def test_targets_are_the_next_bytes_and_a_decoder_reads_the_window_after_the_source():
     pair = Selection(optimizer="adam", stack="encoder-decoder")
     two = own_rule(("encoder", "decoder"), "1", "1")
     trial = Trial(Case(pair, two, {"N": 1, "M": 1}, SMALL))
     source, target = trial.batch.inputs
+    single = Trial(Case(Selection(optimizer="adam"), rule("adam"), {"N": 1}, SMALL)).batch
+    assert torch.equal(single.inputs[0][..., 1:], single.targets[..., :-1])
     assert source.shape == target.shape == trial.batch.targets.shape
     assert torch.equal(target[..., 1:], trial.batch.targets[..., :-1])
     assert not torch.equal(source, target)
     assert trial.output().shape == (3, 1, 8, 16)
 
 
-def test_a_stack_of_seeds_is_so_many_single_models(adam):
-    trial = Trial(Case(adam, rule("adam"), {"N": 3}, SMALL))
-    together = trial.output()
-    for k in range(trial.seeds):
-        alone = unstack(trial.model, k)
-        torch.testing.assert_close(alone.body(trial.inputs[0][k]), together[k])
-
-
-def test_twin_is_a_copy_of_the_first(adam):
-    trial = Trial(Case(adam, rule("adam"), {"N": 2}, SMALL), twin=True)
-    assert trial.seeds == SMALL.seeds + 1
-    assert all(torch.equal(p[0], p[-1]) for p in trial.model.parameters())
-    torch.testing.assert_close(trial.output()[0], trial.output()[-1])
-
-
 @pytest.mark.parametrize("data", ["text", "gaussian:0.3"])
-def test_a_twin_leaves_the_other_seeds_as_they_are(adam, data):
-    settings = replace(SMALL, data=data)
-    plain = Trial(Case(adam, rule("adam"), {"N": 2}, settings))
-    trial = Trial(Case(adam, rule("adam"), {"N": 2}, settings), twin=True)
+def test_a_twin_copies_the_first_seed_and_leaves_the_builders_own_as_they_are(adam, data):
+    case = Case(adam, rule("adam"), {"N": 2}, replace(SMALL, data=data))
+    plain, trial = Trial(case), Trial(case, twin=True)
+    assert trial.seeds == SMALL.seeds + 1
     assert torch.equal(plain.inputs[0], trial.inputs[0][:-1])
     assert torch.equal(plain.batch.targets, trial.batch.targets[:-1])
-    assert all(
-        torch.equal(p, q[:-1])
-        for p, q in zip(plain.model.parameters(), trial.model.parameters(), strict=True)
-    )
-
-
-def test_weights_are_the_builders_own(adam):
-    trial = Trial(Case(adam, rule("adam"), {"N": 2}, SMALL), twin=True)
     built = build(
-        Case(adam, rule("adam"), {"N": 2}, SMALL).constants,
+        case.constants,
         seeds=SMALL.seeds,
         generator=generator_for(0, "branches 2 0"),
         embedding_generator=generator_for(0, "embedding and head 0"),
         trainable_vectors=False,
     )
-    ours = dict(trial.model.named_parameters())
-    for name, p in built.named_parameters():
-        assert torch.equal(ours[name][:-1], p)
+    named = dict(trial.model.named_parameters())
+    assert all(torch.equal(named[name][:-1], p) for name, p in built.named_parameters())
+    assert all(torch.equal(p[0], p[-1]) for p in named.values())
+    torch.testing.assert_close(trial.output()[0], trial.output()[-1])
 
 
 @pytest.mark.parametrize("step", ["matrices", "all"])

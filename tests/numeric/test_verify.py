@@ -1,7 +1,5 @@
 """Verify from end to end on small stacks: verdicts, partial results, and going on from them."""
 
-from __future__ import annotations
-
 import json
 import math
 from concurrent.futures import Future
@@ -26,7 +24,8 @@ from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 
-LAB = Settings(width=16, heads=2, tokens=8, seeds=8)
+ADAM = (Selection(optimizer="adam"), rule("adam"), predictions("adam", "adam"))
+LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
 DEEP = depths(8, 16, 32)
 
 
@@ -53,7 +52,7 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
 
 
 def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, measured):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=measured)
+    found = verify(*ADAM, DEEP, LAB, cache=measured)
     assert found.verdict is Verdict.SUPPORTED
     assert "excludes the nearest rival" in found.exponents[0].because
     sgd = predictions("sgd", "sgd").exponents[0]
@@ -77,26 +76,12 @@ def test_constant_is_another_question_than_the_verdict(adam, measured):
     assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
     wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, cache=measured)
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
-    own = verify(adam, rule("adam"), predictions("adam", "adam"), DEEP, LAB, cache=measured)
+    own = verify(*ADAM, DEEP, LAB, cache=measured)
     assert own.constant and own.trend.startswith("is CONSTANT in N, exponent ")
 
 
-def test_json_has_the_public_shape(adam):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL)
-    data = json.loads(found.to_json())
-    assert data["schema"] == "deepnet-theory/verification/1"
-    assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}]
-    assert data["points"][0]["seeds"] == 3
-    assert data["exponent"] == data["exponents"][0]
-    assert {"in", "share", "estimate", "low", "high", "predicted"} <= set(data["exponent"])
-    assert {"device", "seconds", "verdict"} <= set(data)
-    mean = sum(data["points"][0]["values"]) / 3
-    assert data["points"][0]["mean"] == pytest.approx(mean)
-    assert data["shares"] == []  # they were not asked for
-
-
 def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(adam, cache):
-    asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
+    asked = (*ADAM, depths(2, 8), SMALL)
     found = verify(*asked, shares=True, cache=cache)
     data = json.loads(found.to_json())["shares"]
     deepest = Case(adam, rule("adam"), {"N": 8}, SMALL)
@@ -121,17 +106,8 @@ def test_a_share_that_moves_nothing_has_no_ratio():
     assert shares["ffn gain"].ratio == pytest.approx(1, rel=0.1)
 
 
-def test_an_interrupted_verification_has_no_shares_of_a_depth_that_it_lacks(adam):
-    def interrupt(point):
-        raise KeyboardInterrupt
-
-    asked = (adam, rule("adam"), predictions("adam", "adam"), depths(2, 8), SMALL)
-    found = verify(*asked, shares=True, watch=interrupt)
-    assert found.stopped and len(found.points) == 1 and found.shares == ()
-
-
-def test_real_optimizer_is_stepped_at_both_ends(adam):
-    found = verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4, 6), SMALL)
+def test_real_optimizer_is_stepped_at_both_ends():
+    found = verify(*ADAM, depths(2, 4, 6), SMALL)
     rows = found.checks["reference"]
     assert [r["depth"] for r in rows] == [{"N": 2}, {"N": 6}]
     assert all(r["difference"] < 0.01 for r in rows)
@@ -156,48 +132,36 @@ def test_assumptions_are_measured_beside(adam):
 
 def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(adam, cache):
     asked = predictions("adam", "adam", [assumptions()["near-identity"]])
-    whole = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    whole = verify(*given, shares=True)
 
     def interrupt(done, total, what):
         assert 0 <= done <= total
         if what.startswith("assumptions at depth 4"):
             raise KeyboardInterrupt
 
-    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    part = verify(*given, progress=interrupt, cache=cache)
-    assert len(part.points) == 2
+    part = verify(*given, shares=True, progress=interrupt, cache=cache)
+    assert len(part.points) == 2 and part.stopped and part.shares == ()
     assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, 130)
     assert part.exponents[0].verdict is Verdict.UNDECIDED
     assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.warnings)
     assert json.loads(part.to_json())["complete"] is False and not part.constant
     assert json.loads(whole.to_json())["complete"] is True
     kept = len(list(cache.files()))
-    resumed = verify(*given, cache=cache)
+    resumed = verify(*given, shares=True, cache=cache)
     assert cache.taken == kept > 2
-    assert resumed.points == whole.points
-    assert resumed.exponents == whole.exponents
-    assert resumed.assumptions == whole.assumptions
-    assert resumed.checks == whole.checks
+    for name in ("points", "exponents", "assumptions", "checks", "shares"):
+        assert getattr(resumed, name) == getattr(whole, name), name
+    nothing = verify(*given, progress=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert (nothing.verdict, nothing.points) == (Verdict.UNDECIDED, ())
+    json.loads(nothing.to_json())
 
 
-def test_interrupt_before_anything_is_a_result_too(adam):
-    def interrupt(done, total, what):
-        raise KeyboardInterrupt
-
-    found = verify(
-        adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, progress=interrupt
-    )
-    assert found.verdict is Verdict.UNDECIDED
-    assert found.points == ()
-    json.loads(found.to_json())
-
-
-def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam, cache):
-    asked = predictions("adam", "adam")
-    shallow = verify(adam, rule("adam"), asked, depths(2, 4), SMALL, cache=cache)
+def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(cache):
+    shallow = verify(*ADAM, depths(2, 4), SMALL, cache=cache)
     seen, points = [], []
     deeper = verify(
-        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, cache=cache,
+        *ADAM, depths(2, 4, 6), SMALL, cache=cache,
         progress=lambda done, total, what: seen.append(what), watch=points.append,
     )  # fmt: skip
     assert deeper.points[:2] == shallow.points and deeper.points[2] not in shallow.points
@@ -209,19 +173,17 @@ def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(adam
 
 def test_processes_change_nothing_in_the_result(adam):
     asked = predictions("adam", "adam", [assumptions()["near-identity"]])
-    alone = verify(adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
-    seen, points = [], []
+    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    alone, seen, points = verify(*given), [], []
     shared = verify(
-        adam, rule("adam"), asked, depths(2, 4, 6), SMALL, processes=2,
-        progress=lambda done, total, what: seen.append(done / total), watch=points.append,
+        *given, processes=2, progress=lambda done, total, what: seen.append(done / total),
+        watch=points.append,
     )  # fmt: skip
-    assert shared.points == alone.points
-    assert shared.exponents == alone.exponents
-    assert shared.assumptions == alone.assumptions
+    for name in ("points", "exponents", "assumptions"):
+        assert getattr(shared, name) == getattr(alone, name), name
     assert json.dumps(shared.checks) == json.dumps(alone.checks)  # in the same order, too
     assert sorted(points, key=lambda p: p.depth["N"]) == list(alone.points)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1
+    assert seen == sorted(seen) and seen[-1] == 1
 
 
 def test_the_step_of_a_depth_depends_on_the_settings_alone(adam):
@@ -255,24 +217,12 @@ class Broken(ThisProcess):
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ],
 )
-def test_where_nothing_was_measured_one_sentence_says_why(adam, error):
+def test_where_nothing_was_measured_one_sentence_says_why(error):
     with pytest.raises(InputError, match="memory") as said:
-        verify(
-            adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
-            executor=Broken(error),
-        )  # fmt: skip
+        verify(*ADAM, depths(2, 4), SMALL, executor=Broken(error))
     assert "\n" not in str(said.value)
     with pytest.raises(RuntimeError, match="another"):
-        verify(
-            adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL,
-            executor=Broken(RuntimeError("another")),
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "two"])
-def test_a_bad_number_of_processes_is_refused(adam, bad):
-    with pytest.raises(InputError, match="processes"):
-        verify(adam, rule("adam"), predictions("adam", "adam"), depths(2, 4), SMALL, processes=bad)
+        verify(*ADAM, depths(2, 4), SMALL, executor=Broken(RuntimeError("another")))
 
 
 def test_nan_is_a_finding_and_never_a_pass():
@@ -301,10 +251,7 @@ PAIR = Selection(optimizer="adam", stack="encoder-decoder")
 
 def rows(n, m):
     return Predictions(
-        (
-            Prediction("N", "all", n, (("sgd", n + 1),)),
-            Prediction("M", "all", m, (("sgd", m),)),
-        )
+        (Prediction("N", "all", n, (("sgd", n + 1),)), Prediction("M", "all", m, (("sgd", m),)))
     )
 
 
@@ -352,11 +299,8 @@ def test_own_rules_at_the_default_settings(name):
 
 
 @pytest.mark.slow
-def test_a_thousand_layers(adam):
-    found = verify(
-        adam, rule("adam"), predictions("adam", "adam"), depths(250, 500, 1000),
-        replace(LAB, seeds=2),
-    )  # fmt: skip
+def test_a_thousand_layers():
+    found = verify(*ADAM, depths(250, 500, 1000), replace(LAB, seeds=2))
     assert abs(found.exponents[0].estimate) < 0.05
     assert all(s["second_order"] < 0.01 for s in found.checks["steps"])
 

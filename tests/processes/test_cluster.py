@@ -1,7 +1,5 @@
 """A real Dask scheduler and two workers: the same bits, and what becomes of those that die."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -30,7 +28,7 @@ SWEEP = [{"N": n} for n in (2, 3, 4, 6, 8)]
 class Cluster:
     """A scheduler of this machine and its workers, each a process of its own."""
 
-    def __init__(self, folder: Path, threads: str = "1", **environment: str) -> None:
+    def __init__(self, folder, threads="1", **environment):
         self.given = {
             "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder,
             "env": {**os.environ, "OMP_NUM_THREADS": "1"},
@@ -49,18 +47,18 @@ class Cluster:
             for _ in range(2)
         ]
 
-    def start(self, program: str, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, program, *words):
         module = f"distributed.cli.{program}"
         return subprocess.Popen([sys.executable, "-m", module, *words, "--no-dashboard"],
                                 **self.given)  # fmt: skip
 
-    def wait_for_workers(self) -> None:
+    def wait_for_workers(self):
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(len(self.workers), timeout=120)
 
-    def end(self) -> None:
+    def end(self):
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
@@ -144,10 +142,7 @@ def test_workers_that_would_give_other_results_are_refused(tmp_path, given, said
     dask = Cluster(tmp_path, **given)
     try:
         dask.wait_for_workers()
-        with (
-            pytest.raises(InputError, match=said) as refused,
-            cluster(dask.address) as executor,
-        ):
+        with pytest.raises(InputError, match=said) as refused, cluster(dask.address) as executor:
             executor.submit(os.getpid).result(60)
         assert "\n" not in str(refused.value)
     finally:
@@ -170,23 +165,18 @@ def test_another_version_is_a_clear_sentence(name):
 
 
 @pytest.mark.parametrize("address", ["", "8786", "tcp://", "here", "a b:1", "tcp://x:y"])
-def test_what_is_no_address_is_refused_before_anything_is_asked(address, capsys):
-    words = ["verify", "--optimizer", "adam", "--cluster", address]
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert "is no address of a scheduler" in said and said.count("\n") == 1
-
-
-def test_without_the_extra_one_sentence_names_the_install_command(monkeypatch, capsys):
+def test_what_is_no_address_is_refused_before_anything_is_asked(address, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    words = ["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:8786"]
-    assert main(words) == 2
-    assert "pip install 'deepnet-theory[cluster]'" in capsys.readouterr().err
-
-
-def test_a_cluster_and_processes_exclude_each_other(capsys):
-    assert main(["check", "--cluster", "tcp://a:1", "--processes", "2"]) == 2
-    assert "--processes 2 was given with --cluster" in capsys.readouterr().err
+    for words, says in (
+        (["verify", "--optimizer", "adam", "--cluster", address], "is no address of a scheduler"),
+        (["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:8786"],
+         "pip install 'deepnet-theory[cluster]'"),
+        (["check", "--cluster", "tcp://a:1", "--processes", "2"],
+         "--processes 2 was given with --cluster"),
+    ):  # fmt: skip
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert says in said and said.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -217,6 +207,6 @@ class Submits:
 
 def test_the_executor_of_the_page_on_machines_serves():
     page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
-    names: dict[str, type] = {}
+    names = {}
     exec(page.split("```python\n")[-1].split("```")[0], names)
     assert found(executor=names["Submitit"](Submits()))[1] == found()[1]

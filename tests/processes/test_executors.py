@@ -1,7 +1,5 @@
 """Jobs in this process and in others: the same results, and what becomes of what goes wrong."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal
@@ -10,7 +8,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -30,11 +27,8 @@ def run(processes, works, executor=None):
 def test_each_result_goes_where_it_belongs(processes):
     found = run(processes, [partial(math.factorial, n) for n in range(7)])
     assert found == {n: math.factorial(n) for n in range(7)}
-
-
-def test_any_executor_serves():
-    with ThreadPoolExecutor(3) as threads:
-        assert run(1, [partial(math.factorial, n) for n in range(7)], threads)[6] == 720
+    with ThreadPoolExecutor(3) as threads:  # any executor serves
+        assert run(1, [partial(math.factorial, n) for n in range(7)], threads) == found
 
 
 def test_a_result_makes_further_jobs_possible_which_come_next():
@@ -75,31 +69,21 @@ def test_the_work_is_done_elsewhere_by_one_thread_each():
     assert run(1, [os.getpid]) == {0: os.getpid()}
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_an_error_in_a_job_is_raised_here_and_keeps_what_came(processes):
+@pytest.mark.parametrize(
+    ("processes", "work", "error", "says"),
+    [
+        *((n, partial(math.sqrt, -1.0), ValueError, "math domain|nonnegative") for n in (1, 2)),
+        (2, partial(os._exit, 9), ProcessDied, "ended before its work[^\n]*$"),
+    ],
+)
+def test_an_error_in_a_job_is_raised_here_and_keeps_what_came(processes, work, error, says):
     kept = []
-    jobs = [
-        Job("good", 1.0, partial(math.factorial, 3), kept.append),
-        Job("bad", 1.0, partial(math.sqrt, -1.0), kept.append),
-    ]
-    with (
-        executor_of(processes) as where,
-        pytest.raises(ValueError, match=r"math domain error|nonnegative"),
-    ):
+    jobs = [Job(name, 1.0, of, kept.append)
+            for name, of in (("good", partial(math.factorial, 3)), ("bad", work))]  # fmt: skip
+    with executor_of(processes) as where, pytest.raises(error, match=says):
         for job in jobs:
             run_jobs([job], where, 1)
     assert kept == [6]
-
-
-def test_a_process_that_dies_is_one_sentence_and_keeps_what_came():
-    kept = []
-    jobs = [Job("good", 1.0, partial(math.factorial, 3), kept.append)]
-    dying = [Job("dies", 1.0, partial(os._exit, 9), kept.append)]
-    with executor_of(2) as where, pytest.raises(ProcessDied, match="ended before its work") as said:
-        run_jobs(jobs, where, 1)
-        run_jobs(dying, where, 1)
-    assert kept == [6]
-    assert "\n" not in str(said.value)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "two", True])
@@ -119,26 +103,17 @@ print(found)
 """
 
 
-def test_a_script_needs_no_guard(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
-    assert done.stdout.strip() == "[120]", done.stderr
-    assert not done.stderr
-
-
-def test_modules_of_the_current_folder_are_not_taken_for_the_standard_ones(tmp_path):
+def test_a_script_needs_no_guard_and_its_folders_modules_are_not_the_standard_ones(tmp_path):
     for name in ("random", "queue", "types", "tempfile"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
     done = subprocess.run(
         [sys.executable, "-P", "-c", SCRIPT], capture_output=True, text=True, cwd=tmp_path
     )
-    assert done.stdout.strip() == "[120]", done.stderr
-    assert not done.stderr
+    assert (done.stdout.strip(), done.stderr) == ("[120]", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path: Path):
+def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import time\n"

@@ -1,7 +1,5 @@
 """Whatever lies in the cache's folder and is no entry of ours is as if it were not there."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import os
@@ -9,8 +7,6 @@ import pickle
 import random
 import sys
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,37 +17,37 @@ from deepnet_theory.processes import MISSING, Cache
 SIZES = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2, "draws": 1, "device": "cpu"}
 
 
-def entries(folder: Path) -> list[Path]:
+def entries(folder):
     """Every entry of a cache, by name."""
     return sorted(folder.glob("[0-9a-f][0-9a-f]/*"))
 
 
-def plant(file: Path, content: bytes) -> None:
+def plant(file, content):
     """Write content under a digest that is right."""
     file.write_bytes(hashlib.sha256(file.name.encode() + content).digest() + content)
 
 
-def a_link(file: Path, beside: Path) -> None:
+def a_link(file, beside):
     file.unlink()
     file.symlink_to(beside)
 
 
-def a_dangling_link(file: Path, beside: Path) -> None:
+def a_dangling_link(file, beside):
     file.unlink()
     file.symlink_to(beside.with_name("nowhere"))
 
 
-def a_pipe(file: Path, beside: Path) -> None:
+def a_pipe(file, beside):
     file.unlink()
     os.mkfifo(file)
 
 
-def a_folder(file: Path, beside: Path) -> None:
+def a_folder(file, beside):
     file.unlink()
     file.mkdir()
 
 
-def a_linked_folder(file: Path, beside: Path) -> None:
+def a_linked_folder(file, beside):
     file.parent.rename(beside.with_name("moved"))
     file.parent.symlink_to(beside.with_name("moved"))
 
@@ -62,7 +58,7 @@ NO_FILES = [a_link, a_dangling_link, a_pipe, a_folder, a_linked_folder]
 @pytest.mark.timeout(20)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
 @pytest.mark.parametrize("made", NO_FILES)
-def test_what_is_no_regular_file_is_neither_read_nor_written_through(tmp_path: Path, made: Any):
+def test_what_is_no_regular_file_is_neither_read_nor_written_through(tmp_path, made):
     cache, beside = Cache(tmp_path / "cache"), tmp_path / "beside"
     cache.put("asked", 1)
     (file,) = entries(cache.folder)
@@ -81,16 +77,21 @@ def test_what_is_no_regular_file_is_neither_read_nor_written_through(tmp_path: P
     assert before == {p: p.read_bytes() for p in before}
 
 
-def test_the_mark_of_the_folder_is_not_written_through_a_link(tmp_path: Path):
+def test_an_entry_of_another_name_and_a_linked_mark_answer_nothing(tmp_path):
     cache = Cache(tmp_path / "cache")
     cache.folder.mkdir()
     (cache.folder / "CACHEDIR.TAG").symlink_to(tmp_path / "outside")
-    cache.put("asked", 1)
-    assert cache.get("asked") == 1 and not (tmp_path / "outside").exists()
+    cache.put("one", 1)
+    (one,) = entries(cache.folder)
+    assert cache.get("one") == 1 and not (tmp_path / "outside").exists()
+    cache.put("two", 2)
+    (two,) = set(entries(cache.folder)) - {one}
+    two.write_bytes(one.read_bytes())
+    assert cache.get("two") is MISSING and cache.get("one") == 1
 
 
 @pytest.mark.parametrize("word", ["show", "clear"])
-def test_showing_and_clearing_leave_what_is_not_ours(tmp_path: Path, word: str, capsys: Any):
+def test_showing_and_clearing_leave_what_is_not_ours(tmp_path, word, capsys):
     cache = Cache(tmp_path / "cache")
     for number in range(3):
         cache.put(number, number)
@@ -110,20 +111,10 @@ def test_showing_and_clearing_leave_what_is_not_ours(tmp_path: Path, word: str, 
     assert second.exists() is third.exists() is (word == "show")
 
 
-def test_an_entry_under_another_name_answers_nothing(tmp_path: Path):
-    cache = Cache(tmp_path)
-    cache.put("one", 1)
-    (one,) = entries(tmp_path)
-    cache.put("two", 2)
-    (two,) = set(entries(tmp_path)) - {one}
-    two.write_bytes(one.read_bytes())
-    assert cache.get("two") is MISSING and cache.get("one") == 1
-
-
 class Endless:
     """Not a result, and worse to those who read it."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return sys.exit, (130,)
 
 
@@ -134,7 +125,7 @@ CONTENTS = [
 CONTENTS += [b"", b"cdeepnet_theory.__main__\nrun\n.", b"\x80\x05.", b"(lp0\n0.", b"\x80\xff."]
 
 
-def other_forms(value: Any) -> list[Any]:
+def other_forms(value):
     """Values of the same type as ``value``, or nearly so, with another number of things inside."""
     match value:
         case dict():
@@ -164,25 +155,25 @@ def other_forms(value: Any) -> list[Any]:
     return []
 
 
-def untimed(result: Any) -> dict[str, Any]:
+def untimed(result):
     return {key: value for key, value in result.to_dict().items() if key != "seconds"}
 
 
-def verified(cache: Cache) -> object:
+def verified(cache):
     return untimed(dt.verify("adam", [1, 2], cache=cache, updates=2, **SIZES))
 
 
-def predicted(cache: Cache) -> object:
+def predicted(cache):
     return untimed(dt.predict_update("adam", [1, 2], cache=cache, **SIZES))
 
 
-def trained(cache: Cache) -> object:
+def trained(cache):
     constants = dt.export("adam", depth=1, width=8, heads=1)
     return dt.train(constants, steps=2, batch=1, tokens=4, seeds=2, cache=cache).runs
 
 
 @pytest.mark.parametrize("asked", [verified, predicted, trained])
-def test_a_planted_entry_of_another_form_changes_nothing(tmp_path: Path, asked: Any):
+def test_a_planted_entry_of_another_form_changes_nothing(tmp_path, asked):
     cache = Cache(tmp_path)
     sound = asked(cache)
     whole = {file: file.read_bytes() for file in entries(tmp_path)}

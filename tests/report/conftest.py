@@ -1,7 +1,5 @@
 """A small derivation made by hand, so that rendering is tested apart from the engine."""
 
-from __future__ import annotations
-
 import pytest
 import sympy as sp
 
@@ -16,64 +14,28 @@ A, H = sp.symbols("A H", commutative=False)
 
 
 @pytest.fixture
-def derivation() -> Derivation:
+def derivation():
     nothing = (Check("by hand", lambda step: True),)
-    steps = (
-        Step(
-            "count",
-            S,
-            2 * N,
-            Relation.EQUAL,
-            "two sublayers a layer <with α & β>",
-            section="Stack",
-            establishes=(S,),
-            checks=nothing,
-        ),
-        Step(
-            "tangent",
-            DirectionalDifferential(Label(Softmax), A, H),
-            DirectionalDifferential(Label(Softmax), A, H),
-            Relation.EQUAL,
-            "the softmax has no law of its own",
-            section="Branch",
-            checks=nothing,
-        ),
-        Step(
-            "gain",
-            r / (1 + r),
-            r,
-            Relation.ASYMPTOTIC,
-            "the branch weight r_l is small",
-            section="Branch",
-            uses=("count",),
-            regime=Regime(r, sp.Integer(0)),
-        ),
-        Step(
-            "bound",
-            r * (N + 1) ** p,
-            r * (N + 1) ** p,
-            Relation.BOUND,
-            "a sum of equal terms; 100% of them",
-            section="Balance",
-            uses=("gain",),
-        ),
-        Step(
-            "size",
-            p,
-            1 / sp.sqrt(2 * N),
-            Relation.ORDER,
-            "balance and closure",
-            section="Balance",
-            uses=("bound",),
-            establishes=(p,),
-            checks=nothing,
-        ),
+    tangent = DirectionalDifferential(Label(Softmax), A, H)
+    size = r * (N + 1) ** p
+    rows = (  # name, left, relation, right, because, section, and the rest
+        ("count", S, "EQUAL", 2 * N, "two sublayers a layer <with α & β>", "Stack",
+         {"establishes": (S,), "checks": nothing}),
+        ("tangent", tangent, "EQUAL", tangent, "the softmax has no law of its own", "Branch",
+         {"checks": nothing}),
+        ("gain", r / (1 + r), "ASYMPTOTIC", r, "the branch weight r_l is small", "Branch",
+         {"uses": ("count",), "regime": Regime(r, sp.Integer(0))}),
+        ("bound", size, "BOUND", size, "a sum of equal terms; 100% of them", "Balance",
+         {"uses": ("gain",)}),
+        ("size", p, "ORDER", 1 / sp.sqrt(2 * N), "balance and closure", "Balance",
+         {"uses": ("bound",), "establishes": (p,), "checks": nothing}),
+    )  # fmt: skip
+    steps = tuple(
+        Step(name, lhs, rhs, Relation[relation], because, section=section, **rest)
+        for name, lhs, relation, rhs, because, section, rest in rows
     )
     selection = Selection(optimizer="lamb")
     return Derivation(
-        selection=selection,
-        steps=steps,
-        given=(N, r, p, A, H),
-        conclusion=("size",),
+        selection=selection, steps=steps, given=(N, r, p, A, H), conclusion=("size",),
         proved=rule_of(Problem(selection)),
-    )
+    )  # fmt: skip

@@ -1,20 +1,36 @@
-"""Curves in panels: as SVG, and in the characters of a terminal."""
+"""Axes, curves, pieces of notebooks, and the pages of results: as SVG and in a terminal."""
 
-from __future__ import annotations
-
+import html
 import math
 import re
+from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+import deepnet_theory as dt
+from deepnet_theory.report import training
+from deepnet_theory.report.composers import COMPOSERS
 from deepnet_theory.report.document import Curve, Document, Mark, Panels
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.notebook import across, compared, implied, losses, plot, section, steps
 from deepnet_theory.report.panels import panels
+from deepnet_theory.report.svg import levels, tick_label, ticks
 from deepnet_theory.report.text import text
+from deepnet_theory.sizes import consequences, judgement, parametrisations
+from deepnet_theory.spec.results import audit, prediction, result, verification
+from deepnet_theory.spec.results import training as training_results
+from deepnet_theory.spec.results.training import Run, Training
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic import derivation, width
+from deepnet_theory.training.runs import compare
+from deepnet_theory.workflow import derive_across
 
 RATES = [1e-3 * 2**i for i in range(7)]
 
@@ -43,13 +59,12 @@ def test_a_line_is_broken_where_a_run_diverged():
     paths = re.findall(r'class="curve" opacity="0.30" d="(M[^"]*)"', svg)
     assert [path.count("M") for path in paths] == [1, 2, 1]  # the last is the legend's
     assert "nan" not in svg and svg.count("<circle") == 2
-
-
-def test_labels_of_the_lower_axis_stand_apart():
-    svg = panels(FIGURE).svg
     bottom = re.findall(r'<text x="([\d.]+)" y="271.0" text-anchor="middle">', svg)
     places = sorted(map(float, bottom))
     assert len(places) > 4 and all(b - a >= 38 for a, b in pairwise(places))
+    nothing = Panels((("one", (Curve("N = 8", ((1e-3, math.nan),)),)),), "x", "y", 3.2, "entropy")
+    assert "no finite loss" in panels(nothing).svg
+    assert isinstance(text(Document("t", (nothing,)), plots=True), str)
 
 
 def test_rivals_have_a_colour_and_long_names_have_room():
@@ -62,12 +77,6 @@ def test_rivals_have_a_colour_and_long_names_have_room():
     assert width - left > 5.5 * len(name)  # pixels of a letter, on average
 
 
-def test_nothing_finite_is_said():
-    nothing = Panels((("one", (Curve("N = 8", ((1e-3, math.nan),)),)),), "x", "y", 3.2, "entropy")
-    assert "no finite loss" in panels(nothing).svg
-    assert isinstance(text(Document("t", (nothing,)), plots=True), str)
-
-
 def test_every_printer_writes_them():
     document = Document("A title", (FIGURE,))
     assert "<svg" in page(document) and "A caption." in page(document)
@@ -76,3 +85,203 @@ def test_every_printer_writes_them():
     drawn = text(document, plots=True)
     assert "one: a N = 8" in drawn and "two: a N = 8" in drawn
     assert max(map(len, drawn.splitlines())) <= 80
+
+
+RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+FLAT = str.maketrans(RAISED, "-0123456789")
+
+
+def read(label):
+    """The number that a label stands for."""
+    if label[-1] not in RAISED:
+        return float(label)
+    mantissa, _, power = label.rpartition("10")
+    return float(f"{mantissa.rstrip('·') or 1}e{power.translate(FLAT)}")
+
+
+@given(st.floats(-290, 280), st.floats(0.02, 20))
+@example(0.477, 0.12)
+@example(-4.93, 0.1)
+def test_any_positive_range_gets_ticks(decade, decades):
+    low, high = 10**decade, 10 ** (decade + decades)
+    at = ticks(low, high)
+    assert 2 <= len(at) <= 9
+    assert all(low <= v <= high for v in at)
+    assert all(a < b for a, b in pairwise(at))
+    assert all(float(f"{v:.4e}") == v for v in at)
+    assert [read(tick_label(v)) for v in at] == at
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e15))
+@example(-6e-290, 0.4)
+def test_any_range_gets_levels(low, length):
+    at = levels(low, low + length)
+    assert 3 <= len(at) <= 8
+    assert all(low < v <= low + length for v in at)
+
+
+def test_ticks_are_ones_twos_and_fives():
+    for ends, expected in (
+        ((1, 299), [1, 2, 5, 10, 20, 50, 100, 200]),
+        ((1, 300), [1, 10, 100]),
+        ((0.1, 1e7), [0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7]),
+        ((0.1, 1e8), [0.1, 10, 1e3, 1e5, 1e7]),
+        ((1.5, 2.5), [1.6, 1.8, 2, 2.2, 2.4]),
+        ((7, 7), [7]),
+    ):
+        assert ticks(*ends) == expected
+    assert levels(0, 10) == [2, 4, 6, 8, 10] and levels(0, 8) == [*range(1, 9)]
+    shown = [tick_label(v) for v in (0.02, 1000.0, 1e5, 2e-4)]
+    assert shown == ["0.02", "1000", "10⁵", "2·10⁻⁴"]
+
+
+OWN = Run("adam", "post-ln", (5.5, 3.25), held_out=3.125)
+
+
+TRAINING = Training((OWN, Run("plain", "post-ln", ())), 3.5, Verdict.SUPPORTED, "below", {}, 1.0)
+
+
+def test_a_trainings_losses_stand_beside_the_entropy_and_that_with_anothers_source():
+    shown = text(training.document(TRAINING))
+    assert all(said in shown for said in ("5.500", "3.250", "3.125", "unigram entropy 3.500"))
+    assert "source" not in shown
+    plain = next(line for line in shown.splitlines() if "plain" in line)
+    assert plain.split() == ["plain", "0", "-", "-", "-", "-"]
+    runs = (replace(OWN, shuffled=3.75, reads_source=True), *TRAINING.runs[1:])
+    shown = text(training.document(replace(TRAINING, runs=runs)))
+    assert "another's source" in shown and "3.750" in shown
+
+
+ROOMS = (
+    audit, consequences, derivation, judgement, parametrisations, prediction, training_results,
+    verification, width,
+)  # fmt: skip
+
+
+def test_every_result_has_a_composer_that_makes_a_document():
+    found = {
+        name
+        for room in ROOMS
+        for name, kind in vars(room).items()
+        if isinstance(kind, type)
+        and issubclass(kind, result.Result)
+        and kind.__module__ == room.__name__
+    }
+    assert found == set(COMPOSERS)
+    for module, function in COMPOSERS.values():
+        assert callable(getattr(import_module(f"deepnet_theory.report.{module}"), function))
+
+
+AT = {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}
+
+
+def line(svg, kind):
+    found = re.search(rf'<path class="{kind}" d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"/>', svg)
+    assert found is not None
+    return tuple(map(float, found.groups()))
+
+
+def points(svg):
+    found = re.findall(r'<circle class="point" cx="([\d.]+)" cy="([\d.]+)"', svg)
+    return [(float(x), float(y)) for x, y in found]
+
+
+def test_a_line_of_the_predicted_slope_goes_through_the_first_point():
+    drawn = plot({"f": AT}, "x", "y", {"f": 1}).svg
+    (x1, y1, x2, y2), marks = line(drawn, "own"), points(drawn)
+    assert marks[0] == pytest.approx((x1, y1), abs=0.1)
+    # 3 · 4 = 12: the last point lies on a line of slope 1, the one between lies below it
+    assert marks[2] == pytest.approx((x2, y2), abs=0.1)
+    assert marks[1][1] > (y1 + y2) / 2 + 1
+    assert "slope +1" in drawn
+
+
+def test_a_series_without_a_slope_has_its_label_and_no_line():
+    drawn = plot({"f": AT, "g": {x: 2 * y for x, y in AT.items()}}, "x", "y", {"g": 1}, "t").svg
+    assert 'class="own"' not in drawn and 'class="rival"' in drawn
+    left_out = plot({"f": {1.0: 0.0, 2.0: 5.0, 4.0: math.nan, 8.0: 1.0}}, "x", "y").svg
+    assert len(points(left_out)) == 2  # what a logarithm cannot show
+    assert ">f</text>" in drawn and ">g:</text>" in drawn and ">t</text>" in drawn
+
+
+def test_single_steps_have_the_numbers_of_the_whole():
+    derivation = dt.derive("adam")
+    number = [s.name for s in derivation.steps].index("balance-encoder") + 1
+    alone = repr(steps(derivation, "balance-encoder"))
+    assert f"({number})" in alone and alone.count("imposed") == 1
+    assert alone.strip() in repr(section(derivation, "The balance"))
+
+
+def test_what_rules_imply_stands_beside_them_with_what_it_means():
+    names = ("relative-update", "failing-rate")
+    found = {c: dt.derive("adam", closure=c) for c in ("complete", "symmetric")}
+    told = repr(implied(found, *names))
+    rows = {line.split()[0]: line.split()[2:] for line in told.splitlines() if " encoder " in line}
+    assert rows == {
+        "complete": ["1", "1", "stable"],
+        "symmetric": ["(2*N)**(1/2)", "(2*N)**(-1/4)", "unstable"],
+    }
+    assert "update over weight" in told
+    gated = dt.derive("adam", layer="attention,ffn:swiglu")
+    assert "ffn-swiglu" in repr(implied({"gated": gated}, *names))
+    with pytest.raises(KeyError, match="relative-weight"):
+        implied(found, "relative-weight")
+
+
+def drawn_losses(values):
+    names = ("post-ln, the constants' rule", "plain post-LN", "plain pre-LN", "GPT-2's pre-LN")
+    runs = tuple(Run(n, "post-ln", tuple(v)) for n, v in zip(names, values, strict=False))
+    svg = losses(Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0)).svg
+    svg = html.unescape(svg)
+    assert all(f">{name.split(', ')[-1]}<" in svg for name, _ in zip(names, values, strict=False))
+    paths = re.findall(r'class="(curve[^"]*)" opacity="1.00" d="M([^"h]*)"', svg)
+    assert [kind for kind, _ in paths] == ["curve", "curve curve-1"][: len(values)]
+    return [[tuple(map(float, p.split())) for p in path.split("L")] for _, path in paths]
+
+
+def test_a_point_of_a_loss_curve_is_the_mean_since_the_one_before():
+    # ends of windows: 1, 2, 3, 4, 6, 8; of 5 and 6 the mean is 2.5, of 7 and 8 it is 2
+    own, rival = drawn_losses([[4.0, 3.0, 3.0, 3.0, 2.0, 3.0, 1.0, 3.0], [3.0] * 8])
+    assert len(own) == len(rival) == 6
+    y = dict(zip((1, 2, 3, 4, 6, 8), (place for _, place in own), strict=True))
+    assert y[2] == y[3] == y[4] == rival[0][1]
+    assert (y[8] - y[4]) == pytest.approx(2 * (y[6] - y[4]), abs=0.2)
+    assert all(place == rival[0][1] for _, place in rival)
+    (long,) = drawn_losses([[3.0] * 64])  # begins a tenth of the way on
+    assert len(long) == 7  # 8, 11, 16, 23, 32, 45, 64
+    own, rival = drawn_losses([[4.0] * 8, [4.0] * 5])  # one that broke off ends where it did
+    assert rival[-1][0] == pytest.approx(own[3][0] + (own[4][0] - own[3][0]) * 0.55, abs=1)
+
+
+def test_differences_stand_where_their_numbers_are():
+    held_out = {"own": (2.5, 2.6, 2.4), "worse": (2.9, 3.0, 2.8), "better": (2.3, 2.5, 2.4)}
+    runs = tuple(
+        Run(name, "post-ln", (3.0,), held_out=sum(v) / 3, held_out_by_seed=v)
+        for name, v in held_out.items()
+    )
+    paired = tuple(compare(runs[0], rival) for rival in runs[1:])
+    svg = compared(Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, paired)).svg
+    zero = float(re.search(r'class="level" d="M([\d.]+)', svg)[1])
+    tick = float(re.search(r'<text x="([\d.]+)"[^>]*>−0.4<', svg)[1])
+    place = [float(x) for x in re.findall(r'opacity="0.45" cx="([\d.]+)"', svg)]
+    nats = [(x - zero) / (zero - tick) * 0.4 for x in place]
+    assert nats == pytest.approx([-0.4, -0.4, -0.4, 0.2, 0.1, 0.0], abs=2e-3)
+    ends = re.findall(r'class="interval" d="M([\d.]+) [\d.]+H([\d.]+)"', svg)
+    for (low, high), c in zip(ends, paired, strict=True):
+        drawn = [(float(x) - zero) / (zero - tick) * 0.4 for x in (low, high)]
+        assert drawn == pytest.approx([c.low, c.high], abs=2e-3)
+    runs = tuple(Run(n, "post-ln", (3.0,), held_out=2.0, held_out_by_seed=(2.0,)) for n in "ab")
+    alone = Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, (compare(*runs),))
+    assert 'class="interval"' not in compared(alone).svg  # one seed has none
+
+
+def test_roles_of_tables_in_width_stand_in_rows_as_formulas():
+    tables = {name: derive_across(name) for name in ("sgd", "adam")}
+    shown = across(tables, "token-embedding", "fc1")
+    rows = {tuple(row.split()[:2]): row.split()[2:5] for row in repr(shown).splitlines()}
+    assert rows["sgd", "token-embedding"] == ["1", "1", "d"]
+    assert rows["adam", "fc1"] == ["d**(-1/2)", "1", "1/d"]
+    page = shown._repr_html_()
+    assert page.count("<tr>") == 5 and page.count("<mi>d</mi>") >= 6

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -13,19 +11,19 @@ torch.set_num_threads(1)
 
 
 def make_constants(
-    stack: str = "encoder",
-    placement: str = "post-ln",
-    norm: str = "layer",
-    layers: int = 3,
-    alpha: float = 1.7,
-    beta: float = 0.6,
-    ffn: str = "ffn",
-    multipliers: dict[str, float] | None = None,
-    **architecture: object,
-) -> Constants:
+    stack="encoder",
+    placement="post-ln",
+    norm="layer",
+    layers=3,
+    alpha=1.7,
+    beta=0.6,
+    ffn="ffn",
+    multipliers=None,
+    **architecture,
+):
     alpha = 1.0 if placement == "pre-ln" else alpha
 
-    def layer(*kinds: str) -> tuple[SublayerConstants, ...]:
+    def layer(*kinds):
         return tuple(SublayerConstants(kind, alpha, beta) for kind in kinds)
 
     m = multipliers or {}
@@ -39,9 +37,9 @@ def make_constants(
         decoder = PartConstants("decoder", layers, True, layer("attention", "cross", ffn), m)
         parts = (encoder, decoder)
     sizes = {"width": 16, "heads": 4, "vocab": 50, **architecture}
-    return Constants(stack, placement, norm, parts, Architecture(**sizes))  # type: ignore[arg-type]
+    return Constants(stack, placement, norm, parts, Architecture(**sizes))
 
 
 @pytest.fixture(scope="session")
-def constants() -> Callable[..., Constants]:
+def constants():
     return make_constants

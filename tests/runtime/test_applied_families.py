@@ -1,7 +1,5 @@
 """apply_ on families of Hugging Face models: the audit, which is another judge, finds the rule."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 
@@ -20,52 +18,39 @@ SIZES = {
 }  # fmt: skip
 
 
+PRE, CAUSAL = {"placement": "pre-ln"}, {"stack": "decoder"}
+GATED = {**PRE, **CAUSAL, "norm": "rms", "layer": "attention,ffn:swiglu"}
+OF_GPT = {"vocab_size": V, "n_embd": D, "n_layer": LAYERS, "n_head": 4}
+IMAGE = {**{k: v for k, v in SIZES.items() if k != "vocab_size"}, "image_size": 8, "patch_size": 4}
+FAMILIES = {  # the model's class and its configuration, and the constants' selection
+    "GPT2": ("GPT2LMHeadModel", OF_GPT, {**CAUSAL, **PRE}),
+    "Llama": ("LlamaForCausalLM", {**SIZES, "num_key_value_heads": 2}, GATED),
+    "Qwen2": ("Qwen2ForCausalLM", {**SIZES, "num_key_value_heads": 2}, GATED),
+    # queries and keys are normalised
+    "Qwen3": ("Qwen3ForCausalLM", {**SIZES, "num_key_value_heads": 2, "head_dim": 16}, GATED),
+    "ViT": ("ViTForImageClassification", IMAGE, PRE),
+    "T5": (
+        "T5ForConditionalGeneration",
+        {"vocab_size": V, "d_model": D, "d_kv": 16, "d_ff": 4 * D, "num_layers": LAYERS,
+         "num_heads": 4}, {"stack": "encoder-decoder", **PRE, "norm": "rms"},
+    ),
+    "Bert": ("BertForMaskedLM", SIZES, {}),
+    "DistilBert": (
+        "DistilBertForMaskedLM",
+        {"vocab_size": V, "dim": D, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 4 * D}, {},
+    ),
+    "OpenAIGPT": ("OpenAIGPTLMHeadModel", OF_GPT, CAUSAL),
+}  # fmt: skip
+
+
 def family(name):
     """A small random model, its inputs, and the constants' selection."""
     t = pytest.importorskip("transformers")
-    ids = {"input_ids": IDS}
-    match name:
-        case "GPT2":
-            model = t.GPT2LMHeadModel(t.GPT2Config(vocab_size=V, n_embd=D, n_layer=2, n_head=4))
-            return model, ids, {"stack": "decoder", "placement": "pre-ln"}
-        case "Llama":
-            model = t.LlamaForCausalLM(t.LlamaConfig(**SIZES, num_key_value_heads=2))
-            layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
-            return model, ids, {"stack": "decoder", "placement": "pre-ln", **layer}
-        case "Qwen2":
-            model = t.Qwen2ForCausalLM(t.Qwen2Config(**SIZES, num_key_value_heads=2))
-            layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
-            return model, ids, {"stack": "decoder", "placement": "pre-ln", **layer}
-        case "Qwen3":  # queries and keys are normalised
-            config = t.Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=16)
-            layer = {"norm": "rms", "layer": "attention,ffn:swiglu"}
-            return t.Qwen3ForCausalLM(config), ids, {
-                "stack": "decoder", "placement": "pre-ln", **layer
-            }  # fmt: skip
-        case "ViT":
-            sizes = {k: v for k, v in SIZES.items() if k != "vocab_size"}
-            model = t.ViTForImageClassification(t.ViTConfig(**sizes, image_size=8, patch_size=4))
-            return model, {"pixel_values": torch.randn(2, 3, 8, 8)}, {"placement": "pre-ln"}
-        case "T5":
-            config = t.T5Config(
-                vocab_size=V, d_model=D, d_kv=16, d_ff=4 * D, num_layers=LAYERS, num_heads=4
-            )
-            ids["decoder_input_ids"] = IDS
-            select = {"stack": "encoder-decoder", "placement": "pre-ln", "norm": "rms"}
-            return t.T5ForConditionalGeneration(config), ids, select
-        case "Bert":
-            return t.BertForMaskedLM(t.BertConfig(**SIZES)), ids, {}
-        case "DistilBert":
-            config = t.DistilBertConfig(
-                vocab_size=V, dim=D, n_layers=LAYERS, n_heads=4, hidden_dim=4 * D
-            )
-            return t.DistilBertForMaskedLM(config), ids, {}
-        case "OpenAIGPT":
-            config = t.OpenAIGPTConfig(vocab_size=V, n_embd=D, n_layer=LAYERS, n_head=4)
-            return t.OpenAIGPTLMHeadModel(config), ids, {"stack": "decoder"}
-        case _:
-            model = t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**SIZES))  # parallel branches
-            return model, ids, {"stack": "decoder", "placement": "pre-ln"}
+    kind, sizes, select = FAMILIES[name]
+    inputs = {"pixel_values": torch.randn(2, 3, 8, 8)} if name == "ViT" else {"input_ids": IDS}
+    if name == "T5":
+        inputs["decoder_input_ids"] = IDS
+    return getattr(t, kind)(getattr(t, f"{name}Config")(**sizes)), inputs, select
 
 
 def exported(select, **options):

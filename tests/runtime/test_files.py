@@ -1,7 +1,5 @@
 """Constants files and model files: round trips, damage, hostility, missing extras."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -11,8 +9,6 @@ from dataclasses import asdict, replace
 import jsonschema
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deepnet_theory.runtime import build, load, load_constants, save, schema
 from deepnet_theory.spec.constants import (
@@ -21,7 +17,6 @@ from deepnet_theory.spec.constants import (
     Architecture,
     Constants,
     ParameterConstants,
-    PartConstants,
 )
 from deepnet_theory.spec.errors import InputError, MissingExtraError
 
@@ -56,14 +51,6 @@ def test_a_device_or_type_that_is_none_is_one_sentence(constants, wanted, tmp_pa
     for attempt in (lambda: build(constants(), **wanted), lambda: load(tmp_path / "m", **wanted)):
         with pytest.raises(InputError, match=f"unknown {what} .*valid are: "):
             attempt()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "m")
-    for attempt in (load, load_constants):
-        with pytest.raises(InputError):
-            attempt(tmp_path / "m")
 
 
 def test_a_damaged_or_foreign_model_file_is_one_sentence(constants, tmp_path):
@@ -112,69 +99,6 @@ def test_a_missing_extra_names_the_install_command(constants, tmp_path, monkeypa
         load(tmp_path / "m")
 
 
-def test_a_constants_file_comes_back(constants, tmp_path):
-    c = constants("encoder-decoder", multipliers={"norm-gain": 0.5})
-    c.save(tmp_path / "c.json")
-    assert load_constants(tmp_path / "c.json") == c
-
-
-HOSTILE = {
-    "not JSON": lambda d: "{",
-    "not an object": lambda d: "[]",
-    "NaN": lambda d: json.dumps({**d, "eta": float("nan")}),
-    "deep": lambda d: "[" * 100_000,
-    "future": lambda d: json.dumps({**d, "schema": "deepnet-theory/constants/2"}),
-    "no parts": lambda d: json.dumps({**d, "parts": []}),
-    "parts of numbers": lambda d: json.dumps({**d, "parts": [1]}),
-    "a placement with code": lambda d: json.dumps({**d, "placement": "__import__('os')"}),
-    "a path as a part": lambda d: _part(d, name="../../etc"),
-    "a dotted part": lambda d: _part(d, name="a.b"),
-    "negative layers": lambda d: _part(d, layers=-1),
-    "layers as text": lambda d: _part(d, layers="3"),
-    "an unknown key": lambda d: _part(d, extra=1),
-    "infinite alpha": lambda d: _sub(d, alpha=1e999),
-    "beta of zero": lambda d: _sub(d, beta=0),
-    "an unknown kind": lambda d: _sub(d, kind="moe"),
-    "a width that heads do not divide": lambda d: _size(d, width=18),
-    "a huge width": lambda d: _size(d, width=2**40),
-    "an unknown activation": lambda d: _size(d, activation="eval"),
-    "a negative multiplier": lambda d: _part(d, multipliers={"norm-gain": -1}),
-}
-
-
-def _part(d, **changes):
-    return json.dumps({**d, "parts": [{**d["parts"][0], **changes}]})
-
-
-def _sub(d, **changes):
-    first, *rest = d["parts"][0]["sublayers"]
-    return _part(d, sublayers=[{**first, **changes}, *rest])
-
-
-def _size(d, **changes):
-    return json.dumps({**d, "architecture": {**d["architecture"], **changes}})
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_constants_file_is_one_sentence(constants, name, tmp_path):
-    data = json.loads(constants().to_json())
-    path = tmp_path / "c.json"
-    path.write_text(HOSTILE[name](data), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        load_constants(path)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
-
-
-def test_other_bad_constants_files(tmp_path):
-    path = tmp_path / "c.json"
-    for content in (b"\xff\xfe", b"x" * 2_000_000):
-        path.write_bytes(content)
-        with pytest.raises(InputError):
-            load_constants(path)
-    with pytest.raises(InputError):
-        load_constants(tmp_path)
-
-
 def test_the_schema_says_what_the_reader_reads(constants):
     shipped = schema()
     jsonschema.Draft202012Validator.check_schema(shipped)
@@ -194,27 +118,15 @@ def test_the_schema_says_what_the_reader_reads(constants):
     data = json.loads(constants().to_json())
     for wrong in ({**data, "schema": "x"}, {**data, "parts": []}, {**data, "eta": 0}):
         assert not validator.is_valid(wrong)
-    assert not validator.is_valid(json.loads(_sub(data, alpha=-1)))
+    data["parts"][0]["sublayers"][0]["alpha"] = -1
+    assert not validator.is_valid(data)
 
 
-@given(
-    st.floats(1e-3, 1e3),
-    st.floats(1e-3, 1e3),
-    st.integers(1, 5),
-    st.dictionaries(st.sampled_from(["scaled", "norm-gain", "output-bias"]), st.floats(0, 10)),
-)
-def test_any_constants_make_the_round_trip(alpha, beta, layers, multipliers):
-    from deepnet_theory.spec.constants import SublayerConstants
-
-    sublayers = (SublayerConstants("attention", alpha, beta), SublayerConstants("ffn", beta, alpha))
-    part = PartConstants("encoder", layers, False, sublayers, multipliers)
-    c = Constants("encoder", "post-ln", "layer", (part,), Architecture(width=8, heads=2))
-    assert Constants.from_json(c.to_json()) == c
-
-
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
 def test_a_file_stands_for_its_constants(constants, tmp_path):
-    c = constants()
+    c = constants("encoder-decoder", multipliers={"norm-gain": 0.5})
     c.save(tmp_path / "c.json")
+    assert load_constants(tmp_path / "c.json") == c
     for name in (tmp_path / "c.json", str(tmp_path / "c.json")):
         assert build(name).constants == c
     with pytest.raises(InputError, match="cannot read"):
@@ -222,3 +134,11 @@ def test_a_file_stands_for_its_constants(constants, tmp_path):
     for wrong in (c.to_dict(), 3, None):
         with pytest.raises(InputError, match="is no constants: give"):
             build(wrong)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "large").write_bytes(b"x" * 2_000_000)
+    os.mkfifo(tmp_path / "pipe")  # which is not waited for
+    for name in ("binary", "large", "pipe", "."):
+        for read in (load, load_constants):
+            with pytest.raises(InputError) as caught:
+                read(tmp_path / name)
+            assert "\n" not in str(caught.value) and len(str(caught.value)) < 400

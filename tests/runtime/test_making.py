@@ -1,15 +1,17 @@
-"""Roles, initial laws, parameter groups, generators."""
-
-from __future__ import annotations
+"""Roles, initial laws and the laws of each map, parameter groups, generators."""
 
 import copy
 import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.runtime import build, described, initialise_, parameter_groups, unstack
+from deepnet_theory.runtime.linear import NORM_EPS, normalise
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.sublayer import Role, sublayers
 
 
@@ -71,10 +73,20 @@ def test_embedding_and_head_are_the_same_at_every_depth(constants):
     assert torch.equal(own.head.weight, deep.head.weight)
 
 
-def test_a_tied_head_is_the_embedding(constants):
-    model = build(constants(tied_head=True))
-    assert model.head.weight is model.embed.weight
+def test_what_is_made_of_meta_is_what_is_made_and_a_tied_head_stays_tied(constants):
+    for c in (constants(), constants(tied_head=True)):
+        model = build(c, device="meta")
+        assert all(p.is_meta for p in model.parameters())
+        initialise_(model.to_empty(device="cpu"), generator=torch.Generator().manual_seed(2))
+        real = build(c, generator=torch.Generator().manual_seed(2))
+        for a, b in zip(model.parameters(), real.parameters(), strict=True):
+            assert torch.equal(a, b)
+    assert model.head.weight is model.embed.weight and real.head.weight is real.embed.weight
     assert sum(d.role is Role.HEAD for _, d in described(model)) == 0
+    stacked = build(constants(tied_head=True), seeds=2)
+    single = unstack(stacked, 1)
+    assert single.head.weight is single.embed.weight
+    assert torch.equal(single.head.weight, stacked.embed.weight[1])
 
 
 def test_a_stacked_gradient_needs_no_copy(constants):
@@ -93,16 +105,6 @@ def test_a_stacked_gradient_needs_no_copy(constants):
     for (residual, name), gradient in produced.items():
         weight = getattr(residual.branch, name).weight
         assert gradient.stride() == weight.stride()
-
-
-def test_a_tied_head_stays_tied_when_it_becomes_real(constants):
-    model = build(constants(tied_head=True), device="meta").to_empty(device="cpu")
-    initialise_(model)
-    assert model.head.weight is model.embed.weight
-    stacked = build(constants(tied_head=True), seeds=2)
-    single = unstack(stacked, 1)
-    assert single.head.weight is single.embed.weight
-    assert torch.equal(single.head.weight, stacked.embed.weight[1])
 
 
 def test_vectors_can_be_left_out(constants):
@@ -140,16 +142,6 @@ def test_one_thousand_layers_build_quickly_and_stay_finite(constants):
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-def test_meta_then_real(constants):
-    model = build(constants(), device="meta")
-    assert all(p.is_meta for p in model.parameters())
-    model.to_empty(device="cpu")
-    initialise_(model, generator=torch.Generator().manual_seed(2))
-    real = build(constants(), generator=torch.Generator().manual_seed(2))
-    for a, b in zip(model.parameters(), real.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 @pytest.mark.parametrize(
     ("change", "names"),
     [
@@ -158,21 +150,86 @@ def test_meta_then_real(constants):
         ({"norm": "batch"}, "layer, rms"),
         ({"ffn": "moe"}, "ffn-swiglu"),
         ({"ffn": "cross"}, "attend"),
+        *(({"seeds": seeds}, "seeds") for seeds in (0, -1, 1.5, True)),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(constants, change, names):
+    seeds = change.pop("seeds", None)
     with pytest.raises(InputError, match=names):
-        build(constants(**change))
+        build(constants(**change), seeds=seeds)
 
 
-def test_pre_ln_has_no_alpha(constants):
-    from dataclasses import replace
-
-    with pytest.raises(InputError, match="alpha must be 1"):
-        replace(constants(alpha=2.0), placement="pre-ln")
+F64 = torch.float64
 
 
-@pytest.mark.parametrize("seeds", [0, -1, 1.5, True])
-def test_bad_seeds(constants, seeds):
-    with pytest.raises(InputError, match="seeds"):
-        build(constants(), seeds=seeds)
+def branches(constants, kind, seeds, **options):
+    model = build(
+        constants(layers=1, **options),
+        seeds=seeds,
+        dtype=F64,
+        generator=torch.Generator().manual_seed(0),
+    )
+    return next(r.branch for r in model.residuals() if r.site.kind == kind)
+
+
+@pytest.mark.parametrize("ratio", [1, 4])
+@pytest.mark.parametrize("kind", ["attention", "ffn"])
+def test_the_second_moment_of_a_branch(constants, kind, ratio):
+    """E G² = β⁴ for value and output on one token, 2dh/(d+h)² β⁴ for ReLU feed-forward.
+
+    Xavier's variances are 2/(d+d) = 1/d for value and output and 2/(d+h) for fc1 and fc2; a
+    ReLU keeps half of a symmetric second moment. Input of rms 1.
+    """
+    seeds, d, beta = 400, 16, 0.7
+    h = ratio * d
+    G = branches(constants, kind, seeds, width=d, beta=beta, ffn_ratio=float(ratio))
+    x = torch.randn(d, dtype=F64, generator=torch.Generator().manual_seed(1))
+    x = x / x.square().mean().sqrt()
+    with torch.no_grad():
+        y = G(x.expand(seeds, 1, 1, d))  # one token: softmax is 1
+    moments = y.square().mean((1, 2, 3))  # one a seed
+    law = beta**4 * (1.0 if kind == "attention" else 2 * d * h / (d + h) ** 2)
+    error = moments.std().item() / math.sqrt(seeds)
+    assert abs(moments.mean().item() - law) < 4 * error
+    # planted errors: fans exchanged for the width, or the gain entering once only
+    for wrong in (law / beta, law * 1.5):
+        assert abs(moments.mean().item() - wrong) > 4 * error
+
+
+@pytest.mark.parametrize("kind", ["attention", "ffn"])
+@settings(max_examples=10, deadline=None)
+@given(factor=st.floats(0.1, 10))
+def test_a_branch_is_homogeneous_of_degree_one_in_each_scaled_matrix(constants, kind, factor):
+    """Gain β·c gives c² G: two scaled matrices, and query and key untouched."""
+    x = torch.randn(2, 1, 5, 16, dtype=F64, generator=torch.Generator().manual_seed(1))
+    plain = branches(constants, kind, 2, beta=0.5)(x)
+    scaled = branches(constants, kind, 2, beta=0.5 * factor)(x)
+    torch.testing.assert_close(scaled, factor**2 * plain, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(norms()))
+@given(scale=st.floats(0.5, 1e4), seed=st.integers(0, 99))
+def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, scale, seed):
+    x = torch.randn(3, 64, dtype=F64, generator=torch.Generator().manual_seed(seed))
+    y, z = normalise(x, norms()[name]), normalise(scale * x, norms()[name])
+    # ε is added to a variance near 1
+    torch.testing.assert_close(z, y, rtol=4 * NORM_EPS, atol=4 * NORM_EPS)
+    size = torch.full((3,), 8.0, dtype=F64)
+    torch.testing.assert_close(z.norm(dim=-1), size, rtol=4 * NORM_EPS, atol=0)
+
+
+@pytest.mark.parametrize("placement", ["post-ln", "res-post-ln", "sandwich-ln"])
+def test_what_alpha_does_to_a_layer(constants, placement):
+    """norm(αx + G) is norm(x + G/α); in the others the branch's output is divided by α."""
+    x = torch.randn(1, 5, 16, dtype=F64)
+    x = normalise(x, norms()["layer"])
+    size = {}
+    for alpha in (8.0, 64.0):
+        model = build(
+            constants(placement=placement, alpha=alpha, layers=1),
+            dtype=F64,
+            generator=torch.Generator().manual_seed(0),
+        )
+        size[alpha] = (next(iter(model.residuals()))(x) - x).norm().item()
+    # a change of order 1/α; norm's curvature is of the next order
+    assert size[8.0] / size[64.0] == pytest.approx(8.0, rel=0.1)

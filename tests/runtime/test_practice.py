@@ -1,12 +1,11 @@
 """What people train with: compile, autocast, checkpointing, several processes, few imports."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
+import warnings
+from itertools import product
 
 import pytest
 import torch
@@ -14,11 +13,11 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention as attention
 
-import deepnet_theory
 from deepnet_theory.runtime import apply_, build, parameter_groups
-
-PACKAGE = Path(deepnet_theory.__file__).parent
+from deepnet_theory.runtime.machine import repeatable
 
 
 def loss_and_gradients(model, tokens):
@@ -50,21 +49,18 @@ def test_checkpointing_changes_memory_and_nothing_else(constants, stack):
 
 
 def test_autocast_to_bf16_stays_near_fp32(constants):
-    c = constants(layers=12, width=32, alpha=24**0.5, beta=24**-0.5)
-    for norm in ("layer", "rms"):
-        for seeds in (None, 2):
-            model = build(constants(layers=12, norm=norm, alpha=c.parts[0].sublayers[0].alpha),
-                          seeds=seeds)  # fmt: skip
-            tokens = torch.randint(50, (2, 8))
-            full = model(tokens)
-            with torch.autocast("cpu", torch.bfloat16):
-                half = model(tokens)
-                x = model.body(model.embed(tokens))
-            assert half.dtype is torch.bfloat16
-            assert x.dtype is torch.float32  # the residual stream keeps its precision
-            assert (half.float() - full).norm() < 0.05 * full.norm()
-            half.float().square().mean().backward()
-            assert all(p.grad.dtype is torch.float32 for p in model.parameters())
+    for norm, seeds in product(("layer", "rms"), (None, 2)):
+        model = build(constants(layers=12, norm=norm, alpha=24**0.5), seeds=seeds)
+        tokens = torch.randint(50, (2, 8))
+        full = model(tokens)
+        with torch.autocast("cpu", torch.bfloat16):
+            half = model(tokens)
+            x = model.body(model.embed(tokens))
+        assert half.dtype is torch.bfloat16
+        assert x.dtype is torch.float32  # the residual stream keeps its precision
+        assert (half.float() - full).norm() < 0.05 * full.norm()
+        half.float().square().mean().backward()
+        assert all(p.grad.dtype is torch.float32 for p in model.parameters())
 
 
 @pytest.mark.slow
@@ -202,19 +198,61 @@ def _worker(rank, foreign, constants, rendezvous, queue, both_done):
         dist.destroy_process_group()
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="works in copies of this process")
 @pytest.mark.parametrize(
     "foreign", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["built", "applied"]
 )
 def test_two_processes_get_the_losses_of_one(constants, foreign, tmp_path):
     c = constants("encoder" if foreign else "decoder", multipliers={"norm-gain": 0.5})
     alone = _train(_model(c, foreign), _data(), lambda loss: loss.item())
-    context = mp.get_context("spawn")
+    context = mp.get_context("fork")
     queue = context.SimpleQueue()
     meet = str(tmp_path / "meet")
-    mp.spawn(_worker, (foreign, c, meet, queue, context.Barrier(WORLD)), nprocs=WORLD)
+    given = (foreign, c, meet, queue, context.Barrier(WORLD))
+    mp.start_processes(_worker, given, nprocs=WORLD, start_method="fork")
     apart, ddp, fsdp2 = queue.get()
     assert ddp == pytest.approx(alone, rel=1e-10)
     assert fsdp2 == pytest.approx(alone, rel=1e-10)
     # planted error: processes that do not share their gradients go elsewhere
     assert apart[0] == pytest.approx(alone[0], rel=1e-10)
     assert apart[-1] != pytest.approx(alone[-1], rel=1e-6)
+
+
+@pytest.fixture(autouse=True)
+def undisturbed(monkeypatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def unrepeatable():
+    """An operation that torch has in one kind alone."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.zeros(3).put_(torch.tensor([0]), torch.tensor([1.0]))
+    return [str(w.message) for w in caught]
+
+
+def test_a_gpu_takes_what_is_repeatable_and_torch_warns_of_the_rest():
+    q = torch.randn(2, 3, 8, 4, generator=torch.Generator().manual_seed(0))
+    with sdpa_kernel(SDPBackend.MATH):
+        products = attention(q, q, q)
+    assert not unrepeatable()
+    with repeatable(torch.device("cuda")):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+        assert "does not have a deterministic implementation" in unrepeatable()[0]
+        assert torch.equal(attention(q, q, q), products)
+    assert not torch.are_deterministic_algorithms_enabled() and not unrepeatable()
+
+
+def test_what_was_asked_for_before_is_there_again_and_a_cpu_is_left_as_it_is():
+    with repeatable(torch.device("cpu")):
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    torch.use_deterministic_algorithms(True)
+    with repeatable(torch.device("cuda")):
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.is_deterministic_algorithms_warn_only_enabled()

@@ -26,13 +26,6 @@ def exponent(selection, alpha, beta, step="matrices"):
     return Exponents(selection, rule).all(step)[("N", "all")]
 
 
-def test_every_optimizer_balances_its_own_rule():
-    assert not TABLE.refused
-    for name in TABLE.rules:
-        assert TABLE.cell(name, name).balanced
-    assert TABLE.cell("lamb", "sgd").balanced and not TABLE.cell("sgd", "lamb").balanced
-
-
 def test_the_cross_table_is_the_sum_of_increments():
     # by hand, with λ and α of Su's table: S (λ/α)^(1+p) λ^q, in powers of S = 2N
     lam = {"sgd": Fraction(-1, 4), "adam": Fraction(-1, 2), "lamb": Fraction(-1, 2)}
@@ -42,6 +35,7 @@ def test_the_cross_table_is_the_sum_of_increments():
         for under, (p, q) in pq.items():
             by_hand = 1 + (lam[rule] - al[rule]) * (1 + p) + lam[rule] * q
             assert TABLE.cell(rule, under).exponents["N"] == by_hand
+    assert not TABLE.refused and all(TABLE.cell(name, name).balanced for name in TABLE.rules)
 
 
 @pytest.mark.parametrize("w", [Fraction(0), Fraction(1, 8), Fraction(1, 4)])
@@ -73,42 +67,28 @@ def test_own_rules_have_the_exponent_of_the_formula(a, b):
     assert found == max(1 + b - a, 1 + 2 * b - a)
 
 
-def test_plain_post_ln_grows_with_depth_and_a_constant_changes_nothing():
-    for name in ("sgd", "adam", "lamb"):
+def test_plain_stacks_grow_and_neither_a_constant_nor_a_logarithm_has_a_power():
+    for name, pre in (("sgd", 0), ("adam", Fraction(1, 2)), ("lamb", Fraction(1, 2))):
         assert exponent(Selection(optimizer=name), "1", "1") == 1
-    own = derived(Selection(optimizer="adam")).entries[0]
-    assert exponent(Selection(optimizer="adam"), f"7*{own.alpha}", f"{own.beta}/3") == 0
-
-
-def test_plain_pre_ln_grows_under_adam_only():
-    plain = {
-        n: exponent(Selection(optimizer=n, placement="pre-ln"), "1", "1") for n in ("sgd", "adam")
-    }
-    assert plain == {"sgd": 0, "adam": Fraction(1, 2)}
-
-
-def test_stepping_all_parameters_unbalances_the_published_rules():
-    for name in ("sgd", "adam", "lamb"):
-        rule = derived(Selection(optimizer=name))
+        assert exponent(Selection(optimizer=name, placement="pre-ln"), "1", "1") == pre
+        rule = derived(Selection(optimizer=name))  # stepping all parameters unbalances it
         assert Exponents(Selection(optimizer=name), rule).all("all")[("N", "all")] == 1
+    adam = Selection(optimizer="adam")
+    own = derived(adam).entries[0]
+    assert exponent(adam, f"7*{own.alpha}", f"{own.beta}/3") == 0
+    assert exponent(adam, "sqrt(2*N)*log(N + 2)", "1/sqrt(2*N)") == 0
 
 
-def test_a_logarithm_has_exponent_zero_and_an_exponential_is_refused():
-    assert exponent(Selection(optimizer="adam"), "sqrt(2*N)*log(N + 2)", "1/sqrt(2*N)") == 0
-
-
-def test_predictions_carry_the_rivals_of_the_other_optimizers():
+def test_predictions_carry_rivals_and_warn_where_the_identity_is_left():
     selection = Selection(optimizer="sgd")
-    found = predictions(selection, derived(selection)).exponents[0]
-    assert dict(found.rivals) == {
-        name: TABLE.cell(name, "sgd").exponents["N"] for name in ("adam", "lamb")
-    }
-
-
-def test_an_own_rule_that_leaves_the_identity_is_warned_of():
-    selection = Selection(optimizer="sgd")
+    right = predictions(selection, derived(selection))
+    rivals = {name: TABLE.cell(name, "sgd").exponents["N"] for name in ("adam", "lamb")}
+    assert dict(right.exponents[0].rivals) == rivals and not right.warnings
     assert predictions(selection, own_rule(("encoder",), "1", "1")).warnings
-    assert not predictions(selection, derived(selection)).warnings
+    both = Selection(optimizer="adam", stack="encoder-decoder")
+    found = predictions(both, derived(both)).exponents
+    encoder = next(p for p in found if (p.variable, p.share) == ("M", "encoder"))
+    assert dict(encoder.rivals)["aligned cross-attentions"] - encoder.exponent == Fraction(1, 2)
 
 
 def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypatch):
@@ -134,10 +114,3 @@ def test_encoder_and_decoder_have_their_own_shares():
         assert found[("N", "encoder")] == found[("M", "decoder")] == 0
         assert found[("N", "all")] == found[("M", "all")] == 0
         assert found[("M", "encoder")] == in_m
-
-
-def test_alignment_of_the_cross_attentions_is_offered_as_a_rival():
-    selection = Selection(optimizer="adam", stack="encoder-decoder")
-    found = predictions(selection, derived(selection)).exponents
-    encoder = next(p for p in found if (p.variable, p.share) == ("M", "encoder"))
-    assert dict(encoder.rivals)["aligned cross-attentions"] - encoder.exponent == Fraction(1, 2)

@@ -1,16 +1,19 @@
-"""The growth of depth expressions: exact exponents, in time that grows with the text."""
+"""Monomials, the growth of depth expressions, and sums of sizes over layers."""
 
 import math
 import time
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.sizes.growth import growth, leading_term
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.sizes.layers import Power, size_of
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, evaluate
 from deepnet_theory.symbolic.algebra.monomial import N, depth_expression
 
@@ -80,6 +83,7 @@ def test_the_leading_term_is_what_remains_at_great_depth(text):
         ("sqrt(N + 1) - sqrt(N)", "leading terms in N cancel"),
         ("log(1 + 1/N)", "cancel"),
         ("sqrt(1 - N)", "no real value"),
+        ("log(1/N - 1)", "no real value"),
         ("log(1/2 - 1/N)**(1/2)", "no real value"),
         ("1 - N", "not positive"),
         ("N - N", "not positive"),
@@ -104,3 +108,117 @@ def test_the_growth_takes_bounded_time(text):
     start = time.perf_counter()
     growth(text, "N")
     assert time.perf_counter() - start < 1
+
+
+TEXTS = (
+    "l**(-1/2)",
+    "sqrt(N)/l",
+    "N/(N + l**2)",
+    "max(1, l/sqrt(N))",
+    "min(l, N/l)",
+    "(1 + l)/(N + 1)",
+    "l**(-3/2)*N",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_exponent_of_a_sum_is_the_sum_s_slope(text):
+    """A logarithm beside a power bends the slope of two depths by 1/log N."""
+    import sympy as sp
+
+    symbols = {name: sp.Symbol(name, positive=True) for name in "Nl"}
+    value = sp.lambdify(tuple(symbols.values()), sp.sympify(text, symbols), "numpy")
+    sums = [np.sum(value(float(n), np.arange(1.0, n + 1))) for n in (2**14, 2**20)]
+    slope = np.log(sums[1] / sums[0]) / np.log(2**6)
+    assert size_of(text, "N").total == pytest.approx(slope, abs=0.09)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "max(N/l**3, l)", "max(1/l, l/N)", "min(N/l, l**2/N)"])
+def test_a_sum_up_to_a_layer_has_the_size_of_its_largest_term(text):
+    """N^t terms of size N^e have the sum N^(e + t); places by sixteenths hold every bend."""
+    size = size_of(text, "N")
+    largest = []
+    for place in (Fraction(k, 16) for k in range(17)):
+        largest = [*largest, size.at(place) + place]
+        assert size.summed().at(place) == max(largest)
+    assert size.total == max(largest) and size.last == size.at(Fraction(1))
+
+
+def test_a_size_says_where_it_is_what_and_sums_from_where_it_is_largest():
+    size = Power.of(1, -2)
+    assert str(size) == "N^(1) at l = N^(0), N^(-1) at l = N^(1)"
+    with pytest.raises(ValueError, match="2 is not from 0 to 1"):
+        size.at(Fraction(2))
+    bent = size_of("max(1, l/sqrt(N))", "N")
+    assert [bent.at(Fraction(t, 4)) for t in (0, 2, 3, 4)] == [0, 0, Fraction(1, 4), Fraction(1, 2)]
+    # of l**-1 the sum is a logarithm
+    totals = [Power.of(index=i).total for i in (-2, -1, Fraction(-1, 2))]
+    assert [*totals, size.total] == [0, 0, Fraction(1, 2), 1]
+    assert Power.of().summed().at(Fraction(1, 2)) == Fraction(1, 2)
+    assert Power.of(index=1).cut(Fraction(1, 2)).largest == Fraction(1, 2)
+    with pytest.raises(Refusal, match="cancel"):
+        size_of("sqrt(N + 1) - sqrt(N)", "N")
+
+
+rationals = st.fractions(min_value=-2, max_value=2, max_denominator=4)
+monomials = st.dictionaries(st.sampled_from(["2", "3", "N", "M"]), rationals).map(
+    Monomial.from_powers
+)
+
+
+@given(monomials)
+def test_text_reads_back(of):
+    assert parse(str(of)) == of
+    value = evaluate(DEPTH.parse(str(of)), N=5, M=11)
+    assert math.isclose(of.at(N=5, M=11), value, rel_tol=1e-9)
+
+
+@given(monomials, monomials, rationals)
+def test_the_algebra_is_that_of_the_values(a, b, power):
+    at = {"N": 5.0, "M": 11.0}
+    assert math.isclose((a * b).at(**at), a.at(**at) * b.at(**at), rel_tol=1e-9)
+    assert math.isclose((a / b).at(**at), a.at(**at) / b.at(**at), rel_tol=1e-9)
+    assert math.isclose((a**power).at(**at), a.at(**at) ** float(power), rel_tol=1e-9)
+    assert a * b / b == a and a**0 == ONE
+
+
+@pytest.mark.parametrize(
+    ("powers", "text"),
+    [
+        ({"2": 1, "N": 1}, "2*N"),
+        ({"2": 2}, "4"),
+        ({"2": -2}, "1/4"),
+        ({"2": 3, "3": -3}, "8/27"),
+        ({"2": -1, "N": -1}, "1/(2*N)"),
+        ({"2": Fraction(3, 4), "N": Fraction(-1, 4)}, "(N/8)**(-1/4)"),
+        ({"N": Fraction(1, 4), "M": Fraction(1, 16), "3": Fraction(-3, 16)}, "(N**4*M/27)**(1/16)"),
+        ({}, "1"),
+    ],
+)
+def test_a_monomial_prints_one_root(powers, text):
+    assert str(Monomial.from_powers({b: Fraction(p) for b, p in powers.items()})) == text
+
+
+@pytest.mark.parametrize("text", ["N + 1", "2 - N", "log(N)", "-N", "0"])
+def test_what_is_no_monomial_is_refused(text):
+    with pytest.raises(ValueError):
+        parse(text)
+
+
+@given(monomials, monomials)
+def test_a_solution_satisfies_its_conditions(a, b):
+    alpha, beta = Monomial.of("alpha"), Monomial.of("beta")
+    conditions = [a * alpha**2 / beta, b * alpha * beta]
+    solution = solve(conditions, ["alpha", "beta"])
+    assert solution is not None and not solution.free
+    assert all(condition.put(solution.values) == ONE for condition in conditions)
+
+
+def test_contradiction_and_freedom_are_told_apart():
+    alpha, beta, depth = map(Monomial.of, ("alpha", "beta", "N"))
+    assert solve([alpha * depth, alpha], ["alpha"]) is None
+    free = solve([alpha * beta * depth], ["alpha", "beta"])
+    assert free is not None and free.free == ("alpha", "beta")
+    half = solve([alpha * depth], ["alpha", "beta"])
+    assert half is not None and half.free == ("beta",)
+    assert half.values == {"alpha": depth**-1}

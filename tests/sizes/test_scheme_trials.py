@@ -54,6 +54,9 @@ BY_HAND = {
     # Huang et al. 2020
     ("t-fixup", "sgd"): (Fraction(0), Fraction(-1, 4)),
     ("t-fixup", "adam"): (Fraction(1, 2), Fraction(1, 4)),
+    # pre-LN with gain 1: the sum of l^(-1/2) under Adam, of 1/l under SGD
+    ("gpt-neox-small", "adam"): (Fraction(1, 2), None),
+    ("gpt-neox-small", "sgd"): (Fraction(0), None),
     # N scalars of gradient 1
     ("rezero", "adam"): (Fraction(1), None),
     # the output matrix is fed by value of gain (2N)^(-1/6): 2N (2N)^(-2/6)
@@ -64,7 +67,8 @@ BY_HAND = {
 @pytest.mark.parametrize(("name", "under"), BY_HAND)
 def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
     found = trial(name, under)
-    assert (found.first, found.relative) == BY_HAND[name, under]
+    first, relative = BY_HAND[name, under]
+    assert found.first == first and (relative is None or found.relative == relative)
 
 
 @pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
@@ -82,12 +86,6 @@ def test_fixup_is_balanced_in_feed_forward_and_not_in_attention():
     totals = {m.name: m.total for m in trial("fixup", "sgd").moved}
     assert totals["fc2"] == 0 and totals["output"] == Fraction(2, 3)
     assert "fc1" not in totals  # no gradient passes a matrix that is 0
-
-
-def test_a_stream_that_grows_shrinks_what_its_layers_do():
-    """Pre-LN with gain 1: the sum of l^(-1/2) under Adam, of 1/l under SGD."""
-    assert trial("gpt-neox-small", "adam").first == Fraction(1, 2)
-    assert trial("gpt-neox-small", "sgd").first == 0
 
 
 @pytest.mark.parametrize("shrinks", [Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(1, 3)])
@@ -113,42 +111,26 @@ def test_a_wrong_gain_changes_what_is_found():
     assert totals["ffn", "fc1"] == Fraction(-1, 6) and totals["ffn", "fc2"] == 0
 
 
-@pytest.mark.parametrize("name", ["residual", "b2t"])
-def test_two_streams_are_refused(name):
-    with pytest.raises(Refusal, match="2 residual streams"):
-        trial(name, "adam")
+REFUSED = (
+    ("residual", "2 residual streams"), ("b2t", "2 residual streams"),
+    ("branchnorm", "changes in time"),
+    (("alpha*x + branch(norm(x))", "2*N"), "explodes"),
+    (("alpha*x + branch(norm(x))", "1 + 1/sqrt(N)"), "explodes"),
+    (("x/alpha + branch(norm(x))", "2"), "vanishes"),
+    (("x + branch(x)", "1", None, False), "explodes"),
+)  # fmt: skip
 
 
-def test_an_equation_that_changes_in_time_is_refused():
-    with pytest.raises(Refusal, match="changes in time"):
-        trial("branchnorm", "adam")
+@pytest.mark.parametrize(("given", "says"), REFUSED)
+def test_what_cannot_be_judged_is_refused(given, says):
+    with pytest.raises(Refusal, match=says):
+        trials(scheme(given) if isinstance(given, str) else made(*given), optimizer("adam"))
+    assert trials(made("(1 - 1/alpha)*x + branch(x)/alpha", "2*N"), optimizer("adam"))  # convex
 
 
 def made(equation, alpha="1", gains=None, final_norm=True):
     part = SchemePart("encoder", alpha, gains or {})
     return Scheme("planted", equation, final_norm, "adam", (part,))
-
-
-@pytest.mark.parametrize(
-    ("equation", "alpha", "way"),
-    [
-        ("alpha*x + branch(norm(x))", "2*N", "explodes"),
-        ("alpha*x + branch(norm(x))", "1 + 1/sqrt(N)", "explodes"),
-        ("x/alpha + branch(norm(x))", "2", "vanishes"),
-    ],
-)
-def test_a_stream_that_no_norm_takes_back_is_refused(equation, alpha, way):
-    with pytest.raises(Refusal, match=way):
-        trials(made(equation, alpha), optimizer("adam"))
-
-
-def test_a_stream_without_norm_explodes_where_its_branches_do_not_shrink():
-    with pytest.raises(Refusal, match="explodes"):
-        trials(made("x + branch(x)", final_norm=False), optimizer("adam"))
-
-
-def test_a_convex_stream_keeps_its_size():
-    assert trials(made("(1 - 1/alpha)*x + branch(x)/alpha", "2*N"), optimizer("adam"))
 
 
 def test_weighting_the_stream_or_letting_it_grow_is_one_thing_to_a_norm():
@@ -160,16 +142,19 @@ def test_weighting_the_stream_or_letting_it_grow_is_one_thing_to_a_norm():
         assert one.invariants == other.invariants and one.independent == other.independent
 
 
-def test_deepnorm_and_the_rule_of_glm_are_derived_exactly():
-    def exact(name):
-        return {
-            (s.rule.optimizer, s.rule.closure, s.rule.method)
-            for s in derivations_of(scheme(name))
-            if s.exact
-        }
+def test_which_derived_rules_published_schemes_are():
+    def derived(name, exact):
+        rules = (s.rule for s in derivations_of(scheme(name)) if s.exact is exact)
+        return {(r.optimizer, r.closure, r.method, r.placement) for r in rules}
 
-    assert exact("deepnorm") == {("sgd", "parameter-norm", "lemma")}
-    assert ("adam", "symmetric", "probe") in exact("deepnorm-glm")
+    assert derived("deepnorm", True) == {("sgd", "parameter-norm", "lemma", "post-ln")}
+    assert ("adam", "symmetric", "probe", "post-ln") in derived("deepnorm-glm", True)
+    # its N counts layers where the balance counts sublayers
+    assert ("adam", "complete", "probe", "branch-multiplier") in derived("completep", False)
+    assert {"modula", "keel"} <= set(alike("completep", "adam"))
+    assert "rezero" in alike("skipinit", "sgd")
+    found = {(d.placement, d.closure) for d in same_class(trial("completep", "adam"), "adam")}
+    assert ("post-ln", "unit-init") in found
 
 
 def test_a_scheme_of_parts_gains_streams_or_layers_of_their_own_is_no_one_rule():
@@ -181,50 +166,21 @@ def test_a_scheme_of_parts_gains_streams_or_layers_of_their_own_is_no_one_rule()
     assert all(derivations_of(s) == () for s in composed)
 
 
-def test_published_schemes_of_one_class():
-    assert {"completep", "modula", "keel"} - {"completep"} <= set(alike("completep", "adam"))
-    assert "rezero" in alike("skipinit", "sgd")
-
-
-def test_the_class_of_completep_is_a_derived_rule():
-    found = {(d.placement, d.closure) for d in same_class(trial("completep", "adam"), "adam")}
-    assert ("post-ln", "unit-init") in found
-
-
-def test_every_derived_rule_is_balanced_in_its_own_trial():
-    rules = [r for o in ("sgd", "adam") for r in derived_rules("post-ln", o)]
-    assert len(rules) >= 8
-    assert all(rule.trial.first == 0 for rule in rules)
-
-
 @pytest.mark.parametrize("where", placements())
 @pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
 def test_under_a_complete_rule_every_order_of_a_trial_is_constant(where, under):
     rules = [r for r in derived_rules(where, under) if r.closure == "complete"]
-    assert rules
+    assert rules and all(r.trial.first == 0 for r in derived_rules(where, under))
     for rule in rules:
         assert rule.trial.invariants == (0, 0, 0)
         assert set(rule.trial.orders) == {0}
 
 
-def test_completep_is_derived_up_to_a_constant():
-    """Its N counts layers where the balance counts sublayers."""
-    found = {
-        (s.rule.placement, s.rule.optimizer, s.rule.closure, s.exact)
-        for s in derivations_of(scheme("completep"))
-    }
-    assert ("branch-multiplier", "adam", "complete", False) in found
-
-
-def test_growing_rho_is_warned_of():
+def test_a_judgement_warns_of_growing_rho_and_takes_an_update_of_ones_own():
     assert any("rho" in warning for warning in judge(scheme("gpt-2")).warnings)
     assert not judge(scheme("completep")).warnings
-
-
-def test_an_update_of_one_s_own_is_judged_too():
     found = judge(scheme("deepnorm"), custom_optimizer("-eta*sign(g)*abs(g)**(1/2)"))
-    # N times (beta/alpha)^(3/2)
-    assert found.row.parts[0].first == Fraction(1, 4)
+    assert found.row.parts[0].first == Fraction(1, 4)  # N times (beta/alpha)^(3/2)
 
 
 def test_every_scheme_is_judged_or_refused_under_every_class():

@@ -1,12 +1,17 @@
-"""Folders of values: adding one file is enough, and anything irregular raises."""
+"""Folders of values, and the sentences of what is not in them."""
+
+import pickle
 
 import pytest
 
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.discovery import KINDS, choose, discover, names
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import LONGEST_SENTENCE, InputError, short, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, optimizers
-from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.seed import require_seed
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import sublayers
 
 GOOD = """
@@ -44,13 +49,69 @@ def test_the_folders_hold_what_their_files_say():
         assert all(value.name == name for name, value in values.items())
 
 
-def test_an_unknown_name_lists_the_valid_ones():
+def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to_be_one():
     with pytest.raises(InputError, match=r"unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
         choose("optimizer", "adamm", optimizers())
-
-
-def test_a_name_of_another_kind_is_said_to_be_one():
     for name, kind in (("Post-LN", "placements"), ("rms", "norms"), ("deepnorm", "schemes")):
         with pytest.raises(InputError, match=f"'{name}' is one of the {kind}$"):
             choose("optimizer", name, optimizers())
     assert all(names(kind) for kind in KINDS)
+
+
+def test_facts_of_a_value_are_read_off_its_formula():
+    assert {name for name, s in sublayers().items() if s.reads_memory} == {"cross"}
+    assert {name for name, p in placements().items() if p.normalises_sum} == {"post-ln"}
+    for layer, crossings in (("attention,cross,ffn", 1), ("cross,cross", 2), ("attention,ffn", 0)):
+        encoder, decoder = stack("encoder-decoder", layer).parts
+        assert (encoder.crossings, decoder.crossings) == (0, crossings)
+    for equation, encloses in (
+        ("norm(x + branch(x))", True),
+        ("x + norm(branch(x))", False),
+        ("x + branch(norm(x))", False),
+        ("alpha*norm(x + branch(x))", False),
+    ):
+        assert Placement("odd", equation, False).normalises_sum is encloses
+
+
+def test_what_is_too_long_is_shortened_and_what_is_not_is_kept():
+    assert short("as it is, 12345") == "as it is, 12345"
+    told = str(InputError(f"seed {'7' * 5000} is not valid; valid are: 0 to 9"))
+    assert len(told) < 300 and told.endswith("7 is not valid; valid are: 0 to 9")
+    assert "4880 characters" in told
+    assert len(short("a b " * 5000)) < LONGEST_SENTENCE
+    assert str(InputError("two\n  lines")) == "two lines"
+    assert str(pickle.loads(pickle.dumps(InputError(told)))) == told
+
+
+def test_what_python_cannot_write_is_shown_by_its_type():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert shown(10**5000) == "of type int, too large to show"
+    assert shown(deep) == "of type list, too large to show"
+    assert shown("x") == "'x'"
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("adamm", "adam"), ("Adan", "adam"), ("lam", "lamb")])
+def test_the_nearest_name_is_offered(typed, meant):
+    with pytest.raises(InputError, match=f"; did you mean {meant!r}\\?$"):
+        Selection(optimizer=typed)
+
+
+def test_where_no_name_is_near_none_is_offered():
+    assert "did you mean" not in str(unknown("optimizer", "xyz", ["adam", "sgd"]))
+    for value in (5, [], None, 10**5000):
+        with pytest.raises(InputError, match="unknown optimizer"):
+            choose("optimizer", value, {"adam": 1})
+
+
+def test_a_selection_of_something_that_is_no_name_and_a_bad_seed_are_refused():
+    for name in ("stack", "placement", "norm", "method", "closure", "layer"):
+        for value in (5, [], {}, 10**5000):
+            with pytest.raises(InputError):
+                Selection(optimizer="adam", **{name: value})
+    for good in (0, 1, 2**31 - 1):
+        require_seed(good)
+    for bad in (-1, 2**31, 1.0, True, "1", None):
+        with pytest.raises(InputError, match=f"seed {bad!r}"):
+            require_seed(bad)

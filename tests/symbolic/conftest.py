@@ -3,9 +3,7 @@
 import derivations
 import pytest
 
-from deepnet_theory.symbolic.derivation import Derivation
 
-
-@pytest.fixture(params=derivations.SELECTIONS)
-def derived(request: pytest.FixtureRequest) -> Derivation:
+@pytest.fixture(scope="session", params=derivations.SELECTIONS)
+def derived(request):
     return derivations.derivation(request.param)

@@ -1,19 +1,16 @@
 """The derivations that the tests of laws share, each made once by whoever asks first."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.derive import derive
 
 BOTH = {"stack": "encoder-decoder"}
 SWIGLU = {"layer": "attention,ffn:swiglu"}
 # one of each: every route, placement, library optimizer, closure, stack, amplification, and
 # updates that no source treats
-SELECTIONS: dict[str, dict[str, str]] = {
+SELECTIONS = {
     **{
         f"{optimizer} {placement}": {"optimizer": optimizer, "placement": placement}
         for optimizer, placement in product(
@@ -61,12 +58,12 @@ PLANTED = (
 )  # fmt: skip
 
 
-def selection(name: str) -> Selection:
+def selection(name):
     """One of :data:`SELECTIONS`."""
-    return Selection(**SELECTIONS[name])  # type: ignore[arg-type]
+    return Selection(**SELECTIONS[name])
 
 
 @cache
-def derivation(name: str) -> Derivation:
+def derivation(name):
     """The derivation of one of :data:`SELECTIONS`."""
     return derive(selection(name))

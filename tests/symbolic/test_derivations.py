@@ -1,9 +1,6 @@
 """What holds of every derivation: its steps, its rule, what stands beside, its formats."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import derivations
@@ -15,9 +12,9 @@ from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.derivation import NOT_PROVED, Derivation
+from deepnet_theory.symbolic.algebra.meanings import meaning, named
+from deepnet_theory.symbolic.derivation import NOT_PROVED
 from deepnet_theory.symbolic.derive import require_stated
-from deepnet_theory.symbolic.proof.step import Check, Step
 
 N, M, alpha = sp.symbols("N M alpha", positive=True)
 AT = {"N": 12, "M": 6}
@@ -29,7 +26,7 @@ SIXTEENTH = sp.Rational(1, 16)
 # ---- every derivation ----
 
 
-def test_every_step_is_proved_and_every_number_beside_is_measured(derived: Derivation) -> None:
+def test_every_step_is_proved_and_every_number_beside_is_measured(derived):
     for step in derived.steps:
         imposed = step.name.startswith(IMPOSED)
         expected = Verdict.IMPOSED if imposed else Verdict.PROVED
@@ -42,7 +39,7 @@ def test_every_step_is_proved_and_every_number_beside_is_measured(derived: Deriv
     assert {row.part for row in derived.table.sublayers} == {e.part for e in derived.rule.entries}
 
 
-def test_steps_and_table_end_in_one_rule(derived: Derivation) -> None:
+def test_steps_and_table_end_in_one_rule(derived):
     sized = texts(derived.table.rule)
     assert len(derived.rule.entries) == len(sized.entries)
     for ours, theirs in zip(derived.rule.entries, sized.entries, strict=True):
@@ -59,7 +56,7 @@ def test_steps_and_table_end_in_one_rule(derived: Derivation) -> None:
             )
 
 
-def test_a_derived_rule_keeps_its_own_output_change(derived: Derivation) -> None:
+def test_a_derived_rule_keeps_its_own_output_change(derived):
     """Put back at the rule, the scaled matrices add to the balance, and no exponent is left."""
     scaled = [row.share for row in derived.shares if row.role is Role.SCALED]
     assert scaled and all(share is not None and not share.symbols for share in scaled)
@@ -69,7 +66,7 @@ def test_a_derived_rule_keeps_its_own_output_change(derived: Derivation) -> None
         assert set(Exponents(derived.selection, derived.rule).all().values()) == {0}
 
 
-def test_alpha_grows_and_beta_falls_with_the_depth(derived: Derivation) -> None:
+def test_alpha_grows_and_beta_falls_with_the_depth(derived):
     for entry in derived.rule.entries:
         if len(derived.selection.the_stack.parts) > 1 and entry.part == "encoder":
             continue  # its constants depend on the decoder's depth too
@@ -79,7 +76,7 @@ def test_alpha_grows_and_beta_falls_with_the_depth(derived: Derivation) -> None:
         assert rated or (deep_a, deep_b) != (a, b)
 
 
-def test_it_reads_back_from_json_and_says_what_an_answer_says(derived: Derivation) -> None:
+def test_it_reads_back_from_json_and_says_what_an_answer_says(derived):
     data = json.loads(derived.to_json())
     for key, value in json.loads(Answer(derived.selection).to_json()).items():
         if key not in ("rule", "eta", "schema"):
@@ -94,33 +91,36 @@ def test_it_reads_back_from_json_and_says_what_an_answer_says(derived: Derivatio
     assert [row["verdict"] for row in data["measured"]] == ["MEASURED"] * len(derived.measured)
 
 
-def test_a_derivation_holds_nothing_that_its_conclusion_does_not_rest_on(
-    derived: Derivation,
-) -> None:
+def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived):
     resting = {step.name for step in derived.support}
     beside = [s for s in derived.steps if s.name not in resting and "weight" not in s.name]
     assert {s.section for s in beside} <= {
         "Self-consistency", "Beyond the first order", "Equivalent rules",
     }  # fmt: skip
+    for name, said in derived.symbols.items():  # at the step where it first stands
+        holds = [s.name for s in derived.steps if name in named(s.lhs) | named(s.rhs)]
+        assert said.words and holds[0] == said.step, name
 
 
-def test_values_stand_beside_the_rule_at_a_depth() -> None:
-    right = derivations.derivation("complete post-ln")
-    for row, entry in zip(right.at(N=8).to_dict()["rule"], right.rule.entries, strict=True):
-        assert (row["alpha_value"], row["beta_value"]) == entry.at(N=8)
-        assert row["rate_value"] == entry.rate_at(N=8)
-        assert row["alpha"] == entry.alpha and "M" not in row["alpha"]
+def test_a_symbol_that_nobody_has_said_has_no_meaning():
+    found = named(sp.Symbol("q_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
+    assert [(name, meaning(name, "probe") is None) for name in sorted(found)] == [
+        ("Q()", True), ("alpha_e", False), ("q_e", True),
+    ]  # fmt: skip
+    assert meaning("m", "lemma") != meaning("m", "moments")
+    f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
+    assert named(f(c) * f(a) + f(b))["f()"] == f(a)  # the first in order
 
 
 # ---- errors in a step ----
 
 
-@pytest.fixture(params=derivations.PLANTED)
-def planted(request: pytest.FixtureRequest) -> Derivation:
+@pytest.fixture(scope="session", params=derivations.PLANTED)
+def planted(request):
     return derivations.derivation(request.param)
 
 
-def scalars(step: Step) -> list[sp.Symbol]:
+def scalars(step):
     """What the step speaks of: the depths first, then α, then its other scalars."""
     held = {s for s in step.free_symbols if s.is_commutative and s.is_positive}
     if step.name.startswith("closure-"):
@@ -129,7 +129,7 @@ def scalars(step: Step) -> list[sp.Symbol]:
     return [*first, *sorted(held - {*first}, key=str)] or [N]
 
 
-def errors(step: Step) -> Iterator[tuple[str, Step]]:
+def errors(step):
     """What no step of its relation may pass."""
     power = scalars(step)[0] ** SIXTEENTH
     yield "exponent", replace(step, rhs=step.rhs * power)
@@ -145,7 +145,7 @@ def errors(step: Step) -> Iterator[tuple[str, Step]]:
         yield "layers for sublayers", replace(step, rhs=step.rhs.subs(N, N / 2))
 
 
-def test_an_error_in_any_step_is_refused(planted: Derivation) -> None:
+def test_an_error_in_any_step_is_refused(planted):
     unseen = [
         (step.name, error)
         for step in planted.steps
@@ -158,7 +158,7 @@ def test_an_error_in_any_step_is_refused(planted: Derivation) -> None:
     assert [e for _, e in unseen if e != "exponent"] == []
 
 
-def blind(check: Check, step: Step) -> bool:
+def blind(check, step):
     """Whether a check by itself passes a bound of a tenth, or else every error that is planted."""
     alone = replace(step, checks=(check,))
     if step.relation.name == "AT_MOST":
@@ -174,7 +174,7 @@ def blind(check: Check, step: Step) -> bool:
 @pytest.mark.parametrize(
     "name", ["sgd both", "lemma both", "lemma sandwich-ln", "moments", "moments pre-ln"]
 )
-def test_each_check_of_a_step_sees_an_error_without_the_others(name: str) -> None:
+def test_each_check_of_a_step_sees_an_error_without_the_others(name):
     found = [
         (step.name, check.name)
         for step in derivations.derivation(name).steps
@@ -188,7 +188,7 @@ def test_each_check_of_a_step_sees_an_error_without_the_others(name: str) -> Non
 
 
 @pytest.mark.parametrize("knob", ["alpha", "beta", "rate", "rho"])
-def test_a_rule_that_is_not_the_tables_is_refuted(knob: str) -> None:
+def test_a_rule_that_is_not_the_tables_is_refuted(knob):
     right = derivations.derivation("complete pre-ln")
     entries = [replace(e, **{knob: "N**(1/7)"}) for e in right.rule.entries]
     wrong = replace(right, proved=replace(right.rule, entries=tuple(entries)))
@@ -199,16 +199,13 @@ def test_a_rule_that_is_not_the_tables_is_refuted(knob: str) -> None:
         require_stated(right.rule, stated)
         with pytest.raises(TypeError, match=r"the rule's \w+ of the encoder is not what"):
             require_stated(wrong.rule, stated)
-
-
-def test_a_learning_rate_that_is_not_the_tables_is_refuted() -> None:
     right = derivations.derivation("learning-rate")
     wrong = replace(right, proved=replace(right.rule, eta="1/N"))
     assert wrong.disagreements == ("eta: 1/N by the steps, 1/(2*N) by sizes",)
     assert wrong.verdict is Verdict.REFUTED
 
 
-def test_steps_out_of_order_are_no_derivation() -> None:
+def test_steps_out_of_order_are_no_derivation():
     right = derivations.derivation("sgd post-ln")
     first, *others = right.steps
     named, unheard = f"uses {first.name!r} before", sp.Symbol("unheard")
@@ -224,4 +221,4 @@ def test_steps_out_of_order_are_no_derivation() -> None:
         ({"conclusion": ()}, "is not among the steps"),
     ):
         with pytest.raises(TypeError, match=says):
-            replace(right, **wrong)  # type: ignore[arg-type]
+            replace(right, **wrong)

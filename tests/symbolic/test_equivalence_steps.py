@@ -12,11 +12,7 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.implications.equivalence import (
-    _OF,
-    c,
-    equivalence_steps,
-)
+from deepnet_theory.symbolic.implications.equivalence import _OF, c, equivalence_steps
 from deepnet_theory.symbolic.rule.problem import Problem
 
 
@@ -41,15 +37,11 @@ def test_every_power_is_checked_and_a_wrong_one_refuted(name):
         assert replace(step, lhs=step.lhs * c).check() is Verdict.REFUTED
 
 
-def test_the_gradient_of_a_moved_matrix():
+def test_the_moved_gradient_and_the_weights_form_planted_wrong():
     step = steps(optimizer="sgd")["moved-gradient"]
     for wrong in (step.rhs * c, step.rhs / c, 2 * step.rhs):
         assert replace(step, rhs=wrong).check() is Verdict.REFUTED
-
-
-def test_the_weights_form_and_a_wrong_one():
-    step = steps(optimizer="adam")["weights-form"]
-    alpha = sp.Symbol("alpha", positive=True)
+    step, alpha = steps(optimizer="adam")["weights-form"], sp.Symbol("alpha", positive=True)
     wrong = step.rhs.xreplace({alpha: alpha**2})
     assert replace(step, rhs=wrong).check() is Verdict.REFUTED
     found = {name: (carries_alpha(p), without_alpha(p)) for name, p in placements().items()}
@@ -84,10 +76,7 @@ def test_which_closures_are_one_rule():
     assert alike("complete", optimizer="adam") == {"unit-init": True}
     assert alike("symmetric", optimizer="adam") == {"parameter-norm": False}
     assert alike("unit-residual", optimizer="adam") == {}
-
-
-def test_the_comparison_names_the_classes():
     found = compare_closures(Selection(optimizer="adam")).classes
     assert found["unit-init"] == found["complete"] == "complete"
     assert found["symmetric"] == found["parameter-norm"] == "parameter-norm"
-    assert found["unit-residual"] == "unit-residual" and found["learning-rate"] == "learning-rate"
+    assert all(found[name] == name for name in ("unit-residual", "learning-rate"))

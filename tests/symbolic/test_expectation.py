@@ -1,9 +1,6 @@
 """Mean squares of matrix products: the law against all signs and against sampling, and refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ from deepnet_theory.symbolic.expectation import (
     moment,
     norm_of,
 )
-from deepnet_theory.symbolic.proof.step import Section, Step
+from deepnet_theory.symbolic.proof.step import Section
 
 d, m, s, t = sp.symbols("d m s t", positive=True)
 SECTION = Section("Moments")
@@ -39,15 +36,13 @@ first = st.sampled_from([W, D])
 last = st.sampled_from([V, E])
 
 
-def step(*products: Product) -> Step:
+def step(*products):
     return moment(SECTION, "moment", Rows(products), ("z", "z"), "")
 
 
 @given(rows, first, st.booleans(), last, st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_the_law_is_what_all_signs_give(
-    row: Matrix, one: Matrix, masked: bool, other: Matrix, path: bool
-) -> None:
+def test_the_law_is_what_all_signs_give(row, one, masked, other, path):
     factors = (row, one, *((R,) if masked else ()), other)
     beside = (Product(sp.Rational(2), (row,)),) if path else ()
     try:
@@ -61,7 +56,7 @@ def test_the_law_is_what_all_signs_give(
             assert replace(found, rhs=wrong).check() is Verdict.REFUTED, wrong
 
 
-def test_sampling_agrees() -> None:
+def test_sampling_agrees():
     generator = np.random.default_rng(1)
     width, inner, draws = 6, 10, 20_000
     row = generator.normal(size=width)
@@ -82,26 +77,20 @@ def test_sampling_agrees() -> None:
         ((Product(s, (x, W, V, W)),), "stands twice"),
     ],
 )
-def test_what_has_no_law_is_refused(products: Any, said: str) -> None:
+def test_what_has_no_law_is_refused_and_what_has_no_mean_square_not_enumerated(products, said):
     with pytest.raises(InputError, match=said):
         step(*products)
+    plain = SECTION.equal("d", d, d, "", checks=(ENUMERATED,))
+    assert plain.check() is Verdict.REFUTED
 
 
-def test_a_direction_takes_the_place_of_a_matrix() -> None:
+def test_a_mean_square_is_shown_as_text_and_mathematics():
     z = Rows((Product(s, (x,)), Product(sp.S.One, (x, W, V))))
     assert str(RowSum(z.along(W, D) + z.along(V, E))) == "x*D*V + x*W*E"
     assert not z.along(R, R).products
-
-
-def test_a_mean_square_is_shown_as_text_and_mathematics() -> None:
     node = MeanSquare(Rows((Product(s, (x, W)),)), "s x W")
     assert str(node) == "E[||s x W||^2]" and node.free_symbols == {s}
     assert sp.latex(node**2).startswith(r"{\mathbb{E}") or r"\mathbb{E}" in sp.latex(node**2)
     assert "E[" in sp.pretty(node) and "E[" in sp.printing.mathml(node, printer="presentation")
     wider = MeanSquare(Rows((Product(s, (x, replace(W, size=2 * s))),)), "s x W")
     assert node != wider
-
-
-def test_a_step_without_a_mean_square_is_none_to_enumerate() -> None:
-    plain = SECTION.equal("d", d, d, "", checks=(ENUMERATED,))
-    assert plain.check() is Verdict.REFUTED

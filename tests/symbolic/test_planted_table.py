@@ -4,9 +4,6 @@ Entries are wrong in all rows of a table at once, and every one of them must be 
 measurement. What is refuted besides is listed, so that no entry is covered by another.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,11 +11,10 @@ import derivations
 import pytest
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.table import Crossing, ParameterRow, SublayerRow, Table
-from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.sizes.table import ParameterRow, SublayerRow, Table
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic import measured as room
-from deepnet_theory.symbolic.measured import Measured, measured
+from deepnet_theory.symbolic.measured import measured
 
 # every placement, role and kind of update; a part that another amplifies; a rate of its own
 TABLES = (
@@ -42,56 +38,53 @@ CONVENTIONS = ("epsilon", "decay")  # their constant is one, their power is not
 # ρ makes the largest stable rate, and a decay is a share of what the learning rate moves
 BESIDES = {"rho": "largest stable rate of ", "rate": "weight decay of "}
 Row = SublayerRow | ParameterRow
-Plant = Callable[[Monomial, Row], Monomial]
 
 
-def deeper(value: Monomial, row: Row) -> Monomial:
+def deeper(value, row):
     """A power of the part's own depth too much."""
     return value * Monomial.of(row.depth) ** SIXTEENTH
 
 
-def other_depth(value: Monomial, row: Row) -> Monomial:
+def other_depth(value, row):
     """A power of the other depth too much."""
     return value / Monomial.of("M" if row.depth == "N" else "N") ** SIXTEENTH
 
 
-def twice(value: Monomial, row: Row) -> Monomial:
+def twice(value, row):
     return value * Monomial.number(2)
 
 
-def inverted(value: Monomial, row: Row) -> Monomial:
+def inverted(value, row):
     """The sign of every exponent."""
     return ONE / value
 
 
-PLANTS: tuple[Plant, ...] = (deeper, other_depth, twice, inverted)
+PLANTS = (deeper, other_depth, twice, inverted)
 
 
-def table_with(of: Table, **rows: tuple[Row, ...]) -> Table:
+def table_with(of, **rows):
     """The table of the same rule with other rows."""
     planted = Table(of.rule)
     planted.__dict__.update({"sublayers": of.sublayers, "parameters": of.parameters, **rows})
     return planted
 
 
-def refuted(of: Table) -> set[str]:
+def refuted(of):
     return {row.of for row in measured(of) if row.verdict is Verdict.REFUTED}
 
 
-def of_row(row: Row) -> str:
+def of_row(row):
     if isinstance(row, SublayerRow):
         return f"{row.part}, {row.sublayer}"
     return f"{row.parameter} of {row.sublayer}, {row.part}"
 
 
-def planted(
-    row: Row, plant: Plant, fields: Iterable[str], names: dict[str, str]
-) -> tuple[Row, set[str]]:
+def planted(row, plant, fields, names):
     """The row with its fields wrong, and what must be refuted of it.
 
     A parameter that never moves has no multiplier that could be wrong.
     """
-    changes: dict[str, object] = {}
+    changes = {}
     expected = set()
     for field in fields:
         if field == "orders":
@@ -113,10 +106,10 @@ def planted(
     return replace(row, **changes), expected
 
 
-def with_entries(of: Table, plant: Plant, fields: Iterable[str]) -> tuple[Table, set[str]]:
+def with_entries(of, plant, fields):
     """The table with fields wrong in all of its rows, and what must be refuted."""
     fields, expected = set(fields), set()
-    rows: dict[str, list[Row]] = {"sublayers": [], "parameters": []}
+    rows = {"sublayers": [], "parameters": []}
     for name, names in (("sublayers", OF_SUBLAYERS), ("parameters", OF_PARAMETERS)):
         for row in getattr(of, name):
             wrong, told = planted(row, plant, [f for f in names if f in fields], names)
@@ -127,13 +120,13 @@ def with_entries(of: Table, plant: Plant, fields: Iterable[str]) -> tuple[Table,
     return table_with(of, **{name: tuple(found) for name, found in rows.items()}), expected
 
 
-@pytest.fixture(params=TABLES)
-def table(request: pytest.FixtureRequest) -> Table:
+@pytest.fixture(scope="session", params=TABLES)
+def table(request):
     return derivations.derivation(request.param).table
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_every_entry_is_measured(table: Table, plant: Plant) -> None:
+def test_every_entry_is_measured(table, plant):
     """In two halves, of fields that no other's measurement rests on."""
     if plant is other_depth and len(table.selection.the_stack.parts) == 1:
         return
@@ -151,7 +144,7 @@ def test_every_entry_is_measured(table: Table, plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("field", [*OF_SUBLAYERS, *OF_PARAMETERS])
-def test_an_entry_is_refuted_by_its_own_measurement(field: str) -> None:
+def test_an_entry_is_refuted_by_its_own_measurement(field):
     for name in ("adam post-ln", "adam both, independent"):
         wrong, expected = with_entries(derivations.derivation(name).table, deeper, [field])
         found = refuted(wrong)
@@ -159,14 +152,14 @@ def test_an_entry_is_refuted_by_its_own_measurement(field: str) -> None:
         assert all(name.startswith(BESIDES.get(field, ())) for name in found - expected)
 
 
-def test_the_largest_stable_rate_is_measured(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_stable_rate_is_measured(table, monkeypatch):
     right = {row: row.failing for row in table.sublayers}
     monkeypatch.setattr(SublayerRow, "failing", property(lambda row: deeper(right[row], row)))
     assert refuted(table) == {f"largest stable rate of {of_row(row)}" for row in table.sublayers}
 
 
 @pytest.mark.parametrize("field", ["gradient", "share"])
-def test_what_is_zero_is_measured_to_be_and_nothing_else(table: Table, field: str) -> None:
+def test_what_is_zero_is_measured_to_be_and_nothing_else(table, field):
     for half in (0, 1):  # some matrices are left, whose shares are summed
         wrong = {
             row: replace(row, **{field: ONE if getattr(row, field) is None else None})
@@ -180,24 +173,24 @@ def test_what_is_zero_is_measured_to_be_and_nothing_else(table: Table, field: st
 # ---- what is said of the whole ----
 
 
-def with_values(monkeypatch: pytest.MonkeyPatch, name: str, planted: Callable[..., object]) -> None:
+def with_values(monkeypatch, name, planted):
     """The same query of the table, its answer wrong."""
     right = getattr(room, name)
     monkeypatch.setattr(room, name, lambda *of: planted(right(*of)))
 
 
-def called(rows: Iterable[Measured], start: str) -> dict[str, Verdict]:
+def called(rows, start):
     return {row.of: row.verdict for row in rows if row.of.startswith(start)}
 
 
-def test_a_predicted_exponent_is_measured(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_predicted_exponent_is_measured(table, monkeypatch):
     before = called(measured(table), "predicted exponent")
     assert set(before.values()) <= {Verdict.MEASURED}
     single = len(table.selection.the_stack.parts) == 1
     grows = any(row.independent.exponent(row.depth) > 0 for row in table.sublayers)
     assert bool(before) == (single and not grows)
 
-    def other(right: Predictions) -> Predictions:
+    def other(right):
         return replace(
             right,
             exponents=tuple(
@@ -211,33 +204,25 @@ def test_a_predicted_exponent_is_measured(table: Table, monkeypatch: pytest.Monk
     assert len(after) == len(before) and set(after.values()) <= {Verdict.REFUTED}
 
 
-def test_the_epsilon_of_a_norm_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("complete res-post-ln", "adam post-ln"):
-        of = derivations.derivation(name).table
-        before = called(measured(of), "epsilon of the norm")
-        with monkeypatch.context() as patched:
-            with_values(
-                patched,
-                "of_entry",
-                lambda right: [replace(n, squared=f"({n.squared})*N**(1/16)") for n in right],
-            )
-            after = called(measured(of), "epsilon of the norm")
-        assert set(before.values()) <= {Verdict.MEASURED}
-        assert len(after) == len(before) and set(after.values()) <= {Verdict.REFUTED}
-        assert bool(before) == (name == "complete res-post-ln")
+SIDE = (  # a table, what is said of the whole, the query, and its answer planted wrong
+    ("complete res-post-ln", "epsilon of the norm", "of_entry",
+     lambda right: [replace(n, squared=f"({n.squared})*N**(1/16)") for n in right]),
+    ("adafactor", "floor of", "crossings",
+     lambda right: [replace(c, depth=c.depth * Monomial.of("fans") ** SIXTEENTH) for c in right]),
+)  # fmt: skip
 
 
-def test_the_depth_of_a_floor_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = derivations.derivation("adafactor").table
-    before = called(measured(of), "floor of")
-    assert before and set(before.values()) == {Verdict.MEASURED}
-
-    def other(right: Iterable[Crossing]) -> list[Crossing]:
-        return [replace(c, depth=c.depth * Monomial.of("fans") ** SIXTEENTH) for c in right]
-
-    with_values(monkeypatch, "crossings", other)
-    after = called(measured(of), "floor of")
-    assert after.keys() == before.keys() and set(after.values()) == {Verdict.REFUTED}
+@pytest.mark.parametrize(("name", "start", "query", "planted"), SIDE)
+def test_the_epsilon_of_a_norm_and_the_depth_of_a_floor_are_measured(
+    name, start, query, planted, monkeypatch
+):
+    assert not called(measured(derivations.derivation("adam post-ln").table), start)
+    of = derivations.derivation(name).table
+    before = called(measured(of), start)
+    with_values(monkeypatch, query, planted)
+    after = called(measured(of), start)
+    assert before.keys() == after.keys() and set(before.values()) == {Verdict.MEASURED}
+    assert set(after.values()) == {Verdict.REFUTED}
 
 
 @pytest.mark.parametrize(
@@ -248,18 +233,14 @@ def test_the_depth_of_a_floor_is_measured(monkeypatch: pytest.MonkeyPatch) -> No
         ("adam post-ln", lambda right: [(name, not exact) for name, exact in right]),
     ],
 )
-def test_closures_that_are_not_one_rule_are_told_apart(
-    name: str,
-    planted: Callable[[Iterable[tuple[str, bool]]], object],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_closures_that_are_not_one_rule_are_told_apart(name, planted, monkeypatch):
     of = derivations.derivation(name).table
     assert set(called(measured(of), "equivalent").values()) <= {Verdict.MEASURED}
     with_values(monkeypatch, "equivalent_closures", planted)
     assert Verdict.REFUTED in called(measured(of), "equivalent").values()
 
 
-def test_a_planted_table_refutes_the_derivation() -> None:
+def test_a_planted_table_refutes_the_derivation():
     right = derivations.derivation("sgd post-ln")
     assert right.verdict is Verdict.PROVED
     first, *others = right.table.parameters

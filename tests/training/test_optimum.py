@@ -1,7 +1,5 @@
 """Best and failing rates of losses whose optimum is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -29,30 +27,24 @@ def valley(optimum, shift=0.0):
     return [2.5 + shift + 0.3 * math.log(rate / optimum) ** 2 for rate in RATES]
 
 
-@pytest.mark.parametrize("optimum", [0.0031, 0.008, 0.0377])
-def test_the_vertex_of_a_parabola_is_found(optimum):
-    found = best_rate(RATES, valley(optimum), FAILED)
-    assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
-
-
-def test_an_optimum_that_the_grid_does_not_bracket_has_no_number():
+def test_the_vertex_of_a_parabola_is_found_where_the_grid_brackets_it():
+    for optimum in (0.0031, 0.008, 0.0377):
+        found = best_rate(RATES, valley(optimum), FAILED)
+        assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
     assert math.isnan(best_rate(RATES, valley(1e-4), FAILED).rate)
     assert best_rate(RATES, valley(1e-4), FAILED).outside == "below"
     assert best_rate(RATES, valley(1.0), FAILED).outside == "above"
     assert best_rate(RATES, [math.nan] * 8, FAILED).outside == "below"
 
 
+CLIFF = [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan]
+
+
 def test_beyond_a_cliff_nothing_is_made_of_one_side():
-    losses = [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan]
-    assert (
-        best_rate(RATES, losses, FAILED).rate == RATES[4]
-    )  # a parabola of the first five says 0.032
-    losses[5] = 2.7
-    assert RATES[3] < best_rate(RATES, losses, FAILED).rate < RATES[5]
-
-
-def test_a_lopsided_valley_has_its_vertex_between_the_neighbours():
-    """The three least losses lie on the flat side; beside a cliff nothing is interpolated."""
+    # a parabola of the first five says 0.032
+    assert best_rate(RATES, CLIFF, FAILED).rate == RATES[4]
+    assert RATES[3] < best_rate(RATES, [*CLIFF[:5], 2.7, *CLIFF[6:]], FAILED).rate < RATES[5]
+    # the three least losses lie on the flat side; beside a cliff nothing is interpolated
     losses = [3.0, 2.8, 2.524, 2.533, 2.598, 3.2, 3.3, 3.3]
     inside, cliff = (best_rate(RATES, losses, b) for b in (FAILED, 2.7))
     assert RATES[2] < inside.rate < RATES[3] and inside.slack == 0
@@ -90,15 +82,16 @@ def test_a_planted_exponent_is_told_from_transfer():
     assert noisy.verdict is Verdict.UNDECIDED
     outside = best_exponent("N", DEPTHS, best(0.0), ["at depth 8 it is not within the grid"])
     assert outside.verdict is Verdict.UNDECIDED and "depth 8" in outside.because
+    known, unknown = geometric([1e-3, 2e-3]), geometric([1e-3, math.nan])  # a seed without a best
+    assert known.low < known.estimate < known.high
+    assert all(math.isnan(v) for v in (unknown.estimate, unknown.low, unknown.high))
 
 
 def test_best_rates_that_are_rates_of_the_grid_are_known_to_half_a_step():
     """Every seed at the same rate: an interval of no width would be made of the grid alone."""
-    cliff = best_rate(RATES, [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan], FAILED)
-    assert (
-        cliff.slack == pytest.approx(math.log(2) / 2)
-        and best_rate(RATES, valley(0.01), FAILED).slack == 0
-    )
+    cliff = best_rate(RATES, CLIFF, FAILED)
+    assert cliff.slack == pytest.approx(math.log(2) / 2)
+    assert best_rate(RATES, valley(0.01), FAILED).slack == 0
     same = np.full((4, len(DEPTHS)), cliff.rate)
     found = best_exponent("N", DEPTHS, same, [], [cliff.slack] * len(DEPTHS))
     assert found.verdict is Verdict.UNDECIDED and found.high > 0.25 and "grid" in found.because
@@ -142,24 +135,11 @@ def test_what_depth_costs_is_paired_by_seed():
 
 def test_a_rule_whose_deep_stack_does_not_train_does_not_transfer():
     """Whatever its exponent says; what is lost counts by what there was to lose."""
-    flat, unknown = (
-        best_exponent("N", DEPTHS, best(0.0), []),
-        best_exponent("N", DEPTHS, best(0), ["?"]),
-    )
-    lost, little, unsure = (
-        Interval(0.5, 0.2, 0.8),
-        Interval(0.04, 0.03, 0.05),
-        Interval(0.5, -0.1, 1.1),
-    )
+    flat, unknown = (best_exponent("N", DEPTHS, best(0.0), said) for said in ([], ["?"]))
+    lost, little, unsure, nothing = (Interval(*of) for of in (
+        (0.5, 0.2, 0.8), (0.04, 0.03, 0.05), (0.5, -0.1, 1.1), (math.nan,) * 3))  # fmt: skip
     assert transfers(unknown, lost, 0.6) is transfers(flat, lost, 0.6) is Verdict.REFUTED
     assert transfers(flat, little, 0.6) is transfers(flat, unsure, 0.6) is Verdict.SUPPORTED
     assert transfers(unknown, little, 0.6) is transfers(unknown, unsure, 0.6) is Verdict.UNDECIDED
     assert transfers(flat, little, 0.2) is Verdict.REFUTED
-    nothing = Interval(math.nan, math.nan, math.nan)  # a seed diverged
-    assert transfers(flat, nothing, 0.6) is Verdict.SUPPORTED
-
-
-def test_a_seed_without_a_best_rate_leaves_no_interval() -> None:
-    known, unknown = geometric([1e-3, 2e-3]), geometric([1e-3, math.nan])
-    assert known.low < known.estimate < known.high
-    assert all(math.isnan(v) for v in (unknown.estimate, unknown.low, unknown.high))
+    assert transfers(flat, nothing, 0.6) is Verdict.SUPPORTED  # a seed diverged

@@ -1,58 +1,40 @@
 """The training loop: what is learnt, what is reported, resuming, interruption."""
 
-from __future__ import annotations
-
 import json
+import math
 import os
 import random
 import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
 from deepnet_theory.spec.results.training import Run
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training import runs, train
+from deepnet_theory.training import Text, runs, train
+from deepnet_theory.training.corpus import entropy
 from deepnet_theory.training.runs import causal, compare, gpt_2, judge, plain
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def constants(stack="decoder", layers=4, width=32, optimizer="adam", **architecture):
-    def layer(*kinds):
+    def part(name, *kinds):
         alpha = (layers * len(kinds)) ** 0.5
-        return tuple(SublayerConstants(kind, alpha, 1 / alpha) for kind in kinds)
+        sublayers = tuple(SublayerConstants(kind, alpha, 1 / alpha) for kind in kinds)
+        return PartConstants(name, layers, name == "decoder", sublayers)
 
+    parts = (part(stack, "attention", "ffn"),)
     if stack == "encoder-decoder":
-        parts = (
-            PartConstants("encoder", layers, False, layer("attention", "ffn")),
-            PartConstants("decoder", layers, True, layer("attention", "cross", "ffn")),
-        )
-    else:
-        parts = (PartConstants(stack, layers, stack == "decoder", layer("attention", "ffn")),)
-    return Constants(
-        stack,
-        "post-ln",
-        "layer",
-        parts,
-        Architecture(width=width, heads=4, **architecture),
-        optimizer,
-    )
+        parts = part("encoder", "attention", "ffn"), part("decoder", "attention", "cross", "ffn")
+    sizes = Architecture(width=width, heads=4, **architecture)
+    return Constants(stack, "post-ln", "layer", parts, sizes, optimizer)
 
 
 SMALL = {"steps": 6, "batch": 2, "tokens": 16}
@@ -159,26 +141,20 @@ def test_an_optimizer_that_no_library_has_is_refused(monkeypatch):
         train(constants(optimizer="lamb"), **SMALL)
 
 
-def test_an_encoder_is_trained_with_a_causal_mask():
-    c = causal(constants("encoder"))
-    assert c.parts[0].causal
-    result = train(constants("encoder"), **SMALL, seeds=1)
-    expected = train(replace(constants("encoder"), parts=c.parts), **SMALL, seeds=1)
-    assert result.runs[0].losses == expected.runs[0].losses
-
-
-def test_the_rivals_have_no_constants():
+def test_the_rivals_have_no_constants_but_gpt_2s_last_matrices():
     c = plain(replace(constants(), eta=0.5), "pre-ln")
     assert c.eta == 1 and c.placement == "pre-ln"
     assert {(s.alpha, s.beta) for p in c.parts for s in p.sublayers} == {(1.0, 1.0)}
-
-
-def test_gpt_2s_rival_draws_the_last_matrices_smaller():
     c = gpt_2(constants("encoder-decoder"))
     encoder, decoder = c.parts
     assert [s.gains for s in encoder.sublayers] == [{"output": 8**-0.5}, {"fc2": 8**-0.5}]
     assert decoder.sublayers[1].gains == {"output": pytest.approx(12**-0.5)}
     assert c.placement == "pre-ln" and {s.beta for p in c.parts for s in p.sublayers} == {1.0}
+    masked = causal(constants("encoder"))
+    assert masked.parts[0].causal
+    found, expected = (train(c, **SMALL, seeds=1) for c in (
+        constants("encoder"), replace(constants("encoder"), parts=masked.parts)))  # fmt: skip
+    assert found.runs[0].losses == expected.runs[0].losses
 
 
 def test_a_training_that_was_stopped_goes_on_from_finished_runs(tmp_path):
@@ -190,6 +166,14 @@ def test_a_training_that_was_stopped_goes_on_from_finished_runs(tmp_path):
         if done == 6.5 * SMALL["steps"]:  # in the third run of the second seed
             raise KeyboardInterrupt
 
+    def at_once(done, total, what):
+        if done == 9:  # within the second run
+            raise KeyboardInterrupt
+
+    first = train(c, **SMALL, progress=at_once)
+    assert [len(r.losses) for r in first.runs] == [6, 0, 0, 0]
+    assert first.exit_code == 130 and "1 of 12 runs were finished" in first.because
+    assert json.loads(first.to_json())["complete"] is False
     part = train(c, **asked, cache=cache, progress=stop)
     assert not part.complete and part.exit_code == 130
     assert part.verdict is Verdict.UNDECIDED and "6 of 8 runs were finished" in part.because
@@ -232,21 +216,14 @@ def test_settings_that_cannot_be_run_are_one_sentence(bad):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
-def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
+def test_a_pipe_is_not_waited_for_and_a_vocabulary_fits_bytes(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="has 0 bytes"):
-        train(constants(), **SMALL, text=tmp_path / "pipe")
-
-
-def test_an_interrupted_first_seed_shows_what_is_finished():
-    def stop(done, total, what):
-        if done == 9:  # within the second run
-            raise KeyboardInterrupt
-
-    result = train(constants(), **SMALL, progress=stop)
-    assert [len(r.losses) for r in result.runs] == [6, 0, 0, 0]
-    assert result.exit_code == 130 and "1 of 12 runs were finished" in result.because
-    assert json.loads(result.to_json())["complete"] is False
+    for c, text, says in (
+        (constants(), tmp_path / "pipe", "has 0 bytes"),
+        (constants(vocab=255), None, "256"),
+    ):
+        with pytest.raises(InputError, match=says):
+            train(c, **SMALL, text=text)
 
 
 def test_an_encoder_decoder_is_asked_whether_it_reads_its_source(tmp_path):
@@ -258,11 +235,6 @@ def test_an_encoder_decoder_is_asked_whether_it_reads_its_source(tmp_path):
     assert own.shuffled is not None and own.reads_source is not None
     assert f"{own.shuffled:.3f} with another's source" in found.because
     assert train(constants(layers=1), **SMALL).runs[0].reads_source is None
-
-
-def test_a_vocabulary_that_bytes_do_not_fit():
-    with pytest.raises(InputError, match="256"):
-        train(constants(vocab=255), **SMALL)
 
 
 def blind(monkeypatch):
@@ -299,3 +271,70 @@ def test_an_encoder_decoder_learns_to_read_its_source(reads, monkeypatch, tmp_pa
     else:
         assert "the decoder does not read its source" in result.because
         assert own.shuffled == own.held_out
+
+
+def drawn_from(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_target_is_the_next_byte():
+    for parts in (1, 2):
+        corpus = Text(None, 16, parts)
+        batch = corpus.batch(5, drawn_from())
+        assert batch.tokens.shape == batch.targets.shape == (5, 16)
+        assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+        if parts == 2:  # the decoder goes on where the source ends
+            joined = torch.cat([batch.source, batch.tokens], 1)[0].tolist()
+            run = next(r for r in map(bytes, corpus.train.tolist()) if bytes(joined) in r)
+            assert run[run.index(bytes(joined)) + 32] == batch.targets[0, -1]
+            other = batch.shuffled()
+            assert torch.equal(other.source[1], batch.source[0])
+            assert torch.equal(other.targets, batch.targets)
+
+
+@given(st.integers(0, 5000), st.integers(1, 40), st.integers(1, 2))
+@settings(max_examples=40, deadline=None)
+def test_held_out_text_is_never_trained_on(extra, tokens, parts):
+    """Every window is found by its places: bytes are the text's, places are the tensor's."""
+    length = 10 * (parts * tokens + 1) + extra
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.txt"
+        path.write_bytes(bytes(length))
+        corpus = Text(path, tokens, parts)
+    places = torch.arange(length)[: corpus.train.numel() + corpus.held_out.numel()]
+    places = places.view(corpus.cycles, -1)
+    corpus.train, corpus.held_out = places.split([9 * corpus.piece, corpus.piece], dim=1)
+    seen = [corpus.batch(200, drawn_from(), held_out=held) for held in (False, True)]
+    train, held = (set(torch.cat([b.tokens, b.targets], 1).flatten().tolist()) for b in seen)
+    assert not train & held
+    assert len(held) <= length / 10
+    for b in seen:  # each window is one stretch of the text
+        assert ((b.targets - b.tokens) == 1).all()
+
+
+def test_held_out_windows_are_spread_through_the_text(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_bytes(bytes(place * 200 // 40_000 for place in range(40_000)))  # a topic a place
+    corpus = Text(path, 8)
+    held = corpus.batch(400, drawn_from(), held_out=True).targets.flatten().tolist()
+    trained = corpus.batch(400, drawn_from()).targets.flatten().tolist()
+    for topics in (held, trained):
+        fifths = {topic // 40 for topic in topics}
+        assert fifths == {0, 1, 2, 3, 4}  # planted error: a last tenth would be {4}
+    assert abs(sum(held) / len(held) - sum(trained) / len(trained)) < 200 / 10
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+def test_the_entropy_is_that_of_the_counts(counts):
+    symbols = torch.tensor([i for i, n in enumerate(counts) for _ in range(n)])
+    total = sum(counts)
+    expected = -sum(n / total * math.log(n / total) for n in counts)
+    assert entropy(symbols) == pytest.approx(expected, abs=1e-12)
+
+
+def test_short_or_unreadable_texts_are_named(tmp_path):
+    (tmp_path / "short").write_bytes(b"too short")
+    (tmp_path / "empty").write_bytes(b"")
+    for name in ("short", "empty", "absent", "."):
+        with pytest.raises(InputError, match=str(tmp_path)):
+            Text(tmp_path / name, 16)

@@ -1,11 +1,8 @@
 """Loss against learning rate at tiny sizes: seeds and rates in one stack, resuming, JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
-import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -28,14 +25,6 @@ SMALL = {"steps": 3, **TINY}
 RATES = (1e-3, 1e-2, 1e-1)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def constants(depth=3, closure="symmetric"):
     derivation = dt.derive(optimizer="adam", closure=closure)
     return causal(dt.export(derivation, depth, width=16, heads=2))
@@ -55,26 +44,20 @@ def test_a_stack_is_its_models_trained_one_by_one():
     for seed in range(2):
         model = unstack(stacked(c, run, 1), seed)
         library = torch.optim.Adam(parameter_groups(model, 1e-2), lr=1e-2)
+
+        def loss(step, model=model, seed=seed, held_out=False):
+            generator = module._generator(0 if held_out else seed, step)
+            batch = corpus.batch(2, generator, held_out=held_out)
+            logits = model(batch.tokens).flatten(0, 1)
+            return torch.nn.functional.cross_entropy(logits, batch.targets.flatten())
+
         for step in range(4):
-            batch = corpus.batch(2, module._generator(seed, step))
-            loss = torch.nn.functional.cross_entropy(
-                model(batch.tokens).flatten(0, 1), batch.targets.flatten()
-            )
             library.zero_grad()
-            loss.backward()
+            loss(step).backward()
             library.step()
-        held_out = [
-            corpus.batch(2, module._generator(0, -1 - i), held_out=True)
-            for i in range(module.HELD_OUT_BATCHES)
-        ]
         with torch.no_grad():
-            losses = [
-                torch.nn.functional.cross_entropy(
-                    model(b.tokens).flatten(0, 1), b.targets.flatten()
-                )
-                for b in held_out
-            ]
-        assert float(torch.stack(losses).mean()) == pytest.approx(together[1][seed], rel=1e-4)
+            held = [loss(-1 - i, held_out=True) for i in range(module.HELD_OUT_BATCHES)]
+        assert float(torch.stack(held).mean()) == pytest.approx(together[1][seed], rel=1e-4)
 
 
 def test_a_seed_begins_alike_at_every_rate_and_depth():
@@ -180,17 +163,6 @@ def test_finished_runs_are_not_trained_again(monkeypatch, tmp_path):
     assert trained == [(0.5,), (0.5,)]  # one more rate, and no others
 
 
-def test_other_text_of_the_same_name_is_trained_on(tmp_path):
-    text = tmp_path / "text"
-    given = {**SMALL, "cache": tmp_path / "cache", "text": text}
-    found = []
-    for content in ("abcd" * 500, "dcba" * 500, "abcd" * 500):
-        text.write_text(content)
-        result = dt.transfer("adam", [2], RATES, ["symmetric"], **given)
-        found.append(result.closures[0].curves[0].values)
-    assert found[0] == found[2] != found[1]
-
-
 def test_an_interrupt_keeps_what_was_trained(monkeypatch):
     def interrupted(c, rates, run):
         if len(c.parts[0].sublayers) and c.parts[0].layers == 4:
@@ -227,12 +199,18 @@ class Elsewhere(ThisProcess):
             return super().submit(*given, **more)
 
 
-def test_a_relative_text_is_found_from_another_folder(tmp_path, monkeypatch):
+def test_a_relative_text_is_found_from_another_folder_and_other_text_trained_on(
+    tmp_path, monkeypatch
+):
     (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "own.txt").write_bytes(random.Random(0).randbytes(4000))
     monkeypatch.chdir(tmp_path / "here")
     given = {**SMALL, "text": "own.txt", "executor": Elsewhere(tmp_path)}
-    result = dt.transfer("adam", [2], RATES, ["symmetric"], **given)
+    found = []
+    for content in ("abcd" * 500, "dcba" * 500, "abcd" * 500):
+        (tmp_path / "here" / "own.txt").write_text(content)
+        result = dt.transfer("adam", [2], RATES, ["symmetric"], **given, cache=tmp_path / "cache")
+        found.append(result.closures[0].curves[0].values)
+    assert found[0] == found[2] != found[1]
     assert result.closures[0].curves[0].rates == RATES and not result.stopped
 
 
@@ -278,7 +256,7 @@ def test_what_cannot_be_trained_is_refused():
 UNIGRAM = 3.1  # nats a byte of the held-out windows, at most
 
 
-def at_both_depths(name: str, closure: str, rate: float) -> list[tuple[float, ...]]:
+def at_both_depths(name, closure, rate):
     """The held-out losses of two seeds at 4 and at 64 layers."""
     derivation = dt.derive(optimizer=name, closure=closure)
     settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")
@@ -290,14 +268,9 @@ def at_both_depths(name: str, closure: str, rate: float) -> list[tuple[float, ..
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "rate"), [("momentum", 3e-2), ("adam", 2e-3), ("lamb", 1e-2)])
 def test_4_and_64_layers_train_alike_under_complete(name, rate):
-    """Seed by seed, to a twentieth of what they have learnt."""
-    shallow, deep = at_both_depths(name, "complete", rate)
-    for a, b in zip(shallow, deep, strict=True):
+    """Seed by seed, to a twentieth of what they have learnt; and not where ρ grows."""
+    for a, b in zip(*at_both_depths(name, "complete", rate), strict=True):
         assert abs(b - a) < 0.05 * (UNIGRAM - a)
-
-
-@pytest.mark.slow
-def test_64_layers_hardly_train_where_the_relative_update_grows():
-    """Adam's symmetric closure. LAMB's ρ is 1 under every closure, and SGD's falls with depth."""
-    shallow, deep = at_both_depths("adam", "symmetric", 2e-3)
-    assert all(b - a > 0.2 for a, b in zip(shallow, deep, strict=True))
+    if name == "adam":  # LAMB's ρ is 1 under every closure, and SGD's falls with depth
+        shallow, deep = at_both_depths("adam", "symmetric", 2e-3)
+        assert all(b - a > 0.2 for a, b in zip(shallow, deep, strict=True))

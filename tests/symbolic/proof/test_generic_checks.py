@@ -1,9 +1,7 @@
 """The generic checks see what is wrong at one point, in one direction or for one symbol alone."""
 
-from __future__ import annotations
-
 import random
-from typing import Any
+from itertools import product
 
 import pytest
 import sympy as sp
@@ -16,6 +14,7 @@ from deepnet_theory.symbolic.proof.step import (
     Regime,
     Relation,
     Step,
+    join,
     rational_point,
 )
 
@@ -24,36 +23,24 @@ real = sp.Symbol("z", real=True)
 n = sp.Symbol("n", integer=True, positive=True)
 
 
-def step(lhs: Any, rhs: Any, relation: Relation = Relation.EQUAL, **more: Any) -> Step:
+def step(lhs, rhs, relation=Relation.EQUAL, **more):
     return Step("planted", sp.sympify(lhs), sp.sympify(rhs), relation, "because", **more)
 
 
-def points(check: Check, count: int) -> list[sp.Expr]:
-    """The values of x at which the check looks, one after another."""
+POINTS = [*((SAMPLED, at, x + 1) for at in range(3)),
+          *((SAMPLED_AT_MOST, at, x - sp.Rational(1, 10**9)) for at in range(12))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "place", "other"), POINTS)
+def test_what_fails_at_one_of_the_points_is_seen(check, place, other):
     generator = random.Random("planted")
-    return [rational_point({x}, generator)[x] for _ in range(count)]
+    points = [rational_point({x}, generator)[x] for _ in range(place + 1)]
+    assert not check.holds(step(x, sp.Piecewise((other, sp.Eq(x, points[place])), (x, True))))
+    assert check.holds(step(x, x))
+    assert not SAMPLED.holds(step(x, x + sp.Rational(1, 10**20)))  # far below rounding
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_equality_that_fails_at_one_of_three_points_is_seen(place: int) -> None:
-    wrong = sp.Piecewise((x + 1, sp.Eq(x, points(SAMPLED, 3)[place])), (x, True))
-    assert not SAMPLED.holds(step(x, wrong))
-    assert SAMPLED.holds(step(x, x))
-
-
-@pytest.mark.parametrize("place", range(12))
-def test_an_inequality_that_fails_at_one_of_twelve_points_is_seen(place: int) -> None:
-    here = sp.Eq(x, points(SAMPLED_AT_MOST, 12)[place])
-    wrong = sp.Piecewise((x - sp.Rational(1, 10**9), here), (x, True))
-    assert not SAMPLED_AT_MOST.holds(step(x, wrong))
-    assert SAMPLED_AT_MOST.holds(step(x, x))
-
-
-def test_a_difference_far_below_rounding_is_seen() -> None:
-    assert not SAMPLED.holds(step(x, x + sp.Rational(1, 10**20)))
-
-
-def test_a_point_keeps_each_symbols_assumptions_and_tries_both_signs() -> None:
+def test_a_point_keeps_each_symbols_assumptions_and_tries_both_signs():
     generator = random.Random(0)
     found = [rational_point({x, real, n}, generator) for _ in range(200)]
     assert {at[n] for at in found} == set(range(2, 10))
@@ -71,11 +58,11 @@ def test_a_point_keeps_each_symbols_assumptions_and_tries_both_signs() -> None:
         sp.sin(x) + 2,  # has no limit
     ],
 )
-def test_a_ratio_that_is_not_of_order_one_everywhere_is_refuted(ratio: sp.Expr) -> None:
+def test_a_ratio_that_is_not_of_order_one_everywhere_is_refuted(ratio):
     assert step(ratio, 1, Relation.ORDER).check() is Verdict.REFUTED
 
 
-def test_bounded_symbols_may_be_dropped_and_no_others() -> None:
+def test_bounded_symbols_may_be_dropped_and_no_others():
     dropped = step(x * y / (1 + y), x, Relation.ORDER, bounded=(y,))
     assert dropped.check() is Verdict.PROVED
     assert step(x * y, x, Relation.ORDER, bounded=(x,)).check() is Verdict.REFUTED
@@ -96,31 +83,38 @@ def test_bounded_symbols_may_be_dropped_and_no_others() -> None:
         (sp.log(x), Relation.BOUND, Verdict.REFUTED),
     ],
 )
-def test_a_limit_is_taken_in_the_steps_regime(
-    ratio: sp.Expr, relation: Relation, verdict: Verdict
-) -> None:
+def test_a_limit_is_taken_in_the_steps_regime(ratio, relation, verdict):
     assert step(ratio, 1, relation, regime=Regime(x, sp.oo)).check() is verdict
 
 
-def test_an_inequality_needs_a_proof_of_its_sign() -> None:
-    assert step(x, x + y, Relation.AT_MOST).check() is Verdict.PROVED
-    assert step(x + y, x, Relation.AT_MOST).check() is Verdict.REFUTED
-    assert step(x, 1000, Relation.AT_MOST).check() is Verdict.REFUTED  # holds at every point tried
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "relation", "verdict"),
+    [
+        (x, x + y, Relation.AT_MOST, Verdict.PROVED),
+        (x + y, x, Relation.AT_MOST, Verdict.REFUTED),
+        (x, 1000, Relation.AT_MOST, Verdict.REFUTED),  # holds at every point tried
+        (sp.Matrix([[x, y]]), sp.Matrix([[x, y]]), Relation.EQUAL, Verdict.PROVED),
+        (sp.Matrix([[x, y]]), sp.Matrix([[x, y + x]]), Relation.EQUAL, Verdict.REFUTED),
+    ],
+)
+def test_signs_are_proved_and_matrices_compared_by_entry(lhs, rhs, relation, verdict):
+    assert Step("planted", sp.sympify(lhs), sp.sympify(rhs), relation, "").check() is verdict
 
 
-def test_matrices_are_compared_entry_by_entry() -> None:
-    one, other = sp.Matrix([[x, y]]), sp.Matrix([[x, y + x]])
-    assert Step("m", one, one, Relation.EQUAL, "because").check() is Verdict.PROVED
-    assert Step("m", one, other, Relation.EQUAL, "because").check() is Verdict.REFUTED
+def test_a_check_that_cannot_be_carried_out_is_not_passed():
+    def fails(_):
+        raise ValueError
 
-
-def test_an_asymptotic_step_names_its_regime() -> None:
+    assert step(x, x, checks=(Check("fails", fails),)).failures() == ("fails",)
     with pytest.raises(TypeError, match="must name its regime"):
         step(x, x, Relation.ASYMPTOTIC)
 
 
-def test_a_check_that_cannot_be_carried_out_is_not_passed() -> None:
-    def fails(_: Step) -> bool:
-        raise ValueError
-
-    assert step(x, x, checks=(Check("fails", fails),)).failures() == ("fails",)
+def test_relations_join_to_the_weaker():
+    names = ("EQUAL", "ASYMPTOTIC", "AT_MOST", "ORDER", "BOUND")
+    E, A, L, T, B = (Relation[name] for name in names)
+    table = {(E, A): A, (A, T): T, (T, B): B, (E, L): L, (L, T): B, (L, A): B}
+    assert join([]) is E and all(join(pair) is found for pair, found in table.items())
+    for a, b, c in product(Relation, repeat=3):
+        assert join([a, b]) is join([b, a]) and join([a, a]) is a
+        assert join([join([a, b]), c]) is join([a, join([b, c])])

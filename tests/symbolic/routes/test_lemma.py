@@ -1,7 +1,5 @@
 """The lemma route beyond what every derivation shows: its assumptions, bounds and placements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import derivations
@@ -20,32 +18,24 @@ LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method"
 
 
 @pytest.mark.parametrize("name", LEMMAS)
-def test_the_route_rests_on_independent_signs_and_a_bounded_loss_gradient(name: str) -> None:
+def test_what_the_route_rests_on_and_what_is_told_around_it_holds(name):
     found = {a.name for a in derivations.derivation(name).assumptions}
     assert {"independent-signs", "bounded-loss-gradient"} <= found
-
-
-@pytest.mark.parametrize("name", LEMMAS)
-def test_what_is_told_around_the_route_holds(name: str) -> None:
     told = (*before_steps(), *following_steps(derivations.selection(name)))
     assert {step.name: step.failures() for step in told if step.failures()} == {}
 
 
-def test_bounds_are_refuted_with_sides_exchanged_or_halved() -> None:
+def test_bounds_are_refuted_with_sides_exchanged_or_halved():
     for name in ("lemma", "lemma both"):
-        steps = derivations.derivation(name).steps
-        bounds = [
-            s
-            for s in steps
-            if s.relation.name == "AT_MOST" and s.section != "Beyond the first order"
-        ]
+        steps = (s for s in derivations.derivation(name).steps if s.relation.name == "AT_MOST")
+        bounds = [s for s in steps if s.section != "Beyond the first order"]
         assert bounds
         for s in bounds:
             for wrong in ({"lhs": s.rhs, "rhs": s.lhs}, {"rhs": s.rhs / 2}):
                 assert replace(s, **wrong).check() is Verdict.REFUTED, s.name
 
 
-def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound() -> None:
+def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound():
     """Where p < 0 an upper bound on the gradient bounds nothing: its leading order is taken."""
     rising, falling = (
         derivations.derivation(n).step("gradient-size") for n in ("lemma", "falling")
@@ -54,28 +44,22 @@ def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound() -> Non
     assert "near-identity" in falling.assumptions
 
 
-@pytest.mark.parametrize(
-    ("form", "named"),
-    [("worst-case", "amplification-aligned"), ("independent", "amplification-independent")],
-)
-def test_a_stack_of_two_parts_says_how_they_add(form: str, named: str) -> None:
+def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
     both = derivations.selection("lemma both")
-    uses = {s.name: s.uses for s in derive(replace(both, amplification=form)).steps}
-    assert uses[named] == ("two-part-bound",)
-    assert uses["two-part-bound"] == ("telescoping-unit-jacobians", "cross-attention-response")
-
-
-def test_two_cross_attentions_in_a_layer_amplify_twice() -> None:
-    both = derivations.selection("lemma both")
-    single, double = (
-        derive(replace(both, layer=layer)).step("amplification-aligned").rhs
-        for layer in ("attention,cross,ffn", "attention,cross,cross,ffn")
-    )
-    assert double == 2 * single
+    for form, named in (
+        ("worst-case", "amplification-aligned"),
+        ("independent", "amplification-independent"),
+    ):
+        uses = {s.name: s.uses for s in derive(replace(both, amplification=form)).steps}
+        assert uses[named] == ("two-part-bound",)
+        assert uses["two-part-bound"] == ("telescoping-unit-jacobians", "cross-attention-response")
+    twice = derive(replace(both, layer="attention,cross,cross,ffn"))
+    once = derivations.derivation("lemma both")
+    assert twice.step("amplification-aligned").rhs == 2 * once.step("amplification-aligned").rhs
 
 
 @pytest.mark.parametrize("name", placements())
-def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: str) -> None:
+def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name):
     found, law = directions(placements()[name]), matrix_law.placement_law(placements()[name])
     assert (found.weight / law.weight).simplify() == (found.leading / law.response).simplify() == 1
 
@@ -91,12 +75,12 @@ def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name: 
         ("alpha", True),
     ],
 )
-def test_an_equation_without_a_law_is_refused(equation: str, final_norm: bool) -> None:
+def test_an_equation_without_a_law_is_refused(equation, final_norm):
     with pytest.raises(Refusal, match="no law for the placement 'odd'"):
         placement_steps(directions(Placement("odd", equation, final_norm)))
 
 
-def test_the_route_refuses_a_branch_of_another_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
     """The layer cake's products of Jacobians hold of norm(alpha*x + branch(x))."""
     half = Placement("mine", "norm(alpha*x + branch(x)/2)", final_norm=True)
     monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": half})
