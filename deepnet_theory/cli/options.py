@@ -238,12 +238,12 @@ class Own:
     decoder_alpha: str | None = None
     decoder_beta: str | None = None
 
-    def refuse_beside_scheme(self, scheme: str) -> None:
-        """Raise :class:`InputError` where a rule was given beside a scheme."""
+    def refuse_beside(self, other: str) -> None:
+        """Raise :class:`InputError` where a rule was given beside an option that brings its own."""
         for f in fields(self):
             if getattr(self, f.name) is not None:
                 option = f"--{f.name.replace('_', '-')}"
-                raise InputError(f"{option} was given with --scheme {scheme}, which has its own")
+                raise InputError(f"{option} was given with {other}, which has its own")
 
     def rule(self, selection: Selection) -> Rule | None:
         """The rule, or None where no option was given."""

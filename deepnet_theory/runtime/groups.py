@@ -118,8 +118,8 @@ def grouped(
         if not one_rate:
             packed.append("+".join(d.name for d in descriptions))
         if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
-            raise Refusal(f"{_role(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
-        alike = found.setdefault((d.part or "", _role(d) if c.outer else d.role.value), {})
+            raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
+        alike = found.setdefault((d.part or "", role_of(d) if c.outer else d.role.value), {})
         multipliers = own.rate, own.epsilon, own.weight_decay
         alike.setdefault(multipliers, []).append((parameter, d))
     if packed:
@@ -138,7 +138,7 @@ def grouped(
                 "lr": lr * c.eta * rate,
                 "weight_decay": weight_decay * decay,
                 "name": "/".join((part, role, *name)),
-                "role": "+".join(dict.fromkeys(_role(d) for _, d in members)),
+                "role": "+".join(dict.fromkeys(role_of(d) for _, d in members)),
             }
             if epsilon is not None:
                 group["eps"] = epsilon * times_epsilon
@@ -146,7 +146,7 @@ def grouped(
     return groups
 
 
-def _role(d: Description) -> str:
+def role_of(d: Description) -> str:
     """The public name of a parameter's role."""
     if d.role is Role.EMBEDDING:
         return "token-embedding"
