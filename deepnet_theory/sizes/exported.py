@@ -99,7 +99,10 @@ def on_base(
         scale = replace(scale, depth=tuple(depth.items()), base_depth=tuple(of.depth.items()))
         shallow = at(of.depth)
     found = relative(c, selection, scale, of.heads, alignment, shallow)
-    origin = {**c.origin, "base": {**asdict(of), "alignment": alignment}}
+    rows = {
+        name: f"{told}; here over a base: {scale.words}" for name, told in c.origin["rows"].items()
+    }
+    origin = {**c.origin, "rows": rows, "base": {**asdict(of), "alignment": alignment}}
     return replace(found, origin=origin, condition=_condition(found))
 
 

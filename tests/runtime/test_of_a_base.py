@@ -17,6 +17,7 @@ from torch.nn import functional
 import deepnet_theory as dt
 from deepnet_theory.numeric.stepping import update
 from deepnet_theory.runtime import (
+    Constants,
     apply_,
     build,
     load,
@@ -189,6 +190,23 @@ def test_files_seeds_and_generation_follow(tmp_path):
     torch.testing.assert_close(one(x), bare(x) / 2)
     xavier = math.sqrt(2 / (32 + 32))  # of the base's head
     assert one.head.weight.std().item() == pytest.approx(xavier, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"head_multiplier": 0.0}, "head_multiplier must be from"),
+        ({"scores": -1.0}, "scores must be from"),
+        ({"form": "weights", "outer": {}}, "head_multiplier must be 1"),
+        ({"outer": {"heads": {}}}, "'heads'"),
+        ({"outer": {"head": {"rate": -1}}}, "outer: the rate of 'head'"),
+        ({"outer": []}, "outer must be a JSON object"),
+    ],
+)
+def test_a_damaged_base_is_refused(wrong, said):
+    data = constants(dt.Selection(optimizer="adamw", placement="pre-ln"), 128).to_dict()
+    with pytest.raises(InputError, match=said):
+        Constants.from_dict({**data, **wrong})
 
 
 def test_groups_name_their_role_and_know_their_base():

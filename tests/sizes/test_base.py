@@ -106,6 +106,14 @@ def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
             assert {getattr(p, knob) for knob in KNOBS} <= {0, 1} and p.rate == p.epsilon == 1
 
 
+def test_the_file_says_what_its_numbers_are_over():
+    c = dt.export("adamw", 6, base=BASE, **SIZES)
+    base = {"width": 32, "heads": 2, "depth": {"N": 2}, "alignment": "full"}
+    assert c.origin["base"] == base
+    assert all("width 96 from 32, N 6 from 2" in told for told in c.origin["rows"].values())
+    assert c.parts[0].sublayers[0].alpha == pytest.approx(3)
+
+
 def test_without_a_base_the_file_is_what_it_was():
     text = dt.export("adamw", 6, **SIZES).to_json()
     for word in ("head_multiplier", "scores", "outer", "base"):
