@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         transfer,
         verify,
         verify_scheme,
+        verify_width,
     )
 
 _HOMES = {
@@ -87,6 +88,7 @@ _HOMES = {
     "own_rule": "workflow",
     "judge_scheme": "workflow",
     "verify_scheme": "workflow",
+    "verify_width": "workflow",
     "predict_update": "workflow",
     "predict_scheme": "workflow",
     "transfer": "workflow",
@@ -138,6 +140,7 @@ __all__ = [
     "transfer",
     "verify",
     "verify_scheme",
+    "verify_width",
 ]
 
 

@@ -96,24 +96,29 @@ def derive(
 
     in_width = {"alignment": alignment, "form": form, "width": width, "base_width": base_width,
                 "base_depth": base_depth}  # fmt: skip
-    if chosen("across", across, ("depth", *ACROSS)) != "depth":
-        if select.scheme is not None or compare_closures or section is not None:
+    in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
+    if select.scheme is not None:
+        others = (depth, form, width, base_width, base_depth)
+        if compare_closures or any(value is not None for value in others):
             raise InputError(
-                f"--across {across} has one table: leave --scheme, --compare-closures and "
-                "--section out"
+                "a scheme is judged in every depth and width: leave the other options out"
+            )
+        select.require_scheme_alone()
+        judged = workflow.judge_scheme(
+            select.scheme,
+            select.optimizer,
+            update=select.update,
+            across=None if in_one else across,
+            alignment=alignment,
+        )
+        return _show(judged, format)
+    if not in_one:
+        if compare_closures or section is not None:
+            raise InputError(
+                f"--across {across} has one table: leave --compare-closures and --section out"
             )
         return _across(select.selection(), across, depth, steps, format, in_width)
-    for name, value in in_width.items():
-        if value is not None:
-            raise InputError(
-                f"--{name.replace('_', '-')} {value} needs --across width or --across both"
-            )
-    if select.scheme is not None:
-        if depth is not None or compare_closures:
-            raise InputError("a scheme is judged in every depth: leave the other options out")
-        select.require_scheme_alone()
-        judged = workflow.judge_scheme(select.scheme, select.optimizer, update=select.update)
-        return _show(judged, format)
+    _refuse_in_depth(in_width)
     from deepnet_theory.report import rule
 
     selection = select.selection()
@@ -211,7 +216,7 @@ def _of_rule_or_scheme(
     """What measures the scheme, the derived rule or one's own, and its name."""
     if select.scheme is not None:
         select.require_scheme_alone()
-        own.refuse_beside_scheme(select.scheme)
+        own.refuse_beside(f"--scheme {select.scheme}")
         run = partial(of_scheme, select.scheme, optimizer=select.optimizer, update=select.update)
         return run, f"the scheme {select.scheme}"
     from deepnet_theory.report.rule import title
@@ -237,13 +242,46 @@ def verify(
     measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
+    across: Annotated[
+        str, choice("depth, width or both; depth.", words_of("depth", *ACROSS))
+    ] = "depth",
+    widths: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Across the width: 64,128,256 or 64:1024, the default."),
+    ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Across the width: rule (default), or published parametrisations, such as sp "
+            "(standard) and ntp; the first one's verdict is the exit code.",
+            parser=in_lower_case,
+        ),
+    ] = None,
+    alignment: Annotated[
+        str | None,
+        choice("Across the width, full (default) or none.", words_of(*ALIGNMENTS)),
+    ] = None,
     format: TextOrJson = "text",
     output: Output = None,
 ) -> int:
-    """Measure the exponent of the model update on torch Transformer stacks."""
+    """Measure the exponent of the model update on torch Transformer stacks.
+
+    With --across width: what one update through each role moves, the loss and its own output.
+    """
     from deepnet_theory import workflow
     from deepnet_theory.report.measurement import Y_LABEL
 
+    in_width = {"widths": widths, "rules": rules and rules.split(","), "alignment": alignment}
+    if chosen("across", across, ("depth", *ACROSS)) != "depth":
+        own.refuse_beside(f"--across {across}")
+        given: Given = {n: value for n, value in in_width.items() if value is not None}
+        wide = partial(workflow.verify_width, select.selection(), across=across, **given, **measure)
+        return _measured(
+            wide, work, talk, "one update across the width", points=True, format=format,
+            output=output,
+        )  # fmt: skip
+    _refuse_in_depth(in_width)
     run, named = _of_rule_or_scheme(
         select, own, workflow.verify_scheme, workflow.verify, partial(_noted, talk)
     )
@@ -251,6 +289,15 @@ def verify(
         partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", points=True,
         format=format, output=output,
     )  # fmt: skip
+
+
+def _refuse_in_depth(given: Given) -> None:
+    """Raise :class:`InputError` for an option that only the width knows."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')} {value} needs --across width or --across both"
+            )
 
 
 def predict(
@@ -304,6 +351,19 @@ def export(
             words_of(*FORMS),
         ),
     ] = "forward",
+    base_width: Annotated[
+        int | None, whole("D0", "Width of the model that was tuned; numbers are relative to it.")
+    ] = None,
+    base_depth: Annotated[
+        str | None,
+        typer.Option(metavar="N0[,M0]", help="Its layers, where it is a plain model, alpha 1."),
+    ] = None,
+    base_heads: Annotated[
+        int | None, whole("H0", "Its heads, where they are not as wide as the model's.")
+    ] = None,
+    alignment: Annotated[
+        str, choice("In width, full or none.", words_of(*ALIGNMENTS))
+    ] = ALIGNMENTS[0],
     output: Annotated[
         str | None, file_to_write("File; standard output if not given.", "--output", "-o")
     ] = None,
@@ -314,7 +374,11 @@ def export(
     from deepnet_theory import workflow
 
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = workflow.export(selection, depth, rule=rule, form=form, **model)
+        base = None if base_width is None and base_depth is None else (base_width, base_depth)
+        constants = workflow.export(
+            selection, depth, rule=rule, form=form, base=base, base_heads=base_heads,
+            alignment=alignment, **model,
+        )  # fmt: skip
     if not talk.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
         for name, formulas in constants.origin["rows"].items():
@@ -366,6 +430,19 @@ def transfer(
             parser=in_lower_case,
         ),
     ] = None,
+    widths: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Train at each: 32,64,128,256 or 32:256."),
+    ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
+            "derived rates); all.",
+            parser=in_lower_case,
+        ),
+    ] = None,
     steps: Annotated[int, whole("N", "Of the optimizer; 100.")] = 100,
     text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None,
     outer: Annotated[
@@ -388,7 +465,7 @@ def transfer(
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
         workflow.transfer, selection, rates=rates, closures=named, rule=rule, steps=steps,
-        text=text, outer=outer, **measure,
+        text=text, outer=outer, widths=widths, rules=rules and rules.split(","), **measure,
     )  # fmt: skip
     return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
 
@@ -401,10 +478,15 @@ def measure(
         typer.Argument(
             metavar="MODEL",
             help=f"{MODEL}; it is run, and FACTORY(depth) gives "
-            "a torch.nn.Module, or (module, inputs).",
+            "a torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.",
         ),
     ],
-    depths: Annotated[str, typer.Option(metavar="LIST", help="Layers: 6,12,24 or 8:128.")],
+    depths: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Layers: 6,12,24 or 8:128.")
+    ] = None,
+    widths: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Widths: 64,128,256 or 64:1024.")
+    ] = None,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -430,13 +512,13 @@ def measure(
     format: TextOrJson = "text",
     output: Output = None,
 ) -> int:
-    """Measure how far one step moves your own models, against depth."""
+    """Measure how far one step moves your own models, against depth or width."""
     from deepnet_theory.models.measuring import measure
     from deepnet_theory.report.measurement import Y_LABEL
 
     run = partial(
-        measure, model, depths, optimizer=optimizer, update=update, final_state=final_state,
-        shares=tuple(share or ()), seeds=seeds, seed=seed,
+        measure, model, depths, widths=widths, optimizer=optimizer, update=update,
+        final_state=final_state, shares=tuple(share or ()), seeds=seeds, seed=seed,
     )  # fmt: skip
     return _measured(
         run, work, talk, f"{Y_LABEL}, {model}", points=True, format=format,

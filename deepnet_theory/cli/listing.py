@@ -12,6 +12,7 @@ from deepnet_theory.spec.closure import Closure, closures
 from deepnet_theory.spec.measured import recorded
 from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.parametrisation import FULL, Parametrisation, parametrisations
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.scheme import Scheme, schemes
 from deepnet_theory.spec.sublayer import sublayers
@@ -51,6 +52,38 @@ def _scheme(s: Scheme) -> Row:
     )
 
 
+def _schemes() -> Iterable[Row]:
+    """Schemes of the depth and of the width; what stands in both has the facts of both."""
+    deep, wide = schemes(), parametrisations()
+    for name in sorted({*deep, *wide}):
+        row: Row = {"name": name, "dimension": "depth"}
+        if name in wide:
+            row = {"name": name, "dimension": "both" if name in deep else "width"}
+            row |= _in_width(wide[name])
+        if name in deep:
+            row |= _scheme(deep[name])
+        if row["dimension"] == "both":
+            row["source"] = "; ".join(dict.fromkeys((deep[name].source, wide[name].source)))
+        yield row
+
+
+def _in_width(p: Parametrisation) -> Row:
+    """What a parametrisation sets in the width."""
+    rates = [
+        f"{c.optimizer}{'' if c.alignment == FULL else ', no alignment'}: "
+        + ", ".join(f"{of} {rate}" for of, rate in c.rate.items())
+        for c in p.columns
+    ]
+    return {
+        "summary": p.summary,
+        "init": [f"{of}: {text}" for of, text in p.init.items()],
+        "multiplier": [f"{of}: {text}" for of, text in p.multiplier.items()],
+        "rates": rates,
+        "mind": p.mind,
+        "source": p.source,
+    }
+
+
 def _claims() -> list[Row]:
     from deepnet_theory.claims.folder import claims
 
@@ -77,7 +110,7 @@ _LISTS: dict[str, Callable[[], Iterable[Row]]] = {
         for a in assumptions().values()
     ),
     "claims": _claims,
-    "schemes": lambda: map(_scheme, schemes().values()),
+    "schemes": _schemes,
     "kinds": lambda: (
         {"name": kind, "names": [row["name"] for row in rows()]}
         for kind, rows in _LISTS.items()

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule
 
 
-def names_of(folder: str) -> Callable[[str], list[str]]:
-    """Completion of a name from one of the discovered folders."""
+def names_of(*folders: str) -> Callable[[str], list[str]]:
+    """Completion of a name from the discovered folders."""
 
     def complete(incomplete: str) -> list[str]:
-        return [name for name in names(folder) if name.startswith(incomplete.lower())]
+        found = sorted({name for folder in folders for name in names(folder)})
+        return [name for name in found if name.startswith(incomplete.lower())]
 
     return complete
 
@@ -180,7 +181,10 @@ class Select:
         ],
         "scheme": Annotated[
             str | None,
-            choice("Judge a published scheme instead; see `list schemes`.", names_of("schemes")),
+            choice(
+                "Judge a published scheme instead; see `list schemes`.",
+                names_of("schemes", "parametrisations"),
+            ),
         ],
     }
 
@@ -234,12 +238,12 @@ class Own:
     decoder_alpha: str | None = None
     decoder_beta: str | None = None
 
-    def refuse_beside_scheme(self, scheme: str) -> None:
-        """Raise :class:`InputError` where a rule was given beside a scheme."""
+    def refuse_beside(self, other: str) -> None:
+        """Raise :class:`InputError` where a rule was given beside an option that brings its own."""
         for f in fields(self):
             if getattr(self, f.name) is not None:
                 option = f"--{f.name.replace('_', '-')}"
-                raise InputError(f"{option} was given with --scheme {scheme}, which has its own")
+                raise InputError(f"{option} was given with {other}, which has its own")
 
     def rule(self, selection: Selection) -> Rule | None:
         """The rule, or None where no option was given."""

@@ -28,6 +28,8 @@ from deepnet_theory.spec.errors import InputError, guess, shown
 from deepnet_theory.spec.files import require_file
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
+WIDE_DEPTH = 2  # and where widths alone are compared
+DEPTHS = {"depth", "layers", "n_layer", "n_layers", "num_layers"}  # what no width is called
 BATCH, TOKENS = 2, 16  # of inputs that the user did not give
 FORM = "FILE.py:FACTORY or package.module:FACTORY"
 
@@ -69,9 +71,13 @@ class Factory:
             return _again, (self.name, self.text, self.code)
         return Factory, (self.name, self.function, "", self.code)
 
-    def make(self, depth: int | None = None, inputs: object = None, seed: int = 0) -> Made:
+    def make(
+        self, depth: int | None = None, inputs: object = None, seed: int = 0,
+        width: int | None = None,
+    ) -> Made:  # fmt: skip
         """Call the factory and check what it gives; raises :class:`InputError`.
 
+        With a ``width`` it is FACTORY(depth, width), or FACTORY(width) where there is no depth.
         ``inputs`` replace what the factory gives beside the module; where there are none,
         ``seed`` is that of our own.
         """
@@ -81,6 +87,8 @@ class Factory:
         if inspect.isclass(self.function):
             takes = f"a factory takes a depth: def make(depth): return {name}(…)"
             which = " is a class that"
+        if width is not None:
+            return self._wide(depth, width, [p.name for p in parameters], inputs, seed)
         if len(required) > 1:
             raise InputError(
                 f"{self.name}{which} asks for {', '.join(required)}; "
@@ -90,11 +98,26 @@ class Factory:
             raise InputError(f"{self.name} takes no depth, so that its depth cannot be varied")
         if required and depth is None:
             depth = DEPTH
+        more = f"; {name} is a class, and {takes}" if takes else ""
+        return self._made(() if depth is None else (depth,), inputs, seed, more)
+
+    def _wide(
+        self, depth: int | None, width: int, takes: list[str], inputs: object, seed: int
+    ) -> Made:
+        if len(takes) == 1 and depth is None and not set(takes) & DEPTHS:
+            return self._made((width,), inputs, seed)
+        if len(takes) < 2:
+            raise InputError(
+                f"{self.name} takes no width: def make(depth, width) gives a model of both, and "
+                "def make(width) one of a depth of its own"
+            )
+        return self._made((WIDE_DEPTH if depth is None else depth, width), inputs, seed)
+
+    def _made(self, sizes: tuple[int, ...], inputs: object, seed: int, more: str = "") -> Made:
         try:
             with _talking_aside():
-                given = self.function() if depth is None else self.function(depth)
+                given = self.function(*sizes)
         except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
-            more = f"; {name} is a class, and {takes}" if takes else ""
             raise InputError(f"{self.name} failed: {_told(error)}{more}") from error
         module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         return made(module, own if inputs is None else inputs, self.name, seed)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -26,6 +27,8 @@ from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError
 
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
+ANSWER = "the loss, by a move of F"
+SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -51,6 +54,8 @@ class Stepped:
             raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
         loss.backward()  # type: ignore[no-untyped-call]
         self.changes, self.rate = step.of(model)
+        self.slopes = {n: float((p.grad * c).double().sum()) for n, p, c in self.changes
+                       if p.grad is not None}  # fmt: skip
         model.zero_grad()
         if not self.changes:
             raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
@@ -99,6 +104,29 @@ class Stepped:
         """‖ΔF‖, its root of the sum of squares over the width, averaged over tokens."""
         return float(self.change(scale, pattern).norm(dim=-1).mean())
 
+    def moves(self, names: Iterable[str], scale: float) -> dict[str, float]:
+        """What each name moves by itself at a ``scale`` of the whole step: ‖ΔF‖/√d, per entry of F.
+
+        What stands behind F moves the loss alone, by ⟨g, Δθ⟩. ``ANSWER`` is by how much the loss
+        answers all that moves F. What moves F by its rounding alone, as a key bias does, is left
+        out: longer steps show it.
+        """
+        root, whole = math.sqrt(self.before.shape[-1]), self.size_of(scale)
+        found, behind = {ALL: whole / root}, 0.0
+        for name in names:
+            size = self.size_of(scale, name)
+            if not size:
+                slope = math.fsum(self.slopes[one] for one in self.moving(name))
+                found[name] = abs(slope) * scale
+                behind += slope
+                continue
+            times = max(1.0, whole / size)
+            size = self.size_of(times * scale, name)
+            if size > SEEN * whole:
+                found[name] = size / times / root
+        answer = abs(math.fsum(self.slopes.values()) - behind) * scale
+        return {**found, ANSWER: answer / found[ALL]}
+
     def update(self, depth: Depth, eta: float, unit: float) -> ModelUpdate:
         """The step at η, with the part of it that is not linear, as the laboratory tells it."""
         whole, half = self.change(eta / unit), self.change(eta / unit / 2)
@@ -145,7 +173,7 @@ class Measured:
 
     ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
     parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
-    ``seen`` is all that the factory's process has read.
+    ``width`` its last axis; ``seen`` is all that the factory's process has read.
     """
 
     sizes: dict[str, float]
@@ -155,6 +183,7 @@ class Measured:
     shapes: str
     weights: float
     entries: int
+    width: int
     device: str
     seen: Seen
 
@@ -178,21 +207,26 @@ class Family:
         With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
         """
         with machine.threads(scale.threads), _default_dtype(self.dtype), watched():
-            stepped = self._stepped(depth["N"], seed)
+            stepped = self._stepped(depth, seed)
             unit, update = scale.unit or stepped.rate, None
             if eta is None:
                 step = partial(stepped.update, depth, unit=unit)
                 update = find_linear_step(step, scale.eta)
                 eta = update.eta
-            names = (ALL, *self.shares, *(stepped.patterns() if patterns else ()))
+            names = (*self.shares, *(stepped.patterns() if patterns else ()))
+            if "d" in depth:
+                sizes = stepped.moves(names, eta / unit)
+            else:
+                sizes = {name: stepped.size_of(eta / unit, name) for name in (ALL, *names)}
             return Measured(
-                sizes={name: stepped.size_of(eta / unit, name) / eta for name in names},
+                sizes={n: size if n == ANSWER else size / eta for n, size in sizes.items()},
                 update=update,
                 eta=eta,
                 unit=unit,
                 shapes=identity([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
                 weights=stepped.weights,
                 entries=stepped.before.numel(),
+                width=stepped.before.shape[-1],
                 device=str(stepped.before.device),
                 seen=seen(),
             )
@@ -220,10 +254,10 @@ class Family:
             return False
         return True
 
-    def _stepped(self, depth: int, seed: int) -> Stepped:
+    def _stepped(self, depth: Depth, seed: int) -> Stepped:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            made = self.factory.make(depth, self.inputs, seed)
+            made = self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
         generator = torch.Generator().manual_seed(seed)
         stepped = Stepped(made, self.step, self.final_state, generator)
         for pattern in self.shares:

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from deepnet_theory.models.factory import Factory, load_known_factory
-from deepnet_theory.models.family import Family, Measured, Scale
+from deepnet_theory.models.family import ANSWER, Family, Measured, Scale
 from deepnet_theory.models.first_step import first_step
-from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths
-from deepnet_theory.numeric.judging import ALL, Plan, judge_exponent
+from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
+from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, judge_exponent, varies_alone
 from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.statistics import positive_interval
+from deepnet_theory.numeric.width import FEWEST, judge_power
 from deepnet_theory.processes import (
     Job,
     Kept,
@@ -43,8 +44,9 @@ Watch = Callable[[Point], None]  # receives each point as soon as it is measured
 
 def measure(
     make_model: Callable[..., object] | str,
-    depths: str | Iterable[object],
+    depths: str | Iterable[object] | None = None,
     *,
+    widths: str | Iterable[object] | None = None,
     optimizer: object = None,
     update: str | None = None,
     inputs: object = None,
@@ -74,6 +76,10 @@ def measure(
     the same model at all depths as far as it is drawn in the same order. ``shares`` are patterns
     of parameter names, as ``"*.mlp.*"``, that are stepped alone, each with an exponent of its own.
 
+    Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without depths,
+    and every parameter is stepped alone: ‖ΔF‖ is then per entry of F, of the head's parameters the
+    loss is taken, and an exponent in d says of each how far it is off, and what would mend it.
+
     ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
     result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
     where factory and optimizer are named by texts, or the optimizer is installed. It holds while
@@ -88,9 +94,7 @@ def measure(
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
     began = time.perf_counter()
-    wanted = parse_depths(depths, LAYERS)
-    if len(wanted) < 2:
-        raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
+    wanted = _wanted(depths, widths)
     if type(seeds) is not int or not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds {shown(seeds)} is not a whole number from 1 to {MOST_SEEDS}")
     require_seed(seed)
@@ -106,7 +110,7 @@ def measure(
     dtype = torch.get_default_dtype()
     family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
     rows = {depth_key(d): _Row(d, range(seed, seed + seeds)) for d in wanted}
-    total = sum(d["N"] for d in wanted) * seeds
+    total = sum(map(_cost, wanted)) * seeds
     if (count > 1 or executor is not None) and not family.travels():
         count, executor = 1, None
     kept = cache_of(cache)
@@ -119,8 +123,11 @@ def measure(
     same = seeds > 1 and any(row.alike for row in measured)
     if same:  # repeating one seed gives no interval
         measured = [row.of_first_seed() for row in measured]
-    shared = dict.fromkeys(shares)
-    exponents = tuple(_exponent(name, measured, len(wanted)) for name in (ALL, *shared))
+    if widths is None:
+        names = (ALL, *dict.fromkeys(shares))
+        exponents = tuple(_exponent(name, measured, len(wanted)) for name in names)
+    else:
+        exponents = tuple(_in_width(measured)) if len(measured) == len(wanted) else ()
     warnings = [row.update.finding for row in measured if row.update.finding]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
@@ -136,13 +143,43 @@ def measure(
         points=tuple(row.point() for row in measured),
         exponents=exponents,
         shares=measured[-1].shares() if measured else (),
-        verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
+        verdict=Verdict.UNDECIDED if stopped else _verdict(exponents),
         device=next((m.device for row in measured for m in row.found.values()), "cpu"),
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
         warnings=tuple(warnings),
         stopped=stopped,
     )
+
+
+def _wanted(
+    depths: str | Iterable[object] | None, widths: str | Iterable[object] | None
+) -> tuple[Depth, ...]:
+    """The depths, the widths, or every pair of them; two or three are needed for an exponent."""
+    if depths is None and widths is None:
+        raise InputError("give depths, such as 6,12,24, or widths, such as 64,128,256")
+    layers = ({},) if depths is None else parse_depths(depths, LAYERS)
+    if widths is None:
+        if len(layers) < 2:
+            raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
+        return layers
+    wide = parse_widths(widths)
+    if len(wide) < FEWEST:
+        raise InputError(
+            f"the widths {shown(widths)} give no exponent: {FEWEST} or more are needed"
+        )
+    return tuple({**one, "d": width} for one in layers for width in wide)
+
+
+def _cost(depth: Depth) -> int:
+    return depth.get("N", 1) * depth.get("d", 1) ** 2
+
+
+def _verdict(exponents: Sequence[Exponent]) -> Verdict:
+    """The whole's in depth; in width the worst of all parameters."""
+    if exponents and exponents[0].variable == "N":
+        return exponents[0].verdict
+    return min((e.verdict for e in exponents), key=WORST_FIRST.index, default=Verdict.UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -189,7 +226,7 @@ class _Row:
 
     def shares(self) -> tuple[Share, ...]:
         """What each pattern contributes, the largest first."""
-        names = [name for name in self.found[self.seeds[0]].sizes if name != ALL]
+        names = [name for name in self.found[self.seeds[0]].sizes if name not in (ALL, ANSWER)]
         intervals = ((name, positive_interval(self.values(name))) for name in names)
         found = (Share(name, i.estimate, i.low, i.high) for name, i in intervals)
         return tuple(sorted(found, key=lambda share: -share.mean))
@@ -207,7 +244,7 @@ class _Schedule:
     rows: Sequence[_Row]
     watch: Watch | None
     depends_on: object
-    shapes: dict[str, int] = field(default_factory=dict)  # and the layers that have them
+    shapes: dict[str, Depth] = field(default_factory=dict)  # and the depth that has them
 
     def first(self) -> Job:
         """The job that all others wait for."""
@@ -222,7 +259,7 @@ class _Schedule:
 
     def _find(self, row: _Row, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
         def keep(found: Measured) -> Iterator[Job]:
-            self._require_change(row.depth["N"], found.shapes)
+            self._require_change(row.depth, found.shapes)
             self._keep(row, row.seeds[0], found)
             return follow(found)
 
@@ -238,10 +275,11 @@ class _Schedule:
         self, row: _Row, seed: int, scale: Scale, eta: float | None,
         keep: Callable[[Measured], Iterator[Job] | None], names: set[str],
     ) -> Job:  # fmt: skip
-        asked = (row.depth, seed, scale, eta, row is self.rows[-1])
+        patterns = row is self.rows[-1] or "d" in row.depth
+        asked = (row.depth, seed, scale, eta, patterns)
         return Job(
             f"{self.family.factory.name} at depth {depth_key(row.depth)}",
-            row.depth["N"],
+            _cost(row.depth),
             partial(self.family.measure, *asked),
             keep,
             None if self.depends_on is None else (self.depends_on, *asked),
@@ -258,13 +296,14 @@ class _Schedule:
         if self.watch is not None and row.complete:
             self.watch(row.point())
 
-    def _require_change(self, depth: int, shapes: str) -> None:
+    def _require_change(self, depth: Depth, shapes: str) -> None:
         other = self.shapes.setdefault(shapes, depth)
         if other != depth:
-            few, many = sorted((other, depth))
+            few, many = sorted((other, depth), key=_cost)
+            what, unit = ("width", "") if "d" in depth else ("depth", " layers")
             raise InputError(
-                f"{self.family.factory.name} gives the same parameters at {few} and at {many} "
-                "layers: does it use the depth that it is given?"
+                f"{self.family.factory.name} gives the same parameters at {depth_key(few)} and at "
+                f"{depth_key(many)}{unit}: does it use the {what} that it is given?"
             )
 
 
@@ -274,3 +313,31 @@ def _exponent(name: str, rows: Sequence[_Row], wanted: int) -> Exponent:
     values = np.array([row.values(name) for row in rows], dtype=float).T
     updates = [row.update for row in rows]
     return judge_exponent(plan, [row.depth for row in rows], values, updates, wanted)
+
+
+def _in_width(rows: Sequence[_Row]) -> Iterator[Exponent]:
+    """The exponents in d of the whole and of every parameter, and what would mend one."""
+    places = [row.depth for row in rows]
+    first = rows[0].found[rows[0].seeds[0]]
+    tokens = first.entries // first.width
+    names = [
+        name for name in first.sizes if all(name in m.sizes for r in rows for m in r.found.values())
+    ]
+    for variable in reversed(places[0]):
+        for name in names if variable == "d" else (ALL,):
+            if not varies_alone(variable, places):
+                continue
+            values = np.array([row.values(name) for row in rows], dtype=float).T
+            plan = Prediction(variable, name, Fraction(0))
+            found = judge_power(plan, places, values, tokens)
+            if found.verdict is Verdict.REFUTED and variable == "d" and name != ALL:
+                found = replace(found, because=f"{_mend(found)}; {found.because}")
+            yield found
+
+
+def _mend(e: Exponent) -> str:
+    """What would make the update as large at every width."""
+    power = f"width^{-e.estimate:+.2f} ({-e.high:+.2f} to {-e.low:+.2f})"
+    if e.share == ANSWER:
+        return f"the head's initial size, or a multiplier on the logits, should go as {power} of it"
+    return f"its learning rate should go as {power} of it"

@@ -12,6 +12,7 @@ from deepnet_theory.spec.stack import Stack
 
 Depth = dict[str, int]
 MOST_LAYERS = 10**6
+MOST_WIDTH = 2**20
 _T = TypeVar("_T")
 
 
@@ -33,6 +34,36 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     for item in items:
         found.update(_item(item, whole or written(item), stack))
     return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(found))
+
+
+def parse_widths(widths: str | Iterable[object]) -> tuple[int, ...]:
+    """The widths of a text, ``64,128`` or ``64:1024``, each twice the one before, or of a sequence.
+
+    Sorted, without repetition. Raises :class:`InputError` for anything else.
+    """
+    found: set[int] = set()
+    try:
+        for item in widths.split(",") if isinstance(widths, str) else widths:
+            first, _, last = str(item).partition(":")
+            width, end = _width(first), _width(last or first)
+            while width <= end:
+                found.add(width)
+                width *= 2
+    except (TypeError, ValueError):
+        found.clear()
+    if not found:
+        raise InputError(
+            f"the widths {written(widths)} cannot be read: valid are whole numbers from 2 to "
+            f"{MOST_WIDTH}, such as 64,128,256 or 64:1024"
+        )
+    return tuple(sorted(found))
+
+
+def _width(word: str) -> int:
+    word = word.strip()
+    if not (word.isascii() and word.isdigit() and 2 <= int(word[:9]) <= MOST_WIDTH):
+        raise ValueError(word)
+    return int(word[:9])
 
 
 def depth_key(depth: Mapping[str, int]) -> str:

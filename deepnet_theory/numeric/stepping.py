@@ -15,6 +15,8 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import Expression, OperatorAlgebra, fold
 from deepnet_theory.spec.optimizer import Optimizer, Running, optimizers
 
+SKETCHED = 64  # columns that show the range of a matrix of lower rank
+
 
 def norm(x: Tensor) -> Tensor:
     """The Frobenius (for vectors Euclidean) norm of each seed's parameter: (k, …) → (k, 1, …)."""
@@ -53,16 +55,44 @@ def polar(g: Tensor) -> Tensor:
         size = norm(g)
         return torch.where(size > 0, g / size, torch.zeros_like(g))
     wide = g if g.shape[-2] <= g.shape[-1] else g.mT
-    exact = wide.double()  # the Gram matrix squares the condition number
-    gram = exact @ exact.mT
-    finite = gram.isfinite().all(-1).all(-1)[:, None, None]
-    squares, vectors = torch.linalg.eigh(torch.where(finite, gram, torch.zeros_like(gram)))
+    finite = wide.isfinite().all(-1).all(-1)[:, None, None]
+    exact = torch.where(finite, wide, torch.zeros_like(wide)).double()
     threshold = max(g.shape[-2:]) * torch.finfo(g.dtype).eps
+    basis = _range(exact, threshold)
+    if basis is None:
+        factor = _inverse_root(exact, threshold)
+    else:
+        factor = basis @ _inverse_root(basis.mT @ exact, threshold)
+    factor = torch.where(finite, factor.to(g.dtype), torch.full_like(wide, torch.nan))
+    return factor if g.shape[-2] <= g.shape[-1] else factor.mT
+
+
+def _inverse_root(wide: Tensor, threshold: float) -> Tensor:
+    """The polar factor of a wide matrix (k, m, n) from its Gram matrix, in double precision.
+
+    The Gram matrix squares the condition number.
+    """
+    squares, vectors = torch.linalg.eigh(wide @ wide.mT)
     kept = squares > threshold**2 * squares[:, -1:]
     inverse = torch.where(kept, squares, torch.ones_like(squares)).rsqrt() * kept
-    factor = ((vectors * inverse[:, None, :]) @ vectors.mT @ exact).to(g.dtype)
-    factor = torch.where(finite, factor, torch.full_like(factor, torch.nan))
-    return factor if g.shape[-2] <= g.shape[-1] else factor.mT
+    factor: Tensor = (vectors * inverse[:, None, :]) @ vectors.mT @ wide
+    return factor
+
+
+def _range(wide: Tensor, threshold: float) -> Tensor | None:
+    """An orthonormal basis (k, m, SKETCHED) of the columns of large matrices of low rank, or None.
+
+    Few tokens give a gradient of low rank, and a product with random columns shows its range.
+    """
+    if wide.shape[-2] < 4 * SKETCHED:
+        return None
+    generator = torch.Generator(wide.device).manual_seed(0)
+    columns = torch.randn(
+        wide.shape[-1], SKETCHED, generator=generator, device=wide.device
+    ).double()
+    basis: Tensor = torch.linalg.qr(wide @ columns).Q
+    left = torch.linalg.vector_norm(wide - basis @ (basis.mT @ wide))
+    return basis if left <= threshold * torch.linalg.vector_norm(wide) else None
 
 
 class UpdateAlgebra(OperatorAlgebra[Any]):

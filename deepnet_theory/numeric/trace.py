@@ -204,7 +204,7 @@ def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     q, k = branch.split(branch.query(x)), branch.split(branch.key(source))
     if branch.grouped:
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-    scores = q @ k.mT / math.sqrt(branch.head_width)  # (k·batch, heads, tokens, keys)
+    scores = q @ k.mT * branch.scale  # (k·batch, heads, tokens, keys)
     if branch.causal:
         seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
         scores = scores.masked_fill(~seen, -math.inf)

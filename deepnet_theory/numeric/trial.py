@@ -56,7 +56,10 @@ def gaussian_tokens(
 
 # the matrices, and the learnt scalar of a branch where there is one
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.RESIDUAL_GAIN})
-STEPPED = {"matrices": MATRICES, "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD}}
+STEPPED = {
+    "matrices": MATRICES,
+    "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD, Role.HEAD_BIAS},
+}
 
 
 def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -97,10 +100,13 @@ class Batch:
         return Batch(inputs, self.targets.repeat_interleave(copies, 0))
 
 
-def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Batch:
+def draw_batch(
+    settings: Settings, seeds: int, parts: int, draw: int = 0, vocab: int = VOCAB
+) -> Batch:
     """The data of all seeds in one draw: the same at every depth and for every rule.
 
-    Text: consecutive windows, one a part, and the next byte of the last one as target.
+    Text: consecutive windows, one a part, and the next byte of the last one as target, all of
+    them modulo a smaller vocabulary.
     Gaussian: independent tokens for each part, and random targets.
     """
     generator = generator_for(settings.seed, f"data {draw}")
@@ -109,6 +115,7 @@ def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Bat
         windows = text_windows(
             seeds * settings.batch, parts * settings.tokens + 1, generator
         ).reshape(seeds, settings.batch, -1)
+        windows %= vocab
         inputs = torch.split(windows[..., :-1], settings.tokens, dim=-1)
         targets = windows[..., -settings.tokens :]
     else:
@@ -116,7 +123,7 @@ def draw_batch(settings: Settings, seeds: int, parts: int, draw: int = 0) -> Bat
             gaussian_tokens((*shape, settings.width), settings.correlation, generator)
             for _ in range(parts)
         )
-        targets = torch.randint(VOCAB, shape, generator=generator)
+        targets = torch.randint(vocab, shape, generator=generator)
     device, dtype = settings.torch_device, settings.torch_dtype
     return Batch(
         tuple(x.to(device, dtype if x.is_floating_point() else None) for x in inputs),
@@ -149,12 +156,13 @@ class Trial:
         self.drawn = own * copies
         self.seeds = self.drawn + twin
         parts = len(case.selection.the_stack.parts)
-        batch = draw_batch(settings, own, parts, draw).repeated(copies)
+        constants = case.constants
+        vocab = constants.architecture.vocab
+        batch = draw_batch(settings, own, parts, draw, vocab).repeated(copies)
         keep_freed_memory()
         make = Make(
             self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
         )  # nothing is drawn yet
-        constants = case.constants
         self.model = Model(constants, make, {p.name: case.layers(p) for p in constants.parts})
         self.model.requires_grad_(False)
         self._described = list(described(self.model))
@@ -212,7 +220,7 @@ class Trial:
 
     def loss(self, output: Tensor) -> Tensor:
         """The mean cross-entropy over tokens of each seed: (k,)."""
-        logits = self.model.head(output)
+        logits = self.model.logits(output)
         losses = functional.cross_entropy(
             logits.flatten(0, -2), self.batch.targets.flatten(), reduction="none"
         )

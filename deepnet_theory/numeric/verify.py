@@ -146,15 +146,9 @@ def verify(
         exponents=exponents,
         assumptions=assumptions,
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
-        device=_device(settings),
+        device=device_name(settings),
         seconds=time.perf_counter() - began,
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "threads": str(threads),
-        },
+        versions=versions(threads),
         checks=record.checks(),
         warnings=tuple(warnings),
         stopped=stopped,
@@ -272,6 +266,18 @@ def _findings(record: Record, depths: Sequence[Depth]) -> list[str]:
     return found
 
 
-def _device(settings: Settings) -> str:
+def device_name(settings: Settings) -> str:
+    """What the settings' device is called."""
     device = settings.torch_device
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def versions(threads: int) -> dict[str, str]:
+    """What computed a measurement."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "threads": str(threads),
+    }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
@@ -105,7 +106,7 @@ def identity(value: object) -> str:
 def _plain(value: object) -> object:
     """Lists of texts that tell apart what is not the same, 1 from 1.0 and a list from a tuple."""
     kind = type(value).__name__
-    if value is None or type(value) in (bool, int, float, str, bytes):
+    if value is None or type(value) in (bool, int, float, Fraction, str, bytes):
         return [kind, repr(value)]  # repr of a float is exact
     if isinstance(value, tuple | list):
         return [kind, *map(_plain, value)]

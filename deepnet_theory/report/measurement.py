@@ -38,6 +38,8 @@ MOST_SHARES = 12  # on a page; the JSON has all
 
 def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:
     """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
+    if "across" in v.select:
+        return width_document(v)
     asked = _settings(v.measure)
     assumed = (assumptions(v.assumptions),) if v.assumptions else ()
     return doc.Document(
@@ -239,6 +241,55 @@ def assumptions(
     return doc.Table(head, tuple(rows), sentences=(2, 3))
 
 
+# one update through each role, across the width
+
+
+def width_document(v: Verification) -> doc.Document:
+    """What one update through each role moves as the width grows, by parametrisation."""
+    measure = v.measure
+    told = (
+        f"To first order in the learning rate: {measure['tokens']} tokens, batch "
+        f"{measure['batch']}, {measure['seeds']} seeds. A role is judged by its own output, and by "
+        "what the loss does along its gradient; both are free of units of the learning rate."
+    )
+    sections = [s for one in (v, *v.others) for s in _parametrisation(one)]
+    warned = doc.Section("Warnings", doc.paragraphs([v.stopped] * bool(v.stopped)))
+    return doc.Document(
+        f"One update across the width, {measured_network(v)}",
+        (
+            *doc.paragraphs(_wide_answer(one) for one in (v, *v.others)),
+            doc.Paragraph(told, aside=True),
+        ),
+        (*sections, warned),
+        (_ran(v),),
+    )
+
+
+def _point_words(v: Verification) -> str:
+    return "the derived rule" if v.rule["name"] == "rule" else f"parametrisation {v.rule['name']}"
+
+
+def _wide_answer(v: Verification) -> tuple[doc.Inline, ...]:
+    """What the roles of one parametrisation do, counted by their verdicts."""
+    worst = [e for e in v.exponents if e.verdict is Verdict.REFUTED]
+    near = sum(e.verdict is Verdict.SUPPORTED for e in v.exponents)
+    said = f"{_point_words(v)}: {near} of {len(v.exponents)} exponents as predicted"
+    if worst:
+        said += f", not {', '.join(e.share for e in worst)}"
+    return f"{said}: ", v.verdict, "."
+
+
+def _parametrisation(v: Verification) -> Iterator[doc.Section]:
+    name = _point_words(v)
+    rows = tuple(_exponent(_where(e), e.verdict, e) for e in v.exponents)
+    because = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
+    shown = (_exponents(("exponent", "verdict"), rows),)
+    yield doc.Section(f"Exponents, {name}", shown if rows else ())
+    yield doc.Section(f"Why these verdicts, {name}", (because,) if rows else (), folded=True)
+    table = (points(v.points),) if v.points else ()
+    yield doc.Section(f"The loss by one update of everything, {name}", table, folded=True)
+
+
 # figures of a verification: what was measured beside what was predicted
 
 
@@ -382,12 +433,12 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     drawn = (model_figure(m),) if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
-        (e.share, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
+        (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
          true_signs(e.because))
         for e in m.exponents
     )  # fmt: skip
-    head = ("parameters", "exponent in N", "95% interval", "constant", "because")
-    table = doc.Table(head, exponents, numbers=(1, 2), sentences=(4,))
+    head = ("parameters", "in", "exponent", "95% interval", "constant", "because")
+    table = doc.Table(head, exponents, numbers=(2, 3), sentences=(5,))
     return doc.Document(
         f"{Y_LABEL}, {m.model}",
         (doc.Paragraph(_constant(m)), doc.Paragraph(f"Measured after {seeds}.", aside=True)),
@@ -409,16 +460,22 @@ def model_lines(measured: ModelMeasurement) -> str:
 
 def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
     """What the model update does with depth, and whether it is shown to be constant."""
-    return true_signs(f"‖ΔF‖ {measured.trend}; that it is constant is "), measured.verdict, "."
+    wide = bool(measured.points) and "d" in measured.points[0].depth
+    off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
+    told = f"; off in the width: {', '.join(off)}" if wide and off else ""
+    subject = "all of it is constant" if wide else "it is constant"
+    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, "."
 
 
 def model_figure(m: ModelMeasurement) -> doc.Figure:
     """‖ΔF‖/η against depth, log–log, and the constant through its first point."""
-    series = doc.Series(m.model, marks(m.points, "N"))
     first = m.points[0]
-    lines = (doc.Slope("constant", 0.0, float(first.depth["N"]), first.mean),)
+    variable = "d" if "d" in first.depth else "N"
+    series = doc.Series(m.model, marks(along(m.points, variable), variable))
+    lines = (doc.Slope("constant", 0.0, float(first.depth[variable]), first.mean),)
     caption = "Bars are 95% intervals over seeds."
-    return doc.Figure((series,), lines, "N, layers", Y_LABEL, f"stepped by {m.optimizer}", caption)
+    label = "d, width" if variable == "d" else "N, layers"
+    return doc.Figure((series,), lines, label, Y_LABEL, f"stepped by {m.optimizer}", caption)
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:

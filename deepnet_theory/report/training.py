@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.measurement import rows_named
@@ -39,7 +39,7 @@ def transfer_document(t: Transfer) -> doc.Document:
     stepped = t.select.get("optimizer") or t.select.get("update")
     title = f"Does the learning rate transfer? {t.select['placement']}, stepped by {stepped}"
     answer = doc.paragraphs(map(_answer, t.closures))
-    exponents = doc.Section("Exponents in depth", tuple(_exponents(t)))
+    exponents = doc.Section("Exponents", tuple(_exponents(t)))
     curves = doc.Section("Loss against learning rate", (figure(t), _rates(t)))
     ran = f"{t.device}, {t.seconds:.0f} s; unigram entropy {number(t.baseline, '.3f')} nats a byte"
     stopped = [f"{t.stopped}: a part of what was asked for."] * bool(t.stopped)
@@ -87,25 +87,34 @@ def _cost(closure: ClosureTransfer) -> str:
 def _trained(t: Transfer) -> str:
     m = t.measure
     return (
-        f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width {m['width']}, "
+        f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width {_widths(m)}, "
         f"{m['seeds']} seeds, no warm-up. SUPPORTED: the exponent's interval over seeds lies "
         "inside ±1/16. REFUTED: it lies outside, or at the shallowest stack's best rate the "
         "deepest one loses more than a tenth of what the shallowest has learnt."
     )
 
 
+def _widths(measure: Mapping[str, Any]) -> str:
+    width = measure["width"]
+    return ", ".join(map(str, width)) if isinstance(width, list) else str(width)
+
+
 def _exponents(t: Transfer) -> Iterator[doc.Block]:
     rows = []
     for c in t.closures:
-        for e in (c.exponent, c.failing):
+        for e in (*c.exponents, c.failing):
             known = e.estimate == e.estimate
             shown = (signed(e.estimate), signed_interval(e.low, e.high)) if known else ("-", "-")
             expected = predicted(e.predicted, "-") if e is c.failing else "-"
-            rows.append(doc.cells(c.closure, doc.Code(c.rho), e.share, *shown, expected))
+            rows.append(
+                doc.cells(
+                    c.closure, doc.Code(c.rho), f"{e.share} in {e.variable}", *shown, expected
+                )
+            )
     head = ("closure", "ρ/η", "exponent of", "measured", "95% interval", "derived")
     yield doc.Table(head, tuple(rows), numbers=(3, 4, 5))
-    yield doc.Terms(tuple((f"{c.closure}, {e.share}", true_signs(e.because))
-                          for c in t.closures for e in (c.exponent, c.failing)))  # fmt: skip
+    yield doc.Terms(tuple((f"{c.closure}, {e.share} in {e.variable}", true_signs(e.because))
+                          for c in t.closures for e in (*c.exponents, c.failing)))  # fmt: skip
 
 
 def _rates(t: Transfer) -> doc.Table:
@@ -125,12 +134,19 @@ def _rate(curve: Curve) -> tuple[str, ...]:
 def document(training: Training) -> doc.Document:
     """First, last and held-out loss of every run, beside the unigram entropy."""
     translates = any(run.shuffled is not None for run in training.runs)
-    head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "another's source")
+    head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "largest R",
+                             "another's source")  # fmt: skip
     head = head if translates else head[:-1]
     rows = tuple(_losses(run)[: len(head)] for run in training.runs)
     findings = tuple((run.rule, run.finding) for run in training.runs if run.finding)
     entropy = doc.Paragraph(f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)")
-    body = (doc.Table(head, rows, numbers=tuple(range(1, len(head)))), entropy)
+    common = doc.Paragraph(
+        "R: the summed weight, beside the stream, of what the branches add to all tokens alike; "
+        "what is a token's own is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
+        "without.",
+        aside=True,
+    )
+    body = (doc.Table(head, rows, numbers=tuple(range(1, len(head)))), entropy, common)
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
@@ -139,11 +155,13 @@ def document(training: Training) -> doc.Document:
     needs = [str(condition)] if (condition := constants.get("condition")) else []
     return doc.Document(
         "Training",
-        (doc.Paragraph(verdict), *rules, *doc.paragraphs(needs)),
+        (doc.Paragraph(verdict), *rules, *doc.paragraphs((*needs, *training.warnings))),
         (doc.Section("Losses", (*body, doc.Terms(findings)) if findings else body),),
     )
 
 
 def _losses(run: Run) -> tuple[str, ...]:
-    losses = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out, run.shuffled)
-    return (run.rule, str(len(run.losses)), *(known(loss, ".3f") for loss in losses))
+    ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
+    largest = known(max(run.common_mode, default=None), ".1f")
+    losses = (*(known(loss, ".3f") for loss in ends), largest, known(run.shuffled, ".3f"))
+    return (run.rule, str(len(run.losses)), *losses)

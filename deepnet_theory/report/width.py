@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import rule
 from deepnet_theory.report.numbers import number
+from deepnet_theory.sizes.width import written
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     kept = [row for row in table.rows if row.refused is None]
     symbols = "d" if table.across == "width" else "d, N and M"
     closure = f", closure {table.closure}" if table.closure else ""
+    if table.rule is not None:
+        placement = table.selection.the_placement
+        alphas = dict.fromkeys(e.alpha for e in table.rule.entries)
+        if "alpha" in placement.expression.names:
+            shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
+            equation = doc.Formula(placement.equation)
+            yield doc.Paragraph(("Every sublayer is ", equation, *shown, "."))
+        if placement.training_condition:
+            yield doc.Paragraph(placement.training_condition)
     yield doc.Paragraph(f"In powers of {symbols}, alignment {table.alignment}, form {table.form}"
                         f"{closure}:")  # fmt: skip
     yield _table(kept, COLUMNS)
@@ -95,23 +105,20 @@ def _table(
     columns: Mapping[str, str],
     ratio: Callable[[Monomial], float] | None = None,
 ) -> doc.Table:
-    """A line for roles that are alike; with a ``ratio`` numbers in place of formulas."""
-    found: dict[tuple[doc.Words, ...], list[str]] = {}
+    """A line a role, once where sublayers agree; with a ``ratio`` numbers in place of formulas."""
+    found: dict[tuple[doc.Words, ...], None] = {}
     for row in rows:
         sizes = ((name, getattr(row, name)) for name in columns)
-        line = tuple(_cell(name, size, ratio) for name, size in sizes)
-        roles = found.setdefault(line, [])
-        roles += [row.role] * (row.role not in roles)
-    lines = tuple((", ".join(roles), *line) for line, roles in found.items())
+        found[row.role, *(cell(name, size, ratio) for name, size in sizes)] = None
     numbers = () if ratio is None else tuple(range(1, len(columns) + 1))
-    return doc.Table(("role", *columns.values()), lines, numbers, sentences=(0,))
+    return doc.Table(("role", *columns.values()), tuple(found), numbers)
 
 
-def _cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
+def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
     """A size as a formula or a number; what starts at 0 is 0, what does not apply is "-"."""
     if size is None:
         return "0" if name == "init" else "-"
-    return doc.Formula(str(size)) if ratio is None else number(ratio(size))
+    return doc.Formula(written(size)) if ratio is None else number(ratio(size))
 
 
 def _coupled(rows: Iterable[WidthRow]) -> Iterator[doc.Paragraph]:

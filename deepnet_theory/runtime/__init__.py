@@ -13,6 +13,7 @@ from deepnet_theory.runtime.building import (
     load_constants,
     save,
     schema,
+    start_head_,
     unstack,
 )
 from deepnet_theory.runtime.groups import parameter_groups
@@ -24,5 +25,5 @@ __all__ = [
     "Applied", "Architecture", "Cache", "Constants", "Context", "Description", "Model",
     "PartConstants", "SublayerConstants", "apply_", "build", "described", "from_torch",
     "initialise_", "load", "load_constants", "math_attention", "parameter_groups", "save", "schema",
-    "unstack",
+    "start_head_", "unstack",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ of the spec's matrix, whose rows are tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -76,7 +77,9 @@ class Branch(nn.Module):
 
 
 class Attention(Branch):
-    """softmax(q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
+    """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
+
+    s is ``scores``, 1 but where the head size h is not that of the model's base.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
     arXiv 2305.13245.
@@ -88,13 +91,15 @@ class Attention(Branch):
     output: Linear
 
     def __init__(
-        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool
-    ) -> None:
+        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool,
+        scores: float = 1.0,
+    ) -> None:  # fmt: skip
         kv_width = (a.kv_heads or a.heads) * (a.width // a.heads)
         sizes = {"d": a.width, "key": kv_width, "value": kv_width}
         super().__init__(kind, make, site, gain, sizes)
         self.crosses = kind == "cross"
         self.head_width = a.width // a.heads
+        self.scale = scores / math.sqrt(self.head_width)
         self.grouped = kv_width != a.width
         self.causal = causal and not self.crosses
 
@@ -119,7 +124,7 @@ class Attention(Branch):
             past = ones.tril(k.shape[2] - q.shape[2])  # (tokens, keys)
             allowed, causal = (past if allowed is None else past & allowed), False
         y = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=allowed, is_causal=causal, enable_gqa=self.grouped
+            q, k, v, attn_mask=allowed, is_causal=causal, enable_gqa=self.grouped, scale=self.scale
         )  # (batch, heads, tokens, head_width)
         result: Tensor = self.output(y.transpose(1, 2).reshape(x.shape))
         return result
@@ -173,10 +178,13 @@ def hidden_width(a: Architecture) -> int:
     return round(a.ffn_ratio * a.width)
 
 
-def branch(kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool) -> Branch:
+def branch(
+    kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool,
+    scores: float = 1.0,
+) -> Branch:  # fmt: skip
     """The branch of one kind of sublayer."""
     if kind in ("attention", "cross"):
-        return Attention(kind, a, make, site, gain, causal)
+        return Attention(kind, a, make, site, gain, causal, scores)
     if kind == "ffn-swiglu":
         return GatedFeedForward(kind, a, make, site, gain)
     return FeedForward(kind, a, make, site, gain)

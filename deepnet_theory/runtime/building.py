@@ -112,6 +112,35 @@ def initialise_(
 
 
 @torch.no_grad()
+def start_head_(head: nn.Module, counts: Tensor) -> None:
+    r"""Start a head's bias at the logarithm of the text's token frequencies.
+
+    .. math:: b_i = \ln p_i - \overline{\ln p}, \qquad
+              p_i = \frac{n_i + 1}{\sum_j (n_j + 1)}
+
+    ``counts`` (vocab,) are how often each token occurs. Nothing that all tokens have in common is
+    left to learn then, so that the branches do not move all of them alike. For the ``head`` of
+    ``build(…)`` with ``head_bias``, or any module with a ``bias`` of that length. Raises
+    :class:`InputError` for a head without one.
+
+    Source: derived here (:mod:`deepnet_theory.sizes.common_mode`).
+    """
+    bias = getattr(head, "bias", None)
+    if not isinstance(bias, Tensor):
+        raise InputError(
+            f"this head, {type(head).__name__}, has no bias: make it with one "
+            "(torch.nn.Linear(width, vocab, bias=True); the builder's --head-bias)"
+        )
+    if counts.shape != bias.shape[-1:] or not (counts >= 0).all():
+        raise InputError(
+            f"the counts of {shown(tuple(counts.shape))} are not one number from 0 on for each of "
+            f"the head's {bias.shape[-1]} tokens"
+        )
+    logs = (counts.double() + 1).log()
+    bias.copy_((logs - logs.mean()).to(bias).expand_as(bias))
+
+
+@torch.no_grad()
 def unstack(model: Model, seed: int) -> Model:
     """One seed of a stacked model as a model of its own, with copied parameters."""
     stacked = list(described(model))

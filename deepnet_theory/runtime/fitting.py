@@ -37,6 +37,11 @@ def fit(found: Reading, c: Constants) -> Wanted:
         raise Refusal(f"the model was not understood: {found.notes[0]}")
     if why := without_law(found):
         raise Refusal(why)
+    if c.outer and set(found.head) & set(found.embeddings):
+        raise Refusal(
+            "the head is the embedding too: the multiplier that these constants' base asks of it "
+            "hangs on how the embedding enters the stream; untie them, or leave the base out"
+        )
     rule = rows_of(found, c)
     require_equation(found, rule)
     for name, layers in (rule.layers or {}).items():
@@ -75,7 +80,9 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
     for part, names in (("embedding", found.embeddings), ("head", found.head)):
         for name in names:
             if name not in described:
-                add(name, Description(part, role=Role(part), name=part))
+                # its own multiplier is not known: as it stands, none
+                own = "token_embedding" if part == "embedding" else part
+                add(name, Description(part, role=Role(part), name=own))
     return {name: tuple(own) for name, own in described.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -94,7 +95,7 @@ class Part(nn.Module):
             layer = Layer()
             for position, (where, s, normed) in enumerate(sublayers):
                 site = Site(part.name, index, position, s.kind)
-                inner = branch(s.kind, a, make, site, s.gain, part.causal)
+                inner = branch(s.kind, a, make, site, s.gain, part.causal, c.scores)
                 if normed:  # a norm of its own before the branch's last map
                     last: Linear = getattr(inner, normed)
                     before = Norm(kind_of_norm, last.weight.shape[-1], make, site)
@@ -121,7 +122,7 @@ class Part(nn.Module):
 
 
 class Model(nn.Module):
-    """Token ids → logits; ``embed``, ``body`` and ``head`` are usable one by one.
+    """Token ids → logits; ``embed``, ``body`` and ``logits`` are usable one by one.
 
     With two parts the first reads ``memory`` and the second attends to its output. ``layers``
     are those of a part by its name, where they are not what the constants say of all of them.
@@ -135,7 +136,11 @@ class Model(nn.Module):
         a = constants.architecture
         self.constants, self.seeds = constants, make.seeds
         self.embed = Embedding(constants, make)
-        self.head = Linear(a.width, a.vocab, make, Site("head"), "head", Role.HEAD)
+        gain = constants.parameter(constants.parts[-1].name, None, "head", Role.HEAD).gain
+        self.head = Linear(
+            a.width, a.vocab, replace(make, bias=True), Site("head"), "head", Role.HEAD, gain,
+            ("head_bias", Role.HEAD_BIAS) if a.head_bias else None,
+        )  # fmt: skip
         self.tie_()
         own = layers or {}
         self.parts = nn.ModuleDict(
@@ -199,7 +204,11 @@ class Model(nn.Module):
         source = None if memory is None else self.embed(memory)
         x = self.embed(tokens)  # (batch, tokens, width)
         x = self.body(x, source, padding=padding, memory_padding=memory_padding)
-        logits: Tensor = self.head(x)
+        return self.logits(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The stack's output F (…, width) → (…, vocab)."""
+        logits: Tensor = self.head(self.constants.head_multiplier * x)
         return logits
 
     @torch.no_grad()
@@ -222,7 +231,7 @@ class Model(nn.Module):
         for _ in range(steps):
             x = self.embed(new, cache.length)
             x = self.decode(x, encoded, memory_padding=memory_padding, cache=cache)
-            logits = self.head(x)[..., -1, :]  # (batch, vocab)
+            logits = self.logits(x)[..., -1, :]  # (batch, vocab)
             if temperature > 0:
                 p = (logits / temperature).softmax(-1)
                 new = torch.multinomial(p, 1, generator=generator)

@@ -133,6 +133,16 @@ class Monomial:
         whole = outer.denominator == 1 and outer > 0
         return f"{base}**{outer if whole else f'({outer})'}"
 
+    def apart(self, *symbols: str) -> str:
+        """The text with the powers of some symbols as factors of their own."""
+        own = Monomial(tuple(item for item in self.items if item[0] in symbols))
+        rest = self / own
+        if not own.items or not rest.items:
+            return str(self)
+        inverse = str(own**-1)
+        below = own.items and all(power < 0 for _, power in own.items) and inverse.isidentifier()
+        return f"{rest}/{inverse}" if below else f"{rest}*{own}"
+
     def _one_root(self) -> tuple[dict[str, int], Fraction]:
         """Whole powers and the root around them, negative where every symbol is below the line."""
         powers = self.powers

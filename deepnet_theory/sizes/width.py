@@ -40,8 +40,9 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.spec.constants import FORMS
 from deepnet_theory.spec.errors import InputError, Refusal, unknown
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
+from deepnet_theory.spec.sublayer import MATRICES, Role, role_name, sublayer
 
 FORWARD, WEIGHTS = FORMS
 D, K = Monomial.of("d"), Monomial.of("k")
@@ -50,7 +51,6 @@ COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot v
 SQUARE: Shape = (D, D)
 HEAD: Shape = (D, ONE)
 TIED = "tied-head"
-_NAMES = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,6 @@ class Place:
         return self.shape == SQUARE
 
 
-def role_name(parameter: str) -> str:
-    """The public name of a sublayer's parameter."""
-    name, _, kind = parameter.partition("_")
-    name = _NAMES.get(name, name)
-    return f"{name}-{kind}" if kind else name
-
-
 def places(selection: Selection) -> Iterator[Place]:
     """Every role of a selection's model, embeddings first and the head last."""
     stack, norm = selection.the_stack, selection.the_norm
@@ -110,7 +103,7 @@ def places(selection: Selection) -> Iterator[Place]:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)
-    yield Place(last, "", "head_bias", "head-bias", Role.OUTPUT_BIAS, (ONE, ONE))
+    yield Place(last, "", "head_bias", "head-bias", Role.HEAD_BIAS, (ONE, ONE))
     yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
 
 
@@ -144,7 +137,7 @@ class WidthRow:
     def texts(self) -> dict[str, str | None]:
         """The row as texts, as the JSON has it."""
         values = {
-            name: None if (value := getattr(self, name)) is None else str(value)
+            name: None if (value := getattr(self, name)) is None else written(value)
             for name in ("multiplier", "rate", "epsilon", "decay", "coupled_decay")
         }
         place = self.place
@@ -152,11 +145,16 @@ class WidthRow:
             "part": place.part,
             "sublayer": place.sublayer or None,
             "role": self.role,
-            "init": "0" if self.init is None else str(self.init),
+            "init": "0" if self.init is None else written(self.init),
             **values,
             "refused": self.refused,
             "coupled_decay_refused": self.coupled_refused,
         }
+
+
+def written(size: Monomial) -> str:
+    """A size as text, its powers of the width apart from those of the depth."""
+    return size.apart("d", "k")
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,7 @@ def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
 class WidthTable:
     """The rows of a selection in width, and how they came about.
 
-    ``across`` is "width", or "both" where the rows carry the depth's rule too, then that of
+    ``across`` is "width", or "both" where the rows carry the depth's ``rule`` too, then that of
     ``closure``. ``blocks`` are query and key where an update steps each head by itself.
     """
 
@@ -224,6 +222,7 @@ class WidthTable:
     rows: tuple[WidthRow, ...]
     blocks: tuple[WidthRow, ...]
     closure: str = ""
+    rule: Rule | None = None  # of the depth
 
     def row(self, role: str, part: str = "") -> WidthRow:
         """The first row of a role."""
@@ -288,8 +287,8 @@ def row_of(
     )
     if not place.is_matrix:
         return row
-    coupled, why = _coupled(own, row)
     assert row.rate is not None
+    coupled, why = _coupled(own, row) if init is not None else (None, None)
     return replace(row, decay=ONE / row.rate, coupled_decay=coupled, coupled_refused=why)
 
 
@@ -386,11 +385,11 @@ def _with_depth(table: WidthTable) -> WidthTable:
     """The rows times what the rule to train with says in N and M: exponents add."""
     selection = for_training(table.selection)
     depth = Answer(selection)
-    parameters = depth.parameters
+    rule, parameters = depth.rule, depth.parameters
     if table.form == WEIGHTS:
         moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
-        _, _, parameters = in_weights(selection, depth.rule, parameters, *moved)
-    eta = parse(depth.rule.eta)
+        _, rule, parameters = in_weights(selection, rule, parameters, *moved)
+    eta = parse(rule.eta)
     known = {(p.part, p.sublayer, p.name): p for p in parameters}
 
     def joint(row: WidthRow) -> WidthRow:
@@ -414,6 +413,7 @@ def _with_depth(table: WidthTable) -> WidthTable:
         rows=tuple(map(joint, table.rows)),
         blocks=tuple(map(joint, table.blocks)),
         closure=depth.closure,
+        rule=rule,
     )
 
 

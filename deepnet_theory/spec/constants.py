@@ -34,6 +34,9 @@ LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standa
 LEVELS = 20  # of what is kept for people
 
 _OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
+# of no sublayer; "token_embedding" is that of a model whose embedding has no multiplier
+OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
+OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
 
 T = TypeVar("T")
 
@@ -90,6 +93,9 @@ class Architecture:
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
     bias: Annotated[bool, Option("", "Bias vectors; with them")] = True
     tied_head: Annotated[bool, Option("", "Share embedding and output head")] = False
+    head_bias: Annotated[
+        bool, Option("", "A bias on the output head, which train starts at the log-unigram")
+    ] = False
     dropout: Annotated[float, Option("P", "Dropout")] = 0.0
     residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
@@ -105,6 +111,7 @@ class Sizes(TypedDict, total=False):
     activation: str
     bias: bool
     tied_head: bool
+    head_bias: bool
     dropout: float
     residual_gain: float | None
 
@@ -117,6 +124,9 @@ class Constants:
     the multipliers of each branch's last matrix, every ``alpha`` being 1.
     ``warning`` is what to know before training, ``condition`` what training needs beside the
     constants; both are empty where there is nothing.
+    What is relative to a smaller model, the base: ``head_multiplier`` multiplies what enters the
+    head, ``scores`` those of attention beside 1/√k, k the head size, and ``outer`` is what
+    embedding, head, ``norm_gain`` and ``norm_bias`` of the final norm start and step with.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
     selection, the package's version. It is information for people, never read by a builder.
     """
@@ -132,6 +142,9 @@ class Constants:
     form: str = "forward"
     warning: str = ""
     condition: str = ""
+    head_multiplier: float = 1.0
+    scores: float = 1.0
+    outer: dict[str, ParameterConstants] = field(default_factory=dict)
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -201,6 +214,8 @@ class Constants:
         """
         own = next(p for p in self.parts if p.name == part)
         name = _OF_NORMS.get(role, name)
+        if sublayer is None and name in self.outer:
+            return self.outer[name]
         of = None if sublayer is None else own.sublayers[sublayer]
         if of is not None and name in of.parameters:
             return of.parameters[name]
@@ -216,8 +231,9 @@ class Constants:
             warnings.warn(self.warning, UnstableWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with its ``schema``."""
-        return {"schema": SCHEMA, **asdict(self)}
+        """Plain data with its ``schema``; what is of a base is absent where there is none."""
+        data = {k: v for k, v in asdict(self).items() if (k, v) not in OF_A_BASE.items()}
+        return {"schema": SCHEMA, **data}
 
     def to_json(self) -> str:
         """The JSON text of the constants file."""
@@ -255,6 +271,7 @@ class Constants:
         made = {
             "parts": tuple(_made(PartConstants, p, "part") for p in parts),
             "architecture": _made(Architecture, sizes, "architecture"),
+            "outer": _parameters(body.get("outer", {}), "outer"),
         }
         return _made(cls, {**body, **made}, "file")
 
@@ -284,11 +301,15 @@ def _list(holder: Any, what: str) -> Sequence[Any]:
 def _sublayer(row: Any) -> SublayerConstants:
     values = dict(_object(row, "sublayer"))
     if "parameters" in values:
-        values["parameters"] = {
-            name: _made(ParameterConstants, _object(own, "parameter"), "parameter")
-            for name, own in _object(values["parameters"], "parameters").items()
-        }
+        values["parameters"] = _parameters(values["parameters"], "parameters")
     return _made(SublayerConstants, values, "sublayer")
+
+
+def _parameters(values: Any, what: str) -> dict[str, ParameterConstants]:
+    return {
+        name: _made(ParameterConstants, _object(own, "parameter"), "parameter")
+        for name, own in _object(values, what).items()
+    }
 
 
 def _made(kind: type[T], values: dict[str, Any], what: str) -> T:
@@ -347,6 +368,18 @@ def _check(c: Constants) -> None:
     )
     _need(isinstance(c.architecture, Architecture), "architecture must be an Architecture")
     _check_architecture(c.architecture)
+    for label in ("head_multiplier", "scores"):
+        value = getattr(c, label)
+        _need(_is_positive(value), f"{label} must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
+        _need(
+            value == 1 or c.form == "forward",
+            f"the form 'weights' leaves the forward pass alone; {label} must be 1, not {value}",
+        )
+    _need(isinstance(c.outer, dict), "outer must be an object")
+    for name, own in c.outer.items():
+        if name not in OUTER:
+            raise unknown("outer parameter", name, OUTER)
+        _check_numbers("outer", name, own)
     names = [p.name for p in stack(c.stack).parts]
     _need(
         isinstance(c.parts, tuple) and all(isinstance(p, PartConstants) for p in c.parts),
@@ -387,7 +420,7 @@ def _check_architecture(a: Architecture) -> None:
     _need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
     if a.activation not in ACTIVATIONS:
         raise unknown("activation", a.activation, ACTIVATIONS)
-    for label in ("bias", "tied_head"):
+    for label in ("bias", "tied_head", "head_bias"):
         _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")
 
 
@@ -421,21 +454,25 @@ def _check_parameters(part: str, s: SublayerConstants) -> None:
     for name, own in s.parameters.items():
         if name not in known:
             raise unknown(f"parameter of {s.kind}", name, known)
-        _need(isinstance(own, ParameterConstants), f"{part}: parameters are ParameterConstants")
-        for knob in KNOBS:
-            value = getattr(own, knob)
-            _need(
-                _is_number(value) and value >= 0,
-                f"{part}: the {knob} of {name!r} must be from 0 to {LARGEST:.0e}",
-            )
-        _need(
-            isinstance(own.formulas, dict) and _is_plain(own.formulas, 1),
-            f"{part}: the formulas of {name!r} must be an object of texts",
-        )
+        _check_numbers(part, name, own)
         _need(
             name not in matrices or own.gain == s.gain(name),
             f"{part}: the gain of {name!r} is said twice, {own.gain!r} and {s.gain(name)!r}",
         )
+
+
+def _check_numbers(where: str, name: str, own: ParameterConstants) -> None:
+    _need(isinstance(own, ParameterConstants), f"{where}: parameters are ParameterConstants")
+    for knob in KNOBS:
+        value = getattr(own, knob)
+        _need(
+            _is_number(value) and value >= 0,
+            f"{where}: the {knob} of {name!r} must be from 0 to {LARGEST:.0e}",
+        )
+    _need(
+        isinstance(own.formulas, dict) and _is_plain(own.formulas, 1),
+        f"{where}: the formulas of {name!r} must be an object of texts",
+    )
 
 
 def _check_part(p: PartConstants) -> None:

@@ -12,7 +12,15 @@ from deepnet_theory.spec.errors import unknown
 
 T = TypeVar("T")
 # folders whose values a user chooses by name
-KINDS = ("optimizers", "placements", "norms", "sublayers", "closures", "schemes")
+KINDS = (
+    "optimizers",
+    "placements",
+    "norms",
+    "sublayers",
+    "closures",
+    "schemes",
+    "parametrisations",
+)
 
 
 def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict[str, T]:

@@ -27,6 +27,7 @@ class Role(StrEnum):
     INNER_BIAS = "inner-bias"  # of a scaled map before the last one
     QUERY_BIAS = "query-bias"
     KEY_BIAS = "key-bias"
+    HEAD_BIAS = "head-bias"
     RESIDUAL_GAIN = "residual-gain"  # a learnable scalar on the whole branch, off by default
 
 
@@ -134,6 +135,16 @@ class Sublayer:
     def unscaled(self) -> tuple[Matrix, ...]:
         """The matrices of gain 1 (query, key)."""
         return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
+
+
+_PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
+
+
+def role_name(parameter: str) -> str:
+    """The public name of a sublayer's parameter, ``fc1`` or ``fc1-bias``."""
+    name, _, kind = parameter.partition("_")
+    name = _PUBLIC.get(name, name)
+    return f"{name}-{kind}" if kind else name
 
 
 def sublayers() -> dict[str, Sublayer]:

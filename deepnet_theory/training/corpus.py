@@ -75,6 +75,11 @@ class Text:
     def _span(self) -> int:
         return self.parts * self.tokens + 1
 
+    @property
+    def counts(self) -> Tensor:
+        """How often each byte occurs in what is learnt from: (256,)."""
+        return torch.bincount(self.train.flatten(), minlength=BYTES)
+
     def batch(self, size: int, generator: torch.Generator, *, held_out: bool = False) -> Batch:
         """Windows at random places, each within one run of training or held-out text."""
         runs = self.held_out if held_out else self.train  # (cycles, bytes)

@@ -6,11 +6,12 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -20,10 +21,11 @@ from deepnet_theory.numeric.reference import library_optimizer
 from deepnet_theory.numeric.statistics import t_interval
 from deepnet_theory.numeric.stepping import backward
 from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build, parameter_groups, start_head_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
-from deepnet_theory.spec.constants import Constants, SublayerConstants
+from deepnet_theory.runtime.model import Model
+from deepnet_theory.spec.constants import OF_A_BASE, Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.results.training import Comparison, Run, Training
@@ -31,6 +33,7 @@ from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.settings import ShortRun, Train, record
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.training.common_mode import CommonMode, Watch, is_taken, warning
 from deepnet_theory.training.corpus import BYTES, Batch, Text
 
 HELD_OUT_BATCHES = 8
@@ -135,8 +138,15 @@ def train(
     return Training(
         runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
         {"torch": torch.__version__, "python": platform.python_version()}, comparisons,
-        stopped,
+        stopped, tuple(_warnings(runs)),
     )  # fmt: skip
+
+
+def _warnings(runs: Sequence[Run]) -> Iterator[str]:
+    """What is said of a run whose branches move all tokens alike."""
+    for run in runs:
+        if said := warning(run.placement, run.common_mode_steps, run.common_mode):
+            yield f"{run.rule}: {said}"
 
 
 def _fits(course: _Course, found: Run) -> bool:
@@ -195,6 +205,8 @@ def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | No
     # embedding and head have a generator of their own and are the same in every run
     outer, inner = _generator(seed, 0), _generator(seed, 1)
     model = build(c, generator=inner, embedding_generator=outer).to(where)
+    if c.architecture.head_bias:
+        start_head_(model.head, F.pad(corpus.counts, (0, c.architecture.vocab - BYTES)))
     optimizer = library_optimizer(course.reference)(parameter_groups(model, asked.lr), lr=asked.lr)
     runner = Runner(course.rule, c.placement, model, optimizer)
     for step in range(asked.steps):
@@ -223,6 +235,7 @@ def plain(constants: Constants, placement: str) -> Constants:
         form="forward",
         warning="",
         condition="",
+        **OF_A_BASE,
         parts=tuple(
             replace(
                 p,
@@ -266,18 +279,23 @@ class Runner:
 
     rule: str
     placement: str
-    model: nn.Module
+    model: Model
     optimizer: torch.optim.Optimizer
     losses: list[float] = field(default_factory=list)
     finding: str = ""
+    common: dict[int, CommonMode] = field(default_factory=dict)  # by step
 
     def step(self, batch: Batch) -> None:
         """One step of the optimizer; a loss that is not finite ends the run, and is its finding."""
         if self.finding:
             return
-        with torch.random.fork_rng():  # dropout is the same in whichever process
-            torch.manual_seed(len(self.losses))
+        step, watch = len(self.losses), Watch(self.model)
+        taken = watch.watching() if is_taken(step) else nullcontext()
+        with torch.random.fork_rng(), taken:  # dropout is the same in whichever process
+            torch.manual_seed(step)
             loss = cross_entropy(self.model, batch)
+        if watch.found is not None:
+            self.common[step] = watch.found
         value = float(loss.detach())
         if not math.isfinite(value):
             self.finding = f"the loss was {value} at step {len(self.losses)}"
@@ -297,7 +315,12 @@ class Runner:
 
     def run(self, held_out: Sequence[Batch]) -> Run:
         """What was trained, judged on the held-out batches."""
-        run = Run(self.rule, self.placement, tuple(self.losses), finding=self.finding)
+        run = Run(
+            self.rule, self.placement, tuple(self.losses), finding=self.finding,
+            common_mode_steps=tuple(self.common),
+            common_mode=tuple(c.weight for c in self.common.values()),
+            token_cosine=tuple(c.cosine for c in self.common.values()),
+        )  # fmt: skip
         own = [] if self.finding else self.evaluate(held_out)
         if not own:
             return run
@@ -323,7 +346,7 @@ def mean_run(seeds: Sequence[Run]) -> Run:
     found = next((run for run in seeds if run.finding), first)
     losses = zip(*(run.losses for run in seeds), strict=False)  # as far as all of them went
     mean = replace(
-        first, losses=tuple(map(statistics.fmean, losses)),
+        first, losses=tuple(map(statistics.fmean, losses)), **_common_mode(seeds),
         held_out=None, shuffled=None, finding=found.finding,
     )  # fmt: skip
     held_out = [run.held_out for run in seeds if run.held_out is not None]
@@ -337,6 +360,17 @@ def mean_run(seeds: Sequence[Run]) -> Run:
         shuffled=statistics.fmean(shuffled) if shuffled else None,
         reads_source=all(run.reads_source for run in seeds) if shuffled else None,
     )
+
+
+def _common_mode(seeds: Sequence[Run]) -> dict[str, Any]:
+    """R as the largest over the seeds, the cosine as the mean, as far as all of them went."""
+    weights = list(zip(*(run.common_mode for run in seeds), strict=False))
+    cosines = zip(*(run.token_cosine for run in seeds), strict=False)
+    return {
+        "common_mode_steps": seeds[0].common_mode_steps[: len(weights)],
+        "common_mode": tuple(map(max, weights)),
+        "token_cosine": tuple(map(statistics.fmean, cosines)),
+    }
 
 
 def compare(own: Run, rival: Run) -> Comparison:

@@ -17,6 +17,7 @@ from deepnet_theory.workflow.experiments import transfer as transfer
 from deepnet_theory.workflow.experiments import verify as verify
 from deepnet_theory.workflow.experiments import verify_rivals as verify_rivals
 from deepnet_theory.workflow.experiments import verify_scheme as verify_scheme
+from deepnet_theory.workflow.experiments import verify_width as verify_width
 from deepnet_theory.workflow.exporting import export as export
 from deepnet_theory.workflow.reporting import Report as Report
 from deepnet_theory.workflow.reporting import make_report as make_report

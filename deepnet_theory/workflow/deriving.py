@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from deepnet_theory.sizes.consequences import Comparison
     from deepnet_theory.sizes.judgement import Judgement
+    from deepnet_theory.sizes.parametrisations import WidthJudgement
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.width import WidthDerivation
 
@@ -124,25 +126,45 @@ def compare_closures(
 
 
 def judge_scheme(
-    scheme: str, optimizer: str | None = None, *, update: str | None = None
-) -> Judgement:
-    """What a published scheme does in depth, under an optimizer (default: its own) and every other.
+    scheme: str,
+    optimizer: str | None = None,
+    *,
+    update: str | None = None,
+    across: str | None = None,
+    alignment: str | None = None,
+) -> Judgement | WidthJudgement:
+    """What a published scheme does, under an optimizer (default: its own) and every other.
 
     As in ``judge_scheme("gpt-2")``; ``update`` is an update of one's own in eta, g and theta.
-    Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is missing.
+    ``across`` is "depth" or "width", by default the dimension that the scheme is published for,
+    the depth where it is both; ``alignment`` belongs to the width. Raises :class:`InputError` for
+    unknown names and :class:`Refusal` where a law is missing.
     """
+    from deepnet_theory.sizes.judgement import judge
+    from deepnet_theory.sizes.parametrisations import judge_parametrisation
     from deepnet_theory.spec.optimizer import custom_optimizer
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.scheme import scheme as published
+    from deepnet_theory.spec.parametrisation import FULL, parametrisations
+    from deepnet_theory.spec.scheme import schemes
 
     if optimizer is not None and update is not None:
         raise InputError("a scheme is judged under one optimizer: give optimizer or update")
-    chosen = published(scheme)
+    if across not in (None, "depth", "width"):
+        raise InputError(f"a scheme is judged across depth or across width, not across {across}")
+    published = {
+        dimension: folder
+        for dimension, folder in (("depth", schemes()), ("width", parametrisations()))
+        if across in (None, dimension)
+    }
+    every: dict[str, object] = {name: s for f in published.values() for name, s in f.items()}
+    choose("scheme", scheme, every)
     under = None if optimizer is None else named(optimizer)
     under = custom_optimizer(update) if update is not None else under
-    from deepnet_theory.sizes.judgement import judge
-
-    return judge(chosen, under)
+    if scheme.lower() in published.get("depth", {}):
+        if alignment is not None:
+            raise InputError(f"alignment {alignment} needs across width")
+        return judge(schemes()[scheme.lower()], under)
+    return judge_parametrisation(parametrisations()[scheme.lower()], under, alignment or FULL)
 
 
 def own_rule(

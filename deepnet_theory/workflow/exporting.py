@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.equivalence import in_weights, powers
-from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.spec import __version__
-from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
-from deepnet_theory.spec.depth import DepthLike, parse_depth
-from deepnet_theory.spec.errors import unknown
-from deepnet_theory.spec.rule import Row, Rule
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.settings import record
+from deepnet_theory.sizes.entries import FULL
+from deepnet_theory.sizes.exported import constants_of, on_base
+from deepnet_theory.spec.constants import Constants, Sizes
+from deepnet_theory.spec.depth import BaseLike, DepthLike
+from deepnet_theory.spec.errors import InputError, shown, unknown
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 from deepnet_theory.workflow.given import answered
 
 
@@ -23,6 +22,9 @@ def export(
     *,
     rule: Rule | None = None,
     form: str = "forward",
+    base: BaseLike | None = None,
+    base_heads: int | None = None,
+    alignment: str = FULL,
     **architecture: Unpack[Sizes],
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
@@ -37,7 +39,16 @@ def export(
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
     multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
-    sum. Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
+    sum.
+
+    With ``base``, the width of a smaller model or its (width, depth), every number is what that
+    model's own is multiplied by: initial size, the head's multiplier, learning rate, ε and weight
+    decay of each role. A base width alone leaves the numbers in depth as they are; a base with a
+    depth is a plain model, α and all multipliers 1. ``base_heads`` is its number of heads where
+    they are not as wide as the model's: scores then fall with the head size, not its root.
+    ``alignment`` is that of updates and moved features in the width.
+
+    Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
     fit each other, and :class:`Refusal` where no matrix can carry α, or where the stream
     explodes.
@@ -46,7 +57,14 @@ def export(
     """
     answer = answered(answer)
     trained = answer if rule is not None else to_train_with(answer)
-    constants = constants_of(trained, depth, rule, form, architecture, answer.rows)
+    if alignment not in ALIGNMENTS:
+        raise unknown("alignment", alignment, ALIGNMENTS)
+    if base is None and base_heads is not None:
+        raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
+    at = partial(constants_of, trained, rule=rule, form=form, sizes=architecture, rows=answer.rows)
+    constants = at(depth)
+    if base is not None:
+        constants = on_base(at, constants, trained.selection, base, base_heads, alignment)
     constants.warn()
     return constants
 
@@ -55,62 +73,3 @@ def to_train_with(answer: Answer) -> Answer:
     """The answer with the rule to train with, where this one names no closure."""
     wanted = for_training(answer.selection)
     return answer if wanted == answer.selection else Answer(wanted)
-
-
-def constants_of(
-    answer: Answer,
-    depth: DepthLike | None,
-    rule: Rule | None,
-    form: str,
-    sizes: Sizes,
-    rows: tuple[Row, ...] = (),
-) -> Constants:
-    """The constants of the rule of an answer, or of one's own in its place.
-
-    ``rows`` are the named rules that it is one of; its own if none are given.
-    """
-    selection = answer.selection
-    at = parse_depth(depth, selection.the_stack)
-    own = answer.rule if rule is None else rule
-    built, used = selection, own
-    parameters = answer.parameters if rule is None else ()
-    if form not in FORMS:
-        raise unknown("form", form, FORMS)
-    if form == "weights":
-        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
-        built, used, parameters = in_weights(selection, own, parameters, *moved)
-    rows = rows or answer.rows
-    named = "own"
-    if rule is None:
-        named = next(row.named for row in rows if row.rule.entries == own.entries)
-    return Constants.of(
-        built,
-        used,
-        at,
-        record(Architecture, "an architecture", sizes),
-        parameters=parameters,
-        form=form,
-        warning=answer.warning if rule is None else Exponents(selection, rule).unstable(),
-        condition=selection.the_placement.training_condition
-        if rule is None and answer.trains
-        else "",
-        origin={
-            "package": f"deepnet-theory {__version__}",
-            "select": selection.to_dict(),
-            "rule": used.name,
-            "row": named,
-            "rows": {} if rule is not None else {row.named: row.told(**at) for row in rows},
-            "meaning": used.meaning,
-            "formulas": [entry.to_dict() for entry in own.entries],
-            "eta": used.eta,
-            **({"in_depth": answer.in_depth} if rule is None else {}),
-            "depth": at,
-            "verdict": _verdict(answer) if rule is None else "ASSUMED",
-        },
-    )
-
-
-def _verdict(answer: Answer) -> str:
-    """The verdict of a derivation; an answer alone has not asked for a proof."""
-    verdict = getattr(answer, "verdict", None)
-    return "computed; derive proves it" if verdict is None else str(verdict)

@@ -398,6 +398,30 @@ def test_the_case_of_a_name_does_not_matter(cli: Cli) -> None:
     assert cli("check", "Cake-Constants").code == 0
 
 
+def test_a_published_parametrisation_is_judged(cli: Cli) -> None:
+    told = cli("derive", "--scheme", "completep", "--across", "width")
+    assert told.code == 0 and "Features move alike at every width." in told.out
+    assert "embedding epsilon 1 1/d differs" in " ".join(told.out.split())
+    data = json.loads(
+        cli("derive", "--scheme", "mup", "--optimizer", "lamb", "--format", "json").out
+    )
+    assert data["schema"] == "deepnet-theory/parametrisation/1"
+    assert (data["optimizer"], data["judged"]["regime"]) == ("lamb", "lazy")
+    assert all(cell["agrees"] for cell in data["cells"])
+    deep = json.loads(cli("derive", "--scheme", "completep", "--format", "json").out)
+    assert deep["schema"] == "deepnet-theory/scheme/1"
+
+
+def test_schemes_are_listed_with_their_dimension(cli: Cli) -> None:
+    rows = {
+        r["name"]: r for r in json.loads(cli("list", "schemes", "--format", "json").out)["schemes"]
+    }
+    dimensions = {name: row["dimension"] for name, row in rows.items()}
+    assert [dimensions[n] for n in ("deepnorm", "mup", "completep")] == ["depth", "width", "both"]
+    assert "adam: embedding 1, hidden 1/d, head 1, bias 1" in rows["mup"]["rates"]
+    assert rows["u-mup"]["alpha"] and rows["u-mup"]["multiplier"]
+
+
 def test_a_published_scheme_is_judged(cli: Cli) -> None:
     told = cli("derive", "--scheme", "deepnorm")
     assert told.code == 0 and "Exactly by post-ln sgd parameter-norm (lemma)" in told.out

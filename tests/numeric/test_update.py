@@ -88,3 +88,11 @@ def test_polar_keeps_to_its_seed_and_lets_nan_through():
     assert hurt[1].isnan().all()
     torch.testing.assert_close(hurt[[0, 2]], clean[[0, 2]])
     assert (polar(torch.zeros(1, 3, 3)) == 0).all()
+
+
+def test_polar_of_a_large_matrix_of_low_rank_is_that_of_its_singular_vectors():
+    left, right = (drawn((2, n, 5), n).float() for n in (300, 400))
+    g = left @ right.mT
+    u, s, v = torch.linalg.svd(g.double(), full_matrices=False)
+    assert (s[:, 5] < 1e-5 * s[:, 0]).all()
+    torch.testing.assert_close(polar(g).double(), u[..., :5] @ v[:, :5], atol=1e-5, rtol=0.0)

@@ -7,11 +7,21 @@ from importlib import import_module
 import pytest
 
 from deepnet_theory.report.composers import COMPOSERS
-from deepnet_theory.sizes import consequences, judgement
+from deepnet_theory.sizes import consequences, judgement, parametrisations
 from deepnet_theory.spec.results import audit, prediction, result, training, verification
-from deepnet_theory.symbolic import derivation
+from deepnet_theory.symbolic import derivation, width
 
-ROOMS = (audit, consequences, derivation, judgement, prediction, training, verification)
+ROOMS = (
+    audit,
+    consequences,
+    derivation,
+    judgement,
+    parametrisations,
+    prediction,
+    training,
+    verification,
+    width,
+)
 
 
 def test_every_result_has_a_composer_and_every_composer_a_result() -> None:

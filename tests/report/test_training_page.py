@@ -17,7 +17,7 @@ def test_a_language_models_losses_stand_beside_the_entropy():
     assert "unigram entropy 3.500" in shown
     assert "source" not in shown
     plain = next(line for line in shown.splitlines() if "plain" in line)
-    assert plain.split() == ["plain", "0", "-", "-", "-"]
+    assert plain.split() == ["plain", "0", "-", "-", "-", "-"]
 
 
 def test_a_translators_loss_with_anothers_source_is_a_column_of_its_own():

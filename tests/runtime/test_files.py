@@ -6,7 +6,7 @@ import json
 import os
 import pickle
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import jsonschema
 import pytest
@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.runtime import build, load, load_constants, save, schema
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants
+from deepnet_theory.spec.constants import (
+    OF_A_BASE,
+    OUTER,
+    Architecture,
+    Constants,
+    ParameterConstants,
+    PartConstants,
+)
 from deepnet_theory.spec.errors import InputError, MissingExtraError
 
 
@@ -175,7 +182,12 @@ def test_the_schema_says_what_the_reader_reads(constants):
     for stack in ("encoder", "decoder", "encoder-decoder"):
         validator.validate(json.loads(constants(stack).to_json()))
     body, part = shipped["properties"], shipped["properties"]["parts"]["items"]["properties"]
-    assert body.keys() == constants().to_dict().keys()
+    assert body.keys() == constants().to_dict().keys() | OF_A_BASE.keys()
+    outer = {name: ParameterConstants(2.0, 0.5) for name in OUTER}
+    based = replace(constants(), head_multiplier=0.25, scores=0.5, outer=outer)
+    assert Constants.from_json(based.to_json()) == based
+    validator.validate(json.loads(based.to_json()))
+    assert set(body["outer"]["propertyNames"]["enum"]) == set(OUTER)
     assert part.keys() == asdict(constants().parts[0]).keys()
     assert body["architecture"]["properties"].keys() == asdict(Architecture()).keys()
     # planted errors that the schema alone must catch

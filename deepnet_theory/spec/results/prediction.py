@@ -36,6 +36,23 @@ class Predictions:
 
 
 @dataclass(frozen=True)
+class Scaling:
+    r"""How one role starts and steps as the width d grows, all as exponents of d.
+
+    The map is cWx: ``size`` is that of W's entries, ``multiplier`` that of c, ``rate`` that of the
+    learning rate. Predicted of one update: how far it moves the role's own ``output``, and along
+    its gradient the ``loss``; None where nothing is.
+    """
+
+    role: str
+    size: Fraction
+    multiplier: Fraction
+    rate: Fraction
+    output: Fraction | None
+    loss: Fraction | None
+
+
+@dataclass(frozen=True)
 class PredictedPoint:
     """‖ΔF‖/η per token at one depth, predicted from single sublayers, with a 95 % interval.
 

@@ -72,6 +72,7 @@ class ClosureTransfer:
     failing: Exponent
     cost: Cost
     verdict: Verdict
+    exponents: tuple[Exponent, ...] = ()  # in the width and in the depth, where both vary
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ class Run:
     where every target is given the source of another. ``reads_source`` tells whether an
     encoder–decoder reads its source: whether another's source made the loss higher in every one
     of the held-out batches of every seed, which a decoder that does not notice would pass once
-    in 2^batches.
+    in 2^batches. ``common_mode`` is R, the summed weight of what the branches add to all tokens
+    alike, the largest over the seeds, at ``common_mode_steps``; ``token_cosine`` the mean cosine
+    between tokens at the output there.
     """
 
     rule: str
@@ -132,6 +135,9 @@ class Run:
     reads_source: bool | None = None
     finding: str = ""
     held_out_by_seed: tuple[float, ...] = ()
+    common_mode_steps: tuple[int, ...] = ()
+    common_mode: tuple[float, ...] = ()
+    token_cosine: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,7 @@ class Training(Measured):
     versions: dict[str, str] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
     stopped: str = ""  # what ended it early
+    warnings: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:

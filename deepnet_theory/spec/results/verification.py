@@ -156,6 +156,7 @@ class Verification(Measured):
     level: Level | None = None  # absolute size, beside the exponents
     shares: tuple[MeasuredShare, ...] = ()  # of every kind of parameter, at the last point
     rows: dict[str, str] = field(default_factory=dict)  # rules by name, that measured first
+    others: tuple[Verification, ...] = ()  # other parametrisations, where the width varies
 
     @property
     def whole(self) -> tuple[Exponent, ...]:

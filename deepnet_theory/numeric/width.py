@@ -1,0 +1,420 @@
+r"""What one update through each role moves as the width grows, measured and judged.
+
+One backward pass gives every gradient g, and the update ΔW of every parameter from it. A role's own
+output :math:`y = cWx` then moves by :math:`c\,\Delta W x`, on the tokens of the batch, and the loss
+by :math:`\langle g, \Delta W\rangle`: both exact to first order, at any learning rate. What of them
+is the law and what is the finite width: few tokens beside the width, from ``LEAST`` on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from statistics import fmean
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
+from deepnet_theory.numeric.settings import (
+    Settings,
+    fitting_processes,
+    fitting_threads,
+    require_memory,
+)
+from deepnet_theory.numeric.statistics import (
+    Array,
+    fit_exponent,
+    judge,
+    positive_interval,
+    slopes,
+)
+from deepnet_theory.numeric.stepping import backward, inner_product, update
+from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.numeric.verify import NEEDS_LESS, device_name, versions
+from deepnet_theory.processes import Job, Work, per_seed, run_until_stopped
+from deepnet_theory.runtime import Description, described
+from deepnet_theory.runtime.groups import role_of
+from deepnet_theory.runtime.linear import Linear, Norm
+from deepnet_theory.runtime.machine import in_threads
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import INTERRUPTION, InputError
+from deepnet_theory.spec.parameter import ParameterRule
+from deepnet_theory.spec.results.prediction import Prediction, Scaling
+from deepnet_theory.spec.results.verification import Exponent, Point, Verification
+from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.verdict import Verdict
+
+LEAST = 128  # the width that exponents are fitted from, where three are not narrower
+FEWEST = 3  # widths that show whether a line is one
+VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
+FEW = 8  # widths a token: sign(g) of T tokens acts as n·sqrt(2/(πT)) beside its noise, sqrt(n)
+TOLERANCE = 0.1  # the exponents of two laws differ by a half; finite widths by less than this
+APART = 0.5  # the exponents at full and at no alignment, between which many tokens lie
+LOSS = "{} on the loss"
+
+Moves = dict[str, list[float]]  # by role, one value a seed
+
+
+@dataclass(frozen=True)
+class Wide(Case):
+    """A case at the width of its settings, where roles scale from the width ``base`` on.
+
+    At ``base`` all is as the constants have it, there every role's power of the width is 1.
+    """
+
+    scalings: tuple[Scaling, ...] = ()
+    base: int = 1
+    parameters: tuple[ParameterRule, ...] = ()
+
+    def times(self, power: Fraction) -> float:
+        """What a power of the width multiplies with, over that of the base."""
+        return float((self.settings.width / self.base) ** power)
+
+    @property
+    def constants(self) -> Constants:
+        """Those of the depth, with a small vocabulary."""
+        sizes = replace(super().constants.architecture, vocab=VOCABULARY)
+        return Constants.of(self.selection, self.rule, self.depth, sizes, self.parameters)
+
+    @property
+    def place(self) -> Depth:
+        """The depth and the width, under which the measurement is kept."""
+        return {**self.depth, "d": self.settings.width}
+
+
+class Roles:
+    """The parameters of a trial by role, at the sizes, multipliers and rates of a wide case.
+
+    The model has no multipliers, and its embedding one of √d. A role's own matrix W, with
+    multiplier c, stands there as P = mW for an m that makes the two models one: its gradient is
+    m times that of P, and the update of P is m times that of W.
+    """
+
+    def __init__(self, case: Wide, draw: int = 0) -> None:
+        self.case, self.trial = case, Trial(case, seeds=1, draw=draw)
+        self.by_role = {s.role: s for s in case.scalings}
+        own = described(self.trial.model)
+        self.parameters = [(p, d) for p, d in own if role_of(d) in self.by_role]
+        with torch.no_grad():
+            for p, d in self.parameters:
+                if d.is_matrix:
+                    p.mul_(self._resized(d))
+
+    def _resized(self, d: Description) -> float:
+        """The size that is asked for over the one that the builder draws."""
+        own, case = self.by_role[role_of(d)], self.case
+        # Xavier's law at the base: all fans are widths but the head's, which is the vocabulary
+        assert d.fan_in is not None and d.fan_out is not None
+        fans = d.fan_in + d.fan_out
+        fixed = d.fan_out if d.role is Role.HEAD else 0
+        at_base = (fans - fixed) * case.base / case.settings.width + fixed
+        table = Fraction(-1, 2) if d.role is Role.EMBEDDING else Fraction(0)
+        return case.times(own.size + own.multiplier + table) * math.sqrt(fans / at_base)
+
+    def change(self, p: nn.Parameter, d: Description, gradient: Tensor) -> Tensor:
+        """The update of a parameter at a learning rate of 1 at the base width: as ``gradient``."""
+        optimizer = self.trial.selection.the_optimizer
+        own, table = self.by_role[role_of(d)], d.role is Role.EMBEDDING
+        m = self.case.times(own.multiplier) / (math.sqrt(self.case.settings.width) if table else 1)
+        rate = self.case.times(own.rate) * self.trial.rate(p)
+        g, theta = m * gradient, p.detach() / m
+        if table:  # a column a token, as y = Wx has it
+            g, theta = g.mT, theta.mT
+        at_zero = not d.is_matrix and d.role is not Role.NORM_GAIN
+        expression = optimizer.from_zero if at_zero else optimizer.expression
+        found = m * update(expression, rate, g, theta)
+        return found.mT if table else found
+
+
+def measure_moves(case: Wide) -> Moves:
+    """What one update through each role moves, the root mean square over a seed's draws."""
+    seeds, draws = case.settings.seeds, case.settings.draws
+    # one at a time: memory that is small enough is used again
+    drawn = [_moves(Roles(case, draw)) for draw in range(seeds * draws)]
+    return {
+        name: np.sqrt(
+            np.mean(np.square([one[name] for one in drawn]).reshape(seeds, draws), 1)
+        ).tolist()
+        for name in drawn[0]
+    }
+
+
+def _moves(roles: Roles) -> dict[str, float]:
+    trial = roles.trial
+    model, batch = trial.model, trial.batch
+    inputs: dict[nn.Module, tuple[Tensor, ...]] = {}
+    squares: dict[str, list[float]] = defaultdict(list)
+    slopes: dict[str, list[float]] = defaultdict(list)
+    owners = {
+        id(p): (m, name) for m in model.modules() for name, p in m.named_parameters("", False)
+    }
+    handles: list[Any] = [
+        m.register_forward_hook(lambda m, given, _: inputs.__setitem__(m, given))
+        for m in model.modules()
+        if isinstance(m, Linear | Norm)
+    ]
+
+    @torch.no_grad()
+    def see(p: nn.Parameter, d: Description) -> None:
+        gradient = p.grad
+        assert gradient is not None
+        p.grad = None
+        change = roles.change(p, d, gradient)
+        if d.role is Role.EMBEDDING:
+            moved = math.sqrt(trial.settings.width) * change[:, torch.cat(batch.inputs).flatten()]
+        else:  # what is linear in its parameters moves by itself with the change in their place
+            module, name = owners[id(p)]
+            nothing = {n: torch.zeros_like(v) for n, v in module.named_parameters()}
+            moved = functional_call(module, {**nothing, name: change}, inputs[module])
+        role = role_of(d)
+        squares[role].append(float(moved.double().square().mean()))
+        slopes[role].append(float(inner_product(gradient, change)))
+
+    for p, d in roles.parameters:
+        p.requires_grad_(True)
+        hook = p.register_post_accumulate_grad_hook(partial(lambda d, p: see(p, d), d))  # type: ignore[no-untyped-call]
+        handles.append(hook)
+    try:
+        *memory, tokens = batch.inputs
+        output = model(tokens, *memory)
+        backward(nn.functional.cross_entropy(output.flatten(0, -2), batch.targets.flatten()))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {
+        ALL: abs(math.fsum(slope for found in slopes.values() for slope in found)),
+        **{role: math.sqrt(fmean(found)) for role, found in squares.items()},
+        **{LOSS.format(role): abs(math.fsum(found)) for role, found in slopes.items()},
+    }
+
+
+# ---- what was measured, judged ----
+
+
+def judge_power(
+    prediction: Prediction,
+    places: Sequence[Depth],
+    values: Array,
+    tokens: int,
+    expected: Array | None = None,
+) -> Exponent:
+    """The exponent of ``values`` (seeds, places) in one symbol, the others held fixed.
+
+    In d it is fitted from ``LEAST`` on, where enough widths are left. A sum of several powers has
+    the largest one at great width alone: ``expected`` is such a sum, and the slope is held against
+    its own over the same widths. With more than a ``FEW``-th of the width in ``tokens``, what
+    differs from the law by up to ``APART`` may be the tokens' doing: UNDECIDED.
+    """
+    symbol, groups = prediction.variable, Plan(prediction, total=False).groups(places)
+    numbers, widths = (np.array([place[name] for place in places]) for name in (symbol, "d"))
+    kept = widths >= LEAST
+    if len({*widths[kept].tolist()}) < FEWEST:
+        kept[:] = True
+    narrow = widths[kept].min()
+
+    def held() -> list[object]:
+        return [group for group, inside in zip(groups, kept, strict=True) if inside]
+
+    fit = fit_exponent(numbers[kept].tolist(), values[:, kept], held())
+    aim = here = None if prediction.exponent is None else float(prediction.exponent)
+    if expected is not None:
+        kept &= numbers >= fit.fitted_from
+        summed = slopes(np.log(numbers[kept]), np.log(expected[:, kept]), held()).mean()
+        here = round(float(summed), 6)
+    verdict, because = judge(fit.interval, here, tolerance=TOLERANCE)
+    if here != aim:
+        because += ", what the powers of single roles add up to over these widths"
+    if not values.any():
+        because = "the update moves nothing: it leaves 0 where it is"
+    elif (
+        verdict is Verdict.REFUTED
+        and here is not None
+        and tokens * FEW > narrow
+        and not fit.interval.outside(here - APART - TOLERANCE, here + APART + TOLERANCE)
+    ):
+        verdict = Verdict.UNDECIDED
+        because += f"; {tokens} tokens are not few beside a width of {narrow}, ask for fewer"
+    return Exponent(
+        symbol, prediction.share, fit.interval.estimate, fit.interval.low, fit.interval.high,
+        aim, verdict, because, fit.fitted_from, here=None if here == aim else here,
+        constant=fit.interval.within(-TOLERANCE, TOLERANCE),
+    )  # fmt: skip
+
+
+def predictions(scalings: Sequence[Scaling], places: Sequence[Depth]) -> Iterator[Prediction]:
+    """What is predicted: of the loss by all roles together, of each role, and of the loss by it.
+
+    Where a depth varies too, the whole is to be the same at each. Nothing is said of the whole
+    where something of it is not predicted.
+    """
+    losses = [s.loss for s in scalings if s.loss is not None]
+    if len(losses) == len(scalings):
+        yield Prediction("d", ALL, max(losses))
+        for symbol in places[0]:
+            if symbol != "d" and varies_alone(symbol, places):
+                yield Prediction(symbol, ALL, Fraction(0))
+    yield from (Prediction("d", s.role, s.output) for s in scalings if s.output is not None)
+    for s in scalings:
+        if s.loss is not None:
+            yield Prediction("d", LOSS.format(s.role), s.loss)
+
+
+def judge_moves(
+    scalings: Sequence[Scaling],
+    places: Sequence[Depth],
+    moves: Sequence[Moves],
+    tokens: int,
+) -> tuple[Exponent, ...]:
+    """The exponents of what was measured at ``places``, each against its prediction."""
+
+    def values(name: str) -> Array:
+        return np.array([one[name] for one in moves], dtype=float).T
+
+    found = []
+    for prediction in predictions(scalings, places):
+        expected = None
+        if (prediction.variable, prediction.share) == ("d", ALL):
+            widths = np.array([place["d"] for place in places])
+            powers = ((s, widths / widths[0]) for s in scalings)
+            expected = np.sum(
+                [values(LOSS.format(s.role))[:, :1] * r ** float(s.loss or 0) for s, r in powers], 0
+            )
+        found.append(judge_power(prediction, places, values(prediction.share), tokens, expected))
+    return tuple(found)
+
+
+def verdict_on(exponents: Sequence[Exponent]) -> Verdict:
+    """REFUTED where any exponent is; else the worst of the whole and of the roles' own outputs.
+
+    What the loss does by one role scatters over seeds, and may stay open.
+    """
+    verdicts = [e.verdict for e in exponents]
+    if Verdict.REFUTED in verdicts:
+        return Verdict.REFUTED
+    own = [e.verdict for e in exponents if not e.share.endswith(LOSS.format(""))]
+    return min(own, key=WORST_FIRST.index, default=Verdict.UNDECIDED)
+
+
+def verify_width(
+    selection: Selection,
+    rule: Rule,
+    named: Mapping[str, Sequence[Scaling]],
+    places: Sequence[Depth],
+    settings: Settings,
+    *,
+    parameters: Iterable[ParameterRule] = (),
+    across: str = "width",
+    watch: Callable[[Point], None] | None = None,
+    **work: Unpack[Work],
+) -> Verification:
+    """Measure one update at ``places`` (depth and width d) under every named parametrisation.
+
+    ``rule`` and ``parameters`` are what the depth asks for. Each parametrisation but the first is
+    one of the ``others``. Points are the change of the loss by one update of everything;
+    exponents that of it, of each role's own output, and of the loss by each role alone. REFUTED
+    where one of them is, UNDECIDED where one is that and none is refuted. The first
+    parametrisation's points go to ``watch``. Raises :class:`InputError` for fewer than ``FEWEST``
+    widths, ones that the heads do not divide, and too little memory.
+    """
+    began = time.perf_counter()
+    widths = sorted({place["d"] for place in places})
+    if len(widths) < FEWEST:
+        raise InputError(
+            f"the widths {', '.join(map(str, widths))} give no exponent: {FEWEST} or more are "
+            "needed, such as 64,128,256"
+        )
+    if settings.correlation is not None:
+        raise InputError(
+            f"the data {settings.data!r} have no embedding; across width valid is: text"
+        )
+    settings = replace(settings, step="all")
+    cases = {
+        (name, depth_key(place)): Wide(
+            selection, rule.plain(), {s: n for s, n in place.items() if s != "d"},
+            replace(settings, width=place["d"]), scalings=tuple(scalings), base=widths[0],
+            parameters=tuple(parameters),
+        )
+        for name, scalings in named.items()
+        for place in places
+    }  # fmt: skip
+    largest = max(cases.values(), key=lambda case: case.settings.width)
+    require_memory(selection, [c.depth for c in cases.values()], largest.settings)
+    found: dict[tuple[str, str], Moves] = {}
+    first = next(iter(named))
+
+    def keep(key: tuple[str, str], moves: Moves) -> None:
+        found[key] = moves
+        if watch is not None and key[0] == first:
+            watch(_point(cases[key], moves))
+
+    work["processes"] = fitting_processes(
+        work.get("processes", 1), [c.depth for c in cases.values()], largest.settings
+    )
+    with fitting_threads(largest.settings) as threads:
+        jobs = [
+            _job(case, name, threads, partial(keep, (name, key)))
+            for (name, key), case in cases.items()
+        ]
+        stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
+    if stopped and stopped != INTERRUPTION and not found:
+        raise InputError(f"{stopped}: {NEEDS_LESS}")
+    results = []
+    for name, scalings in named.items():
+        there = [place for place in places if (name, depth_key(place)) in found]
+        exponents: tuple[Exponent, ...] = ()
+        if not stopped:
+            moves = [found[name, depth_key(place)] for place in there]
+            tokens = settings.batch * settings.tokens
+            exponents = judge_moves(scalings, there, moves, tokens)
+        results.append(
+            Verification(
+                select={**largest.select, "across": across},
+                measure={**settings.to_dict(), "width": widths, "places": list(places)},
+                rule={"name": name, "roles": [_powers(s) for s in scalings]},
+                points=tuple(
+                    _point(cases[name, depth_key(p)], found[name, depth_key(p)]) for p in there
+                ),
+                exponents=exponents,
+                assumptions=(),
+                verdict=verdict_on(exponents),
+                device=device_name(settings),
+                seconds=time.perf_counter() - began,
+                versions=versions(threads),
+                stopped=stopped,
+            )
+        )
+    first_of, *others = results
+    return replace(first_of, others=tuple(others))
+
+
+def _job(case: Wide, name: str, threads: int, keep: Callable[[Moves], None]) -> Job:
+    work = partial(in_threads, threads, partial(measure_moves, case))
+    return Job(
+        f"{name} at {depth_key(case.place)}",
+        float(sum(case.depth.values()) * case.settings.width**2),
+        work, keep, depends_on=work, fits=partial(per_seed, seeds=case.settings.seeds),
+    )  # fmt: skip
+
+
+def _point(case: Wide, moves: Moves) -> Point:
+    values = tuple(moves[ALL])
+    i = positive_interval(values)
+    return Point(case.place, i.estimate, i.low, i.high, len(values), values=values)
+
+
+def _powers(s: Scaling) -> dict[str, str]:
+    return {"role": s.role, "size": str(s.size), "multiplier": str(s.multiplier),
+            "rate": str(s.rate)}  # fmt: skip

@@ -1,0 +1,113 @@
+r"""R and the tokens' cosine of a model in training: do its branches move all tokens alike?
+
+.. math:: R = \Bigl\|\sum_l \frac{b_l\,\overline{f_l}}{a_l\,\|x_l\|}\Bigr\|
+
+with :math:`\overline{f_l}` the mean of a branch over tokens, a and b what the residual equation
+multiplies stream and branch by, and ‖x‖ the stream's size beside it: that of each sublayer where
+a norm takes the sum back, else that of the stream that enters. What R does to what is a token's own
+is :mod:`deepnet_theory.sizes.common_mode`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from deepnet_theory.runtime.linear import normalise
+from deepnet_theory.runtime.model import Model
+from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.sizes.common_mode import divisor, limit
+from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.placement import placement
+
+DROWNED = 0.01  # of an output, the share that is a token's own: what is warned of
+EVERY = 16  # steps between two takings, behind the first ones
+
+
+def is_taken(step: int) -> bool:
+    """Whether R is taken at a step, counted from 0: at 0, 1, 2, 4, 8, 16, 32, 48 and so on."""
+    return step % EVERY == 0 if step >= EVERY else step & (step - 1) == 0
+
+
+@dataclass(frozen=True)
+class CommonMode:
+    """R of the last part's branches, and the mean cosine between tokens at its output."""
+
+    weight: float
+    cosine: float
+
+
+class Watch:
+    """Takes R in one forward pass of a model."""
+
+    def __init__(self, model: Model) -> None:
+        *_, part = model.parts.values()
+        self.residuals = [m for m in part.modules() if isinstance(m, Residual)]
+        self.part, self.norm = part, norm(model.constants.norm)
+        self.sum: Tensor | None = None
+        self.entering: Tensor | None = None
+        self.found: CommonMode | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within this context a forward pass of the model leaves ``found``."""
+        self.sum = self.entering = self.found = None
+        streams: dict[Residual, Tensor] = {}
+        handles = [self.part.register_forward_hook(self._end)]
+        for residual in self.residuals:
+            handles += [
+                residual.register_forward_pre_hook(partial(self._enter, streams)),
+                residual.branch.register_forward_hook(partial(self._add, residual, streams)),
+            ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, streams: dict[Residual, Tensor], of: Residual, inputs: tuple[Tensor]) -> None:
+        size = _size(inputs[0])
+        self.entering = size if self.entering is None else self.entering
+        streams[of] = size if of.placement.normalises_sum else self.entering
+
+    @torch.no_grad()
+    def _add(
+        self, of: Residual, streams: dict[Residual, Tensor], branch: nn.Module, inputs: object,
+        output: Tensor,
+    ) -> None:  # fmt: skip
+        moved = normalise(output, self.norm) if "output" in of.placement.norms else output
+        stream, times = of.placement.coefficients(of.alpha)
+        mean = moved.flatten(0, -2).mean(0) * times / (stream * streams[of])
+        self.sum = mean if self.sum is None else self.sum + mean
+
+    @torch.no_grad()
+    def _end(self, part: nn.Module, inputs: object, output: Tensor) -> None:
+        unit = nn.functional.normalize(output.flatten(0, -2), dim=-1)
+        n = len(unit)
+        assert self.sum is not None
+        cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
+        self.found = CommonMode(float(self.sum.norm()), float(cosine))
+
+
+def _size(x: Tensor) -> Tensor:
+    """The root mean square over tokens of the stream's length."""
+    return x.detach().square().sum(-1).mean().sqrt()
+
+
+def warning(name: str, steps: Sequence[int], weights: Sequence[float]) -> str:
+    """A sentence where a common part drowns what is a token's own; empty where none does."""
+    where = placement(name)
+    for step, weight in zip(steps, weights, strict=True):
+        if (left := limit(where, weight)) < DROWNED:
+            return (
+                f"at step {step} the branches move all tokens in one direction, R = {weight:.1f} "
+                f"beside the stream: what is a token's own is divided by {divisor(where)} = "
+                f"{1 / left:.0f}; take a lower learning rate, or start the head's bias at the log "
+                "of the text's token frequencies"
+            )
+    return ""

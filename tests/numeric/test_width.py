@@ -1,0 +1,182 @@
+"""What one update moves across the width: exact to first order, the same in every gauge, judged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+from torch.nn import functional
+
+from deepnet_theory import workflow
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.width import (
+    LOSS,
+    Roles,
+    Wide,
+    judge_moves,
+    measure_moves,
+    predictions,
+    verdict_on,
+    verify_width,
+)
+from deepnet_theory.runtime.groups import role_of
+from deepnet_theory.sizes.moves import scalings
+from deepnet_theory.sizes.table import table, texts
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results.verification import Verification
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
+
+SMALL = {"tokens": 2, "seeds": 3, "draws": 2, "device": "cpu", "processes": 1}
+
+
+def wide(
+    optimizer: str = "adam", name: str = "rule", width: int = 32, form: str = "forward"
+) -> Wide:
+    selection = Selection(optimizer=optimizer)
+    settings = Settings(width=width, tokens=4, seeds=2, draws=1, step="all", device="cpu",
+                        dtype="float64")  # fmt: skip
+    return Wide(
+        selection, texts(table(selection).rule), {"N": 2}, settings,
+        scalings=scalings(selection, name, form=form), base=16,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "muon"])
+def test_the_gauge_moves_nothing(optimizer: str) -> None:
+    forward, weights = (measure_moves(wide(optimizer, form=f)) for f in ("forward", "weights"))
+    assert forward.keys() == weights.keys()
+    for name, values in forward.items():
+        assert values == pytest.approx(weights[name], rel=1e-6), name
+
+
+@pytest.mark.parametrize("role", ["token-embedding", "query", "norm-gain", "fc1-bias", "head"])
+def test_the_loss_moves_by_a_small_step_as_measured(role: str) -> None:
+    case = wide("sgd", "sp")
+    roles = Roles(case)
+    model, batch = roles.trial.model, roles.trial.batch
+
+    def loss() -> torch.Tensor:
+        logits = model(batch.inputs[0])
+        return functional.cross_entropy(logits.flatten(0, -2), batch.targets.flatten())
+
+    own = [(p, d) for p, d in roles.parameters if role_of(d) == role]
+    for p, _ in own:
+        p.requires_grad_(True)
+    before = loss()
+    gradients = torch.autograd.grad(before, [p for p, _ in own])
+    step = 1e-6
+    with torch.no_grad():
+        for (p, d), g in zip(own, gradients, strict=True):
+            p.add_(step * roles.change(p, d, g))
+        slope = (loss() - before).item() / step
+    assert slope < 0
+    assert -slope == pytest.approx(measure_moves(case)[LOSS.format(role)][0], rel=1e-3)
+
+
+def test_the_output_of_a_role_moves_as_its_map_does() -> None:
+    case = replace(wide("adam", "sp"), depth={"N": 1})
+    roles = Roles(case)
+    model, batch = roles.trial.model, roles.trial.batch
+    outputs: list[torch.Tensor] = []
+    (residual, _) = model.residuals()
+    residual.branch.query.register_forward_hook(lambda m, given, y: outputs.append(y.detach()))
+    for p, _ in roles.parameters:
+        p.requires_grad_(True)
+    logits = model(batch.inputs[0])
+    functional.cross_entropy(logits.flatten(0, -2), batch.targets.flatten()).backward()
+    ((query, d),) = [(p, d) for p, d in roles.parameters if role_of(d) == "query"]
+    with torch.no_grad():
+        query.add_(roles.change(query, d, query.grad))
+        model(batch.inputs[0])
+    moved = (outputs[1] - outputs[0]).square().mean().sqrt().item()
+    assert moved == pytest.approx(measure_moves(case)["query"][0], rel=1e-9)
+
+
+def verified(**given: object) -> Verification:
+    given = {"widths": [16, 32, 64], **SMALL, **given}
+    return workflow.verify_width("adam", **given)  # type: ignore[arg-type]
+
+
+def test_a_verification_has_points_and_an_exponent_a_role_in_its_json() -> None:
+    found = json.loads(verified(rules=("rule", "sp")).to_json())
+    assert found["schema"] == "deepnet-theory/verification/1"
+    assert [p["depth"] for p in found["points"]] == [{"N": 2, "d": d} for d in (16, 32, 64)]
+    shares = {e["share"]: e for e in found["exponents"]}
+    assert found["exponent"] == shares["all"] == found["exponents"][0]
+    assert {e["in"] for e in found["exponents"]} == {"d"}
+    assert shares["fc1"]["predicted"] == 0 and "key-bias" not in shares
+    (sp,) = found["others"]
+    assert {e["share"]: e["predicted"] for e in sp["exponents"]}["fc1"] == 1
+    assert abs(shares["norm-bias"]["estimate"]) < 0.01  # sign(g) of a bias, exactly
+
+
+def test_a_planted_exponent_is_refuted_and_many_tokens_leave_it_open() -> None:
+    selection = Selection(optimizer="adam")
+    places = [{"N": 2, "d": width} for width in (16, 32, 64)]
+    rows = scalings(selection)
+    wrong = tuple(replace(s, output=Fraction(1, 2)) if s.role == "head" else s for s in rows)
+    settings = Settings(**{k: v for k, v in SMALL.items() if k != "processes"})  # type: ignore[arg-type]
+    rule = texts(table(selection).rule)
+    few = verify_width(selection, rule, {"rule": wrong}, places, settings)
+    head = next(e for e in few.exponents if e.share == "head")
+    assert (head.verdict, few.verdict) == (Verdict.REFUTED, Verdict.REFUTED)
+    moves = [{p.share: [1.0, 1.0, 1.0] for p in predictions(rows, places)} for _ in places]
+    many = judge_moves(wrong, places, moves, tokens=16)
+    head = next(e for e in many if e.share == "head")
+    assert head.verdict is Verdict.UNDECIDED and "16 tokens are not few" in head.because
+    far = tuple(replace(s, output=Fraction(1)) if s.role == "head" else s for s in rows)
+    head = next(e for e in judge_moves(far, places, moves, tokens=16) if e.share == "head")
+    assert head.verdict is Verdict.REFUTED  # no alignment explains a whole power
+    assert verdict_on(many) is Verdict.UNDECIDED
+
+
+def test_a_rate_that_is_wrong_by_a_half_is_refuted() -> None:
+    selection = Selection(optimizer="sgd")
+    rows = tuple(
+        replace(s, rate=s.rate + Fraction(1, 2)) if s.role == "norm-bias" else s
+        for s in scalings(selection)
+    )
+    places = [{"N": 2, "d": width} for width in (16, 32, 64)]
+    settings = Settings(tokens=2, seeds=6, draws=4, device="cpu")
+    found = verify_width(selection, texts(table(selection).rule), {"rule": rows}, places, settings)
+    bias = next(e for e in found.exponents if e.share == "norm-bias")
+    assert bias.verdict is Verdict.REFUTED and bias.estimate == pytest.approx(0.5, abs=0.15)
+
+
+def test_several_powers_are_held_against_their_sum() -> None:
+    whole = verified(rules=("sp",)).exponents[0]
+    assert whole.predicted == 1.5
+    assert whole.here is not None and whole.estimate == pytest.approx(whole.here, abs=0.05)
+    assert whole.here < 1.45
+
+
+def test_width_and_depth_at_once() -> None:
+    found = verified(across="both", depths=[1, 2, 4])
+    first, second = found.exponents[:2]
+    assert [(e.variable, e.share, e.predicted) for e in (first, second)] == [
+        ("d", "all", 0), ("N", "all", 0),
+    ]  # fmt: skip
+    assert second.estimate == pytest.approx(0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"widths": [16, 32]}, "give no exponent: 3 or more are needed"),
+        ({"heads": 3}, "width 16 is not a multiple of heads 3"),
+        ({"widths": "16,x"}, "the widths '16,x' cannot be read"),
+        ({"widths": []}, "cannot be read"),
+        ({"data": "gaussian:0"}, "have no embedding"),
+        ({"width": 64}, "width was given"),
+        ({"rules": ["mupp"]}, "unknown rule 'mupp'; valid are: rule, "),
+        ({"alignment": "half"}, "unknown alignment 'half'"),
+        ({"across": "both", "depths": [2, 4]}, "2 depths give no exponent"),
+    ],
+)
+def test_bad_input_is_one_sentence(given: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        verified(**given)

@@ -1,0 +1,263 @@
+"""Models of constants that are relative to a base: what a step does at every width."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import replace
+from functools import partial
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import deepnet_theory as dt
+from deepnet_theory.numeric.stepping import update
+from deepnet_theory.runtime import (
+    apply_,
+    build,
+    load,
+    load_constants,
+    parameter_groups,
+    save,
+    schema,
+    unstack,
+)
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.optimizers.muon import MUON
+
+WIDTHS, BASE, SEEDS = (64, 128, 256, 512), 64, 6
+NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more
+HIDDEN = {"query", "key", "value", "output", "fc1", "fc2"}
+
+
+def lamb(groups, clamp=math.inf):
+    library = pytest.importorskip("pytorch_optimizer")
+    optimizer = library.Lamb(groups, lr=1.0, weight_decay=0.0, adam_debias=True, max_grad_norm=0.0)
+    assert optimizer.clamp == 10  # of the norm of a parameter
+    optimizer.clamp = clamp
+    return optimizer
+
+
+class OfAnUpdate:
+    """One step of an update's expression."""
+
+    def __init__(self, groups):
+        self.groups = groups
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.groups:
+            for p in group["params"]:
+                p += update(MUON.expression, group["lr"], p.grad[None], p[None].clone())[0]
+
+
+OPTIMIZERS = {
+    "adamw": lambda groups: torch.optim.AdamW(groups, lr=1.0, weight_decay=0.0),
+    "sgd": lambda groups: torch.optim.SGD(groups, lr=1.0),
+    "lamb": lamb,
+    "clamped": partial(lamb, clamp=10.0),
+    "muon": OfAnUpdate,
+}
+
+
+def constants(optimizer, width, base=BASE, **given):
+    sizes = {"width": width, "heads": width // 32, "vocab": 32, "ffn_ratio": 2.0, **given}
+    return dt.export(optimizer, 2, base=base, **sizes)
+
+
+def batch(seed):
+    tokens = torch.randint(32, (1, 5), generator=torch.Generator().manual_seed(100 + seed))
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def step(model, optimizer, seed=0, lr=1e-3, only=None):
+    """One step: the logits before and after, and -<g, update> of each group by its role."""
+    x, y = batch(seed)
+    before = model(x)
+    functional.cross_entropy(before.flatten(0, 1), y.flatten()).backward()
+    groups = [g for g in parameter_groups(model, lr) if only is None or g["role"] in only]
+    members = [(g["role"], [(p, p.detach().clone()) for p in g["params"]]) for g in groups]
+    OPTIMIZERS[optimizer](groups).step()
+    work: dict[str, float] = {}
+    for role, own in members:
+        done = -sum(float((p.grad * (p.detach() - old)).sum()) for p, old in own)
+        work[role] = work.get(role, 0.0) + done
+    with torch.no_grad():
+        return before.detach(), model(x), work
+
+
+def measured(optimizer, changed=lambda c: c, only=None, library=None, **given):
+    """The exponent in the width of the change of the logits, and of -<g, update> by role."""
+    sizes = []
+    for width in WIDTHS:
+        c, found = changed(constants(optimizer, width, **given)), []
+        for seed in range(SEEDS):
+            model = build(c, generator=torch.Generator().manual_seed(seed))
+            before, after, work = step(model, library or optimizer, seed, only=only)
+            found.append({"logits": float((after - before).square().mean().sqrt()), **work})
+        sizes.append({k: sum(f[k] for f in found) for k in found[0] if k != "key-bias"})
+    at = np.log(WIDTHS)
+    return {k: np.polyfit(at, np.log([s[k] for s in sizes]), 1)[0] for k in sizes[0]}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb", "muon"])
+def test_under_the_rule_no_role_moves_more_at_another_width(optimizer):
+    only = HIDDEN if optimizer == "muon" else None
+    found = measured(optimizer, only=only)
+    assert found.keys() >= HIDDEN | {"logits"}
+    assert all(abs(exponent) < NEAR for exponent in found.values()), found
+
+
+def test_a_norm_that_a_library_clamps_leaves_the_rule():
+    """Lamb's own takes the norm of a wide matrix for 10."""
+    found = measured("lamb", library="clamped")
+    assert found["query"] < -0.3 and abs(found["fc1-bias"]) < NEAR
+
+
+def test_without_the_rule_they_do():
+    """Planted: no base; no multiplier on the head; the hidden matrices' rates left at 1."""
+    plain = measured("adamw", base=None)
+    assert plain["logits"] > 1 and plain["token-embedding"] > 0.4
+    unmultiplied = measured("adamw", lambda c: replace(c, head_multiplier=1.0))
+    del unmultiplied["logits"]
+    assert all(exponent > 0.8 for exponent in unmultiplied.values())
+
+    def at_rate_one(c):
+        (part,) = c.parts
+        sublayers = tuple(
+            replace(s, parameters={n: replace(p, rate=1.0) for n, p in s.parameters.items()})
+            for s in part.sublayers
+        )
+        return replace(c, parts=(replace(part, sublayers=sublayers),))
+
+    stepped = measured("adamw", at_rate_one)
+    assert all(stepped[role] > 0.8 for role in HIDDEN) and abs(stepped["head"]) < NEAR
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb"])
+@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
+def test_both_forms_take_the_same_step(optimizer, placement):
+    """With the base's depth alpha is 1 here, so that norms see the same sums in both."""
+    selection = dt.Selection(optimizer=optimizer, placement=placement)
+    made = []
+    for form in ("forward", "weights"):
+        c = constants(selection, 128, (32, 2), form=form)
+        generator = torch.Generator().manual_seed(0)
+        model = build(c, generator=generator, dtype=torch.float64)
+        made.append(step(model, optimizer, lr=1e-2)[:2])
+    (before, after), (same, also) = made
+    torch.testing.assert_close(same, before, rtol=1e-9, atol=1e-12)
+    assert (after - before).abs().max() > 1e-4
+    torch.testing.assert_close(also - same, after - before, rtol=1e-5, atol=1e-12)
+
+
+def test_a_tied_head_keeps_its_step_too():
+    found = measured("adamw", tied_head=True)
+    assert "head" not in found
+    assert all(abs(exponent) < NEAR for exponent in found.values()), found
+
+
+def test_scores_fall_with_the_head_size_where_the_heads_stay():
+    c = constants("adamw", 128, 32, heads=4, base_heads=4)
+    assert c.scores == pytest.approx(math.sqrt(8 / 32))
+    (attention, _), x = [r.branch for r in build(c).residuals()][:2], torch.randn(1, 5, 128)
+    q, k, v = (attention.split(m(x)) for m in (attention.query, attention.key, attention.value))
+    weights = (q @ k.mT * math.sqrt(8) / 32).softmax(-1)  # 1/k, and as ever at the base
+    own = attention.output((weights @ v).transpose(1, 2).reshape(x.shape))
+    torch.testing.assert_close(attention(x), own)
+
+
+def test_files_seeds_and_generation_follow(tmp_path):
+    c = constants("adamw", 64, 32, heads=4, base_heads=4, tied_head=False)
+    jsonschema.validate(json.loads(c.to_json()), schema())
+    c.save(tmp_path / "c.json")
+    assert load_constants(tmp_path / "c.json") == c
+    stacked = build(tmp_path / "c.json", seeds=2)
+    x, _ = batch(0)
+    one = unstack(stacked, 1)
+    torch.testing.assert_close(one(x), stacked(x)[1])
+    save(one, tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors")
+    torch.testing.assert_close(again(x), one(x), rtol=0, atol=0)
+    # the multiplier is in the forward pass, and in that of generation
+    bare = build(replace(c, head_multiplier=1.0))
+    bare.load_state_dict(one.state_dict())
+    torch.testing.assert_close(one(x), bare(x) / 2)
+    xavier = math.sqrt(2 / (32 + 32))  # of the base's head
+    assert one.head.weight.std().item() == pytest.approx(xavier, rel=0.1)
+
+
+def test_groups_name_their_role_and_know_their_base():
+    c = constants("adamw", 128, (32, 1))
+    model = build(c)
+    groups = parameter_groups(model, 1.0, weight_decay=0.1, base=(32, 1))
+    assert groups == parameter_groups(model, 1.0, weight_decay=0.1)
+    rates = {g["role"]: (g["lr"], g["weight_decay"]) for g in groups}
+    assert {rates[role] for role in HIDDEN} == {(0.25, 0.4)}
+    assert rates["token-embedding"] == (0.5, 0.2) and rates["head"] == (1.0, 0.1)
+    assert sum(p.numel() for g in groups for p in g["params"]) == sum(
+        p.numel() for p in model.parameters()
+    )
+    for base in (64, (32, 2), 32):
+        with pytest.raises(InputError, match="relative to a base of width 32 and depth"):
+            parameter_groups(model, 1.0, base=base)
+    plain = build(constants("adamw", 128, None))
+    with pytest.warns(UserWarning, match=r"enters its head by 0\.25 and draw it 1\.58"):
+        again = parameter_groups(plain, 1.0, weight_decay=0.1, base=(32, 1))
+    assert {g["role"]: (g["lr"], g["weight_decay"]) for g in again} == rates
+    with pytest.raises(InputError, match="not those of a derived rule"):
+        parameter_groups(model, 1.0, constants=replace(plain.constants, origin={}), base=32)
+    named = {g["name"]: g["role"] for g in parameter_groups(plain, 1.0)}
+    assert named["encoder/scaled"] == "value+output+fc1+fc2"
+    assert named["embedding/embedding"] == "token-embedding"
+
+
+def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
+    model = build(constants("adam", 128))
+    assert {g["weight_decay"] for g in parameter_groups(model, 1.0)} == {0.0}
+    with pytest.raises(Refusal, match="query: a coupled weight decay cannot keep both"):
+        parameter_groups(model, 1.0, weight_decay=0.1)
+    sgd = parameter_groups(build(constants("sgd", 128)), 1.0, weight_decay=0.1)
+    assert {g["weight_decay"] for g in sgd if g["role"] in HIDDEN} == {0.1}
+
+
+class Mine(torch.nn.Module):
+    """A model of one's own: its embedding has no multiplier."""
+
+    def __init__(self, tied=False):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(32, 64)
+        layer = torch.nn.TransformerEncoderLayer(64, 2, 128, dropout=0.0, batch_first=True)
+        self.body = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = torch.nn.Linear(64, 32, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, x):
+        return self.head(self.body(self.embedding(x)))
+
+
+def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
+    c, (x, _) = constants("adamw", 64, 32), batch(0)
+    model = Mine()
+    said = str(apply_(model, c, inputs=x))
+    assert (
+        "multiply what enters the head by 0.5" in said and "draw the head 1 times as large" in said
+    )
+    rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=32)}
+    assert rates["token-embedding"] == rates["head"] == 1.0 and rates["query"] == 0.5
+    with pytest.raises(Refusal, match="the head is the embedding too"):
+        apply_(Mine(tied=True), c, inputs=x)
+
+
+def test_a_rival_of_a_run_has_no_base():
+    from deepnet_theory.training.runs import plain
+
+    rival = plain(constants("adamw", 128), "pre-ln")
+    assert (rival.head_multiplier, rival.scores, rival.outer) == (1, 1, {})
+    with warnings.catch_warnings(action="error"):
+        build(rival)

@@ -1,0 +1,197 @@
+"""Constants relative to a base: the numbers of the table in width and depth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import deepnet_theory as dt
+from deepnet_theory.sizes.base import builder_point
+from deepnet_theory.sizes.monomial import ONE
+from deepnet_theory.sizes.width import Scale, places, width_table
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.parameter import KNOBS, ParameterConstants
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import MATRICES
+
+SIZES = {"width": 96, "heads": 6, "vocab": 32}  # heads of width 16
+BASE = (32, 2)
+OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain": "norm_gain"}
+COUPLED = ("adam", "sgd", "lars", "momentum")
+
+
+@pytest.mark.parametrize("alignment", ["full", "none"])
+@pytest.mark.parametrize("form", ["forward", "weights"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        {"optimizer": "adamw"},
+        {"optimizer": "adam", "placement": "pre-ln"},
+        {"optimizer": "lamb", "closure": "learning-rate"},
+        {"optimizer": "muon", "stack": "encoder-decoder"},
+        {"optimizer": "sgd", "layer": "attention,ffn:swiglu", "norm": "rms"},
+        {"update": "-eta*sign(g)*abs(g)**(1/3)"},
+    ],
+    ids=lambda select: "-".join(select.values()),
+)
+def test_each_number_is_that_of_the_table(select, form, alignment):
+    """The table's own gauge is that of the constants, but for the builder's embedding."""
+    selection = Selection(**select)
+    depth = dict.fromkeys(selection.the_stack.depths, 6)
+    base = dict.fromkeys(depth, 2)
+    c = dt.export(selection, depth, base=(32, base), form=form, alignment=alignment, **SIZES)
+    table = width_table(selection, "both", alignment, form)
+    scale = Scale(96, 32, tuple(depth.items()), tuple(base.items()))
+    compared = 0
+    for row in table.rows:
+        place = row.place
+        if place.sublayer:
+            (own,) = {
+                id(s): s.parameters[place.parameter]
+                for p in c.parts
+                for s in p.sublayers
+                if (p.name, s.kind) == (place.part, place.sublayer)
+            }.values()
+        elif row.role in OUTER:
+            own = c.outer[OUTER[row.role]]
+        else:
+            continue
+        coupled = selection.optimizer in COUPLED
+        wanted = {
+            "rate": row.rate,
+            "epsilon": row.epsilon or ONE,
+            "weight_decay": row.coupled_decay if coupled else row.decay,
+        }
+        if row.init is not None and place.sublayer and place.kind in MATRICES:
+            wanted["gain"] = row.init * place.shape[0] ** Fraction(1, 2)  # on Xavier's size
+        for knob, size in wanted.items():
+            if size is None:  # a vector, or a decay that is refused
+                assert getattr(own, knob) == 0
+                continue
+            number = getattr(own, knob) * (c.eta if knob == "rate" else 1)
+            assert number == pytest.approx(scale.ratio(size)), (row.role, knob)
+            compared += 1
+    assert compared > 40
+    assert c.head_multiplier == pytest.approx(scale.ratio(table.row("head").multiplier))
+
+
+def bare(parameters):
+    return {name: replace(p, formulas={}) for name, p in parameters.items()}
+
+
+def numbers(c):
+    """Constants without the formulas and the origin of their numbers."""
+    parts = tuple(
+        replace(p, sublayers=tuple(replace(s, parameters=bare(s.parameters)) for s in p.sublayers))
+        for p in c.parts
+    )
+    return replace(c, parts=parts, outer=bare(c.outer), origin={}, condition="")
+
+
+@pytest.mark.parametrize("form", ["forward", "weights"])
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb", "sgd"])
+def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
+    plain = dt.export(optimizer, 6, form=form, **SIZES)
+    same = numbers(dt.export(optimizer, 6, form=form, base=96, **SIZES))
+    ones = {name: ParameterConstants(weight_decay=1.0) for name in same.outer}
+    assert same == replace(numbers(plain), outer=ones)
+    # in depth too: the plain model, all of its multipliers 1
+    same = dt.export(optimizer, 6, form=form, base=(96, 6), **SIZES)
+    assert (same.eta, same.head_multiplier, same.scores) == (1, 1, 1)
+    for s in same.parts[0].sublayers:
+        assert {s.alpha, s.beta, s.rate} == {1}
+        for p in (*s.parameters.values(), *same.outer.values()):
+            assert {getattr(p, knob) for knob in KNOBS} <= {0, 1} and p.rate == p.epsilon == 1
+
+
+def test_without_a_base_the_file_is_what_it_was():
+    text = dt.export("adamw", 6, **SIZES).to_json()
+    for word in ("head_multiplier", "scores", "outer", "base"):
+        assert f'"{word}"' not in text
+
+
+def test_another_gauge_is_the_same_model():
+    """c*sigma of every role is that of the rule; the embedding's is (sqrt(d), 1/sqrt(d))."""
+    selection = Selection(optimizer="adamw")
+    for alignment in ("full", "none"):
+        table = width_table(selection, alignment=alignment)
+        point = builder_point(selection, alignment, "forward", tied=False)
+        for place in places(selection):
+            if not place.starts_at_zero:
+                row = table.row(place.role, place.part)
+                c, size = point.multipliers[place.role], point.inits[place.role]
+                assert c * size == row.multiplier * row.init
+        assert str(point.multipliers["token-embedding"]) == "d**(1/2)"
+
+
+def test_a_rule_of_ones_own_takes_the_width_alone():
+    rule = dt.own_rule("adamw", "2*N + 1", "1")
+    plain = dt.export("adamw", 6, rule=rule, **SIZES)
+    c = dt.export("adamw", 6, rule=rule, base=32, **SIZES)
+    for s, t in zip(c.parts[0].sublayers, plain.parts[0].sublayers, strict=True):
+        assert (s.alpha, s.beta) == (t.alpha, t.beta)
+        assert all(p.rate == (1 / 3 if n in s.gains or "_" not in n else 1)
+                   for n, p in s.parameters.items())  # fmt: skip
+    relative = dt.export("adamw", 6, rule=rule, base=BASE, **SIZES).parts[0].sublayers[0]
+    assert (relative.alpha, relative.beta) == pytest.approx((13 / 5, 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"base": 192}, "base width 192 is not from 1 to the width, 96"),
+        ({"base": (32, 7)}, "base depth N 7 is not from 1 to the depth N, 6"),
+        ({"base": 40}, "heads of width 16 do not divide the base width 40"),
+        ({"base": 40, "base_heads": 3}, "3 heads do not divide the base width 40"),
+        ({"base": "wide"}, "the base 'wide' is none"),
+        ({"base": (1, 2, 3)}, "the base (1, 2, 3) is none"),
+        ({"base": True}, "the base True is none"),
+        ({"base": (32, "x")}, "the depth 'x' is not valid"),
+        ({"base_heads": 2}, "base_heads 2 was given without a base width"),
+        ({"base": 32, "alignment": "half"}, "unknown alignment 'half'"),
+        ({"base": 16, "kv_heads": 3}, "3 key and value heads of 6 are no whole number"),
+    ],
+    ids=str,
+)
+def test_what_is_no_base_is_one_sentence(given, said):
+    with pytest.raises(InputError) as caught:
+        dt.export("adamw", 6, **SIZES, **given)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "given", "said"),
+    [
+        ("muon", {"tied_head": True}, "two learning rates of one matrix"),
+        ("adamw", {"tied_head": True, "form": "weights"}, "a multiplier of d**(-1/2)"),
+        ("adamw", {"base_heads": 6, "form": "weights"}, "the scores need a multiplier"),
+    ],
+)
+def test_what_has_no_law_is_refused(optimizer, given, said):
+    with pytest.raises(Refusal) as caught:
+        dt.export(optimizer, 6, **{"base": 48, **SIZES, **given})
+    assert said in str(caught.value)
+
+
+def test_a_bias_that_never_moves_is_refused_and_left_out_where_there_is_none():
+    update = Selection(update="-eta*norm(theta)*sign(g)")
+    with pytest.raises(Refusal, match=r"query-bias: .* never leaves it"):
+        dt.export(update, 6, base=32, **SIZES)
+    assert dt.export(update, 6, base=32, bias=False, **SIZES).outer["head"].rate
+
+
+def test_the_head_that_width_makes_small_is_said_beside_what_was_recorded():
+    clipping = "A threshold of the gradients' global norm does not carry over from the base."
+    said = {
+        (placement, base): dt.export(
+            Selection(optimizer="adamw", placement=placement), 6, base=base, **SIZES
+        ).condition
+        for placement in ("post-ln", "pre-ln")
+        for base in (None, 32, 96)
+    }
+    small = said["post-ln", 32]
+    assert all(word in small for word in ("0.471", "log-unigram", "3 of 4 seeds", clipping))
+    assert said["post-ln", 96] == f"{said['post-ln', None]} {clipping}"
+    assert said["pre-ln", 32] == said["pre-ln", 96] == clipping and not said["pre-ln", None]

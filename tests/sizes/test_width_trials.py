@@ -1,0 +1,428 @@
+"""What the published tables of width are held against, cell by cell, and which are one class."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+
+from deepnet_theory.sizes import parametrisations as trials
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.parametrisations import (
+    alike,
+    cells,
+    column_of,
+    derived,
+    judge_parametrisation,
+    optimizer_classes,
+    size,
+    trial,
+)
+from deepnet_theory.sizes.width import width_table
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
+from deepnet_theory.spec.parametrisation import ANY, parametrisation, parametrisations
+from deepnet_theory.spec.selection import Selection
+
+HALF = Fraction(1, 2)
+MUP = ("mup", "mup-table-3", "mup-table-9", "mup-package", "megatron-depth-mup", "completep")
+
+# Every published cell that differs from what the conditions ask for: all others agree.
+DIFFERS = {
+    # CompleteP's table leaves ε outside of the blocks as it is; its code takes one for all
+    ("completep", "adamw", "full", "embedding", "epsilon"): ("1", "1/d"),
+    ("completep", "adamw", "full", "final-gain", "epsilon"): ("1", "1/d"),
+    ("completep", "adamw", "full", "head", "epsilon"): ("1", "1/d"),
+    ("completep-code", "adamw", "full", "embedding", "epsilon"): ("1/(N*d)", "1/d"),
+    ("completep-code", "adamw", "full", "final-gain", "epsilon"): ("1/(N*d)", "1/d"),
+    ("completep-code", "adamw", "full", "head", "epsilon"): ("1/(N*d)", "1/d"),
+    # Complete(d)P mends the embedding, Megatron the head too; no source has the last norm's
+    ("complete-d-p", "adamw", "full", "final-gain", "epsilon"): ("1", "1/d"),
+    ("megatron-depth-mup", "adamw", "full", "final-gain", "epsilon"): ("1/(N*d)", "1/d"),
+    # a head of c·σ = d^(-1/2) is that of no alignment, one of 1/d that of full alignment
+    ("everett-standard", "adam", "full", "head", "multiplier*init"): ("d**(-1/2)", "1/d"),
+    ("everett-standard", "sgd", "full", "head", "multiplier*init"): ("d**(-1/2)", "1/d"),
+    ("everett-ntk", "adam", "full", "head", "multiplier*init"): ("d**(-1/2)", "1/d"),
+    ("everett-ntk", "sgd", "full", "head", "multiplier*init"): ("d**(-1/2)", "1/d"),
+    ("everett-mup", "adam", "none", "head", "multiplier*init"): ("1/d", "d**(-1/2)"),
+    ("everett-mup", "sgd", "none", "head", "multiplier*init"): ("1/d", "d**(-1/2)"),
+    ("everett-mean-field", "adam", "none", "head", "multiplier*init"): ("1/d", "d**(-1/2)"),
+    ("everett-mean-field", "sgd", "none", "head", "multiplier*init"): ("1/d", "d**(-1/2)"),
+    # at no alignment SGD's head is stepped no further than it is large: see below
+    ("everett-mup", "sgd", "none", "head", "rate"): ("1", "d**(1/2)"),
+    ("everett-mean-field", "sgd", "none", "head", "rate"): ("d", "d**(3/2)"),
+    # the sign of one exponent
+    ("everett-mean-field", "adam", "none", "head", "rate"): ("d**(-1/2)", "d**(1/2)"),
+    # LAMB: unchanged in 2602.20937; by its own expression it moves n_in/sqrt(n_in) too far
+    ("extending-mup", "lamb", "full", "hidden", "rate"): ("1", "d**(-1/2)"),
+    # one ε, and a weight decay that takes 1/d of a matrix
+    **{
+        ("nanogpt-mup", "adamw", "full", of, "epsilon"): ("1", "1/d")
+        for of in ("embedding", "hidden", "bias", "gain", "head")
+    },
+    ("nanogpt-mup", "adamw", "full", "hidden", "decay"): ("1", "d"),
+    **{
+        ("megatron-mup", "adam", "full", of, "epsilon"): ("1", "1/d")
+        for of in ("embedding", "bias", "gain", "head")
+    },
+    ("mup-package", "adam", "full", "embedding", "decay"): ("1", "1/d"),
+    ("mup-package", "adam", "full", "hidden", "decay"): ("d", None),
+    ("mup-package", "adam", "full", "head", "decay"): ("1", "1/d"),
+    # an embedding that steps less in a wider model
+    ("u-mup", "adamw", "full", "embedding", "rate"): ("d**(-1/2)", "1"),
+    ("nanochat", "adamw", "full", "embedding", "rate"): ("d**(-1/2)", "1"),
+    ("nanochat", "adamw", "full", "embedding", "decay"): ("1", "d**(1/2)"),
+    ("nanochat", "adamw", "full", "head", "rate"): ("d**(-1/2)", "1/d"),
+    ("nanochat", "adamw", "full", "head", "decay"): ("1", "d**(1/2)"),
+    ("nanochat", "adamw", "full", "head", "multiplier*init"): ("1", "1/d"),
+    ("nanochat", "muon", "full", "head", "multiplier*init"): ("1", "1/d"),
+    # one standard deviation at every width: the branches outgrow the stream
+    ("gpt-2", "adam", "full", "hidden", "multiplier*init"): ("1", "d**(-1/2)"),
+    ("gpt-2", "adam", "full", "residual-output", "multiplier*init"): ("N**(-1/2)", "d**(-1/2)"),
+    ("gpt-2", "adam", "full", "head", "multiplier*init"): ("1", "1/d"),
+    **{
+        ("gpt-2", "adam", "full", of, "rate"): ("1", None)
+        for of in ("embedding", "hidden", "bias", "gain", "head")
+    },
+}
+
+
+@pytest.mark.parametrize("name", parametrisations())
+def test_every_published_cell_is_the_derived_one_up_to_the_gauge(name):
+    found = {
+        (name, c.optimizer, c.alignment, c.of, c.quantity): (c.published, c.derived)
+        for c in cells(parametrisation(name))
+        if not c.agrees
+    }
+    assert found == {key: value for key, value in DIFFERS.items() if key[0] == name}
+
+
+def test_the_tables_are_not_empty_of_cells():
+    """Two columns of σ·c and rates in Table 8; σ·c, rates, ε and decay in CompleteP's."""
+    count = {name: len(cells(given)) for name, given in parametrisations().items()}
+    assert count["mup"] == 14
+    assert count["completep"] == 3 + 6 + 6 + 1
+    assert count["megatron-depth-mup"] == 3 + 5 + 6 + 3
+    assert count["everett-standard"] == 5 * (3 + 3)
+    assert sum(count.values()) > 300
+
+
+@pytest.mark.parametrize("quantity", ["multiplier*init", "rate", "epsilon", "decay"])
+@pytest.mark.parametrize("name", parametrisations())
+def test_a_wrong_cell_is_caught(name, quantity):
+    """Every cell that agrees, times the root of the width."""
+    wrong = given = parametrisation(name)
+    right = [c for c in cells(given) if c.agrees and c.quantity == quantity]
+    for cell in right if quantity != "multiplier*init" else {c.of: c for c in right}.values():
+        wrong = _with(wrong, cell, "sqrt(d)")
+    found = {_key(c): c.agrees for c in cells(wrong)}
+    assert not any(found[_key(cell)] for cell in right)
+
+
+def test_a_wrong_power_of_the_depth_is_caught():
+    """CompleteP's branch is 1/N, so that its ε is compared in N too; u-μP's is another."""
+    given = parametrisation("completep")
+    cell = next(c for c in cells(given) if c.of == "hidden" and c.quantity == "epsilon")
+    assert cell.agrees and size(cell.published).exponent("N") == -1
+    (again,) = [c for c in cells(_with(given, cell, "N")) if _key(c) == _key(cell)]
+    assert not again.agrees
+    hidden = next(
+        c for c in cells(parametrisation("u-mup")) if (c.of, c.quantity) == ("hidden", "rate")
+    )
+    assert hidden.agrees and size(hidden.published).exponent("N") == -HALF
+
+
+def _key(cell):
+    return cell.optimizer, cell.alignment, cell.of, cell.quantity
+
+
+def _with(given, cell, factor):
+    """The facts with one cell multiplied."""
+    if cell.quantity == "multiplier*init":
+        return replace(given, init={**given.init, cell.of: f"({given.init[cell.of]})*{factor}"})
+    columns = []
+    for column in given.columns:
+        if (column.optimizer, column.alignment) == (cell.optimizer, cell.alignment):
+            texts = getattr(column, cell.quantity)
+            texts = {**texts, cell.of: f"({texts[cell.of]})*{factor}"}
+            column = replace(column, **{cell.quantity: texts})
+        columns.append(column)
+    return replace(given, columns=tuple(columns))
+
+
+# ---- Everett et al.: rates from their own conditions ----
+
+# c·W with entries of d^(-b) at a multiplier d^(-a): embedding, hidden, head
+EVERETT = {
+    "everett-standard": ((0, 0), (0, HALF), (0, HALF)),
+    "everett-ntk": ((0, 0), (HALF, 0), (HALF, 0)),
+    "everett-mup": ((-HALF, HALF), (0, HALF), (HALF, HALF)),
+    "everett-mean-field": ((0, 0), (HALF, 0), (1, 0)),
+}
+
+
+def stable(under, points, aligned):
+    """The largest stable rates d^(-c) of arXiv 2407.05872, its conditions on r ≥ 0 and c solved.
+
+    Under SGD the gradient is d^(-g), g = a + b of the head and the layer's a, as long as the head's
+    update is no larger than the head, 2a + c ≥ a + b.
+    """
+    (a1, _), (a2, _), (a3, b3) = points
+    n = 1 if aligned else HALF
+    if under == "adam":
+        return -a1, n - a2, n - a3
+    if under == "adafactor":
+        return 0, max(n - HALF, 0), max(n - (a3 + b3), 0)
+    back = a3 + b3
+    return -back - 2 * a1, n - back - 2 * a2, max(n - 2 * a3, b3 - a3)
+
+
+@pytest.mark.parametrize("alignment", ["full", "none"])
+@pytest.mark.parametrize("under", ["sgd", "adam", "adafactor"])
+@pytest.mark.parametrize("name", EVERETT)
+def test_everett_s_conditions_give_the_derived_rates(name, under, alignment):
+    """At no alignment a head of 1/d is capped: SGD's update at its size, Adafactor's rate at 1."""
+    given = parametrisation(name)
+    column = column_of(given, optimizer("adam"), alignment)[0]
+    own = replace(given, columns=(replace(column, optimizer=under),))
+    found = {c.of: -size(c.derived).exponent("d") for c in cells(own) if c.quantity == "rate"}
+    asked = dict(
+        zip(
+            ("embedding", "hidden", "head"),
+            stable(under, EVERETT[name], alignment == "full"),
+            strict=True,
+        )
+    )
+    capped = (
+        alignment == "none" and under != "adam" and name in ("everett-mup", "everett-mean-field")
+    )
+    if capped:
+        assert asked.pop("head") - found.pop("head") == HALF
+    assert found == asked
+
+
+@pytest.mark.parametrize("alignment", ["full", "none"])
+@pytest.mark.parametrize("under", ["sgd", "adam", "adafactor"])
+@pytest.mark.parametrize("name", EVERETT)
+def test_one_published_rate_of_everett_s_table_has_the_wrong_sign(name, under, alignment):
+    """Mean field, Adam, no alignment, the head: published d^(-1/2), by the conditions d^(1/2)."""
+    found = [
+        c for c in parametrisation(name).columns if (c.optimizer, c.alignment) == (under, alignment)
+    ]
+    for column in found:
+        asked = stable(under, EVERETT[name], alignment == "full")
+        told = [-size(column.rate[of]).exponent("d") for of in ("embedding", "hidden", "head")]
+        if (name, under, alignment) == ("everett-mean-field", "adam", "none"):
+            assert told.pop() == HALF == -asked[2]
+            asked = asked[:2]
+        assert tuple(told) == asked
+
+
+# ---- one class ----
+
+
+@pytest.mark.parametrize("under", ["adam", "sgd"])
+def test_the_three_tables_of_mup_are_one_class_with_the_derived_rule(under):
+    for name in ("mup", "mup-table-3", "mup-table-9"):
+        found = {name, *alike(parametrisation(name), optimizer(under))}
+        assert {"derived", "mup", "mup-table-3", "mup-table-9", "mup-package"} <= found
+        assert not found & {"sp", "ntp", "u-mup", "nanochat", "everett-standard"}
+
+
+def test_the_spectral_condition_is_mup_under_sgd():
+    found = alike(parametrisation("spectral-condition"), optimizer("sgd"))
+    assert {"derived", "mup", "everett-mean-field"} <= set(found)
+
+
+def test_standard_and_ntk_with_their_own_rates_are_one_class():
+    for alignment in ("full", "none"):
+        found = alike(parametrisation("everett-standard"), optimizer("adam"), alignment)
+        assert "everett-ntk" in found
+        assert ("derived" in found) == (alignment == "none")
+
+
+def test_a_gauge_changes_no_class_and_a_rate_does():
+    given = parametrisation("mup")
+    (adam, sgd) = given.columns
+    gauged = replace(
+        given,
+        multiplier={"head": "d**(-2/3)"},
+        init={**given.init, "head": "d**(-1/3)"},
+        columns=(replace(adam, rate={**adam.rate, "head": "d**(-1/3)"}), sgd),
+    )
+    assert "derived" in alike(gauged, optimizer("adam"))
+    assert "derived" not in alike(gauged, optimizer("sgd"))  # SGD's rate goes by the square
+    squared = replace(sgd, rate={**sgd.rate, "head": "d**(1/3)"})
+    assert "derived" in alike(replace(gauged, columns=(adam, squared)), optimizer("sgd"))
+
+
+@pytest.mark.parametrize("alignment", ["full", "none"])
+@pytest.mark.parametrize("names", optimizer_classes())
+def test_the_derived_rule_passes_its_own_trial(names, alignment):
+    given = derived(optimizer(names[0]), alignment)
+    found = trial(given, optimizer(names[0]), alignment)
+    assert found.regime == "features" and found.near_identity
+    assert {t.output for t in found.roles} == {"0"}
+    assert all(t.logits == "0" for t in found.roles)
+    assert all(cell.agrees for cell in cells(given))
+
+
+# ---- what they do ----
+
+
+@pytest.mark.parametrize(
+    "name, under, regime",
+    [
+        *((name, "adam", "features") for name in MUP),
+        ("mup", "sgd", "features"),
+        ("sp", "adam", "unstable"),
+        ("sp", "sgd", "unstable"),
+        ("ntp", "sgd", "lazy"),
+        ("ntp", "adam", "unstable"),
+        ("mup", "lamb", "lazy"),
+        ("gpt-2", "adam", "unstable"),
+    ],
+)
+def test_what_features_do(name, under, regime):
+    assert trial(parametrisation(name), optimizer(under)).regime == regime
+
+
+def test_the_neural_tangent_moves_logits_and_no_features():
+    """Jacot et al.: under gradient flow the kernel stays; logits move by order one."""
+    found = {t.role: t for t in trial(parametrisation("ntp"), optimizer("sgd")).roles}
+    assert found["fc1"].output == "-1/2"
+    assert found["fc1"].logits == "0"
+    assert found["head"].start == "0"
+
+
+def test_a_branch_that_outgrows_the_stream_is_said_to():
+    assert not trial(parametrisation("gpt-2"), optimizer("adam")).near_identity
+    assert trial(parametrisation("sp"), optimizer("adam")).near_identity
+
+
+def test_a_hybrid_steps_each_role_by_its_own_optimizer():
+    judged = judge_parametrisation(parametrisation("nanochat"))
+    found = {t.role: t for t in judged.judged.roles}
+    assert judged.optimizer == "muon, adamw"
+    assert found["value"].output == "0" and found["head"].output == "1/2"
+    assert found["output"].start is None
+
+
+def test_an_update_of_one_s_own_takes_the_column_of_those_that_act_alike():
+    given = parametrisation("mup")
+    own = custom_optimizer("-2*eta*sign(g)")
+    assert column_of(given, own, "full") == (given.columns[0], True)
+    assert column_of(given, optimizer("lamb"), "full") == (given.columns[0], False)
+    assert trial(given, own).regime == "features"
+
+
+def test_no_rates_at_an_alignment_are_a_refusal():
+    with pytest.raises(Refusal, match="'mup' has no rates at alignment none"):
+        judge_parametrisation(parametrisation("mup"), alignment="none")
+
+
+# ---- where sources disagree ----
+
+
+def test_lamb_is_unchanged_in_the_width_at_no_alignment_alone():
+    """2602.20937 keeps LAMB's hidden rate; the conditions do so only where nothing is aligned."""
+    rates = {
+        alignment: width_table(Selection(optimizer="lamb"), alignment=alignment).row("query").rate
+        for alignment in ("full", "none")
+    }
+    assert rates == {"full": Monomial.of("d") ** -HALF, "none": Monomial()}
+
+
+def test_decoupled_weight_decay_by_source():
+    """The share of a hidden matrix that one step takes: η·λ, or λ where it is independent."""
+    shares = {}
+    for name, given in parametrisations().items():
+        column = given.columns[0]
+        if "hidden" in column.decay and not given.hybrid:
+            rate = size(column.rate["hidden"]) if column.decays == "decoupled" else Monomial()
+            shares[name] = (size(column.decay["hidden"]) * rate).exponent("d")
+    assert shares.pop("nanogpt-mup") == -1
+    assert set(shares.values()) == {0} and len(shares) >= 5
+
+
+def gradients(width, depth, seed):
+    """Gradients of an explicit pre-LN stack, branches over N, a head of 1/d, by class."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, times=1.0):
+        drawn = torch.randn(*shape, generator=draw, dtype=torch.float64) * times
+        return drawn.requires_grad_()
+
+    def norm(x):
+        return torch.nn.functional.layer_norm(x, (width,))
+
+    tokens, targets = torch.randint(0, 32, (2, 16), generator=draw)
+    embedding, head = normal(32, width), normal(32, width)
+    final = torch.ones(width, dtype=torch.float64, requires_grad=True)
+    blocks = [
+        (
+            torch.ones(width, dtype=torch.float64, requires_grad=True),
+            normal(width, width, times=width**-0.5),
+            normal(width, width, times=width**-0.5),
+        )
+        for _ in range(depth)
+    ]
+    x = embedding[tokens]
+    for gain, fc1, fc2 in blocks:
+        x = x + torch.relu(norm(x) * gain @ fc1) @ fc2 / depth
+    logits = (norm(x) * final) @ head.T / width
+    torch.nn.functional.cross_entropy(logits, targets).backward()
+    gain, fc1, _ = blocks[0]
+    of = {"embedding": embedding, "hidden": fc1, "gain": gain, "final-gain": final, "head": head}
+    return {name: value.grad.norm().item() / value.numel() ** 0.5 for name, value in of.items()}
+
+
+def test_an_explicit_stack_takes_the_algebra_s_side_on_epsilon():
+    """ε must be as large as |g|; Megatron's recipe has all of it but the last norm's power of N."""
+
+    def slope(name, small, large):
+        ratio = [gradients(*large, seed)[name] / gradients(*small, seed)[name] for seed in range(4)]
+        return math.log(sum(ratio) / 4) / math.log(8)
+
+    given = parametrisation("megatron-depth-mup")
+    asked = {c.of: size(c.derived) for c in cells(given) if c.quantity == "epsilon"}
+    for name in ("embedding", "hidden", "gain", "final-gain", "head"):
+        in_width, in_depth = slope(name, (64, 4), (512, 4)), slope(name, (64, 4), (64, 32))
+        assert in_width == pytest.approx(float(asked[name].exponent("d")), abs=0.1), name
+        assert in_depth == pytest.approx(float(asked[name].exponent("N")), abs=0.1), name
+
+
+def test_an_explicit_matrix_takes_the_algebra_s_side_on_lamb():
+    """Unit rate: ‖W‖·sign(g)/√numel moves the tokens it was made of by √d, others by 1."""
+    moves = {}
+    for width in (128, 2048):
+        draw = torch.Generator().manual_seed(0)
+        x, other, delta = torch.randn(3, 2, width, generator=draw)
+        weight = torch.randn(width, width, generator=draw) * width**-0.5
+        step = weight.norm() / width * torch.sign(delta.T @ x)
+        moves[width] = [(t @ step.T).pow(2).mean().sqrt().item() for t in (x, other)]
+    aligned, not_aligned = (
+        math.log(b / a) / math.log(16) for a, b in zip(*moves.values(), strict=True)
+    )
+    rates = {a: width_table(Selection(optimizer="lamb"), alignment=a) for a in ("full", "none")}
+    asked = [float(-t.row("query").rate.exponent("d")) for t in rates.values()]
+    assert [aligned, not_aligned] == pytest.approx(asked, abs=0.1)
+
+
+# ---- classes of optimizers ----
+
+
+def test_optimizers_of_one_class_ask_for_one_rate():
+    assert sorted(n for names in optimizer_classes() for n in names) == sorted(trials.optimizers())
+    for names in optimizer_classes():
+        tables = [width_table(Selection(optimizer=name)) for name in names]
+        for role in ("token-embedding", "query", "head"):
+            assert len({table.row(role).rate for table in tables}) == 1
+
+
+def test_classes_differ_in_some_shape():
+    assert len({trials.acts(optimizer(names[0])) for names in optimizer_classes()}) == len(
+        optimizer_classes()
+    )
+    assert ANY not in trials.optimizers()

@@ -1,0 +1,39 @@
+"""docs/width.md is what the engine says of the width now."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.sizes.parametrisations import judge_parametrisation
+from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.parametrisation import parametrisations
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "width.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def maker():
+    specification = importlib.util.spec_from_file_location("width_page", DOCS / "width.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow  # .ci/run asks `docs/width.py --check` beside the pages of the schemes
+def test_the_page_is_current(maker):
+    assert maker.page() == PAGE, "run: python docs/width.py"
+
+
+def test_the_page_names_every_optimizer_and_every_parametrisation():
+    assert all(f"| {name} |" in PAGE for name in (*optimizers(), *parametrisations()))
+
+
+def test_a_wrong_fact_changes_the_table(maker):
+    right = parametrisations()["mup"]
+    wrong = replace(right, init={**right.init, "head": "d**(-1/2)"})
+    lines = [list(maker._published([judge_parametrisation(given)]))[2] for given in (right, wrong)]
+    assert lines[0] in PAGE
+    assert lines[1] not in PAGE
