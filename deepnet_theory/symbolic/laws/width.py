@@ -261,8 +261,14 @@ class _Chain:
         for group in self.groups.values():
             try:
                 own = size_of_step(self.optimizer, self.sizes(group), self.table.alignment)
-            except Refusal:
-                self.idle(group)
+            except Refusal:  # another law that is missing has no step
+                if group.starts_at_zero and not self.moves():
+                    self.add(
+                        f"update-{group.name}", group("update"), sp.Integer(0),
+                        f"{group.words} start at 0, where the update is 0: they never leave it",
+                        checks=(Check("explicit zeros", self.stays),),
+                        relation=Relation.EQUAL, measured=True,
+                    )  # fmt: skip
                 continue
             self.laws[group.name] = own
             counts = dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))
@@ -273,16 +279,6 @@ class _Chain:
             self.measure(
                 group, "action", group("multiplier") * action, f"c*dW x of {group.words}: {how}",
                 assumptions=(self.premise,),
-            )  # fmt: skip
-
-    def idle(self, group: Group) -> None:
-        """An update that leaves a parameter of zeros where it is; another law that is missing."""
-        if group.starts_at_zero and not self.moves():
-            self.add(
-                f"update-{group.name}", group("update"), sp.Integer(0),
-                f"{group.words} start at 0, where the update is 0: they never leave it",
-                checks=(Check("explicit zeros", lambda s: s.rhs == 0 and not self.moves()),),
-                relation=Relation.EQUAL, measured=True,
             )  # fmt: skip
 
     def rates(self) -> None:
@@ -468,6 +464,10 @@ class _Chain:
             return law(self.optimizer).reduced
         except Refusal:
             return None
+
+    def stays(self, step: Step) -> bool:
+        """Whether the update of a parameter of zeros is the 0 that a step says."""
+        return bool(step.rhs == 0 and not self.moves())
 
     def moves(self) -> bool:
         """Whether the update, as it is written, moves a parameter of zeros."""
