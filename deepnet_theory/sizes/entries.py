@@ -57,10 +57,6 @@ class Sized:
     number: Fraction | None = None
     scalar: bool = False
 
-    def times(self, by: Monomial) -> Sized:
-        """The same, each entry multiplied."""
-        return replace(self, parts={p: size * by for p, size in self.parts.items()}, number=None)
-
 
 ZERO = Sized({}, number=Fraction(0), scalar=True)
 _G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i in range(3))

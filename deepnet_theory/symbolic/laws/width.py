@@ -261,8 +261,14 @@ class _Chain:
         for group in self.groups.values():
             try:
                 own = size_of_step(self.optimizer, self.sizes(group), self.table.alignment)
-            except Refusal:
-                self.idle(group)
+            except Refusal:  # another law that is missing has no step
+                if group.starts_at_zero and not self.moves():
+                    self.add(
+                        f"update-{group.name}", group("update"), sp.Integer(0),
+                        f"{group.words} start at 0, where the update is 0: they never leave it",
+                        checks=(Check("explicit zeros", self.stays),),
+                        relation=Relation.EQUAL, measured=True,
+                    )  # fmt: skip
                 continue
             self.laws[group.name] = own
             counts = dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))
@@ -273,16 +279,6 @@ class _Chain:
             self.measure(
                 group, "action", group("multiplier") * action, f"c*dW x of {group.words}: {how}",
                 assumptions=(self.premise,),
-            )  # fmt: skip
-
-    def idle(self, group: Group) -> None:
-        """An update that leaves a parameter of zeros where it is; another law that is missing."""
-        if group.starts_at_zero and not self.moves():
-            self.add(
-                f"update-{group.name}", group("update"), sp.Integer(0),
-                f"{group.words} start at 0, where the update is 0: they never leave it",
-                checks=(Check("explicit zeros", lambda s: s.rhs == 0 and not self.moves()),),
-                relation=Relation.EQUAL, measured=True,
             )  # fmt: skip
 
     def rates(self) -> None:
@@ -311,7 +307,7 @@ class _Chain:
                     group,
                     checks=(self.slope(group, "increment", seen),),
                 )
-            if not group.starts_at_zero and not group.is_block:
+            if not group.starts_at_zero and not group.is_block and self.reduced is not None:
                 power = 1 + own.action.exponent(GRADIENT) - own.action.exponent(PARAMETER)
                 self.follow(
                     f"invariant-{group.name}",
@@ -415,18 +411,19 @@ class _Chain:
     def slope(self, group: Group, what: str, of: sp.Expr | None = None) -> Check:
         """Whether explicit matrices have the size that a step says, in d and k.
 
-        ``of`` is what they should have where it is another one; an update has it in g and θ too.
+        An update that has degrees has them in g and θ. ``of`` is another size than the step's.
         """
 
         def holds(step: Step) -> bool:
             stated = step.rhs if of is None else of
             seen, value = self.slopes(group), self.value(stated)
             pairs = [(seen.in_width, value.exponent("d")), (seen.in_head_size, value.exponent("k"))]
-            if what in ("update", "action"):
+            if what in ("update", "action") and self.reduced is not None:
                 powers = exponents(stated)
                 for slopes, name in (seen.in_gradient, "gradient"), (seen.in_parameter, "init"):
                     pairs.append((slopes, Fraction(str(powers.get(group(name), 0)))))
-            return all(abs(of[what] - float(power)) < widths.NEAR for of, power in pairs if of)
+            found = [(of.get(what), float(power)) for of, power in pairs if of]
+            return all(slope is not None and slope.tends_to(power) for slope, power in found)
 
         return Check("slopes on explicit matrices", holds)
 
@@ -460,6 +457,18 @@ class _Chain:
         values = {name: size(group(what).xreplace(self.at_start)) for name, what in names.items()}
         return {**values, **dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))}
 
+    @cached_property
+    def reduced(self) -> Node | None:
+        """The update, a regime decided; None for one without degrees, a sum of unlike terms."""
+        try:
+            return law(self.optimizer).reduced
+        except Refusal:
+            return None
+
+    def stays(self, step: Step) -> bool:
+        """Whether the update of a parameter of zeros is the 0 that a step says."""
+        return bool(step.rhs == 0 and not self.moves())
+
     def moves(self) -> bool:
         """Whether the update, as it is written, moves a parameter of zeros."""
         return widths.moves_zeros(self.optimizer.expression.root)
@@ -486,10 +495,7 @@ class _Chain:
         if group.starts_at_zero:
             own = self.optimizer.expression if self.moves() else self.optimizer.from_zero
             return own.root
-        try:
-            return law(self.optimizer).reduced
-        except Refusal:
-            return self.optimizer.expression.root
+        return self.optimizer.expression.root if self.reduced is None else self.reduced
 
 
 def _key_bias_is_idle(step: Step) -> bool:

@@ -14,9 +14,10 @@ over :data:`WIDTHS`. Few tokens, for ``sign(g)`` of T tokens acts by
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,8 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
         if at.init is not None:
             theta = at.init * draw.normal(size=theta.shape)
         values: Values = {"eta": 1.0, "g": gradient, "theta": theta, "decay": 0.0}
-        change = fold(update, Entrywise(**values)) * np.ones_like(gradient)
+        with np.errstate(all="ignore"):
+            change = fold(update, Entrywise(**values)) * np.ones_like(gradient)
         signal = _normal(draw, TOKENS, at.outputs)
         met = x if aligned else _normal(draw, FRESH, at.inputs)
         moved = signal @ theta if aligned else met
@@ -194,44 +196,74 @@ def _beside(of: tuple[Node, Node], values: Values) -> float:
 
 def slope(sizes: Mapping[int, float]) -> float:
     """The slope of the logarithm of a size in that of its argument, by least squares."""
-    if any(not size > 0 or not math.isfinite(size) for size in sizes.values()):
-        raise ArithmeticError(f"{list(sizes.values())} has no slope")
     logs = np.log2(list(sizes)), np.log2(list(sizes.values()))
     return float(np.polyfit(*logs, 1)[0])
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """What each of the sizes of :class:`Seen` is in d, in k, and in the factors of g and of θ."""
+class Slope:
+    r"""A slope at small and at large sizes.
 
-    in_width: Mapping[str, float]
-    in_head_size: Mapping[str, float]
-    in_gradient: Mapping[str, float]
-    in_parameter: Mapping[str, float]
+    A sum of unlike terms has its power in the end alone. Where what is left of the smaller one is
+    r times as much at the large sizes, the slope goes on by :math:`r/(1 - r)` of what it went from
+    ``near`` to ``far``; :math:`r = 1/\sqrt{2}` is taken.
+    """
+
+    near: float
+    far: float
+
+    def tends_to(self, power: float) -> bool:
+        """Whether a power is where the slope is, or on its way, to within :data:`NEAR`."""
+        drift = self.far - self.near
+        on = (1 + math.sqrt(2)) * drift if abs(drift) > NEAR / 2 else 0.0  # no draw's noise
+        return min(0.0, on) - NEAR < power - self.far < max(0.0, on) + NEAR
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """What each of the sizes of :class:`Seen` is in d, in k, and in the factors of g and of θ.
+
+    Those that are 0 or not finite somewhere are left out.
+    """
+
+    in_width: Mapping[str, Slope]
+    in_head_size: Mapping[str, Slope]
+    in_gradient: Mapping[str, Slope]
+    in_parameter: Mapping[str, Slope]
 
 
 def slopes(
     update: Node, practice: Node, at: Callable[[int, int], Drawn], *, aligned: bool, heads: bool
 ) -> Slopes:
     """The slopes of one role; ``at`` says what is drawn at a width and a head size."""
+    head, (near, *_, far, _) = HEAD_SIZES[1], WIDTHS
 
-    def seen(of: Drawn) -> dict[str, float]:
-        return vars(see(update, practice, of, aligned=aligned))
+    def fitted(*curves: Mapping[int, Drawn]) -> dict[str, Slope]:
+        """Of the sizes along two curves, at small sizes and at large ones."""
+        seen = [{x: vars(sees(of)) for x, of in curve.items()} for curve in curves]
+        return {
+            name: Slope(*(slope({x: of[name] for x, of in found.items()}) for found in seen))
+            for name in Seen.__dataclass_fields__
+            if all(of[name] > 0 and math.isfinite(of[name]) for f in seen for of in f.values())
+        }
 
-    def fitted(points: Mapping[int, Drawn]) -> dict[str, float]:
-        found = {value: seen(of) for value, of in points.items()}
-        names = next(iter(found.values()))
-        curves = {n: {value: sizes[n] for value, sizes in found.items()} for n in names}
-        return {n: slope(c) for n, c in curves.items() if all(c.values())}
+    @cache
+    def sees(of: Drawn) -> Seen:
+        return see(update, practice, of, aligned=aligned)
 
-    fixed = at(WIDTHS[1], HEAD_SIZES[1])
-    louder = replace(fixed, backward=2 * fixed.backward)
-    larger = None if fixed.init is None else replace(fixed, init=2 * fixed.init)
+    def along(sizes: Sequence[int], drawn: Callable[[int], Drawn]) -> dict[str, Slope]:
+        points = {x: drawn(x) for x in sizes}
+        return fitted(*({x: points[x] for x in part} for part in (sizes[:-1], sizes[1:])))
+
+    def doubled(field: str) -> dict[str, Slope]:
+        fixed = [at(width, head) for width in (near, far)]
+        return fitted(*({1: f, 2: replace(f, **{field: 2 * getattr(f, field)})} for f in fixed))
+
     return Slopes(
-        fitted({d: at(d, HEAD_SIZES[1]) for d in WIDTHS}),
-        fitted({k: at(WIDTHS[1], k) for k in HEAD_SIZES}) if heads else {},
-        fitted({1: fixed, 2: louder}),
-        {} if larger is None else fitted({1: fixed, 2: larger}),
+        along(WIDTHS, lambda width: at(width, head)),
+        along(HEAD_SIZES, lambda size: at(WIDTHS[1], size)) if heads else {},
+        doubled("backward"),
+        doubled("init") if at(near, head).init is not None else {},
     )
 
 
