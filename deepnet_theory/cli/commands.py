@@ -253,8 +253,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Across the width: rule (default), sp, ntp, standard or neural tangent "
-            "parametrisation; the first one's verdict is the exit code.",
+            help="Across the width: rule (default), or published parametrisations, such as sp "
+            "(standard) and ntp; the first one's verdict is the exit code.",
             parser=in_lower_case,
         ),
     ] = None,
@@ -430,6 +430,19 @@ def transfer(
             parser=in_lower_case,
         ),
     ] = None,
+    widths: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Train at each: 32,64,128,256 or 32:256."),
+    ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
+            "derived rates); all.",
+            parser=in_lower_case,
+        ),
+    ] = None,
     steps: Annotated[int, whole("N", "Of the optimizer; 100.")] = 100,
     text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None,
     outer: Annotated[
@@ -452,7 +465,7 @@ def transfer(
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
         workflow.transfer, selection, rates=rates, closures=named, rule=rule, steps=steps,
-        text=text, outer=outer, **measure,
+        text=text, outer=outer, widths=widths, rules=rules and rules.split(","), **measure,
     )  # fmt: skip
     return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
 

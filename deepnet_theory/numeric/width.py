@@ -44,6 +44,7 @@ from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.verify import NEEDS_LESS, device_name, versions
 from deepnet_theory.processes import Job, Work, per_seed, run_until_stopped
 from deepnet_theory.runtime import Description, described
+from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.runtime.linear import Linear, Norm
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.constants import Constants
@@ -63,20 +64,8 @@ FEW = 8  # widths a token: sign(g) of T tokens acts as n·sqrt(2/(πT)) beside i
 TOLERANCE = 0.1  # the exponents of two laws differ by a half; finite widths by less than this
 APART = 0.5  # the exponents at full and at no alignment, between which many tokens lie
 LOSS = "{} on the loss"
-_NAMES = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
-_OUTER = {Role.EMBEDDING: "token-embedding", Role.HEAD: "head"}
 
 Moves = dict[str, list[float]]  # by role, one value a seed
-
-
-def role_of(d: Description) -> str:
-    """The public name of a parameter's role."""
-    if d.role in _OUTER:
-        return _OUTER[d.role]
-    if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
-        return f"{'final-' * (d.sublayer is None)}{d.role.value}"
-    name, _, kind = d.name.partition("_")
-    return "-".join(filter(None, (_NAMES.get(name, name), kind)))
 
 
 @dataclass(frozen=True)

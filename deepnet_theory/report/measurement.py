@@ -243,8 +243,6 @@ def assumptions(
 
 # one update through each role, across the width
 
-WIDE = {"rule": "the derived rule", "sp": "standard parametrisation", "ntp": "neural tangent"}
-
 
 def width_document(v: Verification) -> doc.Document:
     """What one update through each role moves as the width grows, by parametrisation."""
@@ -267,18 +265,22 @@ def width_document(v: Verification) -> doc.Document:
     )
 
 
+def _point_words(v: Verification) -> str:
+    return "the derived rule" if v.rule["name"] == "rule" else f"parametrisation {v.rule['name']}"
+
+
 def _wide_answer(v: Verification) -> tuple[doc.Inline, ...]:
     """What the roles of one parametrisation do, counted by their verdicts."""
     worst = [e for e in v.exponents if e.verdict is Verdict.REFUTED]
     near = sum(e.verdict is Verdict.SUPPORTED for e in v.exponents)
-    said = f"{WIDE[v.rule['name']]}: {near} of {len(v.exponents)} exponents as predicted"
+    said = f"{_point_words(v)}: {near} of {len(v.exponents)} exponents as predicted"
     if worst:
         said += f", not {', '.join(e.share for e in worst)}"
     return f"{said}: ", v.verdict, "."
 
 
 def _parametrisation(v: Verification) -> Iterator[doc.Section]:
-    name = WIDE[v.rule["name"]]
+    name = _point_words(v)
     rows = tuple(_exponent(_where(e), e.verdict, e) for e in v.exponents)
     because = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
     shown = (_exponents(("exponent", "verdict"), rows),)

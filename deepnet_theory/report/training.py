@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.measurement import rows_named
@@ -39,7 +39,7 @@ def transfer_document(t: Transfer) -> doc.Document:
     stepped = t.select.get("optimizer") or t.select.get("update")
     title = f"Does the learning rate transfer? {t.select['placement']}, stepped by {stepped}"
     answer = doc.paragraphs(map(_answer, t.closures))
-    exponents = doc.Section("Exponents in depth", tuple(_exponents(t)))
+    exponents = doc.Section("Exponents", tuple(_exponents(t)))
     curves = doc.Section("Loss against learning rate", (figure(t), _rates(t)))
     ran = f"{t.device}, {t.seconds:.0f} s; unigram entropy {number(t.baseline, '.3f')} nats a byte"
     stopped = [f"{t.stopped}: a part of what was asked for."] * bool(t.stopped)
@@ -87,25 +87,34 @@ def _cost(closure: ClosureTransfer) -> str:
 def _trained(t: Transfer) -> str:
     m = t.measure
     return (
-        f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width {m['width']}, "
+        f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width {_widths(m)}, "
         f"{m['seeds']} seeds, no warm-up. SUPPORTED: the exponent's interval over seeds lies "
         "inside ±1/16. REFUTED: it lies outside, or at the shallowest stack's best rate the "
         "deepest one loses more than a tenth of what the shallowest has learnt."
     )
 
 
+def _widths(measure: Mapping[str, Any]) -> str:
+    width = measure["width"]
+    return ", ".join(map(str, width)) if isinstance(width, list) else str(width)
+
+
 def _exponents(t: Transfer) -> Iterator[doc.Block]:
     rows = []
     for c in t.closures:
-        for e in (c.exponent, c.failing):
+        for e in (*c.exponents, c.failing):
             known = e.estimate == e.estimate
             shown = (signed(e.estimate), signed_interval(e.low, e.high)) if known else ("-", "-")
             expected = predicted(e.predicted, "-") if e is c.failing else "-"
-            rows.append(doc.cells(c.closure, doc.Code(c.rho), e.share, *shown, expected))
+            rows.append(
+                doc.cells(
+                    c.closure, doc.Code(c.rho), f"{e.share} in {e.variable}", *shown, expected
+                )
+            )
     head = ("closure", "ρ/η", "exponent of", "measured", "95% interval", "derived")
     yield doc.Table(head, tuple(rows), numbers=(3, 4, 5))
-    yield doc.Terms(tuple((f"{c.closure}, {e.share}", true_signs(e.because))
-                          for c in t.closures for e in (c.exponent, c.failing)))  # fmt: skip
+    yield doc.Terms(tuple((f"{c.closure}, {e.share} in {e.variable}", true_signs(e.because))
+                          for c in t.closures for e in (*c.exponents, c.failing)))  # fmt: skip
 
 
 def _rates(t: Transfer) -> doc.Table:

@@ -9,61 +9,68 @@ along its own gradient, the loss by
 At the rule both are Θ(1). The second needs the terms of the sum to add up, an update that is odd in
 g and even in θ; for others it is a sum of either sign, and none is given.
 
-Source: derived here; standard and neural tangent parametrisation as in Yang et al., arXiv
-2203.03466, and Jacot et al., arXiv 1806.07572.
+Source: derived here.
 """
 
 from __future__ import annotations
 
-from deepnet_theory.sizes.entries import FULL, GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
+from collections.abc import Mapping
+
+from deepnet_theory.sizes.entries import FULL, GRADIENT, INPUTS, OUTPUTS, PARAMETER, step
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.width import FORWARD, TIED, Moved, Place, Point, judge, places, rule_point
+from deepnet_theory.sizes.parametrisations import column_of, point_of, rates_of
+from deepnet_theory.sizes.width import FORWARD, TIED, Moved, Point, judge, places, rule_point
 from deepnet_theory.sizes.width import width_table as table
-from deepnet_theory.spec.errors import unknown
+from deepnet_theory.spec.errors import Refusal, unknown
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.parametrisation import parametrisations
 from deepnet_theory.spec.results.prediction import Scaling
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 
-RULE, STANDARD, TANGENT = POINTS = ("rule", "sp", "ntp")
+RULE = "rule"
 ABSENT = (TIED, "position-embedding", "head-bias")  # from the laboratory's models
-
-
-def point(name: str, roles: dict[str, Place], alignment: str = FULL, form: str = FORWARD) -> Point:
-    r"""The rule's sizes, or a parametrisation by its name.
-
-    Standard (``sp``): c = 1 and :math:`\sigma = 1/\sqrt{n_{in}}`, the head too; neural tangent
-    (``ntp``): σ = 1 and :math:`c = 1/\sqrt{n_{in}}`. Both at one learning rate for all.
-    """
-    if name == RULE:
-        return rule_point(roles, alignment, form)
-    if name not in POINTS:
-        raise unknown("rule", name, POINTS)
-    fans = {role: place.shape[0] ** -HALF for role, place in roles.items()}
-    ones = dict.fromkeys(roles, ONE)
-    multipliers, inits = (ones, fans) if name == STANDARD else (fans, ones)
-    return Point(multipliers, {r: None if p.starts_at_zero else inits[r] for r, p in roles.items()})
 
 
 def scalings(
     selection: Selection, name: str = RULE, alignment: str = FULL, form: str = FORWARD
 ) -> tuple[Scaling, ...]:
-    """Every role that a model of the laboratory has, at the rule or at a parametrisation.
+    """Every role that a model of the laboratory has, at the rule or a published parametrisation.
 
     A role whose rate is refused keeps its rate, and nothing is predicted of it. The key bias, whose
-    gradient is 0, is left out.
+    gradient is 0, is left out. Raises :class:`Refusal` for a parametrisation that draws a matrix at
+    0, or steps roles by several optimizers.
     """
-    roles = {place.role: place for place in places(selection) if place.role != TIED}
-    rates = dict.fromkeys(roles, ONE)
+    optimizer, roles = selection.the_optimizer, {p.role: p for p in places(selection)}
+    rates: Mapping[str, Monomial]
     if name == RULE:
+        at = rule_point(roles, alignment, form)
         rows = table(selection, alignment=alignment, form=form).rows
-        rates |= {row.role: row.rate for row in rows if row.rate is not None}
-    moved = judge(selection, point(name, roles, alignment, form), rates, alignment).moved
+        rates = {row.role: row.rate for row in rows if row.rate is not None}
+    else:
+        at, rates = _published(name, selection, alignment)
+    moved = {m.row.role: m for m in judge(selection, at, rates, alignment).moved}
     return tuple(
-        _scaling(m, rates[m.row.role], selection.the_optimizer, alignment)
-        for m in {m.row.role: m for m in moved}.values()
-        if m.row.role not in ABSENT and m.row.place.kind is not Role.KEY_BIAS
+        _scaling(m, rates.get(role, ONE), optimizer, alignment)
+        for role, m in moved.items()
+        if role not in ABSENT and m.row.place.kind is not Role.KEY_BIAS
     )
+
+
+def _published(
+    name: str, selection: Selection, alignment: str
+) -> tuple[Point, Mapping[str, Monomial]]:
+    known = parametrisations()
+    if name not in known:
+        raise unknown("rule", name, (RULE, *known))
+    given = known[name]
+    at = point_of(given, selection, alignment)
+    at_zero = [p.role for p in places(selection) if p.is_matrix and at.inits[p.role] is None]
+    if given.hybrid or at_zero:
+        why = f"it draws {at_zero[0]} at 0" if at_zero else "its roles step by several optimizers"
+        raise Refusal(f"the parametrisation {name!r} is not measured: {why}")
+    column, _ = column_of(given, selection.the_optimizer, alignment)
+    return at, rates_of((column,), selection)
 
 
 def _scaling(moved: Moved, rate: Monomial, optimizer: Optimizer, alignment: str) -> Scaling:

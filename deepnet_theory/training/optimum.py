@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import fmean
 from typing import TypedDict
 
 import numpy as np
 
 from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.judging import WORST_FIRST, varies_alone
 from deepnet_theory.numeric.statistics import (
     Array,
     Interval,
@@ -97,8 +99,11 @@ def best_exponent(
     best: Array,
     outside: Sequence[str],
     slack: Sequence[float] = (),
+    groups: Sequence[object] | None = None,
 ) -> Exponent:
     """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
+
+    ``groups`` hold what else varies, as in :func:`fit_exponent`.
 
     SUPPORTED where its interval over seeds lies inside ±1/16, from the depth on where the slope
     has settled, as of every exponent here. ``outside`` are the sentences on
@@ -109,9 +114,13 @@ def best_exponent(
     if outside or len(set(depths)) < 2 or not len(best):
         because = "; ".join(outside) or "an exponent needs two depths"
         return _undecided(variable, "best rate", because)
-    fit = fit_exponent(depths, best)
+    fit = fit_exponent(depths, best, groups)
     kept = [i for i, depth in enumerate(depths) if depth >= fit.fitted_from]
-    grid = _reach([depths[i] for i in kept], [slack[i] for i in kept] if slack else [])
+    labels = groups or [None] * len(depths)
+    grid = _reach(
+        [depths[i] for i in kept], [slack[i] for i in kept] if slack else [],
+        [labels[i] for i in kept],
+    )  # fmt: skip
     found = fit.interval
     interval = Interval(found.estimate, found.low - grid, found.high + grid)
     verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
@@ -123,10 +132,11 @@ def best_exponent(
     return replace(exponent, fitted_from=fit.fitted_from)
 
 
-def _reach(depths: Sequence[int], slack: Sequence[float]) -> float:
+def _reach(depths: Sequence[int], slack: Sequence[float], groups: Sequence[object] = ()) -> float:
     """How far a slope in log depth can change where each point may lie ``slack`` away."""
     x = np.log(np.asarray(depths, dtype=float))
-    centred = x - x.mean()
+    labels = list(groups) or [None] * len(x)
+    centred = x - [fmean(x[[g == label for g in labels]]) for label in labels]
     return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
 
 
@@ -198,6 +208,7 @@ class Judged(TypedDict):
 
     curves: tuple[Curve, ...]
     exponent: Exponent
+    exponents: tuple[Exponent, ...]
     failing: Exponent
     cost: Cost
     verdict: Verdict
@@ -221,15 +232,20 @@ def judged(
         [failing_rate(rates, seed, baseline) for seed in zip(*row.values(), strict=True)]
         for row in rows
     ]
-    variable = next(iter(depths[0]))
+    # the width first where it varies, then the depths
+    symbols = sorted(depths[0], key=lambda symbol: symbol != "d")
+    free = [symbol for symbol in symbols if varies_alone(symbol, depths)] or symbols[:1]
+    best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
+    findings = [c.finding for c in curves if c.finding]
+    exponents = tuple(
+        best_exponent(
+            symbol, [d[symbol] for d in depths], best, findings, [c.slack for c in curves],
+            [tuple(n for s, n in d.items() if s != symbol) for d in depths],
+        )
+        for symbol in free
+    )  # fmt: skip
+    exponent, variable = exponents[0], free[0]
     layers = [depth[variable] for depth in depths]
-    exponent = best_exponent(
-        variable,
-        layers,
-        np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T,
-        [c.finding for c in curves if c.finding],
-        [c.slack for c in curves],
-    )
     by_seed = list(zip(*failing, strict=True)) if whole else []
     ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
     shallow, deep = curves[0], curves[-1]
@@ -243,9 +259,13 @@ def judged(
     return {
         "curves": curves,
         "exponent": exponent,
+        "exponents": exponents,
         "failing": failing_exponent(variable, layers, by_seed, ratio, predicted),
         "cost": cost,
-        "verdict": transfers(exponent, Interval(cost.estimate, cost.low, cost.high), learnt),
+        "verdict": min(
+            (transfers(e, Interval(cost.estimate, cost.low, cost.high), learnt) for e in exponents),
+            key=WORST_FIRST.index,
+        ),
     }
 
 

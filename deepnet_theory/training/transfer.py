@@ -172,7 +172,8 @@ def transfer(
     # no model that ignores its input has a lower loss on these very windows
     baseline = entropy(torch.stack([batch.targets for batch in held_out(course)]))
     repeated = len(candidates) * len(rates) * course.steps
-    layers = list(depths) * min(repeated, 10_000)
+    layers = [{s: n for s, n in depth.items() if s != "d"} for depth in depths]
+    layers *= min(repeated, 10_000)
     work["processes"] = fitting_processes(work.get("processes", 1), layers, settings)
     with fitting_threads(settings) as threads:
         record = Record(course, threads, cache_of(work.pop("cache", None)))
@@ -189,10 +190,12 @@ def transfer(
     if stopped and stopped != INTERRUPTION and not record.losses:
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
     device = settings.torch_device
+    widths = sorted({depth["d"] for depth in depths if "d" in depth})
     return Transfer(
         select={k: v for k, v in selection.to_dict().items() if k != "closure"},
         measure={
             **course.to_dict(), "depths": [depth_key(d) for d in depths], "rates": list(rates),
+            **({"width": widths} if widths else {}),
         },
         closures=tuple(
             ClosureTransfer(
@@ -257,7 +260,8 @@ def _stacks(
     free = FREE * available_bytes(settings.torch_device)
     size = int(free / (settings.seeds * _bytes(candidate.constants[key], course)))
     if settings.torch_device.type == "cpu":  # small work is done together, large by itself
-        activations = settings.seeds * settings.batch * settings.tokens * settings.width
+        width = candidate.constants[key].architecture.width
+        activations = settings.seeds * settings.batch * settings.tokens * width
         size = min(size, LARGE // activations)
     size = max(1, size)
     for first in range(0, len(missing), size):
@@ -280,7 +284,7 @@ def _job(candidate: Candidate, depth: Depth, rates: tuple[float, ...], record: R
     return Job(
         f"{candidate.closure}, depth {key}, rate {rates[0]:g}"
         + (f" to {rates[-1]:g}" if len(rates) > 1 else ""),
-        float(len(rates) * sum(depth.values())),
+        float(len(rates) * math.prod(depth.values())),
         partial(
             in_threads,
             record.threads,

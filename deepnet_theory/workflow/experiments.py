@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
+from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.judgement import predictions as judged
 from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.rule import closure_of
-from deepnet_theory.spec.constants import Sizes
-from deepnet_theory.spec.errors import InputError, Refusal, shown
+from deepnet_theory.spec.constants import Constants, Sizes
+from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.rule import PLAIN, Rule
 from deepnet_theory.spec.scheme import measurable
 from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.workflow.deriving import own_rule
-from deepnet_theory.workflow.exporting import constants_of
+from deepnet_theory.workflow.exporting import export
 from deepnet_theory.workflow.given import (
     answered,
     derived,
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 Depths = str | Iterable[object] | None
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
 WIDTHS = "64:1024"
+FEWEST_WIDTHS = 3
+WIDE_LAYERS = 4  # of what is trained at several widths
+RULES = ("rule", "sp", "sp-sizes")
 WIDE: Given = {"tokens": 8}  # few beside the width
 FEWEST_RATES = 3  # a best rate and its neighbours
 TRANSFER: Given = {"batch": 8, "seeds": 4}  # what training takes where it is not given
@@ -168,9 +172,9 @@ def verify_width(
     .. math:: \frac{\|c\,\Delta W x\|}{\sqrt{n_{out}}}, \qquad \langle g, \Delta W\rangle
 
     of every role: its own output y = cWx, and the loss, to first order in the learning rate.
-    ``rules`` are the derived one, "rule", and parametrisations at one learning rate for all, "sp"
-    (standard) and "ntp" (neural tangent); the first gives the verdict, the others stand in its
-    ``others``. ``across`` "both" takes several ``depths`` too, and the depth's own rule at each.
+    ``rules`` are the derived one, "rule", and published parametrisations, such as "sp" (standard)
+    and "ntp" (neural tangent); the first gives the verdict, the others stand in its ``others``.
+    ``across`` "both" takes several ``depths`` too, and the depth's own rule at each.
     ``given`` is that of :func:`verify`, whose ``tokens`` are 8 by default: few beside the width.
 
     Raises :class:`InputError` for bad settings and fewer than three widths, :class:`Refusal` where
@@ -180,7 +184,6 @@ def verify_width(
     arXiv 2310.17813.
     """
     from deepnet_theory.numeric.depths import parse_widths, wanted_depths
-    from deepnet_theory.numeric.width import FEWEST
     from deepnet_theory.numeric.width import verify_width as run
 
     selection = selection_of(selection, {})
@@ -195,8 +198,10 @@ def verify_width(
     both, parts = across == "both", len(selection.the_stack.parts)
     default = ["x".join([str(n)] * parts) for n in ((2, 4, 8) if both else (2,))]
     at = wanted_depths(depths or default, selection.the_stack)
-    if both and len(at) < FEWEST:
-        raise InputError(f"{len(at)} depths give no exponent beside the width: {FEWEST} are needed")
+    if both and len(at) < FEWEST_WIDTHS:
+        raise InputError(
+            f"{len(at)} depths give no exponent beside the width: {FEWEST_WIDTHS} are needed"
+        )
     named = {name: scalings(selection, name, alignment) for name in rules}
     places = [{**depth, "d": width} for depth in at for width in wanted]
     try:
@@ -315,6 +320,8 @@ def transfer(
     rates: str | Iterable[float] = (),
     closures: Iterable[str] | None = None,
     *,
+    widths: str | Iterable[object] | None = None,
+    rules: Iterable[str] | None = None,
     rule: Rule | None = None,
     steps: int = 100,
     text: str | Path | None = None,
@@ -332,12 +339,17 @@ def transfer(
     ``transfer("adam", [8, 32], "1e-4:1e-1", ["complete", "symmetric"])`` makes one curve a depth
     and closure; without ``closures`` of ``complete`` and the one that :func:`derive` shows.
     ``rule`` stands beside them as "own".
+
+    With ``widths`` every depth, by default one, is trained at each of them. The curves are of
+    ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
+    rate; "sp-sizes", its initial sizes at the derived rates. Heads become wider with the model.
+
     ``given`` is that of :func:`verify`.
     Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
     gives no rule, or the optimizer is known by its first step alone.
     """
     from deepnet_theory.numeric.case import VOCAB
-    from deepnet_theory.numeric.depths import depth_key, wanted_depths
+    from deepnet_theory.numeric.depths import depth_key, parse_widths, wanted_depths
     from deepnet_theory.numeric.schedule import rule_to_dict
     from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.training.runs import causal
@@ -354,8 +366,19 @@ def transfer(
     for name in ("draws", "updates", "eta"):
         if name in given:
             raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
-    settings, work = settings_and_work({**TRANSFER, **given})
-    wanted = wanted_depths(depths, stack)
+    wide = () if widths is None else parse_widths(widths)
+    if wide and len(wide) < FEWEST_WIDTHS:
+        raise InputError(
+            f"the widths {shown(widths)} give no exponent: {FEWEST_WIDTHS} or more are needed"
+        )
+    for name, value in ("closures", closures), ("rule", rule), ("width", given.get("width")):
+        if wide and value is not None:
+            raise InputError(f"{name} was given with widths, whose curves are of rules")
+    if rules is not None and not wide:
+        raise InputError("rules were given, which are for widths")
+    own_width: Given = {"width": wide[-1]} if wide else {}
+    settings, work = settings_and_work({**TRANSFER, **given, **own_width})
+    wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
     grid = parse_rates(rates if isinstance(rates, str) else list(rates))
     if len(grid) < FEWEST_RATES:
         raise InputError(
@@ -375,6 +398,23 @@ def transfer(
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
     }  # fmt: skip
+    if wide:
+        answer = Answer(for_training(selection))
+        places = [{**depth, "d": width} for depth in wanted for width in wide]
+        candidates = [
+            Candidate(
+                closure=name,
+                rule={"name": name, "base_width": wide[0]},
+                rho=_relative_update(selection, answer.rule),
+                failing=0.0 if name == RULES[0] else None,
+                constants={
+                    depth_key(p): causal(_wide_constants(name, answer, p, wide[0], sizes))
+                    for p in places
+                },
+            )
+            for name in dict.fromkeys(rules or RULES)
+        ]
+        return run(selection, candidates, places, grid, course, **work)
     candidates = [
         Candidate(
             closure=name,
@@ -391,6 +431,23 @@ def transfer(
         for name, (answer, own) in answers.items()
     ]
     return run(selection, candidates, wanted, grid, course, **work)
+
+
+def _wide_constants(
+    name: str, answer: Answer, place: Mapping[str, int], base: int, sizes: Sizes
+) -> Constants:
+    """The constants of a parametrisation at a depth and a width; all agree at the base width."""
+    layers, own = next(iter(place.values())), sizes.copy()
+    own["width"] = place["d"]
+    if name not in RULES:
+        raise unknown("rule", name, RULES)
+    if name == "sp":
+        return constants_of(answer, layers, None, "forward", own)
+    ruled = export(answer, layers, base=base, base_heads=sizes["heads"], **own)
+    if name == "rule":
+        return ruled
+    head = replace(ruled.outer["head"], gain=1 / ruled.head_multiplier)
+    return replace(ruled, outer={**ruled.outer, "head": head})
 
 
 def _failing_exponent(answer: Answer) -> float:

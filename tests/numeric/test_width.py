@@ -19,10 +19,10 @@ from deepnet_theory.numeric.width import (
     judge_moves,
     measure_moves,
     predictions,
-    role_of,
     verdict_on,
     verify_width,
 )
+from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.errors import InputError
@@ -172,7 +172,7 @@ def test_width_and_depth_at_once() -> None:
         ({"widths": []}, "cannot be read"),
         ({"data": "gaussian:0"}, "have no embedding"),
         ({"width": 64}, "width was given"),
-        ({"rules": ["mup"]}, "unknown rule 'mup'; valid are: rule, sp, ntp"),
+        ({"rules": ["mupp"]}, "unknown rule 'mupp'; valid are: rule, "),
         ({"alignment": "half"}, "unknown alignment 'half'"),
         ({"across": "both", "depths": [2, 4]}, "2 depths give no exponent"),
     ],

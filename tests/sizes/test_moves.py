@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from deepnet_theory.sizes.moves import POINTS, scalings
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.sizes.moves import scalings
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import Selection
 
@@ -56,5 +56,15 @@ def test_nothing_is_said_of_the_loss_where_the_terms_do_not_add_up() -> None:
 
 def test_the_key_bias_is_left_out_and_an_unknown_point_refused() -> None:
     assert "key-bias" not in moves("adam", "rule")
-    with pytest.raises(InputError, match=f"valid are: {', '.join(POINTS)}"):
-        scalings(Selection(optimizer="adam"), "mup")
+    with pytest.raises(InputError, match=r"unknown rule 'mupp'; valid are: rule, .*ntp, .*sp"):
+        scalings(Selection(optimizer="adam"), "mupp")
+
+
+def test_a_published_parametrisation_is_a_point_too() -> None:
+    # Yang et al., arXiv 2203.03466, Table 8: every role moves its output alike under Adam
+    assert {output for output, _ in moves("adam", "mup").values()} == {0}
+
+
+def test_what_steps_by_several_optimizers_or_starts_at_0_is_refused() -> None:
+    with pytest.raises(Refusal, match="'nanochat' is not measured: it draws output at 0"):
+        scalings(Selection(optimizer="adam"), "nanochat")

@@ -72,6 +72,7 @@ class ClosureTransfer:
     failing: Exponent
     cost: Cost
     verdict: Verdict
+    exponents: tuple[Exponent, ...] = ()  # in the width and in the depth, where both vary
 
 
 @dataclass(frozen=True)
