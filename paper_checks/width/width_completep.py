@@ -14,20 +14,19 @@ from paper_checks.shared.wide import SYMBOLS, size
 
 CLAIM = Claim(
     name="width-completep",
-    source="""Dey et al., 'Don't be lazy: CompleteP', arXiv 2505.01618, Table 1 and equation 40, and
-        the README of their code""",
+    source="""Dey et al., 'Don't be lazy: CompleteP', arXiv 2505.01618, equation 40 as the README of
+        their code has it""",
     statement="""Under AdamW with branches divided by the depth L: ε of hidden matrices scales as
         1/(n·L), that of embeddings and the head as 1/n; hidden learning rates as 1/n and their
         weight decay as n.""",
     conditions="""an explicit residual network, x + W₂ tanh(W₁ x)/L, between an embedding and a head
         behind 1/n; gradients at the start, widths 64 to 512, 4 to 32 layers, 16 tokens""",
-    finding="""Right as the corrected code has it. The entries of a hidden matrix's gradient fall as
-        1/(n·L), those of the embedding and of the head as 1/n whatever the depth: ε must follow
-        them, and one ε for all, which the code first had, is too small by L for the outer ones.
-        Rate times decay is then the same at every width, and so is the share that decay takes of a
-        matrix in a step; with a constant decay it falls as 1/n.""",
-    counterexample="""One ε ~ 1/(n·L) for all roles: the embedding's gradient has no factor 1/L.""",
-    corrected="""ε ~ 1/(n·L) for hidden matrices alone.""",
+    finding="""Right. The entries of a hidden matrix's gradient fall as 1/(n·L), those of the
+        embedding and of the head as 1/n whatever the depth, and ε must follow them. One ε for all,
+        which the code first had, is too small by L for the outer ones; ε scaled in the blocks
+        alone, as Table 1 states it, is too large by n there. Rate times decay is the same at every
+        width, and so is the share that decay takes of a matrix in a step; with a constant decay it
+        falls as 1/n.""",
     seconds=(3, 10),
 )
 POINTS = [(64, 8), (128, 8), (256, 8), (512, 8), (128, 4), (128, 16), (128, 32)]
