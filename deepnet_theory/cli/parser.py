@@ -21,6 +21,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "verify": (
         "verify --optimizer adam --depths 8,16,32,64,128",
+        "verify --optimizer adam --across width --rules rule,sp",
         'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
     "predict": (
@@ -38,10 +39,12 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "transfer": (
         "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
+        "transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1",
         "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
     ),
     "measure": (
         "measure model.py:make --depths 6,12,24 --optimizer adamw",
+        "measure model.py:make --widths 64:512 --optimizer adamw",
         'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
     ),
     "report": (

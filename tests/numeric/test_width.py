@@ -154,6 +154,13 @@ def test_several_powers_are_held_against_their_sum() -> None:
     assert whole.here < 1.45
 
 
+def test_the_alignment_that_does_not_hold_is_refuted() -> None:
+    found = verified(alignment="none")
+    fc1 = next(e for e in found.exponents if e.share == "fc1")
+    assert found.verdict is fc1.verdict is Verdict.REFUTED
+    assert fc1.estimate == pytest.approx(0.5, abs=0.15)  # sums of aligned terms, for all that
+
+
 def test_width_and_depth_at_once() -> None:
     found = verified(across="both", depths=[1, 2, 4])
     first, second = found.exponents[:2]
