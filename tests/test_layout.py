@@ -26,6 +26,7 @@ PUT_OFF = {
     "report/text.py": {"deepnet_theory.report.notation"},  # SymPy, for steps alone
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
     "runtime/building.py": {"safetensors"},
+    "runtime/groups.py": {"deepnet_theory.sizes"},  # where constants have no base of their own
 }
 
 

@@ -22,7 +22,7 @@ _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(
     "a formula",
-    (*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols),
+    (*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, "d", "k"),
     UPDATE.functions | PLACEMENT.functions,
 )
 

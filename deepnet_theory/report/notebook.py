@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import rule as composed
+from deepnet_theory.report import width
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.numbers import power
 from deepnet_theory.report.panels import differences, panels
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import CrossTable
     from deepnet_theory.spec.results.training import Training
     from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.symbolic.width import WidthDerivation
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +92,17 @@ def cross(found: CrossTable) -> Shown:
         for rule in names
     )
     return Shown(doc.Document("", (doc.Table(("rule of ↓, stepped by →", *names), rows),)))
+
+
+def across(derivations: Mapping[str, WidthDerivation], *roles: str) -> Shown:
+    """What several derivations in width give these roles, one a row, as powers of the sizes."""
+    rows = []
+    for name, d in derivations.items():
+        for row in map(d.table.row, roles):
+            sizes = (width.cell(column, getattr(row, column), None) for column in width.COLUMNS)
+            rows.append(doc.cells(name, row.role, *sizes))
+    head = ("", "role", *width.COLUMNS.values())
+    return Shown(doc.Document("", (doc.Table(head, tuple(rows)),)))
 
 
 def plot(

@@ -109,12 +109,12 @@ def _table(
     found: dict[tuple[doc.Words, ...], None] = {}
     for row in rows:
         sizes = ((name, getattr(row, name)) for name in columns)
-        found[row.role, *(_cell(name, size, ratio) for name, size in sizes)] = None
+        found[row.role, *(cell(name, size, ratio) for name, size in sizes)] = None
     numbers = () if ratio is None else tuple(range(1, len(columns) + 1))
     return doc.Table(("role", *columns.values()), tuple(found), numbers)
 
 
-def _cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
+def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
     """A size as a formula or a number; what starts at 0 is 0, what does not apply is "-"."""
     if size is None:
         return "0" if name == "init" else "-"

@@ -280,9 +280,11 @@ def _summary(found: Reading, rule: Wanted, c: Constants, changes: Sequence[Chang
 
 def _of_a_base(c: Constants) -> str:
     """What a base asks of the parts of a model that stay as they are."""
-    size = c.outer["head"].formulas.get("gain", "1")
-    told = f"multiply the logits by {c.head_multiplier:.4g}; draw the head {size} times as large, "
-    told += "d the width over the base's, and the embedding as large, with no multiplier on it"
+    size = c.outer.get("head", c.outer["embedding"]).formulas.get("gain", "1")
+    told = (
+        f"multiply what enters the head by {c.head_multiplier:.4g}; draw the head {size} times as "
+        "large, d the width over the base's, and the embedding as large, with no multiplier on it"
+    )
     return told if c.scores == 1 else f"{told}; multiply the scores by {c.scores:.4g}"
 
 

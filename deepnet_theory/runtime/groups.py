@@ -14,9 +14,11 @@ from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
+from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 
 Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
@@ -29,7 +31,7 @@ def parameter_groups(
     eps: float | None = None,
     weight_decay: float = 0.0,
     constants: Constants | str | Path | None = None,
-    base: int | tuple[int, int | None] | None = None,
+    base: BaseLike | None = None,
     inputs: object = None,
     roles: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
@@ -49,8 +51,9 @@ def parameter_groups(
     a ``name`` such as ``"encoder/norm-gain"``, followed by the kind of sublayer and the parameters
     where they are told apart, ``"encoder/scaled/ffn/fc2"``, and its ``role``, ``"query"`` or
     ``"fc1+fc2"``. With constants that are relative to a base each role has groups of its own, and
-    ``lr``, ``eps`` and ``weight_decay`` are the base's; ``base``, its width or (width, depth), says
-    which one is meant. Works on a model wrapped by
+    ``lr``, ``eps`` and ``weight_decay`` are the base's. ``base``, its width or (width, depth), asks
+    for such groups where the constants have none; the head's multiplier and size are then yours to
+    set. Works on a model wrapped by
     ``torch.compile``, DDP or FSDP2.
 
     A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
@@ -70,14 +73,21 @@ def parameter_groups(
         )
     used = own if constants is None else checked(constants)
     assert used is not None
+    if base is not None:
+        used = _based(used, base)
     if own is None:
         read_(model, used, inputs, roles)
     elif _layers(used) != _layers(own):
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
-    if base is not None:
-        _require_base(used, base)
+    if base is not None and own is not None and own.outer != used.outer:
+        gain = used.outer.get("head", used.outer["embedding"]).gain
+        warnings.warn(
+            "the model's own constants have not this base: multiply what enters its head by "
+            f"{used.head_multiplier:.4g} and draw it {gain:.4g} times Xavier's size",
+            stacklevel=2,
+        )
     known = list(described_blocks(model))
     groups = grouped(known, used, lr, eps, weight_decay)
     seen = {id(p) for p, _ in known}
@@ -145,23 +155,26 @@ def role_of(d: Description) -> str:
     return role_name(d.name)
 
 
-def _require_base(c: Constants, base: object) -> None:
-    """Raise :class:`InputError` where the constants are not relative to this base."""
-    width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
+def _based(c: Constants, base: BaseLike) -> Constants:
+    """The constants relative to a base: as they are where they say so, else by the algebra.
+
+    Raises :class:`InputError` where they are relative to another one.
+    """
     own = c.origin.get("base")
     if not c.outer or not isinstance(own, dict):
-        raise InputError(
-            "these constants are relative to no base, and the head's size and multiplier belong to "
-            f"it: export them with base={shown(base)}, or --base-width and --base-depth"
-        )
-    layers = own.get("depth")
-    known = None if layers is None else [*layers.values()]
-    asked = None if depth is None else [depth] if isinstance(depth, int) else [*depth]
+        # most constants say all that is asked of them, and need no algebra
+        from deepnet_theory.sizes.exported import based
+
+        return based(c, base)
+    width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
+    known = own.get("depth") and list(own["depth"].values())
+    asked = depth and list(parse_depth(depth, stack(c.stack)).values())
     if (width, asked) != (own.get("width"), known):
         raise InputError(
             f"the constants are relative to a base of width {own.get('width')} and depth {known}, "
             f"not to {shown(base)}"
         )
+    return c
 
 
 def slowest(

@@ -33,15 +33,13 @@ from deepnet_theory.sizes.width import (
     rule_point,
 )
 from deepnet_theory.spec.constants import Architecture, Constants, SublayerConstants
-from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Stack
 from deepnet_theory.spec.sublayer import Role
-
-BaseLike = int | tuple[int | None, DepthLike | None]
 
 
 @dataclass(frozen=True)

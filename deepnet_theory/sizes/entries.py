@@ -16,14 +16,15 @@ arXiv 2203.03466 and 2310.17813.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.errors import Refusal, shown
-from deepnet_theory.spec.expression import Call, Name, Node, Number, Operation, Power
+from deepnet_theory.spec.expression import MAX_EXPONENT, Call, Name, Node, Number, Operation, Power
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import ALIGNMENTS
 from deepnet_theory.spec.sign import sign as sign_of
@@ -35,6 +36,7 @@ HALF = Fraction(1, 2)
 BASES = ("d", "k", "N", "M")  # in the order in which they decide which of two sizes is the larger
 
 Parity = tuple[bool, bool]  # odd in g, odd in theta
+Powers = tuple[Fraction, Fraction, Fraction]
 EVEN: Parity = (False, False)
 ALIGNED: Parity = (True, False)
 
@@ -43,12 +45,14 @@ ALIGNED: Parity = (True, False)
 class Sized:
     """A value: the size of its entries by parity; no parts where it is 0.
 
-    ``powers`` are those of the entries of g and θ in it, 0 where a scalar stands for them; ``rank``
-    is "low" for multiples of g, "full" for those of θ, and unknown else; ``number`` an exact value.
+    ``vanishes`` are the powers of what may be 0 in an entry: of g, of θ, and of sums that change
+    sign. ``unlike`` says that smaller terms were left out. ``rank`` is "low" for multiples of g,
+    "full" for those of θ, and unknown else; ``number`` an exact value.
     """
 
     parts: Mapping[Parity, Monomial]
-    powers: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
+    vanishes: Powers = (Fraction(0), Fraction(0), Fraction(0))
+    unlike: bool = False
     rank: str = ""
     number: Fraction | None = None
     scalar: bool = False
@@ -59,6 +63,7 @@ class Sized:
 
 
 ZERO = Sized({}, number=Fraction(0), scalar=True)
+_G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i in range(3))
 
 
 def _scalar(size: Monomial, number: Fraction | None = None) -> Sized:
@@ -87,12 +92,12 @@ class Entries:
                 size = abs(value)
                 return _scalar(Monomial.number(size), value) if value else ZERO
             case Name("g"):
-                return Sized({ALIGNED: Monomial.of(GRADIENT)}, (Fraction(1), Fraction(0)), "low")
+                return Sized({ALIGNED: Monomial.of(GRADIENT)}, _G, rank="low")
             case Name("theta"):
                 if PARAMETER not in self.values:
                     return ZERO
                 own: Parity = (False, True)
-                return Sized({own: Monomial.of(PARAMETER)}, (Fraction(0), Fraction(1)), "full")
+                return Sized({own: Monomial.of(PARAMETER)}, _THETA, rank="full")
             case Name("decay"):
                 return ZERO
             case Name(name):
@@ -103,17 +108,20 @@ class Entries:
                 return self._product(self.at(left), self.at(right))
             case Operation("/", left, right):
                 return self._product(self.at(left), self._power(self.at(right), Fraction(-1)))
-            case Operation(operator, left, right):
-                return self._sum(self.at(left), self.at(right), 1 if operator == "+" else -1)
+            case Operation(symbol, left, right):
+                way = 1 if symbol == "+" else -1
+                changes_sign = bool(sign_of(node).of)
+                return self._sum(self.at(left), self.at(right), way, changes_sign=changes_sign)
+            case Call("clip", (value, low, high)) | Call(
+                "min", (Call("max", (value, low)), high)
+            ) if self._opposite(low, high):
+                return self._clip(self.at(value), self.at(high))
             case Call("clip", (value, low, high)):
-                return self._clip(value, low, high)
-            case Call("max" | "min" as which, (first, *others)):
-                result = self.at(first)
-                never_negative = sign_of(first).never_negative
-                for other in others:
-                    both = never_negative and sign_of(other).never_negative
-                    result = self._extreme(result, self.at(other), both, largest=which == "max")
-                return result
+                return self.at(Call("min", (Call("max", (value, low)), high)))
+            case Call("max" | "min" as which, (one, other)):
+                return self._extreme(one, other, 1 if which == "max" else -1)
+            case Call("max" | "min" as which, (*others, last)):
+                return self.at(Call(which, (Call(which, tuple(others)), last)))
             case Call("sqrt", (inner,)):
                 return self._power(self.at(inner), HALF)
             case Call(function, (inner,)):
@@ -130,11 +138,15 @@ class Entries:
         value = self.size(of)
         return tuple(value.exponent(base) for base in BASES)
 
+    def top(self, of: Sized) -> tuple[Fraction, ...]:
+        """The order of its largest part."""
+        return max(map(self.order, of.parts.values()))
+
     def leading(self, of: Sized) -> dict[Parity, Monomial]:
         """The parts of the greatest size."""
-        if not of.parts:
-            return {}
-        top = max(map(self.order, of.parts.values()))
+        if len(of.parts) == 1:
+            return dict(of.parts)
+        top = self.top(of)
         return {p: size for p, size in of.parts.items() if self.order(size) == top}
 
     # ---- nodes ----
@@ -150,15 +162,16 @@ class Entries:
         if left.number is not None and right.number is not None:
             number = left.number * right.number
         rank = left.rank if right.scalar else (right.rank if left.scalar else "")
-        powers = (left.powers[0] + right.powers[0], left.powers[1] + right.powers[1])
-        return Sized(parts, powers, rank, number, left.scalar and right.scalar)
+        vanishes = _each(operator.add, left.vanishes, right.vanishes)
+        unlike = left.unlike or right.unlike
+        return Sized(parts, vanishes, unlike, rank, number, left.scalar and right.scalar)
 
     def _unite(self, parts: dict[Parity, Monomial], parity: Parity, size: Monomial) -> None:
         """Put a term into a sum: of two of one parity the larger stays."""
         if parity not in parts or self.order(size) > self.order(parts[parity]):
             parts[parity] = size
 
-    def _sum(self, left: Sized, right: Sized, way: int) -> Sized:
+    def _sum(self, left: Sized, right: Sized, way: int = 1, *, changes_sign: bool = False) -> Sized:
         if left.number is not None and right.number is not None:
             total = left.number + way * right.number
             return _scalar(Monomial.number(abs(total)), total) if total else ZERO
@@ -170,12 +183,16 @@ class Entries:
         parts = dict(left.parts)
         for parity, size in right.parts.items():
             self._unite(parts, parity, size)
-        powers = (
-            min(left.powers[0], right.powers[0]),
-            min(left.powers[1], right.powers[1]),
-        )
+        scalar, unlike = left.scalar and right.scalar, left.unlike or right.unlike
+        vanishes = _each(min, left.vanishes, right.vanishes)  # where both do
+        if self.top(left) != self.top(right):
+            larger = max(left, right, key=self.top)
+            vanishes, unlike = larger.vanishes, True
+            changes_sign = changes_sign and not larger.scalar
+        if changes_sign:
+            vanishes = _SUM
         rank = left.rank if left.rank == right.rank else ""
-        return Sized(parts, powers, rank, scalar=left.scalar and right.scalar)
+        return Sized(parts, vanishes, unlike, rank, scalar=scalar)
 
     def _beside_epsilon(self, left: Sized, right: Sized) -> Sized | None:
         """The other term of a sum with ε, which is to be as large: ε is solved for."""
@@ -198,51 +215,68 @@ class Entries:
         if base.number is not None and exponent.denominator == 1:
             value = base.number ** int(exponent)
             return _scalar(Monomial.number(abs(value)), value)
-        parts: dict[Parity, Monomial] = {}
-        for parity, size in self.leading(base).items():
-            odd = exponent.numerator % 2 == 1 and exponent.denominator == 1
-            self._unite(parts, parity if odd else EVEN, size**exponent)
-        powers = (base.powers[0] * exponent, base.powers[1] * exponent)
-        rank = base.rank if exponent == 1 else ""
-        return Sized(parts, powers, rank, scalar=base.scalar)
+        if exponent == 1:
+            return base
+        odd = exponent.numerator % 2 == 1 and exponent.denominator == 1
+        vanishes = _each(operator.mul, base.vanishes, (exponent,) * 3)
+        parts = self._bent(base, exponent, odd=odd)
+        return Sized(parts, vanishes, base.unlike, scalar=base.scalar)
 
-    def _clip(self, value: Node, low: Node, high: Node) -> Sized:
-        """A value kept between two bounds; an odd function of it where they are opposite."""
-        if self._opposite(low, high):
-            of, bound = self.at(value), self.at(high)
-            if not of.parts or not bound.parts:
-                return ZERO
-            (size, *_), (limit, *_) = (self.leading(v).values() for v in (of, bound))
-            if self.order(size) <= self.order(limit):
-                return of
-            return self._product(self._call("sign", of), bound)
-        return self.at(Call("min", (Call("max", (value, low)), high)))
+    def _bent(self, of: Sized, power: Fraction, *, odd: bool) -> dict[Parity, Monomial]:
+        r"""The parts of a function of a sum, odd or even, that is a power of its size.
 
-    @staticmethod
-    def _opposite(low: Node, high: Node) -> bool:
-        match low, high:
-            case Number(a), Number(b):
-                return a == -b
-            case Operation("*", Number(Fraction(numerator=-1, denominator=1)), inner), _:
-                return inner == high
-        return False
+        With L the largest term and s another one they are :math:`f(L)(s/L)^n`. The smaller ones
+        count where they are aligned: :math:`(\theta + g)^3` has :math:`3\theta^2 g`.
+        """
+        first, largest = max(self.leading(of).items())
+        parts = {first if odd else EVEN: largest**power}
+        for _ in range(3 if len(of.parts) > 1 else 0):  # more factors give no other parity
+            for (a, b), size in list(parts.items()):
+                for (c, d), other in of.parts.items():
+                    parity = (a ^ c ^ first[0], b ^ d ^ first[1])
+                    self._unite(parts, parity, size * other / largest)
+        return parts
 
-    def _extreme(self, left: Sized, right: Sized, never_negative: bool, *, largest: bool) -> Sized:
+    def _clip(self, of: Sized, bound: Sized) -> Sized:
+        """A value kept between two opposite bounds, an odd function of it."""
+        if not of.parts or not bound.parts:
+            return ZERO
+        if self.top(of) < self.top(bound):
+            return of
+        if self.top(of) == self.top(bound):
+            return replace(of, rank="")
+        return self._product(self._call("sign", of), bound)
+
+    def _opposite(self, low: Node, high: Node) -> bool:
+        """Whether a bound is minus the other one."""
+        below, above = sign_of(low), sign_of(high)
+        definite = below.factor == -1 and not below.of and above.never_negative
+        return definite and self.at(low).parts == self.at(high).parts
+
+    def _extreme(self, one: Node, other: Node, way: int) -> Sized:
+        """The larger of two values, or with ``way`` -1 the smaller one."""
+        values = left, right = self.at(one), self.at(other)
         known = self._beside_epsilon(left, right)
         if known is not None:
             return known
+        signs = [sign_of(node) for node in (one, other)]
+        if any(sign.of for value, sign in zip(values, signs, strict=True) if value.parts):
+            if left.parts and right.parts:
+                raise MissingLaw("it compares values that may have either sign")
+            kept = left if left.parts else right  # its half on one side of 0
+            half = self._sum(kept, self._call("abs", kept))
+            return replace(half, vanishes=_each(operator.mul, _SUM, (Fraction(MAX_EXPONENT),) * 3))
         if left.number is not None and right.number is not None:
-            return max((left, right), key=lambda one: (one.number or 0) * (1 if largest else -1))
-        if not left.parts or not right.parts:
-            return (left if left.parts else right) if largest else ZERO
-        a, b = (max(map(self.order, one.parts.values())) for one in (left, right))
-        if never_negative:
-            if a == b:
-                return self._sum(left, right, 1)
-            return left if (a > b) is largest else right
-        # of a value of either sign its positive or its negative half: odd and even at once
-        larger = left if a >= b else right
-        return self._sum(larger, self._call("abs", larger), 1)
+            return max(values, key=lambda value: way * (value.number or 0))
+        first, second = (
+            (sign.factor, *(sign.factor * power for power in self.top(value)))
+            if value.parts
+            else (0,)
+            for value, sign in zip(values, signs, strict=True)
+        )
+        if first == second:
+            return self._sum(left, right)
+        return left if (first > second) is (way > 0) else right
 
     def _call(self, function: str, of: Sized) -> Sized:
         counts = {
@@ -260,18 +294,22 @@ class Entries:
         (size, *_) = leading.values()
         match function:
             case "sign":
-                return Sized(dict.fromkeys(leading, ONE))
+                if not any(of.vanishes):
+                    return Sized(dict.fromkeys(leading, ONE))
+                return Sized(self._bent(of, Fraction(0), odd=True))
             case "abs":
                 number = None if of.number is None else abs(of.number)
-                return Sized({EVEN: size}, of.powers, "", number, of.scalar)
-            case "rms":
-                return _scalar(size)
-            case "norm":
-                return _scalar(size * counts["numel"] ** HALF)
+                parts = self._bent(of, Fraction(1), odd=False)
+                return Sized(parts, of.vanishes, of.unlike, "", number, of.scalar)
+            case "rms" | "norm":
+                _require_second_moment(of)
+                return _scalar(size if function == "rms" else size * counts["numel"] ** HALF)
             case "log":
                 if any(self.order(size)):
                     raise MissingLaw("a logarithm of something that scales")
-                return Sized({EVEN: ONE}, scalar=of.scalar)
+                if of.unlike or of.number == 1:
+                    raise MissingLaw("a logarithm of something that may be near 1")
+                return Sized({EVEN: ONE}, ZERO.vanishes if of.scalar else _SUM, scalar=of.scalar)
             case _:
                 return self._polar(of, leading, counts["numel"])
 
@@ -282,7 +320,17 @@ class Entries:
         rank = ONE
         if of.rank == "full":
             rank = min((Monomial.of(INPUTS), Monomial.of(OUTPUTS)), key=self.order)
-        return Sized(dict.fromkeys(leading, (rank / numel) ** HALF), rank=of.rank)
+        return Sized(dict.fromkeys(leading, (rank / numel) ** HALF), of.vanishes, rank=of.rank)
+
+
+def _each(of: Callable[[Fraction, Fraction], Fraction], left: Powers, right: Powers) -> Powers:
+    first, second, third = map(of, left, right)
+    return first, second, third
+
+
+def _require_second_moment(of: Sized) -> None:
+    if min(of.vanishes) <= -HALF:
+        raise MissingLaw("entries to the power of -1/2 or less have no second moment")
 
 
 @dataclass(frozen=True)
@@ -321,7 +369,8 @@ def step(optimizer: Optimizer, values: Mapping[str, Monomial], alignment: str = 
             f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
             "at 0 never leaves it; start it elsewhere"
         )
-    entry, action, aligned = max(ways, key=lambda way: fold.order(way[1]))
+    entry = max((way[0] for way in ways), key=fold.order)
+    _, action, aligned = max(ways, key=lambda way: fold.order(way[1]))
     if any(way.exponent("eta") != 1 for way in of.parts.values()):
         raise _refusal(optimizer, "it is not proportional to eta")
     eta = Monomial.of("eta")
@@ -332,8 +381,7 @@ def _actions(of: Sized, fold: Entries, alignment: str) -> Iterator[tuple[Monomia
     """Entry, action and alignment of every part of an update."""
     if of.parts and not any(odd for odd, _ in of.parts):
         raise MissingLaw("no part of it is odd in g, so that it does not follow the gradient")
-    if min(of.powers) <= -HALF:
-        raise MissingLaw("entries to the power of -1/2 or less have no second moment")
+    _require_second_moment(of)
     for parity, size in of.parts.items():
         aligned = parity == ALIGNED and alignment == FULL
         yield size, size * Monomial.of(INPUTS) ** (1 if aligned else HALF), aligned

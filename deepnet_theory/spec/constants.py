@@ -124,9 +124,9 @@ class Constants:
     the multipliers of each branch's last matrix, every ``alpha`` being 1.
     ``warning`` is what to know before training, ``condition`` what training needs beside the
     constants; both are empty where there is nothing.
-    What is relative to a smaller model, the base: ``head_multiplier`` multiplies the logits,
-    ``scores`` those of attention beside 1/√k, k the head size, and ``outer`` is what embedding,
-    head, ``norm_gain`` and ``norm_bias`` of the final norm start and step with.
+    What is relative to a smaller model, the base: ``head_multiplier`` multiplies what enters the
+    head, ``scores`` those of attention beside 1/√k, k the head size, and ``outer`` is what
+    embedding, head, ``norm_gain`` and ``norm_bias`` of the final norm start and step with.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
     selection, the package's version. It is information for people, never read by a builder.
     """

@@ -10,6 +10,7 @@ from deepnet_theory.spec.stack import Stack
 MAX_LAYERS = 10**6
 
 DepthLike = int | str | Sequence[int] | Mapping[str, int]
+BaseLike = int | tuple[int | None, DepthLike | None]  # a width, or a width and a depth
 
 
 def parse_depth(depth: DepthLike | None, stack: Stack) -> dict[str, int]:

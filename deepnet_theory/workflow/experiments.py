@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
+from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.judgement import predictions as judged
 from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.rule import closure_of
@@ -20,7 +21,7 @@ from deepnet_theory.spec.scheme import measurable
 from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.workflow.deriving import own_rule
-from deepnet_theory.workflow.exporting import constants_of, export
+from deepnet_theory.workflow.exporting import export
 from deepnet_theory.workflow.given import (
     answered,
     derived,

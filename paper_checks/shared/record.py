@@ -7,6 +7,7 @@ RETOLD = "bookstall, 'DeepNet: training a 1000-layer Transformer' (2023-04-29), 
 CAKE = "Transformer layer cake (AI推公式)"
 NOTE = "Pre/Post norm note"
 DEEPNET = "DeepNet, arXiv 2203.00555"
+TPV = "Yang et al., 'Tensor Programs V', arXiv 2203.03466"
 
 PROVED, SUPPORTED, ASSUMED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.ASSUMED
 UNDECIDED, REFUTED = Verdict.UNDECIDED, Verdict.REFUTED

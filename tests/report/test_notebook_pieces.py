@@ -9,9 +9,18 @@ import re
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.report.notebook import compared, implied, losses, plot, section, steps
+from deepnet_theory.report.notebook import (
+    across,
+    compared,
+    implied,
+    losses,
+    plot,
+    section,
+    steps,
+)
 from deepnet_theory.training import Run, Training
 from deepnet_theory.training.runs import compare
+from deepnet_theory.workflow import derive_across
 
 AT = {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}
 
@@ -70,6 +79,16 @@ def test_what_rules_imply_stands_beside_them_with_what_it_means():
     assert "ffn-swiglu" in repr(implied({"gated": gated}, *names))
     with pytest.raises(KeyError, match="relative-weight"):
         implied(found, "relative-weight")
+
+
+def test_roles_of_tables_in_width_stand_in_rows_as_formulas():
+    tables = {name: derive_across(name) for name in ("sgd", "adam")}
+    shown = across(tables, "token-embedding", "fc1")
+    rows = {tuple(row.split()[:2]): row.split()[2:5] for row in repr(shown).splitlines()}
+    assert rows["sgd", "token-embedding"] == ["1", "1", "d"]
+    assert rows["adam", "fc1"] == ["d**(-1/2)", "1", "1/d"]
+    page = shown._repr_html_()
+    assert page.count("<tr>") == 5 and page.count("<mi>d</mi>") >= 6
 
 
 def drawn_losses(values: list[list[float]]) -> list[list[tuple[float, float]]]:

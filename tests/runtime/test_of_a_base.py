@@ -206,8 +206,11 @@ def test_groups_name_their_role_and_know_their_base():
         with pytest.raises(InputError, match="relative to a base of width 32 and depth"):
             parameter_groups(model, 1.0, base=base)
     plain = build(constants("adamw", 128, None))
-    with pytest.raises(InputError, match="relative to no base"):
-        parameter_groups(plain, 1.0, base=32)
+    with pytest.warns(UserWarning, match=r"enters its head by 0\.25 and draw it 1\.58"):
+        again = parameter_groups(plain, 1.0, weight_decay=0.1, base=(32, 1))
+    assert {g["role"]: (g["lr"], g["weight_decay"]) for g in again} == rates
+    with pytest.raises(InputError, match="not those of a derived rule"):
+        parameter_groups(model, 1.0, constants=replace(plain.constants, origin={}), base=32)
     named = {g["name"]: g["role"] for g in parameter_groups(plain, 1.0)}
     assert named["encoder/scaled"] == "value+output+fc1+fc2"
     assert named["embedding/embedding"] == "token-embedding"
@@ -242,7 +245,9 @@ def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
     c, (x, _) = constants("adamw", 64, 32), batch(0)
     model = Mine()
     said = str(apply_(model, c, inputs=x))
-    assert "multiply the logits by 0.5" in said and "draw the head 1 times as large" in said
+    assert (
+        "multiply what enters the head by 0.5" in said and "draw the head 1 times as large" in said
+    )
     rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=32)}
     assert rates["token-embedding"] == rates["head"] == 1.0 and rates["query"] == 0.5
     with pytest.raises(Refusal, match="the head is the embedding too"):

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from deepnet_theory.spec.expression import Call, Name, Node, Operation, OperatorAlgebra, fold, parts
 
-WIDTHS = (128, 256, 512, 1024)
+WIDTHS = (64, 128, 256, 512)
 HEAD_SIZES = (8, 16, 32, 64)
 TOKENS, FRESH = 2, 128  # inputs that made the gradient, and others
 LOGITS = 3  # explicit outputs of the head, which has a fixed number of them
-ENTRIES = 1 << 18  # drawn for each width, in as many matrices as that makes, 32 at most
+ENTRIES, DRAWS = 1 << 19, 24  # drawn for each width, in as many matrices as that makes
 NEAR = 0.1  # how far a slope may be from its law: quarters are told apart
 LOW_RANK = 16
 
@@ -155,7 +155,7 @@ def _holds_epsilon(node: Node) -> bool:
 
 def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
     """The sizes of one update; the inputs are those that made the gradient, or fresh ones."""
-    draws = max(1, min(32, ENTRIES // (at.inputs * at.outputs)))
+    draws = max(1, min(DRAWS, ENTRIES // (at.inputs * at.outputs)))
     beside = beside_epsilon(practice)
     squares = []
     for index in range(draws):

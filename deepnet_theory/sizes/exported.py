@@ -1,0 +1,140 @@
+"""The constants of a rule at a depth, and relative to a base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import cast
+
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.base import Base, relative
+from deepnet_theory.sizes.entries import FULL
+from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.width import Scale
+from deepnet_theory.spec import __version__
+from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
+from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
+from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.rule import Row, Rule
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.settings import record
+
+
+def constants_of(
+    answer: Answer,
+    depth: DepthLike | None,
+    rule: Rule | None,
+    form: str,
+    sizes: Sizes,
+    rows: tuple[Row, ...] = (),
+) -> Constants:
+    """The constants of the rule of an answer, or of one's own in its place.
+
+    ``rows`` are the named rules that it is one of; its own if none are given.
+    """
+    selection = answer.selection
+    at = parse_depth(depth, selection.the_stack)
+    own = answer.rule if rule is None else rule
+    built, used = selection, own
+    parameters = answer.parameters if rule is None else ()
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
+    if form == "weights":
+        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
+        built, used, parameters = in_weights(selection, own, parameters, *moved)
+    rows = rows or answer.rows
+    named = "own"
+    if rule is None:
+        named = next(row.named for row in rows if row.rule.entries == own.entries)
+    return Constants.of(
+        built,
+        used,
+        at,
+        record(Architecture, "an architecture", sizes),
+        parameters=parameters,
+        form=form,
+        warning=answer.warning if rule is None else Exponents(selection, rule).unstable(),
+        condition=selection.the_placement.training_condition
+        if rule is None and answer.trains
+        else "",
+        origin={
+            "package": f"deepnet-theory {__version__}",
+            "select": selection.to_dict(),
+            "rule": used.name,
+            "row": named,
+            "rows": {} if rule is not None else {row.named: row.told(**at) for row in rows},
+            "meaning": used.meaning,
+            "formulas": [entry.to_dict() for entry in own.entries],
+            "eta": used.eta,
+            **({"in_depth": answer.in_depth} if rule is None else {}),
+            "depth": at,
+            "verdict": _verdict(answer) if rule is None else "ASSUMED",
+        },
+    )
+
+
+def _verdict(answer: Answer) -> str:
+    """The verdict of a derivation; an answer alone has not asked for a proof."""
+    verdict = getattr(answer, "verdict", None)
+    return "computed; derive proves it" if verdict is None else str(verdict)
+
+
+# ---- relative to a base ----
+
+
+def on_base(
+    at: Callable[[DepthLike], Constants],
+    c: Constants,
+    selection: Selection,
+    base: BaseLike,
+    heads: int | None = None,
+    alignment: str = FULL,
+) -> Constants:
+    """The constants c relative to a base; ``at`` makes them at another depth."""
+    of = Base.parse(base, heads, selection.the_stack, c.architecture)
+    scale, shallow = Scale(c.architecture.width, of.width), None
+    if of.depth is not None:
+        depth = dict(zip(of.depth, (p.layers for p in c.parts), strict=True))
+        scale = replace(scale, depth=tuple(depth.items()), base_depth=tuple(of.depth.items()))
+        shallow = at(of.depth)
+    found = relative(c, selection, scale, of.heads, alignment, shallow)
+    origin = {**c.origin, "base": {**asdict(of), "alignment": alignment}}
+    return replace(found, origin=origin, condition=_condition(found))
+
+
+def based(c: Constants, base: BaseLike) -> Constants:
+    """Constants that were exported without a base, relative to one.
+
+    Raises :class:`InputError` where they are not those of the selection that they name.
+    """
+    select = c.origin.get("select")
+    if isinstance(select, dict):
+        regime = tuple(map(tuple, select.get("regime", ())))
+        answer = Answer(Selection(**{**select, "regime": regime}))
+        sizes = cast(Sizes, vars(c.architecture))
+
+        def at(depth: DepthLike) -> Constants:
+            return constants_of(answer, depth, None, c.form, sizes)
+
+        again = at([p.layers for p in c.parts])
+        if [p.sublayers for p in again.parts] == [p.sublayers for p in c.parts]:
+            return on_base(at, c, answer.selection, base)
+    raise InputError(
+        "these constants are not those of a derived rule as it was exported: export them with "
+        f"base={base}, or --base-width and --base-depth"
+    )
+
+
+def _condition(c: Constants) -> str:
+    """What training needs beside the constants, where a base makes the head small too."""
+    clipping = "A threshold of the gradients' global norm does not carry over from the base."
+    head = c.head_multiplier * c.outer.get("head", c.outer["embedding"]).gain
+    if not c.condition or head >= 1:
+        return f"{c.condition} {clipping}".lstrip()
+    return (
+        f"In width theory the head is small, here {head:.3g} of Xavier's size, so that the logits "
+        "move as far at every width; a small head kills post-LN unless its bias starts at the "
+        f"log-unigram: give it such a bias (--head-bias, start_head_). {c.condition} "
+        f"{clipping}"
+    )

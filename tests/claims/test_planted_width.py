@@ -1,0 +1,84 @@
+"""Negative controls of the claims on width: a wrong law is planted, and its verdict turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from deepnet_theory.claims.folder import importable, location
+from deepnet_theory.spec.verdict import Verdict
+
+importable(location())  # the claims' own ``paper_checks``
+from paper_checks.shared.wide import MUP, Network, adam, polar, sgd  # noqa: E402
+
+REFUTED, SUPPORTED = Verdict.REFUTED, Verdict.SUPPORTED
+Plant = Callable[..., Callable[[str], Verdict]]
+Own = Callable[[str], dict[str, Any]]
+
+
+def orthogonal(theta: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    """A step of a spectral norm that does not depend on the width."""
+    return -polar(g)
+
+
+def rational(rows: int, columns: int) -> float:
+    return (rows / columns) ** 0.5
+
+
+class Unaligned(Network):
+    """A network whose steps have nothing to do with what they meet."""
+
+    def loss(self, symbols: torch.Tensor | None = None) -> torch.Tensor:
+        source = torch.Generator().manual_seed(self.width)
+        every = self.parameters.values()
+        draws = [torch.randn(theta.shape, generator=source) for theta in every]
+        terms = (theta * draw for theta, draw in zip(every, draws, strict=True))
+        return torch.stack([term.flatten(1).sum(1) for term in terms]).sum(0)
+
+
+@pytest.mark.parametrize(
+    ("claim", "planted", "expected"),
+    [
+        ("width-mup-adam", {"adam": sgd}, {"a step of each role": REFUTED}),
+        ("width-mup-sgd", {"sgd": adam}, {"Table 8:": REFUTED}),
+        ("width-lamb", {"lamb": orthogonal}, {"at one rate": SUPPORTED, "as √n": REFUTED}),
+        (
+            "width-nonadam",
+            {"RATES": MUP.rates(hidden=-0.5)},
+            {"by the sign": REFUTED, "1/n for what steps by the matrix's": SUPPORTED},
+        ),
+        (
+            "width-muon",
+            {"FACTORS": {"sqrt(max(1, rows/columns))": rational}},
+            {"and the head": SUPPORTED, "grows as √n": REFUTED},
+        ),
+        ("width-spectral", {"WANTED": dict.fromkeys(("E", "W2", "H"), 0)}, {"SGD": REFUTED}),
+        ("width-alignment", {"Network": Unaligned}, {"in the first step it is full": REFUTED}),
+        (
+            "width-coordinate-check",
+            {"POWERS": dict.fromkeys(("right", "frozen"), MUP.rates(hidden=-1))},
+            {"stepped alone": REFUTED},
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
+)
+def test_a_planted_law_turns_the_verdict(
+    plant: Plant, claim: str, planted: dict[str, Any], expected: dict[str, Verdict]
+) -> None:
+    judge = plant(claim, **planted)
+    assert {words: judge(words) for words in expected} == expected
+
+
+def test_scores_that_move_at_random_are_seen(plant: Plant, own: Own) -> None:
+    right = own("width-attention")["one_step"]
+    judge = plant("width-attention", one_step=lambda *given: (right(*given)[0],) * 2)
+    assert judge("q·k/k alike") is judge("and q·k/√k by √k") is REFUTED
+
+
+def test_gradients_without_the_depth_are_seen(plant: Plant, own: Own) -> None:
+    right = own("width-completep")["of_one"]
+    judge = plant("width-completep", of_one=lambda lab, n, layers: right(lab, n, 8))
+    assert judge("hidden gradients") is REFUTED and judge("embedding and head") is SUPPORTED

@@ -1,0 +1,297 @@
+"""Every law of the fold in width, measured on explicit matrices of several sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepnet_theory.sizes.entries import GRADIENT, INPUTS, OUTPUTS, PARAMETER, Step, epsilon, step
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
+from deepnet_theory.symbolic.proof import widths
+from deepnet_theory.symbolic.proof.widths import Drawn, polar, rms, see, slope
+
+D = Monomial.of("d")
+WIDTHS = (64, 256)
+NEAR = 0.12  # quarters are told apart
+Sizes = dict[str, Monomial]
+ROLES: dict[str, Sizes] = {  # γ, σ, n_in and n_out
+    "hidden": {GRADIENT: D**-1, PARAMETER: D ** Fraction(-1, 2), INPUTS: D, OUTPUTS: D},
+    "loud": {GRADIENT: D ** Fraction(-1, 4), PARAMETER: D**-1, INPUTS: D, OUTPUTS: D},
+    "head": {GRADIENT: ONE, PARAMETER: D**-1, INPUTS: D, OUTPUTS: ONE},
+    "vector": {GRADIENT: D**-1, PARAMETER: ONE, INPUTS: ONE, OUTPUTS: D},
+}
+LAWS = (
+    "g",
+    "sign(g)",
+    "sign(g)*abs(g)**(1/2)",
+    "sign(g)*abs(g)**(-1/4)",
+    "g**3",
+    "polar(g)",
+    "theta + sign(g)/columns(theta)",
+    "norm(theta)*sign(g)",
+    "g/norm(g)",
+    "sign(g)/norm(g)",
+    "rms(theta)*sign(g)",
+    "g/rms(g)",
+    "norm(polar(g))*sign(g)",
+    "sqrt(numel(theta))*sign(g)",
+    "sqrt(rows(theta))*sign(g)",
+    "sqrt(columns(theta))*sign(g)",
+    "sqrt(max(1, rows(theta)/columns(theta)))*polar(g)",
+    "sqrt(max(rows(theta), columns(theta)))*polar(g)",
+    "norm(theta)*polar(g)/norm(polar(g))",
+    # parity in θ and in g
+    "theta*sign(g)",
+    "abs(theta)*sign(g)",
+    "theta*g*sign(theta)",
+    "theta**2*sign(g)",
+    "max(theta, 0)*g",
+    "min(theta, 0)*sign(g)",
+    "polar(theta)*sign(g)",
+    "g*abs(g)",
+    # bounds
+    "clip(g, -100, 100)",
+    "clip(g, -1/columns(theta)**2, 1/columns(theta)**2)",
+    "clip(g/rms(g), -1, 1)",
+    "clip(g, -rms(theta), rms(theta))",
+    "min(1, norm(theta))*sign(g)",
+    "max(rms(theta), rms(g))*sign(g)",
+    "max(abs(g), rms(g))*sign(g)",
+    # unlike terms: the larger, and what is smaller and aligned
+    "sign(g) + theta",
+    "g/rms(g) + columns(theta)**(1/4)*theta/rms(theta)",
+    "sign(theta + g)",
+    "abs(theta + g)*theta",
+    "(theta/rms(theta) + g/rms(g)/columns(theta)**(1/2))**3",
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_matrices() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(widths, "ENTRIES", 1 << 18)
+        yield
+
+
+def law(update: str, sizes: Sizes, alignment: str = "full") -> tuple[float, float]:
+    """The exponents in d of an update's entries and of its action, by the fold."""
+    own = step(custom_optimizer(f"-eta*({update})"), sizes, alignment)
+    return exponents(own, sizes)
+
+
+def exponents(own: Step, sizes: Sizes) -> tuple[float, float]:
+    entry, action = (float(of.put(sizes).exponent("d")) for of in (own.entry, own.action))
+    return entry, action
+
+
+def measured(update: str, sizes: Sizes, *, aligned: bool = True) -> tuple[float, float]:
+    """The same on explicit matrices."""
+    root = custom_optimizer(f"-eta*({update})").expression.root
+    seen = {}
+    for d in WIDTHS:
+        at = {name: size.at(d=d) for name, size in sizes.items()}
+        n_in, n_out = round(at[INPUTS]), round(at[OUTPUTS])
+        drawn = Drawn(n_in, 3 if n_out == 1 else n_out, 1.0, at[PARAMETER], at[GRADIENT])
+        seen[d] = see(root, root, drawn, aligned=aligned)
+    return (
+        slope({d: s.update for d, s in seen.items()}),
+        slope({d: s.action for d, s in seen.items()}),
+    )
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("update", LAWS)
+def test_the_fold_is_what_matrices_show(update: str, role: str) -> None:
+    assert measured(update, ROLES[role]) == pytest.approx(law(update, ROLES[role]), abs=NEAR)
+
+
+@pytest.mark.parametrize("update", ["g", "sign(g)", "polar(g)", "abs(theta)*sign(g)"])
+@pytest.mark.parametrize("role", ROLES)
+def test_other_inputs_add_as_a_random_walk(update: str, role: str) -> None:
+    sizes = ROLES[role]
+    seen = measured(update, sizes, aligned=False)
+    assert seen == pytest.approx(law(update, sizes, "none"), abs=NEAR)
+
+
+@pytest.mark.parametrize(
+    ("planted", "update"),
+    [
+        ("theta*sign(g)", "abs(theta)*sign(g)"),  # parity in θ
+        ("theta*sign(g)", "theta*sign(g)*sign(theta)"),
+        ("rms(theta)*sign(g)", "norm(theta)*sign(g)"),  # the number of entries
+        ("sqrt(rows(theta))*sign(g)", "sqrt(numel(theta))*sign(g)"),
+        ("g", "g*abs(g)"),  # the degree
+        ("polar(g)", "g/rms(g)"),  # the rank
+        ("g/rms(g)", "g/norm(g)"),
+        ("theta", "theta + columns(theta)**(1/4)*sign(g)"),  # the smaller and aligned term
+    ],
+)
+def test_a_wrong_law_is_not_what_matrices_show(planted: str, update: str) -> None:
+    sizes = ROLES["hidden"]
+    wrong = measured(planted, sizes)
+    assert wrong != pytest.approx(law(update, sizes), abs=NEAR)
+    assert measured(update, sizes) == pytest.approx(law(update, sizes), abs=NEAR)
+    _, action = law(update, sizes)
+    assert measured(update, sizes)[1] != pytest.approx(action - 0.25, abs=NEAR)
+
+
+scalars = st.sampled_from(
+    ("norm(theta)", "rms(g)", "1/norm(g)", "sqrt(rows(theta))", "1/numel(theta)",
+     "max(1, columns(theta)/rows(theta))", "min(1, norm(theta))", "norm(polar(g))", "1")
+)  # fmt: skip
+atoms = st.sampled_from(("g", "theta", "sign(g)", "sign(theta)", "abs(g)", "abs(theta)",
+                         "polar(g)"))  # fmt: skip
+factors = st.one_of(
+    atoms,
+    st.builds("abs({})**({})".format, atoms, st.sampled_from(("1/2", "1/3", "-1/5"))),
+    st.builds("max({}, 0)".format, st.sampled_from(("theta", "polar(g)"))),
+    st.builds("clip({0}, -{1}, {1})".format, atoms, st.sampled_from(("100", "rms(theta)"))),
+)
+products = st.builds(
+    "{}*({})*({})".format, st.sampled_from(("sign(g)", "g", "theta")), factors, scalars
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(products, st.sampled_from(("hidden", "head")), st.booleans())
+def test_any_product_is_what_matrices_show_or_is_refused(
+    update: str, role: str, aligned: bool
+) -> None:
+    try:
+        own = law(update, ROLES[role], "full" if aligned else "none")
+    except Refusal:
+        return
+    assert measured(update, ROLES[role], aligned=aligned) == pytest.approx(own, abs=0.2)
+
+
+# ---- tokens and ranks ----
+
+
+def gradient(
+    draw: np.random.Generator, d: int, tokens: int, *, alike: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """g of a d × d matrix from tokens with δ and x of size 1, and the tokens."""
+    x = np.repeat(draw.normal(size=(1, d)), tokens, 0) if alike else draw.normal(size=(tokens, d))
+    back = (
+        np.repeat(draw.normal(size=(1, d)), tokens, 0) if alike else draw.normal(size=(tokens, d))
+    )
+    return back.T @ x, x
+
+
+def test_aligned_tokens_add_and_independent_ones_walk() -> None:
+    draw, d = np.random.default_rng(0), 400
+    (one, x), (alike, _), (many, xs) = (
+        gradient(draw, d, 1), gradient(draw, d, 16, alike=True), gradient(draw, d, 16),
+    )  # fmt: skip
+    assert rms(one) == pytest.approx(1, rel=0.1)
+    assert rms(one @ x.T) == pytest.approx(d * rms(one), rel=0.1)
+    assert rms(alike) == pytest.approx(16 * rms(one), rel=0.2)
+    assert rms(many) == pytest.approx(4, rel=0.1)
+    # of one token n_in, of the T others √(T n_in)
+    assert rms(many @ xs.T) == pytest.approx(math.hypot(d, math.sqrt(16 * d)), rel=0.1)
+
+
+def test_signs_of_many_tokens_cross_over_to_a_random_walk() -> None:
+    draw, d = np.random.default_rng(1), 256
+    actions = {}
+    for tokens in (1, 4, 16, 2 * d, 16 * d):
+        g, x = gradient(draw, d, tokens)
+        actions[tokens] = rms(np.sign(g) @ x.T)
+        aligned = d * math.sqrt(2 / math.pi) * (1 if tokens == 1 else 1 / math.sqrt(tokens))
+        # one token: E|x| = √(2/π) n_in; several: n_in √(2/πT) beside √n_in
+        walk = 0 if tokens == 1 else math.sqrt(d)
+        assert actions[tokens] == pytest.approx(math.hypot(aligned, walk), rel=0.15), tokens
+    crossing = 2 * d / math.pi  # where the two are alike
+    assert d * math.sqrt(2 / (math.pi * crossing)) == pytest.approx(math.sqrt(d))
+    assert actions[4] > 4 * math.sqrt(d) > actions[16 * d] * 2
+    g, _ = gradient(draw, d, 1)
+    assert np.linalg.norm(np.sign(g), 2) == pytest.approx(d)  # rank one
+
+
+@pytest.mark.parametrize("tokens", [1, 4, 32])
+def test_polar_moves_a_training_token_alike_at_every_rank(tokens: int) -> None:
+    draw, d = np.random.default_rng(2), 512
+    g, x = gradient(draw, d, tokens)
+    of = polar(g)
+    assert rms(of) == pytest.approx(math.sqrt(tokens / d**2))
+    assert np.linalg.norm(of) == pytest.approx(math.sqrt(tokens))
+    assert rms(of @ x.T) == pytest.approx(1, rel=0.1)
+
+
+def test_polar_by_a_sketch_is_that_of_all_singular_vectors() -> None:
+    draw = np.random.default_rng(3)
+    for of in (gradient(draw, 80, 3)[0], draw.normal(size=(40, 90))):
+        u, s, v = np.linalg.svd(of, full_matrices=False)
+        kept = s > 1e-9 * s[0]
+        assert np.allclose(polar(of), u[:, kept] @ v[kept], atol=1e-9)
+
+
+# ---- zeros, floors, epsilon, refusals ----
+
+
+def test_a_parameter_of_zeros() -> None:
+    bias = {k: v for k, v in ROLES["vector"].items() if k != PARAMETER}
+    with pytest.raises(Refusal, match="never leaves it"):
+        step(custom_optimizer("-eta*norm(theta)*sign(g)"), bias)
+    own = Optimizer("own", "-eta*norm(theta)*sign(g)", at_zero="-eta*g")
+    assert exponents(step(own, bias), bias) == (-1, -1)
+    floored = step(custom_optimizer("-eta*max(1/1000, rms(theta))*g"), bias)
+    assert floored.entry == Monomial.number(Fraction(1, 1000)) * Monomial.of(GRADIENT)
+
+
+def test_a_floor_is_left_where_the_size_is_above_it() -> None:
+    hidden, floor = ROLES["hidden"], optimizers()["adafactor"]
+    assert exponents(step(floor, hidden), hidden) == (-0.5, 0.5)  # in its stated regime
+    # without one it is reached in the end: σ falls with the width
+    assert law("max(1/1000, rms(theta))*sign(g)", hidden) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["adam", "lamb", "muon", "rmsprop", "muon-h"])
+@pytest.mark.parametrize("role", ROLES)
+def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
+    of, sizes = optimizers()[name], ROLES[role]
+    seen = {}
+    for d in WIDTHS:
+        at = {name: size.at(d=d) for name, size in sizes.items()}
+        drawn = Drawn(round(at[INPUTS]), max(3, round(at[OUTPUTS])), 1, at[PARAMETER], at[GRADIENT])
+        seen[d] = see(of.expression.root, of.practised.root, drawn, aligned=True).beside
+    size = epsilon(of, sizes)
+    assert size is not None
+    assert slope(seen) == pytest.approx(float(size.exponent("d")), abs=NEAR)
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ("abs(g)", "no part of it is odd in g"),
+        ("sign(g)*abs(g)**(-1/2)", "no second moment"),
+        ("g*rms(1/abs(theta))", "no second moment"),
+        ("g/(abs(theta) + abs(g))", "no second moment"),  # θ near 0, where g is the smaller
+        ("sign(g)/(g - theta)", "no second moment"),
+        ("g*max(theta, 0)**(-1/4)", "no second moment"),
+        ("g/polar(g)**2", "no second moment"),
+        ("sign(g)*log(1 + abs(g))", "may be near 1"),
+        ("g*log(numel(theta))", "something that scales"),
+        ("max(theta, g)", "either sign"),
+        ("clip(g, -1, 2)", "either sign"),
+        ("polar(g + theta)", "the rank"),
+        ("polar(clip(g/rms(g), -1, 1))", "the rank"),
+        ("g/(theta - theta*0*g)", "no second moment"),
+    ],
+)
+def test_a_missing_law_is_refused(update: str, says: str) -> None:
+    with pytest.raises(Refusal, match=says):
+        law(update, ROLES["hidden"])
+
+
+def test_bounded_sums_in_a_denominator_have_a_law() -> None:
+    assert law("g/(abs(g) + rms(g))", ROLES["hidden"]) == (0, 1)
+    assert law("g/(1 + abs(g))", ROLES["hidden"]) == (-1, 0)
