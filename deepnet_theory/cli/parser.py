@@ -14,7 +14,7 @@ from deepnet_theory.report.text import page_columns
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.errors import guess
 
-EXAMPLES: dict[str, tuple[str, str]] = {
+EXAMPLES: dict[str, tuple[str, ...]] = {
     "derive": (
         "derive --optimizer adam --depth 200 --format markdown",
         'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
@@ -107,7 +107,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _epilog(examples: tuple[str, str]) -> str:
+def _epilog(examples: tuple[str, ...]) -> str:
     # \b keeps the parser from joining the lines into one paragraph
     commands = (_hanging(f"deepnet-theory {example}", " \\") for example in examples)
     codes = (_hanging(f"{code:<4}{meaning}") for code, meaning in EXIT_CODES.items())
