@@ -14,13 +14,14 @@ from deepnet_theory.report.text import page_columns
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.errors import guess
 
-EXAMPLES: dict[str, tuple[str, str]] = {
+EXAMPLES: dict[str, tuple[str, ...]] = {
     "derive": (
         "derive --optimizer adam --depth 200 --format markdown",
         'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
     ),
     "verify": (
         "verify --optimizer adam --depths 8,16,32,64,128",
+        "verify --optimizer adam --across width --rules rule,sp",
         'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
     ),
     "predict": (
@@ -38,10 +39,12 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "transfer": (
         "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
+        "transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1",
         "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
     ),
     "measure": (
         "measure model.py:make --depths 6,12,24 --optimizer adamw",
+        "measure model.py:make --widths 64:512 --optimizer adamw",
         'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
     ),
     "report": (
@@ -104,7 +107,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _epilog(examples: tuple[str, str]) -> str:
+def _epilog(examples: tuple[str, ...]) -> str:
     # \b keeps the parser from joining the lines into one paragraph
     commands = (_hanging(f"deepnet-theory {example}", " \\") for example in examples)
     codes = (_hanging(f"{code:<4}{meaning}") for code, meaning in EXIT_CODES.items())

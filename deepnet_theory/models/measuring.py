@@ -20,7 +20,7 @@ from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, judge_exponent, varies_alone
 from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.statistics import positive_interval
-from deepnet_theory.numeric.width import FEWEST, judge_power
+from deepnet_theory.numeric.width import judge_power
 from deepnet_theory.processes import (
     Job,
     Kept,
@@ -163,12 +163,7 @@ def _wanted(
         if len(layers) < 2:
             raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
         return layers
-    wide = parse_widths(widths)
-    if len(wide) < FEWEST:
-        raise InputError(
-            f"the widths {shown(widths)} give no exponent: {FEWEST} or more are needed"
-        )
-    return tuple({**one, "d": width} for one in layers for width in wide)
+    return tuple({**one, "d": width} for one in layers for width in parse_widths(widths))
 
 
 def _cost(depth: Depth) -> int:

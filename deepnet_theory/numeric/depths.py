@@ -13,6 +13,7 @@ from deepnet_theory.spec.stack import Stack
 Depth = dict[str, int]
 MOST_LAYERS = 10**6
 MOST_WIDTH = 2**20
+FEWEST = 3  # widths that show whether a line is one
 _T = TypeVar("_T")
 
 
@@ -39,7 +40,8 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
 def parse_widths(widths: str | Iterable[object]) -> tuple[int, ...]:
     """The widths of a text, ``64,128`` or ``64:1024``, each twice the one before, or of a sequence.
 
-    Sorted, without repetition. Raises :class:`InputError` for anything else.
+    Sorted, without repetition. Raises :class:`InputError` for anything else, and for fewer than
+    ``FEWEST``, which show no exponent.
     """
     found: set[int] = set()
     try:
@@ -55,6 +57,10 @@ def parse_widths(widths: str | Iterable[object]) -> tuple[int, ...]:
         raise InputError(
             f"the widths {written(widths)} cannot be read: valid are whole numbers from 2 to "
             f"{MOST_WIDTH}, such as 64,128,256 or 64:1024"
+        )
+    if len(found) < FEWEST:
+        raise InputError(
+            f"the widths {written(widths)} give no exponent: {FEWEST} or more are needed"
         )
     return tuple(sorted(found))
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
@@ -24,10 +24,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.depths import FEWEST, Depth, depth_key
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
 from deepnet_theory.numeric.settings import (
-    Settings,
     fitting_processes,
     fitting_threads,
     require_memory,
@@ -52,13 +51,10 @@ from deepnet_theory.spec.errors import INTERRUPTION, InputError
 from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.results.prediction import Prediction, Scaling
 from deepnet_theory.spec.results.verification import Exponent, Point, Verification
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
 
 LEAST = 128  # the width that exponents are fitted from, where three are not narrower
-FEWEST = 3  # widths that show whether a line is one
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 FEW = 8  # widths a token: sign(g) of T tokens acts as n·sqrt(2/(πT)) beside its noise, sqrt(n)
 TOLERANCE = 0.1  # the exponents of two laws differ by a half; finite widths by less than this
@@ -309,112 +305,82 @@ def verdict_on(exponents: Sequence[Exponent]) -> Verdict:
 
 
 def verify_width(
-    selection: Selection,
-    rule: Rule,
-    named: Mapping[str, Sequence[Scaling]],
+    name: str,
+    scalings: Sequence[Scaling],
+    case: Case,
     places: Sequence[Depth],
-    settings: Settings,
-    *,
     parameters: Iterable[ParameterRule] = (),
+    *,
     across: str = "width",
     watch: Callable[[Point], None] | None = None,
     **work: Unpack[Work],
 ) -> Verification:
-    """Measure one update at ``places`` (depth and width d) under every named parametrisation.
+    """Measure one update at ``places`` (depth and width d) under the parametrisation of a name.
 
-    ``rule`` and ``parameters`` are what the depth asks for. Each parametrisation but the first is
-    one of the ``others``. Points are the change of the loss by one update of everything;
-    exponents that of it, of each role's own output, and of the loss by each role alone. REFUTED
-    where one of them is, UNDECIDED where one is that and none is refuted. The first
-    parametrisation's points go to ``watch``. Raises :class:`InputError` for fewer than ``FEWEST``
-    widths, ones that the heads do not divide, and too little memory.
+    Selection, the depth's rule and settings are those of ``case``; ``parameters`` are what the
+    depth asks for. Points are the change of the loss by one update of everything; exponents that of
+    it, of each role's own output, and of the loss by each role alone. Raises :class:`InputError`
+    for widths that the heads do not divide, data without tokens, and too little memory.
     """
-    began = time.perf_counter()
-    widths = sorted({place["d"] for place in places})
-    if len(widths) < FEWEST:
-        raise InputError(
-            f"the widths {', '.join(map(str, widths))} give no exponent: {FEWEST} or more are "
-            "needed, such as 64,128,256"
-        )
+    began, settings = time.perf_counter(), replace(case.settings, step="all")
     if settings.correlation is not None:
         raise InputError(
             f"the data {settings.data!r} have no embedding; across width valid is: text"
         )
-    settings = replace(settings, step="all")
-    cases = {
-        (name, depth_key(place)): Wide(
-            selection, rule.plain(), {s: n for s, n in place.items() if s != "d"},
+    widths = sorted({place["d"] for place in places})
+    cases = [
+        Wide(
+            case.selection, case.rule.plain(), {s: n for s, n in place.items() if s != "d"},
             replace(settings, width=place["d"]), scalings=tuple(scalings), base=widths[0],
             parameters=tuple(parameters),
         )
-        for name, scalings in named.items()
         for place in places
-    }  # fmt: skip
-    largest = max(cases.values(), key=lambda case: case.settings.width)
-    require_memory(selection, [c.depth for c in cases.values()], largest.settings)
-    found: dict[tuple[str, str], Moves] = {}
-    first = next(iter(named))
+    ]  # fmt: skip
+    depths, largest = [c.depth for c in cases], replace(settings, width=widths[-1])
+    require_memory(case.selection, depths, largest)
+    work["processes"] = fitting_processes(work.get("processes", 1), depths, largest)
+    found: dict[str, Moves] = {}
 
-    def keep(key: tuple[str, str], moves: Moves) -> None:
-        found[key] = moves
-        if watch is not None and key[0] == first:
-            watch(_point(cases[key], moves))
+    def keep(at: Wide, moves: Moves) -> None:
+        found[depth_key(at.place)] = moves
+        if watch is not None:
+            watch(_point(at, moves))
 
-    work["processes"] = fitting_processes(
-        work.get("processes", 1), [c.depth for c in cases.values()], largest.settings
-    )
-    with fitting_threads(largest.settings) as threads:
-        jobs = [
-            _job(case, name, threads, partial(keep, (name, key)))
-            for (name, key), case in cases.items()
-        ]
+    with fitting_threads(largest) as threads:
+        jobs = []
+        for at in cases:
+            do = partial(in_threads, threads, partial(measure_moves, at))
+            cost = float(sum(at.depth.values()) * at.settings.width**2)
+            fits = partial(per_seed, seeds=settings.seeds)
+            what = f"{name} at {depth_key(at.place)}"
+            jobs.append(Job(what, cost, do, partial(keep, at), depends_on=do, fits=fits))
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not found:
         raise InputError(f"{stopped}: {NEEDS_LESS}")
-    results = []
-    for name, scalings in named.items():
-        there = [place for place in places if (name, depth_key(place)) in found]
-        exponents: tuple[Exponent, ...] = ()
-        if not stopped:
-            moves = [found[name, depth_key(place)] for place in there]
-            tokens = settings.batch * settings.tokens
-            exponents = judge_moves(scalings, there, moves, tokens)
-        results.append(
-            Verification(
-                select={**largest.select, "across": across},
-                measure={**settings.to_dict(), "width": widths, "places": list(places)},
-                rule={"name": name, "roles": [_powers(s) for s in scalings]},
-                points=tuple(
-                    _point(cases[name, depth_key(p)], found[name, depth_key(p)]) for p in there
-                ),
-                exponents=exponents,
-                assumptions=(),
-                verdict=verdict_on(exponents),
-                device=device_name(settings),
-                seconds=time.perf_counter() - began,
-                versions=versions(threads),
-                stopped=stopped,
-            )
-        )
-    first_of, *others = results
-    return replace(first_of, others=tuple(others))
-
-
-def _job(case: Wide, name: str, threads: int, keep: Callable[[Moves], None]) -> Job:
-    work = partial(in_threads, threads, partial(measure_moves, case))
-    return Job(
-        f"{name} at {depth_key(case.place)}",
-        float(sum(case.depth.values()) * case.settings.width**2),
-        work, keep, depends_on=work, fits=partial(per_seed, seeds=case.settings.seeds),
-    )  # fmt: skip
+    exponents: tuple[Exponent, ...] = ()
+    if not stopped:
+        every = [found[depth_key(place)] for place in places]
+        exponents = judge_moves(scalings, places, every, settings.batch * settings.tokens)
+    there = [(at, moves) for at in cases if (moves := found.get(depth_key(at.place)))]
+    return Verification(
+        select={**case.select, "across": across},
+        measure={**settings.to_dict(), "width": widths, "places": list(places)},
+        rule={
+            "name": name,
+            "roles": [{key: str(value) for key, value in asdict(s).items()} for s in scalings],
+        },
+        points=tuple(_point(at, moves) for at, moves in there),
+        exponents=exponents,
+        assumptions=(),
+        verdict=verdict_on(exponents),
+        device=device_name(settings),
+        seconds=time.perf_counter() - began,
+        versions=versions(threads),
+        stopped=stopped,
+    )
 
 
 def _point(case: Wide, moves: Moves) -> Point:
     values = tuple(moves[ALL])
     i = positive_interval(values)
     return Point(case.place, i.estimate, i.low, i.high, len(values), values=values)
-
-
-def _powers(s: Scaling) -> dict[str, str]:
-    return {"role": s.role, "size": str(s.size), "multiplier": str(s.multiplier),
-            "rate": str(s.rate)}  # fmt: skip

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 Depths = str | Iterable[object] | None
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
 WIDTHS = "64:1024"
-FEWEST_WIDTHS = 3
 WIDE_LAYERS = 4  # of what is trained at several widths
 RULES = ("rule", "sp", "sp-sizes")
 WIDE: Given = {"tokens": 8}  # few beside the width
@@ -183,7 +182,8 @@ def verify_width(
     Source: derived here; what is measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
     arXiv 2310.17813.
     """
-    from deepnet_theory.numeric.depths import parse_widths, wanted_depths
+    from deepnet_theory.numeric.case import Case
+    from deepnet_theory.numeric.depths import FEWEST, parse_widths, wanted_depths
     from deepnet_theory.numeric.width import verify_width as run
 
     selection = selection_of(selection, {})
@@ -193,17 +193,13 @@ def verify_width(
                 f"{name} was given, which is for verify in depth; across width the widths, the "
                 "first update and all parameters are measured"
             )
-    wanted = parse_widths(widths)
-    settings, work = settings_and_work({**WIDE, **given, "width": wanted[0]})
-    both, parts = across == "both", len(selection.the_stack.parts)
-    default = ["x".join([str(n)] * parts) for n in ((2, 4, 8) if both else (2,))]
-    at = wanted_depths(depths or default, selection.the_stack)
-    if both and len(at) < FEWEST_WIDTHS:
-        raise InputError(
-            f"{len(at)} depths give no exponent beside the width: {FEWEST_WIDTHS} are needed"
-        )
-    named = {name: scalings(selection, name, alignment) for name in rules}
+    wanted, both = parse_widths(widths), across == "both"
+    layers = [(n,) * len(selection.the_stack.parts) for n in ((2, 4, 8) if both else (2,))]
+    at = wanted_depths(depths or layers, selection.the_stack)
+    if both and len(at) < FEWEST:
+        raise InputError(f"{len(at)} depths give no exponent beside the width: {FEWEST} are needed")
     places = [{**depth, "d": width} for depth in at for width in wanted]
+    named = {name: scalings(selection, name, alignment) for name in rules}
     try:
         answer = Answer(for_training(selection))
         rule, parameters = answer.rule, answer.parameters
@@ -211,10 +207,15 @@ def verify_width(
         if both:
             raise
         rule, parameters = own_rule(selection, 1, 1), ()
-    return run(
-        selection, rule, named, places, settings,
-        parameters=parameters, across=across, watch=watch, **work,
-    )  # fmt: skip
+    found: list[Verification] = []
+    for index, (name, own) in enumerate(named.items()):
+        stage = staged({**WIDE, **given}, index / len(named), 1 / len(named), f"{name}, ")
+        settings, work = settings_and_work({**stage, "width": wanted[0]})
+        case, seen = Case(selection, rule, at[0], settings), None if found else watch
+        found.append(run(name, own, case, places, parameters, across=across, watch=seen, **work))
+        if found[-1].stopped:
+            break
+    return replace(found[0], others=tuple(found[1:]))
 
 
 def verify_scheme(
@@ -367,10 +368,6 @@ def transfer(
         if name in given:
             raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
     wide = () if widths is None else parse_widths(widths)
-    if wide and len(wide) < FEWEST_WIDTHS:
-        raise InputError(
-            f"the widths {shown(widths)} give no exponent: {FEWEST_WIDTHS} or more are needed"
-        )
     for name, value in ("closures", closures), ("rule", rule), ("width", given.get("width")):
         if wide and value is not None:
             raise InputError(f"{name} was given with widths, whose curves are of rules")

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from deepnet_theory import workflow
+from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.width import (
     LOSS,
@@ -120,8 +121,8 @@ def test_a_planted_exponent_is_refuted_and_many_tokens_leave_it_open() -> None:
     rows = scalings(selection)
     wrong = tuple(replace(s, output=Fraction(1, 2)) if s.role == "head" else s for s in rows)
     settings = Settings(**{k: v for k, v in SMALL.items() if k != "processes"})  # type: ignore[arg-type]
-    rule = texts(table(selection).rule)
-    few = verify_width(selection, rule, {"rule": wrong}, places, settings)
+    case = Case(selection, texts(table(selection).rule), {"N": 2}, settings)
+    few = verify_width("rule", wrong, case, places)
     head = next(e for e in few.exponents if e.share == "head")
     assert (head.verdict, few.verdict) == (Verdict.REFUTED, Verdict.REFUTED)
     moves = [{p.share: [1.0, 1.0, 1.0] for p in predictions(rows, places)} for _ in places]
@@ -142,7 +143,8 @@ def test_a_rate_that_is_wrong_by_a_half_is_refuted() -> None:
     )
     places = [{"N": 2, "d": width} for width in (16, 32, 64)]
     settings = Settings(tokens=2, seeds=6, draws=4, device="cpu")
-    found = verify_width(selection, texts(table(selection).rule), {"rule": rows}, places, settings)
+    case = Case(selection, texts(table(selection).rule), {"N": 2}, settings)
+    found = verify_width("rule", rows, case, places)
     bias = next(e for e in found.exponents if e.share == "norm-bias")
     assert bias.verdict is Verdict.REFUTED and bias.estimate == pytest.approx(0.5, abs=0.15)
 
@@ -152,6 +154,13 @@ def test_several_powers_are_held_against_their_sum() -> None:
     assert whole.predicted == 1.5
     assert whole.here is not None and whole.estimate == pytest.approx(whole.here, abs=0.05)
     assert whole.here < 1.45
+
+
+def test_the_alignment_that_does_not_hold_is_refuted() -> None:
+    found = verified(alignment="none")
+    fc1 = next(e for e in found.exponents if e.share == "fc1")
+    assert found.verdict is fc1.verdict is Verdict.REFUTED
+    assert fc1.estimate == pytest.approx(0.5, abs=0.15)  # sums of aligned terms, for all that
 
 
 def test_width_and_depth_at_once() -> None:
