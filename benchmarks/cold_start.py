@@ -17,7 +17,7 @@ import time
 
 from arguments import whole
 
-LIMIT = 1.7
+LIMIT = 1.6
 CASES = {
     "import sympy": ["-c", "import sympy"],
     "import deepnet_theory.cli": ["-c", "import deepnet_theory.cli"],
