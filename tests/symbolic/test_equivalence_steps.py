@@ -32,7 +32,7 @@ def test_every_power_is_checked_and_a_wrong_one_refuted(name):
             wrong[index] = argument * sp.sqrt(c)
             planted = replace(step, lhs=step.lhs.xreplace({moved: moved.func(*wrong)}))
             # an exact polar factor does not feel what its argument is divided by
-            unfelt = name == "muon" and argument.has(_OF["epsilon"])
+            unfelt = name.startswith("muon") and argument.has(_OF["epsilon"])
             assert (planted.check() is Verdict.PROVED) == unfelt, (step.name, argument)
         assert replace(step, lhs=step.lhs * c).check() is Verdict.REFUTED
 
