@@ -12,7 +12,17 @@ from deepnet_theory.claims.folder import importable, location
 from deepnet_theory.spec.verdict import Verdict
 
 importable(location())  # the claims' own ``paper_checks``
-from paper_checks.shared.wide import MUP, Network, adam, polar, sgd  # noqa: E402
+from paper_checks.shared.bench import Lab  # noqa: E402
+from paper_checks.shared.wide import (  # noqa: E402
+    MUP,
+    STEPPED,
+    Network,
+    Powers,
+    adam,
+    polar,
+    sgd,
+    size,
+)
 
 REFUTED, SUPPORTED = Verdict.REFUTED, Verdict.SUPPORTED
 Plant = Callable[..., Callable[[str], Verdict]]
@@ -82,3 +92,20 @@ def test_gradients_without_the_depth_are_seen(plant: Plant, own: Own) -> None:
     right = own("width-completep")["of_one"]
     judge = plant("width-completep", of_one=lambda lab, n, layers: right(lab, n, 8))
     assert judge("hidden gradients") is REFUTED and judge("embedding and head") is SUPPORTED
+
+
+@pytest.mark.parametrize("role", STEPPED)
+def test_the_derivative_along_a_step_is_a_difference_of_outputs(role: str) -> None:
+    powers = Powers({"hidden": -0.3, "head": 0.2}, {"embedding": 0.2, "hidden": -0.1, "head": -0.4})
+    net = Network(powers, 32, 4, Lab().generator())
+    steps = {name: s for name, s in net.steps(adam).items() if name in STEPPED[role][0]}
+    found, symbols = net.moved(steps), net.symbols.double()
+    start = {name: theta.detach().double() for name, theta in net.parameters.items()}
+    ends = [
+        net.forward({n: t + eta * steps[n] if n in steps else t for n, t in start.items()}, symbols)
+        for eta in (1e-6, -1e-6)
+    ]
+    for name, moved in found.items():
+        difference = size(ends[0][name] - ends[1][name]).float() / 2e-6
+        torch.testing.assert_close(moved, difference, rtol=1e-4, atol=0.0)
+    assert STEPPED[role][1] in found
