@@ -1,4 +1,4 @@
-"""Nodes that only the sources' own steps need: joined matrices, and a loss."""
+"""What only the sources' own steps need on matrices: joined ones, and a loss of numbers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.nodes import Form, MatrixMap, Printed
+from deepnet_theory.symbolic.algebra.nodes import Form, Loss, Printed
 from deepnet_theory.symbolic.proof.witness import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class Loss(MatrixMap):
-    """The loss as a function of a sublayer's output; its differential is ⟨∂L/∂x, ·⟩."""
-
-    label = "L"
-    latex_label = r"\mathcal{L}"
 
 
 class Joined(Printed):
