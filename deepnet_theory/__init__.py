@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from deepnet_theory.workflow import (
         audit,
         derive,
+        derive_across,
         export,
         judge_scheme,
         make_report,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "audit": "workflow",
     "derive": "workflow",
+    "derive_across": "workflow",
     "verify": "workflow",
     "export": "workflow",
     "make_report": "workflow",
@@ -129,6 +131,7 @@ __all__ = [
     "audit",
     "build",
     "derive",
+    "derive_across",
     "export",
     "judge_scheme",
     "make_report",
