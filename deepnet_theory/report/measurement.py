@@ -87,7 +87,8 @@ def answer(verification: Verification) -> tuple[doc.Inline, ...]:
     """What the model update does with depth, and the verdict on what was predicted of it."""
     if not verification.exponents:
         return (verification.verdict, ": no exponent was measured.")
-    return true_signs(f"‖ΔF‖ {verification.trend}: "), verification.verdict, "."
+    moved = "The loss by one update" if "across" in verification.select else "‖ΔF‖"
+    return true_signs(f"{moved} {verification.trend}: "), verification.verdict, "."
 
 
 def level(verification: Verification) -> tuple[doc.Inline, ...]:
@@ -322,7 +323,14 @@ def update_figure(
         f"{variable}{held}."
     )
     network = measured_network(verification, "the update given")
-    return doc.Figure(tuple(series), tuple(lines), f"{variable}, layers", Y_LABEL, network, caption)
+    wide = "across" in verification.select
+    y_label = "change of the loss, per unit of learning rate" if wide else Y_LABEL
+    return doc.Figure(tuple(series), tuple(lines), along_what(variable), y_label, network, caption)
+
+
+def along_what(variable: str) -> str:
+    """What a symbol counts, as an axis has it."""
+    return "d, width" if variable == "d" else f"{variable}, layers"
 
 
 def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:
@@ -474,8 +482,8 @@ def model_figure(m: ModelMeasurement) -> doc.Figure:
     series = doc.Series(m.model, marks(along(m.points, variable), variable))
     lines = (doc.Slope("constant", 0.0, float(first.depth[variable]), first.mean),)
     caption = "Bars are 95% intervals over seeds."
-    label = "d, width" if variable == "d" else "N, layers"
-    return doc.Figure((series,), lines, label, Y_LABEL, f"stepped by {m.optimizer}", caption)
+    title = f"stepped by {m.optimizer}"
+    return doc.Figure((series,), lines, along_what(variable), Y_LABEL, title, caption)
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
