@@ -155,7 +155,11 @@ def _fits(course: _Course, found: Run) -> bool:
     ended = steps == course.settings.steps or (
         steps < course.settings.steps and found.finding != ""
     )
-    return ended and found.rule == course.rule
+    # the step that ended it may have been taken too
+    taken = [tuple(filter(is_taken, range(n))) for n in (steps, steps + 1)]
+    alike = {len(found.common_mode_steps), len(found.common_mode), len(found.token_cosine)}
+    whole = len(alike) == 1 and found.common_mode_steps in taken
+    return ended and whole and found.rule == course.rule
 
 
 def _told(progress: Progress, before: int, total: int, done: int, what: str) -> None:
