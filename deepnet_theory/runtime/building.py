@@ -129,7 +129,7 @@ def start_head_(head: nn.Module, counts: Tensor) -> None:
     if not isinstance(bias, Tensor):
         raise InputError(
             f"this head, {type(head).__name__}, has no bias: make it with one "
-            "(torch.nn.Linear(width, vocab, bias=True); head_bias=True of the builder's architecture)"
+            "(torch.nn.Linear(width, vocab, bias=True), or head_bias=True in the architecture)"
         )
     if counts.shape != bias.shape[-1:] or not (counts >= 0).all():
         raise InputError(

@@ -59,7 +59,7 @@ def without_epsilon(o):
     return replace(o, epsilon=1e-18, reference=replace(o.reference, options=options))
 
 
-@pytest.mark.parametrize("name", sorted(set(RUNNING) - {"muon"}))
+@pytest.mark.parametrize("name", [n for n, o in RUNNING.items() if o.reference is not None])
 def test_twelve_steps_of_every_seed_are_the_librarys(name):
     o = without_epsilon(RUNNING[name])
     weights = torch.randn(3, 5, 5, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
