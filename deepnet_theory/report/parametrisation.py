@@ -66,12 +66,17 @@ def _power(exponent: str | None, otherwise: str = "-") -> str:
     return otherwise if exponent is None else "constant" if exponent == "0" else f"d^({exponent})"
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, tuple[str, ...]]]) -> doc.Table:
-    """A line for roles that are alike."""
+def _table(
+    head: tuple[str, ...], rows: Iterable[tuple[str, tuple[str, ...]]], short: bool = False
+) -> doc.Table:
+    """A line for roles that are alike; ``short`` names the first and the last of them."""
     found: dict[tuple[str, ...], list[str]] = {}
     for role, line in rows:
         roles = found.setdefault(line, [])
         roles += [role] * (role not in roles)
+    if short:
+        named = ((r[0] if len(r) == 1 else f"{r[0]} … {r[-1]}", line) for line, r in found.items())
+        return doc.Table(head, tuple((name, *line) for name, line in named))
     return doc.Table(head, tuple((", ".join(r), *line) for line, r in found.items()), (), (0,))
 
 
@@ -84,7 +89,7 @@ def _every(trials: tuple[Trial, ...]) -> doc.Table:
         ("regime", tuple(of.regime or "-" for of in trials)),
     ]
     lines += [(role, tuple(column.get(role, "-") for column in at)) for role in roles]
-    return _table(("role", *(of.optimizers[0] for of in trials)), lines)
+    return _table(("role", *(of.optimizers[0] for of in trials)), lines, short=True)
 
 
 def _cells(cells: tuple[Cell, ...]) -> Iterator[doc.Block]:

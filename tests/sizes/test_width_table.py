@@ -220,3 +220,11 @@ def test_a_base_model_is_not_the_larger_one() -> None:
         Scale(32, 64)
     with pytest.raises(InputError, match="base depth N 9"):
         Scale(64, 64, (("N", 8),), (("N", 9),))
+
+
+@plain
+def test_a_norm_on_queries_and_keys_changes_no_rate(name):
+    with_norm = width_table(Selection(optimizer=name, layer="attention-qk-norm,ffn"))
+    without = width_table(Selection(optimizer=name))
+    for role in ("query", "key", "value", "output"):
+        assert with_norm.row(role).rate == without.row(role).rate
