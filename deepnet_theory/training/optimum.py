@@ -275,9 +275,10 @@ def curve_of(
     """The losses of one depth by rate, with the best rate where all the ``wanted`` are there."""
     rates, values, key = tuple(row), tuple(row.values()), depth_key(depth)
     losses = tuple(float(np.mean(one)) for one in values)  # NaN where a seed diverged
+    collapsed = tuple(sum(not loss < baseline for loss in one) for one in values)
     if len(row) < len(wanted):
         finding = f"depth {key} has {len(row)} of {len(wanted)} rates"
-        return Curve(dict(depth), rates, losses, values, finding=finding)
+        return Curve(dict(depth), rates, losses, values, finding=finding, collapsed=collapsed)
     optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
     sides = [o.outside for o in optima if o.outside]
     by_seed = tuple(o.rate for o in optima)
@@ -302,4 +303,5 @@ def curve_of(
         first_failing=failing_rate(rates, losses, baseline),
         slack=float(np.mean([o.slack for o in optima])),
         finding=finding,
+        collapsed=collapsed,
     )

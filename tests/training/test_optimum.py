@@ -11,6 +11,7 @@ from deepnet_theory.training.optimum import (
     best_exponent,
     best_rate,
     cost_of_depth,
+    curve_of,
     failing_exponent,
     failing_rate,
     geometric,
@@ -143,3 +144,8 @@ def test_a_rule_whose_deep_stack_does_not_train_does_not_transfer():
     assert transfers(unknown, little, 0.6) is transfers(unknown, unsure, 0.6) is Verdict.UNDECIDED
     assert transfers(flat, little, 0.2) is Verdict.REFUTED
     assert transfers(flat, nothing, 0.6) is Verdict.SUPPORTED  # a seed diverged
+
+
+def test_seeds_that_learn_nothing_are_counted_at_every_rate():
+    row = {1e-3: (2.0, 3.3), 2e-3: (2.0, 2.1), 4e-3: (math.nan, 3.2)}
+    assert curve_of({"N": 4}, row, tuple(row), 3.2).collapsed == (1, 0, 2)

@@ -23,7 +23,8 @@ class Curve:
     are the means over seeds. ``best`` is the geometric mean of the seeds' best rates, with its
     interval over seeds, NaN where the grid does not bracket them; ``best_loss`` the loss there.
     ``first_failing`` is the least rate above the best one at which a seed diverged or the mean
-    loss is no better than the unigram entropy, None where none of the grid fails.
+    loss is no better than the unigram entropy, None where none of the grid fails. ``collapsed`` is
+    how many seeds of each rate ended no better than it, those that diverged too.
     """
 
     depth: dict[str, int]
@@ -38,6 +39,7 @@ class Curve:
     first_failing: float | None = None
     slack: float = 0.0  # the seeds' mean, in log η: where a best rate is one of the grid
     finding: str = ""  # where a best rate is not within the grid
+    collapsed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
