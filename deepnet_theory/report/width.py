@@ -96,6 +96,9 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
         yield doc.Paragraph("An update that steps every head by itself, heads of k entries, is "
                             "another one:")  # fmt: skip
         yield _table(table.blocks, COLUMNS)
+    if table.floors:
+        reached = ", ".join(f"{role} {number(d, '.3g')}" for role, d in table.floors.items())
+        yield doc.Paragraph(f"The regime's floor is reached at these widths: {reached}.")
     for why, rows in _alike(row for row in table.rows if row.refused is not None):
         yield doc.Paragraph(f"Refused, {', '.join(rows)}: {why}.")
 

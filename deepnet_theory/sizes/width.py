@@ -37,8 +37,10 @@ from deepnet_theory.sizes.entries import (
 )
 from deepnet_theory.sizes.equivalence import in_weights, powers
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
+from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.constants import FORMS
 from deepnet_theory.spec.errors import InputError, Refusal, unknown
+from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
@@ -232,6 +234,25 @@ class WidthTable:
     def forced(self) -> tuple[str, ...]:
         """What the conditions fix whatever the gauge, in words."""
         return tuple(_forced(self))
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """The width where entries of a role, as large as the table says, reach a regime's floor.
+
+        From there on the floor, and not the parameter's size, decides the step.
+        """
+        try:
+            regimes = law(self.selection.the_optimizer).regimes
+        except Refusal:
+            return {}
+        found: dict[str, float] = {}
+        for regime in filter(lambda one: one.is_floor, regimes):
+            floor = fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())
+            for row in self.rows:
+                power = row.init.exponent("d") if row.init is not None else 0
+                if power < 0:
+                    found[row.role] = floor ** (1 / float(power))
+        return found
 
     @property
     def conventions(self) -> tuple[str, ...]:

@@ -182,6 +182,7 @@ class WidthDerivation(Result):
             "blocks": [row.texts() for row in table.blocks],
             "forced": list(table.forced),
             "conventions": list(table.conventions),
+            "floors": table.floors,
             "steps": [plain(step, self.verdicts[step.name]) for step in self.steps],
             "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
             "symbols": [

@@ -228,3 +228,11 @@ def test_a_norm_on_queries_and_keys_changes_no_rate(name):
     without = width_table(Selection(optimizer=name))
     for role in ("query", "key", "value", "output"):
         assert with_norm.row(role).rate == without.row(role).rate
+
+
+def test_a_floor_is_reached_at_a_width():
+    adafactor = Selection(optimizer="adafactor")
+    assert width_table(adafactor, form="weights").floors["head"] == pytest.approx(1e3)
+    assert width_table(adafactor).floors["query"] == pytest.approx(1e6)
+    assert "head" not in width_table(adafactor).floors  # its entries are of size 1
+    assert not width_table(Selection(optimizer="lamb")).floors
