@@ -56,7 +56,7 @@ contracts: $(STAMP)  ## which room may import which
 	$(BIN)/lint-imports
 
 notebooks: $(STAMP)  ## execute the notebooks and the readers' paths
-	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/test_notebooks.py tests/test_paths.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/test_notebooks.py tests/test_readme.py
 
 bench: $(STAMP)  ## measured comparisons
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
