@@ -293,12 +293,13 @@ class Runner:
         """One step of the optimizer; a loss that is not finite ends the run, and is its finding."""
         if self.finding:
             return
-        step, watch = len(self.losses), Watch(self.model)
-        taken = watch.watching() if is_taken(step) else nullcontext()
+        step = len(self.losses)
+        watch = Watch(self.model) if is_taken(step) else None  # it walks through the modules
+        taken = nullcontext() if watch is None else watch.watching()
         with torch.random.fork_rng(), taken:  # dropout is the same in whichever process
             torch.manual_seed(step)
             loss = cross_entropy(self.model, batch)
-        if watch.found is not None:
+        if watch is not None and watch.found is not None:
             self.common[step] = watch.found
         value = float(loss.detach())
         if not math.isfinite(value):
