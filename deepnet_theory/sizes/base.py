@@ -25,12 +25,14 @@ from deepnet_theory.sizes.width import (
     TIED,
     WEIGHTS,
     D,
+    K,
     Point,
     Scale,
     WidthRow,
     places,
     row_of,
     rule_point,
+    scores,
 )
 from deepnet_theory.spec.constants import Architecture, Constants, SublayerConstants
 from deepnet_theory.spec.depth import BaseLike, parse_depth
@@ -52,7 +54,7 @@ class Base:
 
     @classmethod
     def parse(cls, given: BaseLike, heads: int | None, stack: Stack, of: Architecture) -> Base:
-        """A width, or a width and a depth of which None is the model's own.
+        """A width, or a width and a depth; None is the model's own.
 
         Without ``heads`` the base's are as wide as the model's. Raises :class:`InputError` for what
         is none, and where heads do not fit its width.
@@ -159,9 +161,10 @@ def relative(
     for row in (*rows.values(), *outer.values()):
         if row.refused and (a.bias or not row.place.starts_at_zero):
             raise Refusal(f"{row.role}: {row.refused}")
-    # 1/√k at the base, 1/k from there on
-    scores = math.sqrt(scale.base_width / heads / (a.width / a.heads))
-    if scores != 1 and model.form == WEIGHTS:
+    # 1/√k at the base, and what the conditions ask for from there on
+    power = (scores(alignment) * K**HALF).exponent("k")
+    of_scores = float((a.width / a.heads / (scale.base_width / heads)) ** float(power))
+    if of_scores != 1 and model.form == WEIGHTS:
         raise Refusal(
             "the head size differs from the base's, so that the scores need a multiplier, which "
             "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
@@ -189,8 +192,8 @@ def relative(
         model,
         eta=eta,
         parts=tuple(parts),
-        head_multiplier=_ratio(scale, point.multipliers["head"]),
-        scores=scores,
+        head_multiplier=scale.ratio(point.multipliers["head"]),
+        scores=of_scores,
         outer={
             name: _times(_outside(row, scale, a, eta), row, scale, coupled)
             for name, row in outer.items()
@@ -213,7 +216,7 @@ def _outside(row: WidthRow, scale: Scale, a: Architecture, eta: float) -> Parame
     if row.role == "head" and row.init is not None:
         # Xavier's size of a (vocab, width) matrix is no power of the width
         fans = (a.width + a.vocab) / (scale.base_width + a.vocab)
-        gain = _ratio(scale, row.init) * math.sqrt(fans)
+        gain = scale.ratio(row.init) * math.sqrt(fans)
     return ParameterConstants(
         gain, weight_decay=row.place.is_matrix / eta, formulas={"gain": str(row.init or 0)}
     )
@@ -231,16 +234,11 @@ def _times(
     for knob, by in zip(KNOBS, (None, row.rate, row.epsilon, decay), strict=True):
         value = getattr(own, knob)
         by = by or ONE
-        values[knob] = value / (getattr(deep, knob, 1.0) or 1.0) * _ratio(scale, by)
+        values[knob] = value / (getattr(deep, knob, 1.0) or 1.0) * scale.ratio(by)
         formulas[knob] = _product(own.formulas.get(knob, f"{value:.10g}"), by)
     if refused:
         values["weight_decay"], formulas["weight_decay"] = 0.0, refused
     return ParameterConstants(**values, formulas=formulas)
-
-
-def _ratio(scale: Scale, size: Monomial) -> float:
-    """A size in d alone over that of the base, a whole power to the last digit."""
-    return float((scale.width / scale.base_width) ** float(size.exponent("d")))
 
 
 def _is_coupled(optimizer: Optimizer) -> bool:

@@ -33,7 +33,7 @@ from deepnet_theory.spec.sign import text
 FULL, NONE = ALIGNMENTS
 GRADIENT, PARAMETER, INPUTS, OUTPUTS = "g", "theta", "in", "out"
 HALF = Fraction(1, 2)
-BASES = ("d", "k", "N", "M")  # in the order in which they decide which of two sizes is the larger
+BASES = ("d", "k", "N", "M")  # the first that differs decides which of two sizes is the larger
 
 Parity = tuple[bool, bool]  # odd in g, odd in theta
 Powers = tuple[Fraction, Fraction, Fraction]

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deepnet_theory.sizes.entries import FULL, GRADIENT, INPUTS, OUTPUTS, PARAMETER, step
+from deepnet_theory.sizes.entries import FULL
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.parametrisations import column_of, point_of, rates_of
 from deepnet_theory.sizes.width import FORWARD, TIED, Moved, Point, judge, places, rule_point
 from deepnet_theory.sizes.width import width_table as table
 from deepnet_theory.spec.errors import Refusal, unknown
-from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.parametrisation import parametrisations
 from deepnet_theory.spec.results.prediction import Scaling
 from deepnet_theory.spec.selection import Selection
@@ -41,7 +40,7 @@ def scalings(
     gradient is 0, is left out. Raises :class:`Refusal` for a parametrisation that draws a matrix at
     0, or steps roles by several optimizers.
     """
-    optimizer, roles = selection.the_optimizer, {p.role: p for p in places(selection)}
+    roles = {p.role: p for p in places(selection)}
     rates: Mapping[str, Monomial]
     if name == RULE:
         at = rule_point(roles, alignment, form)
@@ -51,7 +50,7 @@ def scalings(
         at, rates = _published(name, selection, alignment)
     moved = {m.row.role: m for m in judge(selection, at, rates, alignment).moved}
     return tuple(
-        _scaling(m, rates.get(role, ONE), optimizer, alignment)
+        _scaling(m, rates.get(role, ONE))
         for role, m in moved.items()
         if role not in ABSENT and m.row.place.kind is not Role.KEY_BIAS
     )
@@ -73,14 +72,11 @@ def _published(
     return at, rates_of((column,), selection)
 
 
-def _scaling(moved: Moved, rate: Monomial, optimizer: Optimizer, alignment: str) -> Scaling:
+def _scaling(moved: Moved, rate: Monomial) -> Scaling:
     row, output, loss = moved.row, None, None
-    if moved.output is not None and moved.logits is not None and row.gradient is not None:
+    if moved.output is not None and moved.logits is not None:
         output = moved.output.exponent("d")
-        values = {GRADIENT: row.gradient}
-        values |= dict(zip((INPUTS, OUTPUTS), row.place.shape, strict=True))
-        values |= {} if row.init is None else {PARAMETER: row.init}
-        if step(optimizer, values, alignment).aligned:
+        if row.step is not None and row.step.aligned:
             loss = moved.logits.exponent("d")
     size, multiplier = row.init or ONE, row.multiplier or ONE
     powers = [m.exponent("d") for m in (size, multiplier, rate)]

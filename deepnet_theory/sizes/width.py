@@ -18,6 +18,7 @@ sizes of updates are derived (:mod:`deepnet_theory.sizes.entries`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -130,6 +131,7 @@ class WidthRow:
     coupled_decay: Monomial | None = None
     refused: str | None = None
     coupled_refused: str | None = None
+    step: Step | None = None  # the update's law, in its own gradient, size and counts
 
     @property
     def role(self) -> str:
@@ -192,6 +194,14 @@ def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> 
             yield init  # no size: it stands for none
         if form is not None and name != TIED:
             yield init if (name, form) == ("head", FORWARD) else c
+
+
+def scores(alignment: str) -> Monomial:
+    """The multiplier of ⟨q, k⟩ over k entries: a move of q by Θ(1) moves the scores by Θ(1)."""
+    unknown = Monomial.of("scores")
+    solution = solve([unknown * K ** (1 if alignment == FULL else HALF)], ["scores"])
+    assert solution is not None
+    return solution.values["scores"]
 
 
 def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
@@ -271,8 +281,8 @@ class WidthTable:
             "decoupled weight decay: learning rate times decay is kept; coupled: the decay's share "
             "of a step is kept",
             "epsilon is as large as what it stands beside",
-            "query and key: rate and epsilon are those after the first step; where the head size k "
-            "grows with the width their first gradient is smaller by sqrt(k)",
+            "query and key: rate and epsilon are those after the first step; their first gradient "
+            f"is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
             "key bias: its gradient is 0 at every width, so that any rate serves",
         )
 
@@ -305,6 +315,7 @@ def row_of(
         action=action.without_number,
         rate=(ONE / (response * action)).without_number,
         epsilon=None if beside is None else beside.without_number,
+        step=own,
     )
     if not place.is_matrix:
         return row
@@ -461,9 +472,11 @@ class Scale:
                 raise InputError(f"the base {what} {base} is not from 1 to the {what}, {size}")
 
     def ratio(self, size: Monomial) -> float:
-        """What a size in d, N and M multiplies the base's own by."""
-        other = size.at(d=self.base_width, **dict(self.base_depth))
-        return size.at(d=self.width, **dict(self.depth)) / other
+        """What a size in d, N and M multiplies the base's own by; numbers cancel."""
+        own = {"d": self.width, **dict(self.depth)}
+        base = {"d": self.base_width, **dict(self.base_depth)}
+        powers = size.without_number.items
+        return float(math.prod((own[b] / base[b]) ** float(power) for b, power in powers))
 
     @property
     def words(self) -> str:
@@ -546,9 +559,7 @@ def _matrix(place: Place, name: str) -> Place:
 def _forced(table: WidthTable) -> Iterator[str]:
     """Every product of unknowns that has one value in all gauges, equal ones together."""
     roles = {p.role: p for p in places(table.selection) if not p.starts_at_zero}
-    optimizer = table.selection.the_optimizer
     equations = list(conditions(roles, table.alignment, None))
-    point = rule_point(roles, table.alignment, table.form)
     products: dict[str, dict[str, Monomial]] = {"multiplier*init": {}, "backward size": {}}
     c_head, s_head = (Monomial.of(unknown_of(what, "head")) for what in ("multiplier", "init"))
     for name, place in roles.items():
@@ -559,16 +570,15 @@ def _forced(table: WidthTable) -> Iterator[str]:
             products["multiplier"] = {"tied-head": c}
             continue
         sent = ONE if place.shape[1] == ONE else c_head * s_head * (D / place.shape[1]) ** HALF
-        row = row_of(place, point, optimizer, table.alignment)
         products["multiplier*init"][name] = c * init
         products["backward size"][name] = sent
-        if row.rate is None or row.gradient is None:
+        update = table.row(name).step
+        if update is None:
             continue
-        values = {GRADIENT: row.gradient, PARAMETER: point.inits[name] or ONE,
-                  INPUTS: place.shape[0], OUTPUTS: place.shape[1]}  # fmt: skip
-        own = step(optimizer, values, table.alignment).action.without_number
+        own = update.action.without_number
         p, q = own.exponent(GRADIENT), own.exponent(PARAMETER)
-        symbols = {**values, GRADIENT: c * sent, PARAMETER: init}
+        n_in, n_out = place.shape
+        symbols = {GRADIENT: c * sent, PARAMETER: init, INPUTS: n_in, OUTPUTS: n_out}
         equations.append(rate * c * own.put(symbols))
         power = 1 + p - q
         what = f"rate*multiplier**({power})" if power not in (0, 1) else (
@@ -585,4 +595,4 @@ def _forced(table: WidthTable) -> Iterator[str]:
                 values_of.setdefault(str(solution.values["forced"]), []).append(name)
         for value, names in values_of.items():
             yield f"{what} = {value} for {', '.join(names)}"
-    yield "scores are divided by the head size k where k grows with the width, not by sqrt(k)"
+    yield f"multiplier of the scores = {scores(table.alignment)} for heads of k entries"

@@ -6,7 +6,7 @@ those of its rule in depth. Every number of the table must be the one that the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,8 +55,9 @@ def _disagreements(
     values = {str(symbol): size(value) for symbol, value in found.items()}
     owner = {id(row): group for group in groups(table) for row in group.rows}
     vector = next(group for group in owner.values() if group.name == "vector")
+    in_depth = _in_depth(table, depth) if depth else None
     for row in (*table.rows, *table.blocks):
-        place, times = row.place, _in_depth(table, depth, row) if depth else {}
+        place, times = row.place, in_depth(row) if in_depth else {}
         if place.kind is Role.KEY_BIAS:
             continue
         group = owner.get(id(row), vector)  # a tied head is stepped as the embedding
@@ -76,26 +77,31 @@ def _disagreements(
                 yield f"{what} of {row.role}: {value} by the steps, {said} by the table"
 
 
-def _in_depth(table: WidthTable, depth: Derivation, row: WidthRow) -> dict[str, Monomial]:
+def _in_depth(table: WidthTable, depth: Derivation) -> Callable[[WidthRow], dict[str, Monomial]]:
     """What the rule in depth multiplies the numbers of a row by."""
-    parameters, eta, place = depth.parameters, parse(depth.rule.eta), row.place
+    parameters, eta = depth.parameters, parse(depth.rule.eta)
     if table.form != FORWARD:
         moved = (powers(table.selection.the_optimizer, at_zero) for at_zero in (False, True))
         _, _, parameters = in_weights(table.selection, depth.rule, parameters, *moved)
-    for p in parameters:
-        if (p.part, p.sublayer, p.name) == (place.part, place.sublayer, place.parameter):
-            decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
-            return {"init": parse(p.gain) if row.init is not None else ONE,
-                    "rate": eta * parse(p.rate), "epsilon": parse(p.epsilon),
-                    "decay": decay, "coupled_decay": decay}  # fmt: skip
-    return {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
+    known = {(p.part, p.sublayer, p.name): p for p in parameters}
+
+    def factors(row: WidthRow) -> dict[str, Monomial]:
+        p = known.get((row.place.part, row.place.sublayer, row.place.parameter))
+        if p is None:
+            return {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
+        decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
+        return {"init": parse(p.gain) if row.init is not None else ONE,
+                "rate": eta * parse(p.rate), "epsilon": parse(p.epsilon),
+                "decay": decay, "coupled_decay": decay}  # fmt: skip
+
+    return factors
 
 
 @dataclass(frozen=True)
 class WidthDerivation(Result):
     """A table in width with the steps that it rests on, and with the depth's where it has them.
 
-    ``scale`` is a width at which numbers are printed, and that of the model they are multiples of.
+    ``scale`` says where numbers are printed, and which model they are multiples of.
     """
 
     table: WidthTable

@@ -45,7 +45,7 @@ def export(
     model's own is multiplied by: initial size, the head's multiplier, learning rate, ε and weight
     decay of each role. A base width alone leaves the numbers in depth as they are; a base with a
     depth is a plain model, α and all multipliers 1. ``base_heads`` is its number of heads where
-    they are not as wide as the model's: scores then fall with the head size, not its root.
+    they are not as wide as the model's: scores then fall as the alignment asks for.
     ``alignment`` is that of updates and moved features in the width.
 
     Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that

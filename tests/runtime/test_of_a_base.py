@@ -165,6 +165,8 @@ def test_a_tied_head_keeps_its_step_too():
 def test_scores_fall_with_the_head_size_where_the_heads_stay():
     c = constants("adamw", 128, 32, heads=4, base_heads=4)
     assert c.scores == pytest.approx(math.sqrt(8 / 32))
+    unaligned = constants("adamw", 128, 32, heads=4, base_heads=4, alignment="none")
+    assert unaligned.scores == 1  # a sum of k terms that do not align grows as its root
     (attention, _), x = [r.branch for r in build(c).residuals()][:2], torch.randn(1, 5, 128)
     q, k, v = (attention.split(m(x)) for m in (attention.query, attention.key, attention.value))
     weights = (q @ k.mT * math.sqrt(8) / 32).softmax(-1)  # 1/k, and as ever at the base

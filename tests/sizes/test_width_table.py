@@ -19,6 +19,7 @@ from deepnet_theory.sizes.width import (
     judge,
     places,
     rule_point,
+    scores,
     width_table,
 )
 from deepnet_theory.spec.constants import FORMS
@@ -236,3 +237,10 @@ def test_a_floor_is_reached_at_a_width():
     assert width_table(adafactor).floors["query"] == pytest.approx(1e6)
     assert "head" not in width_table(adafactor).floors  # its entries are of size 1
     assert not width_table(Selection(optimizer="lamb")).floors
+
+
+@pytest.mark.parametrize(("alignment", "power"), [("full", -1), ("none", Fraction(-1, 2))])
+def test_a_move_of_queries_by_one_moves_the_scores_by_one(alignment, power):
+    assert scores(alignment) == Monomial.of("k") ** power
+    of = width_table(Selection(optimizer="adam"), alignment=alignment)
+    assert f"multiplier of the scores = {scores(alignment)} for heads of k entries" in of.forced
