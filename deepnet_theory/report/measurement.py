@@ -218,7 +218,7 @@ def _rivals(rivals: Sequence[Verification]) -> tuple[doc.Block, ...]:
     )
     mixed = (
         "The output sums the shares of two parts: the larger power, which is predicted, shows "
-        "only at depths at which its part dominates."
+        "only at depths where its part dominates."
     )
     two = len(rivals[0].points[0].depth) > 1
     table = _exponents(("rule", "its prediction"), rows)
@@ -391,7 +391,7 @@ def measured_network(verification: Verification, nameless: str = "") -> str:
 
 
 def rule_words(verification: Verification) -> str:
-    """Whose rule was measured; a user's own one is told by what it says, where that is short."""
+    """Whose rule was measured; a user's own one shows what it says, if that is short."""
     name = str(verification.rule.get("name", ""))
     if name == "custom":  # derived for an update that has no name
         return "derived rule"

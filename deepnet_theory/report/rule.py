@@ -172,7 +172,7 @@ def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
 
 def same_rule(derivation: Derivation) -> str:
     """The closures that give the same rule in other scales, in a sentence; "" of none."""
-    names = (n if exact else f"{n} (but for constants)" for n, exact in derivation.equivalent)
+    names = (n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent)
     told = ", ".join(names)
     return f"The same rule in other scales, S*r and eta*rho alike: {told}." if told else ""
 
@@ -304,7 +304,7 @@ def setting(selection: Selection) -> doc.Terms:
 
 
 def _symbols(derivation: Derivation) -> doc.Table:
-    """What every symbol stands for, and the number of the step in which it first stands."""
+    """What every symbol stands for, and the number of its first step."""
     number = _numbers(derivation)
     alike: dict[tuple[str, str], list[doc.Inline]] = {}
     for m in derivation.symbols.values():

@@ -102,7 +102,7 @@ def drawn(figure: doc.Figure) -> Plot:
 
 
 def document(body: Sequence[str], label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
-    """An SVG picture of these elements, told by its label where it is not seen."""
+    """An SVG picture of these elements, with a label for readers who do not see it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
         f'aria-label="{escape(label)}" width="{width * 560 / WIDTH:.0f}" '

@@ -43,7 +43,7 @@ _OF = {
     "epsilon": sp.Symbol("epsilon", positive=True),
     "decay": sp.Symbol("lambda", positive=True),
 }
-# numbers at which an update is run, of a parameter of two entries
+# an update is run on these numbers, for a parameter of two entries
 _AT = {
     "g": ("3/7", "-5/11"),
     "theta": ("-17/5", "23/9"),

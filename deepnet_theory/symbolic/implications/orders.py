@@ -285,10 +285,13 @@ def _how_many(of: OfKind, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
     elif of_beta == 0:
         says = "0: neither knob reaches S*r"
     elif p * of_beta == left:
-        says = "0, for want of alpha: beta alone keeps every order, without kappa"
+        says = "0, because the placement has no alpha: beta alone keeps every order, without kappa"
     else:
         power = p - left / of_beta
-        says = f"0, for want of alpha: beta keeps every order with kappa = S^({power}) alone"
+        says = (
+            "0, because the placement has no alpha: beta keeps every order with "
+            f"kappa = S^({power}) alone"
+        )
     if of.kind.matrices > 1:
         return says
     return (

@@ -80,7 +80,7 @@ def length_of(vector: Iterable[Decimal]) -> Decimal:
 
 @cache
 def telling_signs(update: Node) -> tuple[int, ...]:
-    """Signs of g's and θ's entries at which the update is not 0, as max(-theta, 0)*g is at some."""
+    """Signs of g's and θ's entries where the update is not 0; max(-theta, 0)*g is at some."""
     one = Decimal(1)
     return next(s for s in _SIGNS if any(step_entries(update, *of_norms(one, one, s))))
 

@@ -52,7 +52,7 @@ def direction(matrix: str) -> sp.Symbol:
 
 
 def transverse(parameter: str) -> sp.Symbol:
-    """A generic direction V of order one in which a parameter is perturbed."""
+    """A generic direction V of order one; a parameter is perturbed along it."""
     return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
 
 

@@ -15,7 +15,7 @@ from deepnet_theory.symbolic.algebra.monomial import i, is_nonnegative, r, vanis
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 SIZES = (1, 2, 3)
-DIGITS = 40  # of the numbers at which sides are compared
+DIGITS = 40  # of the numbers that sides are compared on
 Rewrite = Callable[[sp.Expr], sp.Expr]
 Numbers = Mapping[sp.Expr, Any]
 Point = tuple[Numbers, Any]  # values of the symbols, and what a side is there

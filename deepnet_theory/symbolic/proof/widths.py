@@ -7,7 +7,7 @@ evaluated on them. What a size is in the width is the slope of its logarithm,
 .. math:: a = \frac{\mathrm{d}\log f}{\mathrm{d}\log d},
 
 over :data:`WIDTHS`. Few tokens, for ``sign(g)`` of T tokens acts by
-:math:`n_{in}\sqrt{2/\pi T} \oplus \sqrt{n_{in}}`, of which the second wins at
+:math:`n_{in}\sqrt{2/\pi T} \oplus \sqrt{n_{in}}`; the second wins at
 :math:`T \gtrsim 2n_{in}/\pi`.
 """
 
@@ -188,7 +188,7 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
 
 
 def _beside(of: tuple[Node, Node], values: Values) -> float:
-    """The ε at which the term that holds it is as large as the one beside it."""
+    """The ε that makes its term as large as the one beside it."""
     one, two = (rms(fold(of[0], Entrywise(**values, epsilon=e))) for e in (1.0, 2.0))
     power = math.log2(two / one)
     return float((rms(fold(of[1], Entrywise(**values))) / one) ** (1 / power))

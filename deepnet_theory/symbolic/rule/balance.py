@@ -180,7 +180,7 @@ def _imposed(
 
 
 def _share(count: Step, kind: Kind, times: sp.Expr) -> Callable[[Step], bool]:
-    """The increment at which a condition holds is one sublayer's share of all S."""
+    """A condition holds where the increment is one sublayer's share of all S."""
 
     def holds(step: Step) -> bool:
         share = simplified(step.lhs / (times * kind.increment))
