@@ -46,7 +46,7 @@ FOOT = """
 The coord check has no exponent, interval or verdict: whether a row of numbers fans out is for
 whoever looks. What enters the head is normalised, so that it shows nothing there; in the stream it
 mixes what the initialisation grows as with what the update grows as, at one learning rate.
-`measure` takes the update alone, in the limit in which the output is linear in it.
+`measure` takes the update alone, in the limit where the output is linear in it.
 """
 
 Coords = dict[tuple[str, int, int], list[float]]  # module, depth, step -> mean |x| by seed

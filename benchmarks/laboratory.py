@@ -242,7 +242,7 @@ def report_memory(layers: int) -> None:
 
 
 def parts(layers: int, times: int) -> list[str]:
-    """Where the processor time of one measurement goes, the least of so many."""
+    """Where the processor time of one measurement goes, the least of several runs."""
     trial = Trial(Case(ADAM, RULE, {"N": layers}, SETTINGS), twin=True)
     own = [p for p, _ in trial.parameters()]
     drawn = sum(p.numel() for p in own) * SETTINGS.seeds // trial.seeds

@@ -4,7 +4,7 @@
         [--rates 3e-4,1e-3,3e-3] [--steps 100]
 
 The rules for Adam under several closures balance the same first-order update and differ in the
-size at which the scaled matrices start, so in the share of themselves that one step moves them.
+initial size of the scaled matrices, so in the share of themselves that one step moves them.
 A byte language model of width 64, Adam without warm-up, 8 windows of 32 bytes a step, one thread.
 """
 

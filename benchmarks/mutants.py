@@ -110,10 +110,10 @@ def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def nodes(tree: ast.AST, called: bool = False, at: int = 0) -> Iterator[tuple[ast.AST, int]]:
-    """The nodes that run, and the statement of a function in which they do, by its line.
+    """The nodes that run, and the statement of a function where they do, by its line.
 
     No annotation or decorator, no text, whose parts have no places, and no seed or range of random
-    numbers, of which another is as good.
+    numbers that another serves as well.
     """
     called_name = getattr(getattr(tree, "func", None), "attr", None)
     for field, value in ast.iter_fields(tree):
@@ -270,7 +270,7 @@ def run(tests: Sequence[str]) -> int:
 
 
 def fate(mutant: Mutant, tree: Path, seen: Seen, most: float) -> str:
-    """What becomes of a mutant in a copy of the tree, by tests of at most so many CPU seconds.
+    """What becomes of a mutant in a copy of the tree, by tests of at most the given CPU seconds.
 
     The tests are those that execute its statement, those of its own room first; where importing
     the module does, those that execute anything of it; and all of them where it has no functions.

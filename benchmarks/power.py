@@ -4,7 +4,7 @@ model with one gain that is wrong by 1.3.
     python benchmarks/power.py [adam] [lamb] [sgd] [--experiments 200] [--levels 40]
 
 For each optimizer two hundred small experiments on its own rule, and two hundred on a rule whose
-exponent of the model update is wrong by 1/8 (toward the side from which the finite depth's bend
+exponent of the model update is wrong by 1/8 (toward the side where the finite depth's bend
 leads back). Beside them the level at the shallowest depth alone: of models with the rule's gains,
 and of ones whose last feed-forward matrix has 1.3 times the gain. The tables go to standard output
 and to ``benchmarks/results/power.md``.

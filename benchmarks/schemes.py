@@ -53,7 +53,7 @@ def measured(name: str) -> dict[str, tuple[Measured, ...]]:
 
 
 def judged(found: Verification) -> list[Exponent]:
-    """The exponents of which something is predicted: one, or one a part."""
+    """The exponents that have a prediction: one, or one a part."""
     return [e for e in found.exponents if e.predicted is not None]
 
 

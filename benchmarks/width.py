@@ -4,7 +4,7 @@
 
 ‖ΔW‖/‖W‖ of the first step at η = 1, in the spectral norm and in Frobenius', and ‖g‖₂/‖g‖_F: the
 mean over value, output, fc1 and fc2 of four layers and four seeds, drawn by the closure
-``complete``, on text. Why it matters is told in ``benchmarks/results/transfer.md``.
+``complete``, on text. Why it matters: ``benchmarks/results/transfer.md``.
 """
 
 from __future__ import annotations

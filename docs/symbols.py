@@ -20,7 +20,7 @@ def page() -> str:
 
 def _page() -> Iterator[str]:
     yield "# Symbols of the three derivations\n"
-    yield "*From* is the number of the step in which a symbol first stands, as `--steps` counts."
+    yield "*From* is the number of the step where a symbol first stands, as `--steps` counts."
     for method, title in ROUTES.items():
         derivation = dt.derive("sgd", method=method)
         yield f"\n## {title}\n\n`deepnet-theory derive --optimizer sgd --method {method} --steps`\n"

@@ -3,7 +3,7 @@
     python docs/paths/own_model.py
 
 The model is in my_decoder.py. ``deepnet-theory audit docs/paths/my_decoder.py:make --optimizer
-adamw`` shows what it is and ends in the words that the rule is derived with.
+adamw`` shows what it is and ends with the derive command for the model.
 """
 
 import torch
@@ -15,7 +15,7 @@ from deepnet_theory.runtime import apply_, parameter_groups
 
 torch.manual_seed(0)
 
-# As it is, one step of AdamW moves it the further the deeper it is.
+# As it is: the deeper the model, the further one step of AdamW moves its output.
 plain = dt.measure(make, [6, 12, 24], optimizer="adamw", seeds=2)
 print(plain)
 assert plain.verdict is dt.Verdict.REFUTED and plain.exponents[0].low > 0.5

@@ -101,7 +101,7 @@ def log_product(layers: int) -> float:
 def leading() -> tuple[Expr, Expr]:
     """The limits of the logarithm of all 2N factors over (2N)^{1/4}/2, and of itself."""
     u = sp.Symbol("u", positive=True)
-    at = u**-4 / 2  # in u = (2N)^{-1/4}, in which r is a power
+    at = u**-4 / 2  # in u = (2N)^{-1/4}, where r is a power
     logarithm = sp.log(factor(sp.simplify(weight().subs(formula("N"), at)))) * 2 * at
     return sp.limit(logarithm * u * 2, u, 0), sp.limit(logarithm, u, 0)
 
@@ -109,7 +109,7 @@ def leading() -> tuple[Expr, Expr]:
 def images(
     lab: Lab, net: Net, at: Sequence[int], ways: tuple[str, ...] = ("independently", "together")
 ) -> dict[str, Array]:
-    """‖ΔF‖/‖Δx‖ by data and way in which the tokens move: (seeds, depths)."""
+    """‖ΔF‖/‖Δx‖ by data and by how the tokens move: (seeds, depths)."""
     found = {}
     for data in lab.texts():
         s = lab.small(data=data, dtype="float64", seeds=32)

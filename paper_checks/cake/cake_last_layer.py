@@ -124,7 +124,7 @@ def lower_over_last(sizes: dict[str, Array]) -> dict[str, Array]:
 def jacobians(trial: Trial, entries: bool = False) -> dict[str, Array]:
     r"""‖∂F/∂θ_i‖_F of each sublayer's scaled matrices by kind: (layers, seeds).
 
-    By the ``entries`` of F; or by two Gaussian u, for which the squared norm of ∂⟨u, F⟩/∂θ has the
+    By the ``entries`` of F; or by two Gaussian u, since the squared norm of ∂⟨u, F⟩/∂θ has the
     squared Frobenius norm as its mean.
     """
     group = [(p, d) for p, d in trial.parameters() if scaled(d)]

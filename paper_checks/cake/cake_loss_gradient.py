@@ -76,7 +76,7 @@ def in_the_head(lab: Lab) -> Finding:
 
 
 @CLAIM.correction(
-    "in width, at a fixed vocabulary, it goes as √(d/(d + V)), d the width and V the vocabulary",
+    "in width, at a fixed vocabulary, it scales as √(d/(d + V)), d the width and V the vocabulary",
     SUPPORTED,
 )
 def in_width(lab: Lab) -> Finding:

@@ -18,14 +18,14 @@ CLAIM = Claim(
         sharp form. With a loss averaged over tokens one token's change never grows with n, so the
         paper may leave n out if F is a token's output. From 32 to 256 tokens it falls as n^{−0.69}
         for independent tokens, n^{−0.50} for tokens of correlation ½ with random targets and
-        n^{−0.16} for text, and ‖ΔF‖_F goes as n^{−0.19}, n^{0.00} and n^{0.34}. It falls only as
+        n^{−0.16} for text, and ‖ΔF‖_F scales as n^{−0.19}, n^{0.00} and n^{0.34}. It falls only as
         long as the tokens' gradients average out: what they share, as where all targets are equal
         (exponent −0.01), is independent of n, and then ‖ΔF‖_F grows as √n.""",
     counterexample="""n = 2 equal tokens: Σ‖Δx_p‖ = 2‖Δx‖, ‖ΔF‖_F = √2‖Δx‖; two equal tokens whose
         gradients are opposite: ΔF = 0, while one token alone moves.""",
     corrected="""‖ΔF‖_F ≤ √n max_p ‖Δx_p‖, and with the loss averaged over tokens ‖Δx_p‖ does not
         grow with n: it falls as n^{−1/2} where the tokens' gradients average out, ‖ΔF‖_F then being
-        constant, and is constant where they are alike, ‖ΔF‖_F going as √n.""",
+        constant, and is constant where they are alike, ‖ΔF‖_F scaling as √n.""",
     seconds=(7.0, 39),
 )
 LENGTHS = (32, 64, 128, 256)
@@ -92,7 +92,7 @@ def averaging_out(lab: Lab) -> Finding:
 
 
 @CLAIM.correction(
-    "one token's change: exponent 0 in n where all targets are equal, so ‖ΔF‖_F goes as √n",
+    "one token's change: exponent 0 in n where all targets are equal, so ‖ΔF‖_F scales as √n",
     SUPPORTED,
 )
 def alike(lab: Lab) -> Finding:

@@ -61,7 +61,7 @@ def size() -> Expr:
 
 
 def at(layers: int) -> Expr:
-    """The same at so many layers."""
+    """The same at n layers."""
     return sp.simplify(size().subs(formula("N"), layers))
 
 

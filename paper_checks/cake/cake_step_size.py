@@ -16,7 +16,7 @@ CLAIM = Claim(
     finding="""‖ΔW‖/η = O(β/α) is right for every rule tried, and 1/α = ‖θ‖ together with the
         balance does single out the published point. But it is a choice, not an explanation: on the
         whole balanced curve ‖ΔW‖/η falls as N^{−1/2}, whatever the closure. What a closure decides
-        is the relative update, which goes as 1/α: constant for α = 1, N^{−1/4} for the published
+        is the relative update, which scales as 1/α: constant for α = 1, N^{−1/4} for the published
         constants, N^{−1/2} for β = 1.""",
     corrected="""On the balanced curve ‖ΔW‖/η = O(β/α) = O(N^{−1/2}) for every closure; closures
         differ in the relative update alone, which is O(1/α).""",
@@ -29,7 +29,7 @@ BALANCED = {
 RULES = {**BALANCED, "Adam's rule": Net("(2*N)**(1/2)", "(2*N)**(-1/2)")}
 
 
-@CLAIM.stated("‖ΔW‖/η of the scaled matrices goes as β/α, under each of four rules", SUPPORTED)
+@CLAIM.stated("‖ΔW‖/η of the scaled matrices scales as β/α, under each of four rules", SUPPORTED)
 def order(lab: Lab) -> Finding:
     at, every = lab.shallow(), steps(lab).items()
     ratios = {label: lab.power(at, s.update / (s.beta / s.alpha)) for label, s in every}
@@ -47,7 +47,7 @@ def unique(lab: Lab) -> Finding:
     return lab.proved(one and engine, f"solved with α, β > 0, here and by the engine: {solved}")
 
 
-@CLAIM.stated("there ‖ΔW‖/η goes as β²", SUPPORTED)
+@CLAIM.stated("there ‖ΔW‖/η scales as β²", SUPPORTED)
 def squared(lab: Lab) -> Finding:
     found = {k: i for k, i in updates(lab).items() if k.startswith("parameter-norm")}
     rivals = (("β", -0.25), ("constant", 0.0))
@@ -67,7 +67,7 @@ def every_closure(lab: Lab) -> Finding:
     return lab.exponent(updates(lab), -0.5, rivals, what="exponent in N of ‖ΔW‖/η")
 
 
-@CLAIM.ours("there the relative update ‖ΔW‖/(η‖W‖) goes as 1/α", SUPPORTED)
+@CLAIM.ours("there the relative update ‖ΔW‖/(η‖W‖) scales as 1/α", SUPPORTED)
 def relative(lab: Lab) -> Finding:
     at, every = lab.shallow(), steps(lab).items()
     found = {n: lab.power(at, s.update / s.weight * s.alpha) for n, s in every if s.balanced}

@@ -15,7 +15,7 @@ CLAIM = Claim(
     conditions="""torch's own initialisers; feed-forward branches with m = 4d; DeepNorm encoders of
         8 to 128 layers, SGD, text and Gaussian tokens of correlation 0 and ½""",
     finding="""Forward, 1/n is better as the source says: it gives the feed-forward branch the
-        squared weight v²w² whatever the hidden width, of which Xavier's 2/(d + m) leaves 0.50 at m
+        squared weight v²w² whatever the hidden width; Xavier's 2/(d + m) leaves 0.50 at m
         = d and 0.32 at m = 4d. It costs nothing backward, where the branch is as large as forward
         in both conventions, and the update's exponent in depth is the same. A note on the name:
         2w²/d and v²/m are He's and LeCun's variances, as the source knows, and not those of
@@ -66,7 +66,7 @@ def xavier_normal(lab: Lab) -> Finding:
 @CLAIM.ours("they coincide with it up to constants where m = d", SUPPORTED)
 def square(lab: Lab) -> Finding:
     found = over(lab, 1 / D, D, torch.nn.init.xavier_normal_)
-    what = "variance of torch's xavier_normal_ over 1/d, m = d: V's, and W's but for ReLU's 2"
+    what = "variance of torch's xavier_normal_ over 1/d, m = d: V's, and W's without ReLU's 2"
     return lab.ratio(found, what)
 
 

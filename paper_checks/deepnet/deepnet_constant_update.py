@@ -23,7 +23,7 @@ CLAIM = Claim(
         from 6 to 100 layers in an encoder, with exponent 0.49 at both rates, and 3.3- to 3.8-fold
         in the figure's own encoder–decoder (0.43 and 0.48), as the count of degrees says, where
         under SGD it is constant. Plain Post-LN's grows 13- and 8-fold at 10⁻⁵ and is 28 and 35
-        times larger at 100 layers, next to which DeepNorm's may well look nearly constant in a
+        times larger at 100 layers, beside it DeepNorm's may well look nearly constant in a
         figure. At 10⁻⁴ Post-LN's normalised output can hardly move further: there it is 8 and 5
         times larger.""",
     counterexample="""100 layers instead of 6, 20 steps at 10⁻⁵: an update moves the output of an

@@ -51,7 +51,7 @@ def trains(lab: Lab) -> Finding:
 
 @CLAIM.stated("1,000 layers train without difficulty", UNDECIDED)
 def thousand(lab: Lab) -> Finding:
-    return lab.undecided("a step of 1,000 layers was taken here; no training of so many was run")
+    return lab.undecided("a step of 1,000 layers was taken here; no training of as many was run")
 
 
 @CLAIM.ours("1,000 layers: a training step with finite loss and gradients", SUPPORTED)

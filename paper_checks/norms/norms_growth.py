@@ -78,7 +78,7 @@ def root(lab: Lab) -> Finding:
     return lab.exponent(one.growth, 0.5, rivals, what="exponent of ‖x_t‖ in t")
 
 
-@CLAIM.correction("the relative step goes as t^{−1/2}", SUPPORTED)
+@CLAIM.correction("the relative step scales as t^{−1/2}", SUPPORTED)
 def relative_step(lab: Lab) -> Finding:
     found = relative_steps(lab)
     # a sublayer's, at t = 18

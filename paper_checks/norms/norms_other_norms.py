@@ -24,7 +24,7 @@ CLAIM = Claim(
     seconds=4.0,
 )
 
-# the axes of (k, batch, tokens, d) whose mean is taken out, and over which the variance is 1
+# the axes of (k, batch, tokens, d) whose mean is taken out and whose variance is 1
 CENTRED = {"layer": (-1,), "rms": (), "batch": (1, 2), "instance": (2,)}
 SCALED = {**CENTRED, "rms": (-1,)}
 

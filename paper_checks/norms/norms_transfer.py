@@ -18,7 +18,7 @@ CLAIM = Claim(
         the equation alone: stacks of 2 and 4 layers that end equal on Python's documentation
         (Post-LN minus Pre-LN +0.001 to +0.028 nats) are equal again after fine-tuning on Python's
         source (−0.006 [−0.018, 0.005] and −0.003 at 2 layers, +0.007 at 4). What fine-tuning does
-        mend is the little by which Post-LN was behind.""",
+        mend is the little that Post-LN was behind.""",
     would_decide="""Two language models of usual size (12 layers, width 768) that differ in
         placement and end pre-training at equal loss, fine-tuned with several seeds on a suite of
         downstream tasks: Post-LN's mean score is higher by more than the seeds' deviation, or is

@@ -12,7 +12,7 @@ CLAIM = Claim(
     finding="""The unrolling is an identity (one bracket in the note's last line is misplaced). It
         says nothing yet about depth: each F_k still sees all earlier ones through its argument. A
         Pre-LN model ends in a final norm that the formula leaves out, and that norm divides the
-        whole sum by its growing length. Post-Norm unrolls as well, to a sum in which x_0 carries
+        whole sum by its growing length. Post-Norm unrolls as well, to a sum where x_0 carries
         the product of all the norms' factors.""",
     corrected="""For the stream: x_{t+1} = x_0 + Σ_{k≤t} F_k(Norm(x_k)); for the model's output:
         Norm of it.""",

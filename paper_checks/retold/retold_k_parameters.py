@@ -59,7 +59,7 @@ def sublayers(lab: Lab) -> Finding:
     return lab.exponent(found, 1.0, (("constant", 0.0),), what="exponent of ‖∇L‖² in the sublayers")
 
 
-@CLAIM.correction("with the hidden width it goes as m/(d + m): constant for m ≫ d", SUPPORTED)
+@CLAIM.correction("with the hidden width it scales as m/(d + m): constant for m ≫ d", SUPPORTED)
 def hidden_width(lab: Lab) -> Finding:
     at, rivals = lab.pick(*RATIOS), (("parameters", 0.8),)
     law = 1 + 1 / np.array(at)

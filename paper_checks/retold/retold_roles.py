@@ -12,12 +12,12 @@ CLAIM = Claim(
     finding="""α scales the gradients and leaves the weights alone, and λ scales the weights: so far
         the retelling is right. But λ scales the gradients just as much, ‖∂L/∂W‖ ~ λ/α with both
         exponents within 0.002, so that the knobs do not divide the labour. What α alone controls is
-        the relative update of SGD, which goes as 1/α; an optimizer of degrees (p, q) sees
+        the relative update of SGD, which scales as 1/α; an optimizer of degrees (p, q) sees
         α^{−(1+p)} λ^{1+p+q}.""",
     counterexample="z = x + λ²φ(xU₁)U₂/α: halving λ halves ∂z/∂W₁ = λ·(…)/α as well as W₁.",
     corrected="""α scales the gradients (by 1/α) and not the weights; λ scales both, so only λ
-        changes what the weights are compared with: relative updates go as 1/α, whatever λ is, for
-        SGD.""",
+        changes what the weights are compared with: relative updates scale as 1/α, whatever λ is,
+        for SGD.""",
     seconds=(1, 36),
 )
 

@@ -111,9 +111,9 @@ def everything(lab: Lab, **other: Any) -> Settings:
 
 
 def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) -> Array:
-    """One step in which a role's learning rate is η times its multiplier: (seeds, depths).
+    """One step with a role's learning rate η times its multiplier: (seeds, depths).
 
-    Raises ``ValueError`` for single precision, in which so small a step of a gain of 1 is lost.
+    Raises ``ValueError`` for single precision, which loses so small a step of a gain of 1.
     """
     if s.dtype != "float64":
         raise ValueError(f"a multiplied step of a gain is lost in {s.dtype}; valid is: float64")

@@ -296,8 +296,8 @@ class White(Law):
         """0 and the variance; raises :class:`InputError` for every higher order."""
         if order > 2:
             raise InputError(
-                f"the moment of order {order} was asked of a law of which only the mean "
-                "and the variance are given; give a full law such as Gaussian"
+                f"the moment of order {order} was asked for, and only the mean and the variance of "
+                "the law are given; give a full law such as Gaussian"
             )
         return sp.S.Zero if order == 1 else self.variance
 

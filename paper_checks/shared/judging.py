@@ -55,7 +55,7 @@ def within(
 ) -> Finding:
     """SUPPORTED where the whole interval lies in [low, high], REFUTED where it lies outside.
 
-    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told.
+    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is reported.
     """
 
     def judge(i: Interval, where: str) -> tuple[Verdict, str]:
@@ -83,8 +83,8 @@ def exponent(
 ) -> Finding:
     """An exponent against its prediction and its rivals, by the laboratory's own test.
 
-    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told; the
-    predictions may be by condition too.
+    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is reported;
+    the predictions may be by condition too.
     """
 
     def wanted(where: str) -> float:
@@ -105,7 +105,7 @@ def at_most(
 ) -> Finding:
     """An upper bound, O and not Θ: SUPPORTED where the whole interval lies below it.
 
-    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is told.
+    Of intervals by condition, a mapping, the worst verdict counts, and the tightest is reported.
     """
 
     def judge(i: Interval, where: str) -> tuple[Verdict, str]:

@@ -14,8 +14,8 @@ CLAIM = Claim(
         (2N)^{1/2}, λ = 1 shrinks it, and the symmetric choice lies between.""",
     conditions="post-LN encoder, first SGD step, 12 to 144 layers; text and Gaussian tokens",
     finding="""Su's comparison is right: on the balanced curve the relative update ‖Δθ‖/‖θ‖ of the
-        scaled matrices goes as N^0 for α = 1, N^{−1/4} for the symmetric choice and N^{−1/2} for λ
-        = 1, while all three move the output alike (within a factor 1.6). What he says that may
+        scaled matrices scales as N^0 for α = 1, N^{−1/4} for the symmetric choice and N^{−1/2} for
+        λ = 1, while all three move the output alike (within a factor 1.6). What he says that may
         follow from it for learning is tested separately (su-escape, su-implicit-warmup).""",
     seconds=(11, 82),
 )

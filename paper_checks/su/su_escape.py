@@ -17,7 +17,7 @@ CLAIM = Claim(
         a little slower at first.""",
     conditions="""SGD on the branch matrices, text, 8 to 96 layers, width 32, rates 1 to 10, 10 to
         30 steps; λ the argmin's magnitude""",
-    finding="""It may, and it need not: the rate decides. At a rate of 1, with which ten SGD steps
+    finding="""It may, and it need not: the rate decides. At a rate of 1, where ten SGD steps
         bring the loss from 5.7 to 5.1, the mean λ(W) grows by 8 % at 8 layers as at 96: relative
         updates are the same at every depth, so how far λ moves depends on η, not on N. At ten times
         that rate single matrices do leave their order in ten steps, by a factor of 50 to 100, at

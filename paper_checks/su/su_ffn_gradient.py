@@ -19,8 +19,8 @@ CLAIM = Claim(
         the exponents in λ₁ are 0.12 and 0.16 higher, as the kernels E φ(u)φ(u′) and E φ′(u)φ′(u′)
         of the tokens' pairs foretell to 0.01, and the displayed derivative is off by 5 % at λ₁ =
         0.4, xU₁ = 1, because φ′(u)u ≠ φ(u).""",
-    counterexample="""GELU, λ₁ from 1/4 to 1: ‖∂L/∂W₂‖ goes as λ₁^{1.16}, not λ₁; at xU₁ = 1 and λ₁
-        = 0.4 the shown ∂z/∂λ₁ is 0.84 λ₂U₂/α, the derivative 0.80 λ₂U₂/α.""",
+    counterexample="""GELU, λ₁ from 1/4 to 1: ‖∂L/∂W₂‖ scales as λ₁^{1.16}, not λ₁; at xU₁ = 1 and
+        λ₁ = 0.4 the shown ∂z/∂λ₁ is 0.84 λ₂U₂/α, the derivative 0.80 λ₂U₂/α.""",
     corrected="""‖∂L/∂W₁‖ ~ λ₂/√(α² + c²λ₁²λ₂²), c the rms of the branch with its gains taken out
         (and symmetrically); λ₂/α is its limit for small branch weight and a bound otherwise. For
         GELU ∂z/∂λ₁ = λ₂(φ′(u) ⊙ xU₁)U₂/α with u = λ₁xU₁, and ‖∂L/∂W₂‖² ~ Σ ⟨s, s′⟩ E φ(u)φ(u′) over

@@ -66,7 +66,7 @@ def small(lab: Lab) -> Finding:
     return lab.exponent(fit, 0.0, what="exponent of the cosine of output and input")
 
 
-@CLAIM.correction("−log of the cosine goes as S·r²: constant at r = (2N)^{−1/2}", SUPPORTED)
+@CLAIM.correction("−log of the cosine scales as S·r²: constant at r = (2N)^{−1/2}", SUPPORTED)
 def law(lab: Lab) -> Finding:
     return lab.exponent(lost(lab, Net("(2*N)**(1/2)", "1")), 0.0, (("S·r", 0.5),))
 

@@ -23,11 +23,11 @@ CLAIM = Claim(
         the loss in these steps, as a part of that with α = 1, does not (exponents in depth of −0.01
         to +0.07): no slowness that grows with depth was seen. Ten steps do not refute that there
         may be one in a longer training.""",
-    would_decide="""Trainings to the end, 4 to 64 layers and over all rates: one in which λ = 1
+    would_decide="""Trainings to the end, 4 to 64 layers and over all rates: one where λ = 1
         needs several times the steps of α = 1 for the same loss is an example; none at any rate
         speaks against it.""",
     counterexample="""λ = 1, 4 to 64 layers, ten steps at rate 1: the drop of the loss, as a part of
-        that with α = 1, goes as N^e with e from −0.01 to +0.07, where slowness that grows with
+        that with α = 1, scales as N^e with e from −0.01 to +0.07, where slowness that grows with
         depth is e < −0.05.""",
     corrected="""Choices on the balanced curve take the same first step. The symmetric one then
         falls behind α = 1 by about a tenth, and is even with it once the rates of the steps add up
@@ -36,7 +36,7 @@ CLAIM = Claim(
 )
 
 DEPTHS = (4, 16, 64)
-# rate by rate the steps after which is looked, 10 by the sum of the rates at the most
+# rate by rate the steps that are looked at, 10 by the sum of the rates at the most
 LOOKS: tuple[dict[float, tuple[int, ...]], ...] = (
     {1.0: (1, 3, 10)},
     {1.0: (1, 3, 10), 0.3: (1, 10, 33), 0.1: (1, 30)},
@@ -65,7 +65,7 @@ def slow(lab: Lab) -> Finding:
 
 
 @CLAIM.ours(
-    "the first step, of which the balance says that it is alike, lowers the loss with the "
+    "the first step, alike according to the balance, lowers the loss with the "
     "symmetric choice no less than with α = 1, within 5 %",
     SUPPORTED,
 )

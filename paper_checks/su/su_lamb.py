@@ -18,7 +18,7 @@ CLAIM = Claim(
         N^{0.98}, through LayerNorm's gains (biases begin at 0, where LAMB does not move them); with
         the derived multipliers it is constant.""",
     counterexample="One 32×32 matrix, no zero gradients: ‖−η‖θ‖ sign(g)‖ = 32 η‖θ‖.",
-    corrected="""Δθ = −η‖θ‖ sign(g)/√numel, for which ‖Δθ‖/‖θ‖ = η; the update of all parameters is
+    corrected="""Δθ = −η‖θ‖ sign(g)/√numel, so that ‖Δθ‖/‖θ‖ = η; the update of all parameters is
         constant with the multiplier 1/(2N) on LayerNorm's gains.""",
     seconds=(4, 33),
 )

@@ -15,7 +15,7 @@ CLAIM = Claim(
 
 @CLAIM.stated("unique, with a closed form", PROVED)
 def closed(lab: Lab) -> Finding:
-    # beside the steps of the derivation: the eigenvalues of WWᵀ are σ², of which two may be 0
+    # beside the steps of the derivation: the eigenvalues of WWᵀ are σ²; two of them may be 0
     first = sp.Symbol("sigma_1", positive=True)
     others = sp.symbols("sigma_2:4", real=True)
     squares = [first**2, *(s**2 for s in others)]

@@ -9,14 +9,14 @@ from paper_checks.shared.stacks import Net, norms
 CLAIM = Claim(
     name="su-norm-preserving",
     source=f"{RETOLD}, §2 Magnitude analysis, grey box",
-    statement="‖xW‖ = λ‖xU‖ ≈ λ‖x‖: λ is the factor by which W changes the length of a vector.",
+    statement="‖xW‖ = λ‖xU‖ ≈ λ‖x‖: W changes the length of a vector by the factor λ.",
     conditions="""all six matrices of post-LN stacks at initialisation, 8 to 128 layers, text and
         Gaussian tokens""",
     finding="""At initialisation every matrix of a stack multiplies the length of its input by
         gain·√(2m/(d+m)), within 2 % on average at any depth, kind and data: by the gain for square
         matrices, by 1.26 gain for d → 4d and 0.63 gain for 4d → d. This is a statement about inputs
         that do not depend on W; for others the factor runs from 0 to 2 gain. So the sentence holds
-        with λ the gain, for square matrices; the argmin's λ(W), by which λ is defined, overstates
+        with λ the gain, for square matrices; the argmin's λ(W), the definition of λ, overstates
         it by √2.""",
     counterexample="d = m = 2, W = diag(2, 0): λ(W) = 2, but ‖xW‖ = 0 for x = (0, 1).",
     corrected="""For an x that does not depend on W ∈ R^{d×m} (Xavier, gain λ): E‖xW‖² =

@@ -15,8 +15,8 @@ CLAIM = Claim(
         layers""",
     finding="""λ leaves the branch's magnitude alone in res-post-norm, with ReLU the branch itself,
         and λ = 1 with α = 2N does balance Adam. But λ is not without effect: behind a norm the
-        gradient goes as 1/(αλ), so a smaller gain makes the update larger, as λ^{−2} under SGD and
-        λ^{−1} under Adam. Only for LAMB is λ immaterial.""",
+        gradient scales as 1/(αλ), so a smaller gain makes the update larger, as λ^{−2} under SGD
+        and λ^{−1} under Adam. Only for LAMB is λ immaterial.""",
     counterexample="""λ = 1/4 in place of 1, same α: ‖ΔF‖/η is 16 times as large under SGD, 4 times
         under Adam, with the same output.""",
     corrected="""‖∂L/∂W‖ ~ 1/(αλ) for a branch that ends in a norm: fix λ = 1 because it sets the
@@ -57,7 +57,7 @@ def update(lab: Lab) -> Finding:
 
 
 @CLAIM.correction(
-    "‖∂L/∂W‖ ~ 1/(αλ): the update goes as λ^{−2} under SGD and λ^{−1} under Adam", SUPPORTED
+    "‖∂L/∂W‖ ~ 1/(αλ): the update scales as λ^{−2} under SGD and λ^{−1} under Adam", SUPPORTED
 )
 def law(lab: Lab) -> Finding:
     rivals, powers = (("no effect", 0.0),), {"sgd": -2.0, "adam": -1.0}

@@ -25,7 +25,7 @@ AT = (4, 8, 16, 32)
 SEEDS, TOKENS, BATCH, WIDTH = 12, 16, 4, 32
 
 
-@CLAIM.stated("the mean |a| after training goes as 1/N", UNDECIDED)
+@CLAIM.stated("the mean |a| after training scales as 1/N", UNDECIDED)
 def inverse(lab: Lab) -> Finding:
     sizes = {label: str(fit) for label, fit in exponents(lab).items()}
     scaled = {label: (values.mean(0) * AT).tolist() for label, values in trained(lab).items()}

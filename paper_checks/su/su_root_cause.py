@@ -16,7 +16,7 @@ CLAIM = Claim(
     finding="""A stack with α = λ = (2N)^{−1/2} has gradients that no one would fault: of the same
         size in every layer and at every depth (exponents within 0.02 of 0). Yet one step of SGD or
         Adam perturbs its output the more the deeper it is, as N^{1.0}, and the range of learning
-        rates in which one Adam step does what its gradient promises shrinks as N^{−1.0}. Adam's
+        rates where one Adam step does what its gradient promises shrinks as N^{−1.0}. Adam's
         rule wins nearly all of that back: what remains is N^{−0.04} on text and N^{−0.12} for
         independent tokens, because a sign step of fixed size is not small beside weights that
         shrink with depth. The update explodes, the gradient does not: that half holds. Whether such
@@ -24,7 +24,7 @@ CLAIM = Claim(
         stacks of width 32: that half is untested.""",
     counterexample="""Adam's rule, independent tokens, width 32: the largest rate is 0.061, 0.053
         and 0.046 at 12, 36 and 108 layers.""",
-    corrected="""Gradients of order one at every depth leave a range of rates that goes as 1/N;
+    corrected="""Gradients of order one at every depth leave a range of rates that scales as 1/N;
         Adam's rule leaves one that falls slower than N^{−1/2} (measured: N^{−0.04} to
         N^{−0.12}).""",
     would_decide="""Trainings to the end of stacks whose gradients have one size in every layer and
@@ -75,7 +75,7 @@ def trains(lab: Lab) -> Finding:
 
 
 @CLAIM.ours(
-    "there the range of learning rates in which a sign step does what its gradient says "
+    "there the range of learning rates where a sign step does what its gradient says "
     "shrinks as 1/N",
     SUPPORTED,
 )
@@ -91,7 +91,7 @@ def rule(lab: Lab) -> Finding:
 
 
 @CLAIM.correction(
-    "under Adam's rule it shrinks slower than the weights, which go as N^{−1/2}", SUPPORTED
+    "under Adam's rule it shrinks slower than the weights, which scale as N^{−1/2}", SUPPORTED
 )
 def slowly(lab: Lab) -> Finding:
     return lab.at_most(ruled(lab), 0.5, WHAT, tolerance=0.0)
@@ -110,7 +110,7 @@ def ruled(lab: Lab) -> dict[str, Fit]:
 
 
 def largest_rates(net: Net, at: Sequence[int], s: Settings) -> Array:
-    """The rate at which −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
+    """The rate where −η sign(g) lowers the loss by half of η‖∇L‖₁, by bisection."""
 
     def rate(depth: int) -> Tensor:
         trial = net.trial(depth, s)

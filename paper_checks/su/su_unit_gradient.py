@@ -67,7 +67,7 @@ CLAIM.stated("plain pre-LN: the top layer's scaled matrices, as a bound", SUPPOR
     bound("pre-LN top")
 )
 CLAIM.correction(
-    "plain pre-LN: the top layer's gradient goes as 1/x, x the size of the stream that it leaves",
+    "plain pre-LN: the top layer's gradient scales as 1/x, x the size of the stream that it leaves",
     SUPPORTED,
 )(order("pre-LN top times stream", ("O(1)", 0.5)))
 

@@ -13,7 +13,7 @@ CLAIM = Claim(
     finding="""Right where the head grows with the width. Before the step q·k/√k is flat and q·k/k
         falls as k^{−1/2}, so that only noise stands there; the step moves the scores by √k under
         1/√k and by 1 under 1/k. Where the heads' number grows and their size does not, both are the
-        same but for a constant.""",
+        same up to a constant.""",
     seconds=(5, 20),
 )
 

@@ -139,7 +139,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         (
             "norms-growth",
             {"residual_sums": aligned},
-            {"grows as √t": REFUTED, "goes as t^{−1/2}": REFUTED},
+            {"grows as √t": REFUTED, "scales as t^{−1/2}": REFUTED},
         ),
         (
             "norms-encoder-layer",

@@ -1,6 +1,6 @@
 """The probes of matrices that β does not reach: query and key, whose gradient carries P/α.
 
-No balance rests on them; what they move at a rule is told with its shares.
+No balance rests on them; what they move under a rule stands with its shares.
 
 Source: Su, §Self-attention.
 """

@@ -164,7 +164,7 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
 
 
 def _only_bounded(step: Step) -> bool:
-    """lhs/rhs is the product of the bounded factors, each of which may be a constant."""
+    """lhs/rhs is the product of the bounded factors; each may be a constant."""
     ratio = sp.cancel(step.lhs / step.rhs)
     return bool(ratio.free_symbols == set(step.bounded) and ratio.is_positive)
 

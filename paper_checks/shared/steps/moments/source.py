@@ -89,7 +89,7 @@ def source_steps(branch: GaussianBranch) -> Iterator[Step]:
         white * white,
         ("z_i^2", "z_i^2"),
         "the Kronecker deltas of W, V and x leave Σ_jk: d·m equal terms"
-        + (", half of which pass the mask" if branch.rectified else ""),
+        + (", and half pass the mask" if branch.rectified else ""),
         source=branch.source,
         uses=(named + "mean",),
         assumptions=premises,
