@@ -198,7 +198,7 @@ def check(
     ``progress`` receives the work done, the whole work (both in the seconds that the claims
     declare) and the claim at hand. ``processes`` share the work (None: one a core), or an
     ``executor`` does it. On Ctrl-C, or where a process dies, what is finished is returned. What
-    ``cache`` has of the same code and claims is not checked again, but for checks that failed.
+    ``cache`` has of the same code and claims is not checked again, except for checks that failed.
     Raises :class:`InputError` for an unknown id or a seed out of range.
     """
     require_seed(seed)

@@ -57,7 +57,7 @@ def derive(
     select: Select,
     talk: Talk,
     depth: Annotated[
-        str | None, typer.Option(metavar="N[,M]", help="Layers at which to print numbers.")
+        str | None, typer.Option(metavar="N[,M]", help="Print numbers for this many layers.")
     ] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
     section: Annotated[
@@ -81,7 +81,7 @@ def derive(
             words_of(*FORMS),
         ),
     ] = None,
-    width: Annotated[int | None, whole("D", "Width at which to print numbers.")] = None,
+    width: Annotated[int | None, whole("D", "Print numbers for this width.")] = None,
     base_width: Annotated[int | None, whole("D0", "Width of the model that was tuned.")] = None,
     base_depth: Annotated[
         str | None, typer.Option(metavar="N0[,M0]", help="Layers of the model that was tuned.")

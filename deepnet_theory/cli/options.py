@@ -62,7 +62,7 @@ def _real(text: str) -> float:
 
 
 def in_lower_case(text: str) -> str:
-    """A name as it is kept; in which case it is given does not matter."""
+    """A name as it is kept; upper and lower case are alike."""
     return text.lower()
 
 

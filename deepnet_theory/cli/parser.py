@@ -131,7 +131,7 @@ def usage_error(error: Exception) -> str | None:
     """The sentence for one of typer's own errors; None for any other error.
 
     Typer's parser raises click's exceptions, its own copy of them in newer versions; they are
-    told by their common way of showing themselves, not by where they are defined.
+    recognised by their common way of showing themselves, not by where they are defined.
     """
     if isinstance(error, typer.Abort):  # which the parser makes of Ctrl-C
         raise KeyboardInterrupt from None

@@ -1,4 +1,4 @@
-"""Results written into files, of which part of one never replaces a whole one."""
+"""Results written into files; a part of one never replaces a whole one."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -
         if asks not in asked:
             asked.append(asks)
             places = dict.fromkeys(f"{reading.sublayers[d.index].kind} {d.item}" for d in different)
-            yield f"{rule.name} ({rule.detail}) but for {', '.join(places)}"
+            yield f"{rule.name} ({rule.detail}) except for {', '.join(places)}"
         if len(asked) == NAMED:
             return
 

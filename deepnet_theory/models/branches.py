@@ -180,7 +180,7 @@ class Branch:
         )
 
     def outputs(self, start: Node, end: Node) -> list[int]:
-        """The outputs of a product on which ``end`` depends."""
+        """The outputs of a product that ``end`` depends on."""
         axis = 1 if start.op == "convolution" else self._axis(start)
         generator = torch.Generator().manual_seed(0)
         drawn = torch.empty(start.value.shape).normal_(generator=generator).to(start.value)

@@ -197,7 +197,7 @@ APART = 1.3  # what two ways to add may differ by where a number is given
 
 
 def branch_size(s: Sublayer, alpha: float, gains: Mapping[str, float]) -> float:
-    """P/α, to which a branch's size over its stream's is proportional; P is 1 before a norm."""
+    """P/α, proportional to a branch's size over its stream's; P is 1 before a norm."""
     if "output" in s.around:
         return 1 / alpha
     return math.prod(gains[m.role] for m in s.matrices if m.role in SCALED & gains.keys()) / alpha

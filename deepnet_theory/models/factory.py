@@ -1,7 +1,7 @@
 """A model of one's own: ``FILE.py:FACTORY`` or ``package.module:FACTORY``, and its inputs.
 
-This runs the code that the user names. What it prints goes to standard error, and each way in
-which it can fail ends in one sentence.
+This runs the code that the user names. What it prints goes to standard error, and each
+failure ends in one sentence.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _from_file(path: Path) -> ModuleType:
 def _importing(what: str, folder: Path) -> Iterator[None]:
     """Importing somebody's code, with its folder among those that modules come from."""
     sys.path.insert(0, str(folder.resolve()))
-    # a compiled file is told by its second and size: one edited within a second would be stale
+    # a compiled file is known by its second and size: one edited within a second would be stale
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with _talking_aside(), watched():

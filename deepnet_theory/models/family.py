@@ -156,9 +156,9 @@ def _in_all_layers(name: str) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """How the first model was stepped, from which all others begin.
+    """How the first model was stepped; all others begin from it.
 
-    ``unit`` is its optimizer's learning rate, ``eta`` the η at which its step was linear, and
+    ``unit`` is its optimizer's learning rate, ``eta`` the η that made its step linear, and
     ``threads`` suits the number of its F's entries.
     """
 
@@ -247,7 +247,7 @@ class Family:
             return None
 
     def travels(self) -> bool:
-        """Whether other processes can be told of it."""
+        """Whether it can be sent to other processes."""
         try:
             pickle.dumps(self)
         except (pickle.PicklingError, AttributeError, TypeError):

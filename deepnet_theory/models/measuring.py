@@ -334,5 +334,5 @@ def _mend(e: Exponent) -> str:
     """What would make the update as large at every width."""
     power = f"width^{-e.estimate:+.2f} ({-e.high:+.2f} to {-e.low:+.2f})"
     if e.share == ANSWER:
-        return f"the head's initial size, or a multiplier on the logits, should go as {power} of it"
-    return f"its learning rate should go as {power} of it"
+        return f"the head's initial size, or the logits' multiplier, should scale as {power} of it"
+    return f"its learning rate should scale as {power} of it"

@@ -45,7 +45,7 @@ def read(
 
 
 def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
-    """A reading in which matrices without a role have the one whose pattern their name fits."""
+    """The reading; a matrix without a role takes the one whose pattern its name fits."""
     valid = {m.name for s in sublayers().values() for m in s.matrices}
     unused = dict(roles)
 
@@ -247,7 +247,7 @@ class Reader:
     def on_sum(
         self, s: ResidualSum, following: Node | None, before: list[Sublayer], kind: str
     ) -> dict[Norm, str]:
-        """The norm on a sum, through which alone the stream goes on."""
+        """The norm on a sum that alone carries the stream on."""
         found = [n for n in self.norms.values() if self._bare(n.start) is s.node]
         if following is not None:
             return {n: "sum" for n in found if n.end is self._bare(following)}
@@ -290,7 +290,7 @@ class Reader:
         return [name for name in made_of if name not in vectors]
 
     def dropped(self, stream: set[Node]) -> tuple[float, ...]:
-        """Numbers by which the stream was multiplied, to no effect on the output."""
+        """Numbers that multiplied the stream to no effect on the output."""
         found = []
         for node in self.graph.nodes:
             if node.op in ("mul", "div") and not self.graph.reached >> node.index & 1:
@@ -374,7 +374,7 @@ def _template(name: str) -> str:
 
 
 def _names(rows: list[list[Sublayer]], causal: list[bool]) -> list[str]:
-    """Encoder and decoder, by which crosses to which; more stacks are numbered."""
+    """Encoder and decoder, by who crosses to whom; more stacks are numbered."""
     if len(rows) == 1:
         return ["decoder" if causal[0] else "encoder"]
     crosses = [any(s.kind == "cross" for s in row) for row in rows]

@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(eq=False)
 class Node:
-    """One tensor: what made it, of which tensors, and what it was.
+    """One tensor: what made it, from what tensors, and what it was.
 
     ``live`` are the tensors that depend on the inputs of the forward pass; the others are
     parameters and what was made of them. ``name`` is that of a parameter.
@@ -73,7 +73,7 @@ class Node:
 
 @dataclass
 class Graph:
-    """The nodes in the order in which they were made; an input comes before what it enters."""
+    """The nodes in the order of their making; an input comes before what it enters."""
 
     nodes: list[Node]
     outputs: list[Node]

@@ -151,7 +151,7 @@ class _Reader:
 
 
 def multiple(node: Node) -> tuple[Node, float, str | None] | None:
-    """The node of which this one is a multiple, or another layout."""
+    """The node that this one is a multiple or another layout of."""
     live = [n for n in node.inputs if n.live]
     if len(live) != 1:
         return None

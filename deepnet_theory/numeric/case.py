@@ -124,7 +124,7 @@ class Case:
 
 
 SAMPLED = 2  # layers of a part: the least that have a product of two layers' changes
-NEAR = 1.5  # S·r² up to which the blocks between two sampled layers are one layer each
+NEAR = 1.5  # up to this S·r² a block between two sampled layers is one layer
 BLOCK = 0.5  # S·r² of a block where there are more
 
 
@@ -216,7 +216,7 @@ class Sampled(Case):
 
 
 def _standing_for(placed: Placed, layers: float) -> Placed:
-    """The sublayer whose branch is as large as that of so many together."""
+    """The sublayer whose branch is as large as that of several together."""
     where, s, _ = placed
     size = math.sqrt(layers)
     weighted = where.coefficients(s.alpha)[0] != 1 and not where.normalises_sum

@@ -73,7 +73,7 @@ def _width(word: str) -> int:
 
 
 def depth_key(depth: Mapping[str, int]) -> str:
-    """A depth as text, ``8`` or ``8x6``: the key under which its measurements are kept."""
+    """A depth as text, ``8`` or ``8x6``: the key of its measurements."""
     return "x".join(str(n) for n in depth.values())
 
 

@@ -161,7 +161,7 @@ def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, st
     return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}"
 
 
-DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # between which the powers are read off
+DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # the powers are read off between these
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class ModelUpdate:
 
     ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
     over the width, averaged over tokens and over a seed's draws of data and weights;
-    ``first_draw`` the same of the first draw alone, to which the losses belong.
+    ``first_draw`` the same of the first draw alone, whose losses these are.
     ``second_order`` is the part of ΔF that is not linear in η, rounding included;
     ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value became infinite or NaN.
     """
@@ -122,7 +122,7 @@ def average_draws(drawn: Sequence[ModelUpdate]) -> ModelUpdate:
 
 
 def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelUpdate:
-    """A step of a size at which the output changes linearly, beginning at ``eta``.
+    """A step small enough for the output to change linearly, beginning at ``eta``.
 
     η is a power of two: added to a gain of 1, or to a weight, such a step is not rounded,
     where any other would be rounded alike in every entry.
@@ -239,7 +239,7 @@ def _nothing(trial: Trial, eta: float) -> ModelUpdate:
 
 @torch.no_grad()
 def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
-    """Where infinity or NaN first appears: before the step or after it, in which sublayer."""
+    """Where infinity or NaN first appears: before the step or after it, and the sublayer."""
     hurt = int((~before.flatten(1).isfinite().all(1)).sum())
     when = "before the step" if hurt else f"after a step of eta = {eta:g}"
     seen: list[str] = []
@@ -273,7 +273,7 @@ FRESH = 2**20  # draws of data from here on are those of later updates
 
 
 def counts(updates: int) -> Iterator[int]:
-    """The numbers of updates after which the output is looked at: 2, 4, 8, … and the last."""
+    """The output is looked at after these numbers of updates: 2, 4, 8, … and the last."""
     count = 2
     while count < updates:
         yield count

@@ -192,7 +192,7 @@ def _predict(
 
 
 def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[float, float]]:
-    """The ``pairs`` of places of one of so many draws, which together are spread over all pairs.
+    """The ``pairs`` of places of one draw; all draws together are spread over all pairs.
 
     Two independent places in [0, 1] are apart by more than g with probability (1 − g)²: one
     value of g is taken from each of equally likely ranges, and each pair with its mirror image.

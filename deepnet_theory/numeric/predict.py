@@ -52,7 +52,7 @@ def predict(
     if not cases[0].alike:
         raise Refusal(
             f"the scheme {rule.name!r} is not predicted from single sublayers: its layers differ, "
-            "or what multiplies the stream does not say what so many of them do together"
+            "or what multiplies the stream does not say what all of them do together"
         )
     for case in cases:
         _ = case.constants, case.eta_factor

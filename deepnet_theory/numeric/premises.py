@@ -118,7 +118,7 @@ def _above_epsilon(probe: Probe) -> Tensor:
     return shares / sum(g.numel for g in traced)
 
 
-# By the name under which an assumption of ``spec/assumptions`` asks for it.
+# By the name that an assumption of ``spec/assumptions`` asks for.
 QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
     "activation_homogeneity": _inhomogeneity,
     # the norms' outputs, per entry

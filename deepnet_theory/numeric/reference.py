@@ -1,4 +1,4 @@
-"""The optimizer's real implementation, against which its expression is checked."""
+"""The optimizer's real implementation, the check of its expression."""
 
 from __future__ import annotations
 

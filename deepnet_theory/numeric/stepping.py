@@ -146,7 +146,7 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
         return torch.as_tensor(value, dtype=self.like.dtype, device=self.like.device)
 
     def _whole(self, value: Tensor) -> Tensor:
-        """A scalar stands for a parameter all of whose entries are that scalar."""
+        """A scalar stands for a parameter with all entries equal to it."""
         return value if value.shape == self.like.shape else value.expand_as(self.like)
 
 

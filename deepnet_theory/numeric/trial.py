@@ -137,7 +137,7 @@ class Trial:
     Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
     same ones at every depth; branch weights are drawn anew at each depth. All of them are drawn
     again for each ``draw``. With ``twin`` one more seed is added, a copy of the first. With
-    ``copies`` every seed is there so many times, with branch weights of its own.
+    ``copies`` every seed is there as many times, with branch weights of its own.
     """
 
     def __init__(

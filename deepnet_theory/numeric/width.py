@@ -58,7 +58,7 @@ LEAST = 128  # the width that exponents are fitted from, where three are not nar
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 FEW = 8  # widths a token: sign(g) of T tokens acts as n·sqrt(2/(πT)) beside its noise, sqrt(n)
 TOLERANCE = 0.1  # the exponents of two laws differ by a half; finite widths by less than this
-APART = 0.5  # the exponents at full and at no alignment, between which many tokens lie
+APART = 0.5  # the exponents at full and at no alignment; many tokens lie between
 LOSS = "{} on the loss"
 
 Moves = dict[str, list[float]]  # by role, one value a seed
@@ -87,7 +87,7 @@ class Wide(Case):
 
     @property
     def place(self) -> Depth:
-        """The depth and the width, under which the measurement is kept."""
+        """The depth and the width, the key of the measurement."""
         return {**self.depth, "d": self.settings.width}
 
 

@@ -110,7 +110,7 @@ def _plain(value: object) -> object:
         return [kind, repr(value)]  # repr of a float is exact
     if isinstance(value, tuple | list):
         return [kind, *map(_plain, value)]
-    if isinstance(value, Mapping):  # in its order, on which a result may depend
+    if isinstance(value, Mapping):  # in its order: a result may depend on it
         return ["mapping", *([_plain(k), _plain(v)] for k, v in value.items())]
     if isinstance(value, Enum):
         return [_place(type(value)), value.name]

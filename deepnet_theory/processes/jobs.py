@@ -1,7 +1,7 @@
 """Jobs: what is done, what is kept of it, and what ends it early.
 
 One seam, the standard :class:`concurrent.futures.Executor`: whatever gives futures serves. The
-result of a :class:`Job` does not depend on where or in which order it is done.
+result of a :class:`Job` depends neither on where nor on when it is done.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Job:
     ``keep`` receives the result and hands back the jobs that it has made possible, if any.
     ``cost`` is in the units of the progress, which tells ``what`` is done. ``depends_on`` is all
     that the result depends on, beside code and machine; None keeps the job out of every cache,
-    as ``lasting`` does a result of which it is false. What a cache has must be of the type that
+    as ``lasting`` does a result if it is false. What a cache has must be of the type that
     the annotation of ``work`` promises, and ``fits`` be true of it.
     """
 

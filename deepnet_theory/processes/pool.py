@@ -62,7 +62,7 @@ def executor_of(processes: int, given: Executor | None = None) -> Iterator[Execu
         yield ThisProcess()
     else:
         with _safe_path(), warnings.catch_warnings():
-            # a process that has grown is replaced by a fresh one: nothing to be told of
+            # a process that has grown is replaced by a fresh one: nothing to report
             warnings.filterwarnings("ignore", "A worker (was restarted|stopped)", UserWarning)
             from loky import ProcessPoolExecutor
 

@@ -77,7 +77,7 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
 
 
 def _drawings(audit: Audit) -> Iterator[doc.Block]:
-    """The first layer in which something differs, of each stack; else its first layer."""
+    """The first layer of each stack that differs in something; else its first layer."""
     for stack in audit.reading.layers:
         own = [s for s in audit.sublayers if s.sublayer.stack == stack]
         differs = (

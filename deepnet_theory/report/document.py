@@ -220,7 +220,7 @@ Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure | 
 class Section:
     """A heading and what stands under it; ``folded`` where a screen shows it only when asked.
 
-    Paper shows what is folded too, but for ``long`` sections that are not open: their headings.
+    Paper shows what is folded too, except ``long`` sections that are not open: their headings.
     """
 
     title: str

@@ -118,7 +118,7 @@ def _rule(rule: doc.RuleBox) -> str:
 
 
 def _step(step: doc.Step) -> str:
-    # the widest piece's width is told to the style, which draws all smaller where it cannot fit
+    # the style knows the widest piece's width and draws all smaller where it cannot fit
     sides = equation_mathml(step)
     wide = 1.05 * max(map(width, sides))
     return (

@@ -61,5 +61,5 @@ def _words(words: doc.Words) -> str:
 
 
 def _escape(words: str) -> str:
-    """Words of which nothing is taken for markup."""
+    """Words with nothing taken for markup."""
     return words.translate(_SPECIAL)

@@ -1,4 +1,4 @@
-"""Formulas as presentation MathML, in pieces between which a narrow page may break the line."""
+"""Formulas as presentation MathML, in pieces; a narrow page may break the line between them."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:
 
 
 def along(points: Sequence[Point], variable: str) -> list[Point]:
-    """The points on which only ``variable`` varies, the other depth at its least.
+    """The points where only ``variable`` varies, the other depth at its least.
 
     Where both depths grow together no two points share the other depth: all are taken.
     """

@@ -1,4 +1,4 @@
-"""A published scheme as a document: what it balances, under which optimizer, what it leaves."""
+"""A published scheme as a document: what it balances, with what optimizer, what it leaves."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def drawn(figure: doc.Figure) -> Plot:
     body += _labels([*(s for s in slopes if s.label), *bare], x, y, last, figure.named)
     for index, line in enumerate(textwrap.wrap(figure.title, TITLE)[:2]):
         body.append(f'<text class="title" x="{LEFT}" y="{12 + 13 * index}">{escape(line)}</text>')
-    # names that are led to stand in one line, for which the picture widens
+    # names that are led to stand in one line, and the picture widens for it
     longest = max((len(s.label) for s in bare), default=0) if figure.named else 0
     return Plot(document(body, label, max(WIDTH, WIDTH - RIGHT + 8 * longest + 16)))
 
@@ -135,7 +135,7 @@ def _point(mark: doc.Mark, x: Scale, y: Scale, series: doc.Series) -> str:
     if series.own:
         interval = "interval"
         shape = f'<circle class="point" cx="{at:.1f}" cy="{middle:.1f}" r="3.4">{told}</circle>'
-    else:  # told apart without colour too: squares, diamonds and triangles
+    else:  # distinct without colour too: squares, diamonds and triangles
         interval = _coloured("other", series.colour, "-interval")
         kind = _coloured("other", series.colour)
         outline = ("m-2.7 -2.7h5.4v5.4h-5.4z", "m0 -3.8l3.8 3.8l-3.8 3.8l-3.8 -3.8z",
@@ -262,7 +262,7 @@ def levels(low: float, high: float) -> list[float]:
     step = next(s for s in steps if (high - low) / s <= 8)
     first = math.floor(low / step)
     values = (float(f"{i * step:.12g}") for i in range(first, first + 10))
-    # an end that is a multiple but for rounding counts as one
+    # an end that is a multiple up to rounding counts as one
     return [v for v in values if low + 1e-9 * step < v <= high]
 
 

@@ -67,7 +67,7 @@ def _curves(closure: ClosureTransfer) -> Iterator[doc.Curve]:
 
 def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
     e = closure.exponent
-    told = f"{closure.closure}: the best rate goes as {e.variable}^{number(e.estimate, '.3f')}, "
+    told = f"{closure.closure}: the best rate scales as {e.variable}^{number(e.estimate, '.3f')}, "
     if e.estimate != e.estimate:
         told = f"{closure.closure}: no exponent of the best rate; "
     return f"{told}{true_signs(e.because)}: ", closure.verdict, f".{_cost(closure)}"

@@ -141,7 +141,7 @@ def multiplied_values(
         if abs(ratio - 1) > TOLERANCE:
             return (
                 f"{where(sublayers[index])} multiplies its values by {ratio:.3g}, "
-                "for which no rule has a law"
+                "and no rule has a law for that"
             )
     return ""
 

@@ -129,7 +129,7 @@ NORM_EPS = EPSILON
 
 @dataclass(frozen=True)
 class Make:
-    """How parameters are made: for how many seeds, where, in which type, and which vectors."""
+    """How parameters are made: for how many seeds, where, in what type, and which vectors."""
 
     seeds: int | None = None
     device: torch.device | None = None

@@ -1,4 +1,4 @@
-"""The machine: where torch computes, in which type, with how many threads, how repeatably."""
+"""The machine: where torch computes, in what type, with how many threads, how repeatably."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ToTrainWith:
 
 
 def to_train_with(selection: Selection) -> ToTrainWith:
-    """The rule under which no order of an update changes with the depth.
+    """The rule that keeps every order of an update the same at every depth.
 
     It is that of the closure ``complete``; where this one has none, the selection's own rule if
     it is stable. Raises :class:`~deepnet_theory.spec.errors.Refusal` where neither is there.

@@ -156,7 +156,7 @@ def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
 
 
 def in_words(found: Sequence[Sinking], depth: dict[str, int]) -> str:
-    """What each norm's ε needs, and from which depth on a fixed one is too large, in sentences."""
+    """What each norm's ε needs, and the depth where a fixed one becomes too large, in sentences."""
     sentences = []
     for one in found:
         whose = one.part if one.sublayer == "*" else f"{one.part}, {one.sublayer}"

@@ -153,7 +153,7 @@ class Trial:
     """A parametrisation under the optimizers of one class.
 
     ``published`` says whether its rates are meant for them; ``near_identity`` whether every branch
-    stays beside the stream, without which the law of moves ends. ``regime`` is what the matrices
+    stays beside the stream; the law of moves ends without it. ``regime`` is what the matrices
     below the head do: ``unstable`` where one moves its output further in a wider model, ``lazy``
     where all within the branches move it less, ``features`` otherwise.
     """

@@ -457,8 +457,8 @@ class _Problem:
         if "eta" not in at.closure.knobs:
             return (
                 f"the closure {at.closure.name!r} makes S*r^2 grow as {depth}^({growth}): the "
-                "stack leaves the neighbourhood of the identity on which the orders of magnitude "
-                "rest, and the law beyond it is missing"
+                "stack leaves the neighbourhood of the identity, where alone the orders of "
+                "magnitude hold, and the law beyond it is missing"
             )
         shrunk = shrinkage(kind.law, self.update, growth)
         if shrunk == 0:
@@ -486,8 +486,8 @@ class _Problem:
                     if large < small:
                         return (
                             f"the stated regime {regime} ends: the closure {at.closure.name!r} "
-                            f"leads to a rule under which, for the {matrix.name} of the "
-                            f"{at.part.name}, {regime.larger} goes as {depth}^({large}) and "
+                            f"leads to a rule where, for the {matrix.name} of the "
+                            f"{at.part.name}, {regime.larger} scales as {depth}^({large}) and "
                             f"{regime.smaller} as {depth}^({small}), so that the latter is the "
                             "larger one in depth and the update another"
                         )

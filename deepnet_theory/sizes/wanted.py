@@ -29,7 +29,7 @@ STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
 
-    Schemes stand before the rules of the lemma route, one of which is DeepNorm. Branches that no
+    Schemes stand before the rules of the lemma route, DeepNorm among them. Branches that no
     derived rule has a law for are left to the schemes of that form. Raises :class:`Refusal` where
     the stacks that were read are none that the theory speaks of.
     """

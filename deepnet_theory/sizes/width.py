@@ -508,7 +508,7 @@ class Judged:
     """A parametrisation under an update: one entry a role, and the sizes at the start.
 
     ``weights`` are the branches beside the stream, by part and sublayer: one that grows with the
-    width leaves the neighbourhood of the identity, on which the moves rest.
+    width leaves the neighbourhood of the identity, where alone the moves hold.
     """
 
     moved: tuple[Moved, ...]

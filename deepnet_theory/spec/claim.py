@@ -27,7 +27,7 @@ Picked = TypeVar("Picked")
 
 @dataclass(frozen=True)
 class Context:
-    """How a check is run: the reduced condition or the full one, and from which seed."""
+    """How a check is run: the reduced condition or the full one, and the seed."""
 
     full: bool = False
     seed: int = 0

@@ -45,7 +45,7 @@ T = TypeVar("T")
 class SublayerConstants:
     """α and β of one kind of sublayer of a part's layer.
 
-    ``gains`` are those of single matrices by name, for which β does not hold; ``rate`` is κ, the
+    ``gains`` are those of single matrices by name, in place of β; ``rate`` is κ, the
     learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
     parameter by name all that it starts and steps with, the rate included. ``norm_epsilon`` is what
     the ε of a norm is multiplied by, for each of :attr:`Placement.places` where it is not 1.
@@ -340,7 +340,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_plain(value: object, levels: int = LEVELS) -> bool:
-    """Whether JSON can hold it in so many levels."""
+    """Whether JSON can hold it in the given number of levels."""
     if isinstance(value, dict):
         keys, values = list(value), list(value.values())
         return levels > 0 and all(map(_is_text, keys)) and _is_plain(values, levels)

@@ -1,4 +1,4 @@
-"""A depth such as ``200`` or ``18,6``: so many layers of each part of a stack."""
+"""A depth such as ``200`` or ``18,6``: the number of layers of each part of a stack."""
 
 from __future__ import annotations
 

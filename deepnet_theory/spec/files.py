@@ -86,7 +86,7 @@ def require_writable(path: str | Path) -> Path:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text as UTF-8; see :func:`write_bytes`.
 
-    A file name may hold bytes that are no text; where it is told of, they are written as JSON
+    A file name may hold bytes that are no text; where it is named, they are written as JSON
     writes them.
     """
     write_bytes(path, text.encode("utf-8", "backslashreplace"))

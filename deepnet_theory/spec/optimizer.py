@@ -35,7 +35,7 @@ class Running:
               v_t = \frac{\sum_{s\le t} b^{t-s} g_s^2}{\sum_{s\le t} b^{t-s}}
 
     with a = ``first`` and b = ``second``; ``summed`` leaves m the sum alone. At the first step
-    m = g and v = g², and the two updates must agree, but for an epsilon.
+    m = g and v = g², and the two updates must agree, up to an epsilon.
     """
 
     update: str

@@ -35,7 +35,7 @@ class ParameterRule:
     """The formulas of one kind of parameter, as texts in N and M.
 
     ``name`` is that of the sublayer's matrix or vector, or ``norm_gain`` and ``norm_bias``.
-    ``epsilon`` goes as the parameter's gradient, so that it never overtakes it, and
+    ``epsilon`` scales as the parameter's gradient, so that it never overtakes it, and
     ``weight_decay`` so that one step takes the same share of the weights at every depth; it is
     0 for vectors.
     """

@@ -21,7 +21,7 @@ T = TypeVar("T")
 class RuleEntry:
     """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds).
 
-    ``gains`` are those of single matrices by name, for which β does not hold. ``rate`` is κ, the
+    ``gains`` are those of single matrices by name, in place of β. ``rate`` is κ, the
     learning-rate multiplier of its scaled matrices; ``rho`` their relative update ‖ΔW‖/(η‖W‖)
     under the optimizer that the rule was derived for, empty where none was. ``norm_epsilon`` is
     what the ε of a norm is multiplied by, for each of :attr:`Placement.places` where what the norm

@@ -188,7 +188,7 @@ class Scheme:
 
 
 def _kind(own: Sublayer) -> str | None:
-    """The built-in sublayer of the same matrices, which an own one is but for its inner norm."""
+    """The built-in sublayer of the same matrices, which an own one is without its inner norm."""
     same = (own.matrices, own.reads_memory)
     return next((n for n, s in sublayers().items() if (s.matrices, s.reads_memory) == same), None)
 

@@ -48,7 +48,7 @@ class Selection:
     ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
     decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
     a single α in the whole part where the kinds of sublayers would take different ones;
-    ``allow_ascent`` admits an update under which the loss rises.
+    ``allow_ascent`` admits an update that raises the loss.
     """
 
     optimizer: Annotated[
@@ -84,13 +84,13 @@ class Selection:
         ),
     ] = "published"
     one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
-    allow_ascent: Annotated[bool, Option("", "Admit an update under which the loss rises")] = False
+    allow_ascent: Annotated[bool, Option("", "Admit an update that raises the loss")] = False
 
     def __post_init__(self) -> None:
         for name in ("update", "layer"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise InputError(f"{name} {shown(value)} is not a text")
-        for name in _NAMES:  # kept in one case, in which they are compared everywhere
+        for name in _NAMES:  # kept in one case, the one that is compared everywhere
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, value.lower())
         if (self.optimizer is None) == (self.update is None):

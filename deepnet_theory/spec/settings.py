@@ -100,8 +100,8 @@ class Measure(TypedDict, total=False):
 class Measurement:
     """What is measured on: ``width`` … ``ffn_ratio`` are the model's, the rest the experiment's.
 
-    ``step`` says which parameters move: the branch ``matrices`` alone, of which the published
-    rules speak, or ``all`` parameters of the branches and norms (embeddings and head stay).
+    ``step`` says which parameters move: the branch ``matrices`` alone, as in the published
+    rules, or ``all`` parameters of the branches and norms (embeddings and head stay).
     ``data`` is ``text`` or ``gaussian:RHO``, tokens of pairwise correlation RHO. A seed's value
     is the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
     Beside the first update, ‖F_T − F_0‖ is measured after T = 2, 4, … up to ``updates`` of them

@@ -30,7 +30,7 @@ _NEVER_NEGATIVE = {"abs", "norm", "rms", "numel", "rows", "columns", "sqrt"}
 
 @dataclass(frozen=True)
 class Sign:
-    """``factor`` (1, 0 or -1) times the signs of the terms ``of``, each of which may be either."""
+    """``factor`` (1, 0 or -1) times the signs of the terms ``of``; each may be either."""
 
     factor: int
     of: frozenset[Node] = frozenset()

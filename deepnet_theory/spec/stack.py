@@ -1,4 +1,4 @@
-"""Stacks: parts of so many layers, each layer a group of residual sublayers."""
+"""Stacks: parts of N or M layers, each layer a group of residual sublayers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stack:
 
     @property
     def depths(self) -> tuple[str, ...]:
-        """The depth symbols, in the order in which a depth ``N,M`` is written."""
+        """The depth symbols, in the order of a depth ``N,M``."""
         return tuple(part.depth for part in self.parts)
 
     @property

@@ -74,8 +74,8 @@ class Wanted:
 
     ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
     the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
-    of constants made for another depth than the model's. ``steps`` are parameters of which it
-    says more than the ``rates`` of matrices.
+    of constants made for another depth than the model's. ``steps`` are parameters with more
+    said of them than the ``rates`` of matrices.
     """
 
     name: str
@@ -96,7 +96,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     """Constants as rows of a model; :class:`Refusal` where they are for another model.
 
     A lone encoder or decoder takes its own part of an encoder–decoder's constants. Constants of
-    another depth are told apart by ``layers``; those of another placement differ row by row.
+    another depth are distinguished by ``layers``; those of another placement differ row by row.
     """
     stacks = found.stacks
     kinds = {
@@ -160,7 +160,7 @@ def require_equation(found: Reading, rule: Wanted) -> None:
 
 
 def _of_another(found: Reading, why: str) -> Refusal:
-    """Constants of another model, for which it says what to derive."""
+    """Constants of another model; it says what to derive for this one."""
     if found.placement is None:
         return Refusal(why)
     words = ", ".join(f'{name}="{word}"' for name, word in found.select.items())

@@ -80,7 +80,7 @@ class Derivation(Answer):
 
     @cached_property
     def symbols(self) -> dict[str, Meaning]:
-        """Every symbol and function of the steps, by name, in the order in which they stand."""
+        """Every symbol and function of the steps, by name, in their order."""
         found: dict[str, Meaning] = {}
         for step in self.steps:
             for name, shown in sorted((named(step.lhs) | named(step.rhs)).items()):
@@ -160,7 +160,7 @@ class Derivation(Answer):
         return Verdict.REFUTED if refuted else Verdict.PROVED
 
     def at(self, layers: int | None = None, **depth: int) -> Derivation:
-        """The same derivation with a depth at which the rule's values are printed too."""
+        """The same derivation with a depth, whose values are printed too."""
         return replace(self, values=tuple(self.rule.depth_of(layers, depth).items()))
 
     def to_dict(self) -> dict[str, Any]:

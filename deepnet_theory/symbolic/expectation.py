@@ -5,9 +5,9 @@ A row that passes independent matrices keeps no more than its mean square, and w
 
 .. math:: E\|uW\|^2 = b\,\sigma^2\,E\|u\|^2, \qquad E\|u\Delta\|^2 = E\|u\|^2\,\|\Delta\|^2/a
 
-for a white u ∈ R^a and a fixed Δ, and a fair mask of the entries halves it. Products of which one
-alone holds a centred matrix are uncorrelated, so their mean squares add. Only second moments enter,
-hence entries ±σ give the same: all signs at explicit sizes are the check.
+for a white u ∈ R^a and a fixed Δ, and a fair mask of the entries halves it. Products are
+uncorrelated where one alone holds a centred matrix, so their mean squares add. Only second moments
+enter, hence entries ±σ give the same: all signs at explicit sizes are the check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Model = Mapping[sp.Expr, sp.Expr]
 Entries = list[list[int]]
 Values = Mapping["Matrix", Entries]
 
-LARGEST = 10  # random entries, all of whose signs are tried
+LARGEST = 10  # random entries; all their signs are tried
 
 
 class Law(Enum):

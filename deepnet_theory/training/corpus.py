@@ -47,7 +47,7 @@ class Text:
 
     For an encoder–decoder (``parts=2``) the source is one window and the decoder continues it
     with the next. ``train`` and ``held_out`` are (cycles, bytes): the text is cut into cycles of
-    ten pieces, of which the last is held out, and no window crosses from one into another.
+    ten pieces, the last one held out, and no window crosses from one into another.
     """
 
     def __init__(self, path: str | Path | None, tokens: int, parts: int = 1) -> None:
@@ -61,7 +61,7 @@ class Text:
                 f"the text {self.name!r} has {len(text)} bytes; windows of {tokens} tokens "
                 f"need at least {10 * self._span}"
             )
-        # cycles of ten pieces, of which the last is held out and has room for some windows
+        # cycles of ten pieces; the last is held out and has room for some windows
         self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self._span)))
         self.piece = len(text) // (10 * self.cycles)
         cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)

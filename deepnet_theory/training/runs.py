@@ -58,7 +58,7 @@ def train(
     seed.
 
     One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
-    without which the task would be copying); an encoder–decoder continues one window by the next.
+    else the task would be copying); an encoder–decoder continues one window by the next.
 
     The useful ``lr`` depends on the optimizer and on the rule's closure, through it on depth: all
     closures balance the same first-order update, but Adam moves a matrix by lr whatever its size,
@@ -101,7 +101,7 @@ def train(
         "corpus": corpus.name, "constants": constants.to_dict(),
     }  # fmt: skip
     del conditions["text"]  # it is the corpus
-    # only in this process can every step be told of
+    # only in this process can every step be reported
     alone = work.get("executor") is None and work.get("processes") in (None, 1)
     progress = work.pop("progress", None) if alone else None
     count = fitting_threads(asked.batch * asked.tokens * constants.architecture.width)
@@ -254,7 +254,7 @@ def plain(constants: Constants, placement: str) -> Constants:
 def gpt_2(constants: Constants) -> Constants:
     """The rival of GPT-2: plain pre-LN whose branches' last matrices have the scheme's gain.
 
-    Its N counts layers of two residual sublayers; others are counted as so many halves.
+    Its N counts layers of two residual sublayers; others are counted as halves.
     """
     scheme = published("gpt-2")
     (part,) = scheme.parts

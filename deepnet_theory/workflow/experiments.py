@@ -142,7 +142,7 @@ def verify(
     of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
     where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
     is the same; ``cache`` is a folder where finished work is kept and found again, True for the
-    user's own; ``progress`` is told of the work done. Raises :class:`InputError` for bad settings.
+    user's own; ``progress`` hears of the work done. Raises :class:`InputError` for bad settings.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """

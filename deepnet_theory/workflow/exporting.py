@@ -29,8 +29,8 @@ def export(
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
-    A derivation or selection that names no closure is exported with ``complete``, under which
-    one learning rate serves every depth, where there is such a rule:
+    A derivation or selection that names no closure is exported with ``complete``, whose one
+    learning rate serves every depth, if there is such a rule:
     ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
     and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
     derived one; its learning-rate multipliers are then 1, because none were derived for it.

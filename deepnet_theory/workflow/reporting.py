@@ -69,7 +69,7 @@ def make_report(
 
     The rule that :func:`derive` shows first is measured; the constants are those to train with, as
     :func:`export` writes them.
-    ``depth`` is the depth, or a list of several, at which constants are printed; by default
+    ``depth`` is the depth, or a list of several; constants are printed for each; by default
     the deepest one measured. ``command`` is shown as the way to make the page again. The
     ``rivals``, other optimizers' rules and α = β = 1 on the same network, are measured beside the
     rule with fewer draws; the verdict is that of the rule alone. ``given`` and ``watch`` are
@@ -100,7 +100,7 @@ def make_report(
 
 
 def made_on() -> dict[str, str]:
-    """When, by which version and on what machine a page is made."""
+    """When, by what version and on what machine a page is made."""
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return {"date": now, "deepnet-theory": __version__, "machine": system}

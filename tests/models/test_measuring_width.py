@@ -84,7 +84,7 @@ def test_what_is_off_is_told_with_its_mending(found: dict[str, ModelMeasurement]
     for name in ("up.*.weight", "down.*.weight", "head.weight"):
         e = by[name]
         assert e.verdict is Verdict.REFUTED and e.estimate == pytest.approx(1, abs=0.15)
-        assert e.because.startswith("its learning rate should go as width^-")
+        assert e.because.startswith("its learning rate should scale as width^-")
     answer = by[ANSWER]
     assert answer.estimate == pytest.approx(0.5, abs=0.15)
     assert answer.because.startswith("the head's initial size")

@@ -23,7 +23,7 @@ class Matrix:
     A low-rank factor has the role of the product that it is a factor of. ``computed`` marks a
     matrix that the forward pass computes from the parameter, which then does not hold it.
     ``size`` is the root mean square of the entries, ``error`` its standard error, both with the
-    numbers by which the forward pass multiplies what enters it and what leaves it (``times``).
+    factors of the forward pass on what enters it and on what leaves it (``times``).
     """
 
     name: str
@@ -153,7 +153,7 @@ class Reading:
     ``norms`` are those of no sublayer: at the start of a stack, at its end. ``stream`` is the root
     mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
     ``head`` those that the last stack's output enters. ``unused`` are parameters that do not
-    reach the output, ``dropped`` factors by which the stream was multiplied for nothing, and
+    reach the output, ``dropped`` factors that multiplied the stream for nothing, and
     ``notes`` what was not understood, the ``skips`` past several sublayers among them.
     """
 

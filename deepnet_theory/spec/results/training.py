@@ -22,7 +22,7 @@ class Curve:
     ``values`` has one row a rate and one loss a seed in it, NaN where a run diverged; ``losses``
     are the means over seeds. ``best`` is the geometric mean of the seeds' best rates, with its
     interval over seeds, NaN where the grid does not bracket them; ``best_loss`` the loss there.
-    ``first_failing`` is the least rate above the best one at which a seed diverged or the mean
+    ``first_failing`` is the least rate above the best one where a seed diverged or the mean
     loss is no better than the unigram entropy, None where none of the grid fails. ``collapsed`` is
     how many seeds of each rate ended no better than it, those that diverged too.
     """
@@ -119,7 +119,7 @@ class Run:
     """One rule's curve, the mean over its seeds.
 
     ``losses`` is the mean cross-entropy per byte in nats, one value a step; it ends where a
-    loss was not finite, and ``finding`` then says at which step. ``held_out`` is the loss on
+    loss was not finite, and ``finding`` then names the step. ``held_out`` is the loss on
     text that no step has seen, ``held_out_by_seed`` that of each seed; ``shuffled`` the same
     where every target is given the source of another. ``reads_source`` tells whether an
     encoder–decoder reads its source: whether another's source made the loss higher in every one

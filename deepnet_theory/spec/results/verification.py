@@ -110,7 +110,7 @@ class Exponent:
 
 
 def _unsigned_zero(value: float, digits: int) -> str:
-    """A number to so many digits; −0.001 to two of them is 0.00, not −0.00."""
+    """A number to the given digits; −0.001 to two of them is 0.00, not −0.00."""
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
@@ -132,7 +132,7 @@ class Verification(Measured):
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
     ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
-    ``exponents`` their log–log slopes, the first of which gives the ``verdict``. ``level`` holds
+    ``exponents`` their log–log slopes; the first gives the ``verdict``. ``level`` holds
     the absolute sizes against what single sublayers predict. ``measure``,
     ``device`` and ``versions`` say what it was measured on. Plain data: ``to_json`` writes the
     public form, ``plot`` draws it.

@@ -14,8 +14,7 @@ _OF_ALL = {
     "M": "layers of the decoder",
     "S": "residual sublayers of the part",
     "alpha": "residual multiplier: what x is multiplied by before the branch is added",
-    "beta": "initialisation gain of the scaled matrices, by which their Xavier standard deviation "
-    "is multiplied",
+    "beta": "initialisation gain: the scaled matrices' standard deviation over Xavier's",
     "kappa": "learning-rate multiplier of the scaled matrices",
     "eta": "learning rate",
     "eta_0": "learning rate in units of that of a shallow stack",
@@ -26,7 +25,7 @@ _OF_ALL = {
     "r": "branch weight: size of the branch against that of the identity path",
     "rho": "relative update: size of an update of a matrix against eta and the matrix's own",
     "tau": "number of updates",
-    "A": "factor by which the decoder's cross-attentions amplify a change of the encoder's output",
+    "A": "amplification of a change of the encoder's output by the decoder's cross-attentions",
     "A_sum": "A where all cross-attentions push one way",
     "P": "product of the gains of the branch's scaled matrices",
     "v": "magnitude of the last scaled matrix of the branch",

@@ -1,4 +1,4 @@
-"""Many steps: the bound of aligned ones, and the rate at which they break the model."""
+"""Many steps: the bound of aligned ones, and the rate that breaks the model."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _reflection(number: int) -> Matrix:
 
 
 def failing_rate(of: OfKind) -> Step:
-    """How the rate falls with depth at which aligned steps break the model."""
+    """How the largest stable learning rate scales with depth (worst case)."""
     rho, aligned = present(of.rho_at_rule), of.aligned_at_rule
     root = sp.Rational(1, of.kind.matrices)
     grows = exponent_in(rho, of.balanced.depth) > 0
@@ -166,7 +166,7 @@ def failing_rate(of: OfKind) -> Step:
         ((1 + 1 / aligned) ** root - 1) / rho,
         failing,
         (
-            "tau*eta at which S*r*((1 + tau*eta*rho)^m - 1) is 1, m = "
+            "tau*eta where S*r*((1 + tau*eta*rho)^m - 1) is 1, m = "
             f"{of.kind.matrices}: "
             + (
                 f"as rho grows it falls, by {power_of(failing)}, after however many steps"
@@ -207,7 +207,7 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
             size**2,
             depth_expression(norm.squared),
             f"{WORDS[norm.place]} is z/sqrt(var(z) + epsilon), and z falls with the depth as "
-            f"{what}: epsilon keeps its share under the root where it goes as the square",
+            f"{what}: epsilon keeps its share under the root where it scales as the square",
             uses=of.at_rule,
             checks=(
                 Check("holds once the solution is put in", partial(_put_in, of)),

@@ -183,7 +183,7 @@ def relative_update(of: OfKind) -> Step:
         sp.Mul(simplified(of.multiplier * of.balanced.backward), of.kind.relative),
         present(of.rho_at_rule),
         "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
-        f"update; it goes as {power_of(of.rho_at_rule)}",
+        f"update; it scales as {power_of(of.rho_at_rule)}",
         uses=("degrees", *of.at_rule) if counted else of.at_rule,
         checks=(at_points("the update of matrices of these sizes", points),),
     )
@@ -281,7 +281,7 @@ def _how_many(of: OfKind, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
     elif of_alpha != 0 and p == 0:
         says = "0, and rho is of order one: every order is kept on a whole curve, without kappa"
     elif of_alpha != 0:
-        says = f"0, and rho goes as r^({p}): every order is kept with kappa = S^({p}) alone"
+        says = f"0, and rho scales as r^({p}): every order is kept with kappa = S^({p}) alone"
     elif of_beta == 0:
         says = "0: neither knob reaches S*r"
     elif p * of_beta == left:
@@ -320,7 +320,7 @@ def order_within(of: OfKind, order: int) -> Step:
         present(value),
         f"order {order}: {several} choice{'s' * (several != 1)} of {order} of the "
         f"{m} matrices that one update moves at once, each by eta*rho of "
-        f"itself, in S branches of weight r; it goes as {power_of(value)}",
+        f"itself, in S branches of weight r; it scales as {power_of(value)}",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
         checks=(at_points("the branches' products multiplied out", of.at_depths(multiplied_out)),),

@@ -30,7 +30,7 @@ HEAD_SIZES = (8, 16, 32, 64)
 TOKENS, FRESH = 2, 128  # inputs that made the gradient, and others
 LOGITS = 3  # explicit outputs of the head, which has a fixed number of them
 ENTRIES, DRAWS = 1 << 19, 24  # drawn for each width, in as many matrices as that makes
-NEAR = 0.1  # how far a slope may be from its law: quarters are told apart
+NEAR = 0.1  # how far a slope may be from its law: quarters stay distinct
 LOW_RANK = 16
 
 Array = NDArray[np.float64]

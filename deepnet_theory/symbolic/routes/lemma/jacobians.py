@@ -24,7 +24,7 @@ K = sp.Symbol("K", positive=True)  # number of Jacobians in a product
 j = sp.Symbol("j", integer=True, nonnegative=True)  # how many of their signs are positive
 jacobian = (1 + r) / sp.sqrt(1 + r**2)
 opposite = (1 - r) / sp.sqrt(1 + r**2)
-THIRD = sp.Rational(1, 3)  # a branch weight at which to look at signs, which squares lose
+THIRD = sp.Rational(1, 3)  # a branch weight to look at signs with, which squares lose
 
 
 def expectation(power: int) -> sp.Expr:

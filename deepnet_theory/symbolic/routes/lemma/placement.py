@@ -2,7 +2,7 @@ r"""A placement's residual equation on three orthogonal directions.
 
 A sublayer's output is written a·e_path + b·e_branch + t·e_change: the input's own direction,
 the branch's (independent of it, as the random sign says in one dimension), and the direction
-in which a small change of the branch's matrices moves it. A norm divides by the length; the
+that a small change of the branch's matrices moves it along. A norm divides by the length; the
 branch maps a signal of length y to P·y along e_branch and ε·y along e_change.
 """
 

@@ -165,12 +165,12 @@ class Moments:
 
 
 def relative(sublayer: Sublayer) -> sp.Expr:
-    """√d/‖x‖, by which a change of the stream is measured."""
+    """√d/‖x‖, the unit of a change of the stream."""
     return sp.sqrt(d) / sublayer.at(norm_x)
 
 
 def at_rest(expression: sp.Expr) -> sp.Expr:
-    """The stream at the size √d with which it starts."""
+    """The stream at its initial size √d."""
     return expression.xreplace({norm_x: sp.sqrt(d)})
 
 

@@ -175,7 +175,7 @@ class Sublayer:
             f"{name}-change",
             changed,
             RowSum(inward + self.through_parameters(self.read)),
-            f"of z = {RowSum(z)} to first order in x, V and W, each of which enters once, R being "
+            f"of z = {RowSum(z)} to first order in x, V and W; each enters once, R being "
             "the mask and W the heads' value matrices side by side",
             establishes=(changed, c, norm_y, norm_dy, norm_a, norm_da, norm_dv, norm_dw),
             checks=(Check("equal to differences of explicit matrices", self._is_difference),),
