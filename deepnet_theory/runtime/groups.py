@@ -79,8 +79,8 @@ def parameter_groups(
     - ``muon-spectral``: dion's default, "spectral_norm"; ``muon-plain``: dion's None
 
     ``lr_scale`` is what a group's rate is to the ``lr`` that was given. torch's schedulers keep the
-    ratios; a loop of one's own writes ``g["lr"] = lr * g["lr_scale"]``, and :func:`guard` warns of
-    one that does not.
+    ratios; a loop of one's own writes ``g["lr"] = lr * g["lr_scale"]``, with the ``lr`` of the
+    group's optimizer, and :func:`guard` warns of one that does not.
 
     A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
     forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What is of no
@@ -139,38 +139,47 @@ def parameter_groups(
     return groups
 
 
-def guard(optimizer: torch.optim.Optimizer) -> RemovableHandle:
+def guard(optimizer: torch.optim.Optimizer, *others: torch.optim.Optimizer) -> RemovableHandle:
     """Warn, once, before a step whose schedule has flattened the multipliers of the groups.
 
-    Their rates must be as their ``lr_scale`` to one another, whatever the schedule makes of all of
-    them. ``g["lr"] = lr`` breaks it, and so does a least rate in common such as the ``eta_min`` of
-    CosineAnnealingLR. It compares a number a group at each step; ``remove()`` of what it hands back
-    ends that. Raises :class:`InputError` for an optimizer without groups of
-    :func:`parameter_groups`.
+    Their rates must stay as their ``lr_scale`` to one another, and as the rates that each optimizer
+    began with; ``others`` are those of the same schedule. ``g["lr"] = lr`` breaks it, and so does
+    a least rate in common such as the ``eta_min`` of CosineAnnealingLR. A step of ``optimizer``
+    compares a number a group; ``remove()`` of what is handed back ends that. Raises
+    :class:`InputError` for an optimizer without groups of :func:`parameter_groups`.
     """
-    if not any("lr_scale" in group for group in optimizer.param_groups):
-        raise InputError("no group has an lr_scale: make the groups with parameter_groups")
-    warned = False
+    every, warned = (optimizer, *others), False
+    for one in every:
+        if not _wanted(one):
+            raise InputError("no group has an lr_scale: make the groups with parameter_groups")
 
-    def compare(stepping: torch.optim.Optimizer, *_: object) -> None:
+    def compare(*_: object) -> None:
         nonlocal warned
-        if warned:
+        wanted = [] if warned else [row for one in every for row in _wanted(one)]
+        if not wanted:
             return
-        scaled = [g for g in stepping.param_groups if g.get("lr_scale")]
-        largest = max(scaled, key=lambda g: g["lr_scale"])
-        for g in scaled:
-            wanted = float(largest["lr"]) * g["lr_scale"] / largest["lr_scale"]
-            if not math.isclose(float(g["lr"]), wanted, rel_tol=KEPT):
+        plain, own = min(wanted, key=lambda row: abs(math.log(row[0]["lr_scale"])))
+        for g, rate in wanted:
+            kept = float(plain["lr"]) * rate / own if own else 0.0
+            if not math.isclose(float(g["lr"]), kept, rel_tol=KEPT):
                 warned = True
                 warnings.warn(
                     f"the schedule has flattened the learning rates: {g['name']} steps at "
-                    f"{float(g['lr']):.3g} and not at {wanted:.3g}; write "
+                    f"{float(g['lr']):.3g} and not at {kept:.3g}; write "
                     'g["lr"] = lr * g["lr_scale"]',
                     stacklevel=4,
                 )
                 return
 
     return optimizer.register_step_pre_hook(compare)
+
+
+def _wanted(one: torch.optim.Optimizer) -> list[tuple[dict[str, Any], float]]:
+    """The groups whose rate is a multiple, and the rates that they begin with."""
+    scaled = [g for g in one.param_groups if g.get("lr_scale")]
+    # as torch's schedulers keep them
+    first = [g.setdefault("initial_lr", g["lr"]) / g["lr_scale"] for g in scaled]
+    return [(g, first[0] * g["lr_scale"]) for g in scaled]
 
 
 def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
