@@ -160,7 +160,7 @@ PUT_OFF = {
     "report/live.py": {"rich"},
     "report/terminal.py": {"plotext"},
     "report/text.py": {"deepnet_theory.report.notation"},  # SymPy, for steps alone
-    "runtime/groups.py": {"deepnet_theory.sizes"},  # where constants have no base of their own
+    "runtime/groups.py": {"deepnet_theory.sizes"},  # another base or optimizer, what a decay means
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
     "runtime/building.py": {"safetensors"},
 }

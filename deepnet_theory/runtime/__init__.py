@@ -16,7 +16,7 @@ from deepnet_theory.runtime.building import (
     start_head_,
     unstack,
 )
-from deepnet_theory.runtime.groups import parameter_groups
+from deepnet_theory.runtime.groups import guard, parameter_groups
 from deepnet_theory.runtime.linear import Description, described
 from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
@@ -24,6 +24,6 @@ from deepnet_theory.spec.constants import Architecture, Constants, PartConstants
 __all__ = [
     "Applied", "Architecture", "Cache", "Constants", "Context", "Description", "Model",
     "PartConstants", "SublayerConstants", "apply_", "build", "described", "from_torch",
-    "initialise_", "load", "load_constants", "math_attention", "parameter_groups", "save", "schema",
-    "start_head_", "unstack",
+    "guard", "initialise_", "load", "load_constants", "math_attention", "parameter_groups", "save",
+    "schema", "start_head_", "unstack",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,29 +10,34 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.depth import BaseLike, parse_depth
-from deepnet_theory.spec.errors import InputError, Refusal, shown
+from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 
+HIDDEN, OTHER = "hidden", "other"
+KEPT = 1e-5  # of a ratio of rates, which a schedule rounds
+ByOptimizer = float | Mapping[str, float]
 Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
 
 
 def parameter_groups(
     model: nn.Module,
-    lr: float,
+    lr: ByOptimizer,
     *,
-    eps: float | None = None,
-    weight_decay: float = 0.0,
+    eps: ByOptimizer | None = None,
+    weight_decay: ByOptimizer = 0.0,
     constants: Constants | str | Path | None = None,
     base: BaseLike | None = None,
+    optimizers: Mapping[str, str] | None = None,
     inputs: object = None,
     roles: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
@@ -45,7 +51,10 @@ def parameter_groups(
     of ``constants``, or of those that the model was built from. A group's values take
     the place of what the optimizer itself is given, so that all three belong here. ``eps`` is by
     default that of the library's optimizer that the constants were made for; one without an
-    epsilon gets none. Gains and biases do not decay.
+    epsilon gets none. Gains and biases do not decay. ``weight_decay`` is meant as the optimizer's
+    file of ``spec/optimizers`` has it, ``decoupled`` (AdamW, Muon: torch subtracts lr·decay·θ) or
+    ``coupled`` (SGD, Adam: decay·θ is added to the gradient); a group that decays says which in
+    ``decay``.
 
     The embedding follows the first part's constants and the head the last part's. Each group has
     a ``name`` such as ``"encoder/norm-gain"``, followed by the kind of sublayer and the parameters
@@ -54,16 +63,35 @@ def parameter_groups(
     ``lr``, ``eps`` and ``weight_decay`` are the base's. ``base``, its width or (width, depth), asks
     for such groups where the constants have none; the head's multiplier and size are then yours to
     set. Works on a model wrapped by
-    ``torch.compile``, DDP or FSDP2.
+    ``torch.compile``, DDP or FSDP2. Frozen parameters are left out.
+
+    ``optimizers`` says what steps which role, as ``{"hidden": "muon", "*": "adamw"}``: a role by
+    its name, ``"hidden"`` for the matrices of the branches, ``"*"`` for the rest. Each role then
+    takes what its own optimizer asks for at the initial sizes of the constants, whichever optimizer
+    these were made for, and ``lr``, ``eps`` and ``weight_decay`` may be mappings by optimizer. Each
+    group names its ``optimizer``: make one of each,
+    ``Muon([g for g in groups if g["optimizer"] == "muon"])``. The shape factor that its library
+    gives Muon decides the name:
+
+    - ``muon``: torch.optim.Muon (``adjust_lr_fn`` None or "original"), Keller Jordan's
+    - ``muon-moonlight``: torch.optim.Muon's "match_rms_adamw", Moonlight's 0.2·√max, dion's
+      ``adjust_lr="rms_norm"``
+    - ``muon-spectral``: dion's default, "spectral_norm"; ``muon-plain``: dion's None
+
+    ``lr_scale`` is what a group's rate is to the ``lr`` that was given. torch's schedulers keep the
+    ratios; a loop of one's own writes ``g["lr"] = lr * g["lr_scale"]``, with the ``lr`` of the
+    group's optimizer, and :func:`guard` warns of one that does not.
 
     A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
     forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What is of no
-    sublayer, embedding, head or norm is stepped at ``lr``, in the group ``"other"``. Query, key
+    sublayer, embedding, head or norm is stepped at ``lr``, in the group ``"other"``: adapters such
+    as LoRA's are, and no rule speaks of them. Query, key
     and value packed into one parameter step at the least of their rates, and a norm gain near 1
     loses a step that its type does not resolve there: a :class:`UserWarning` says so.
 
-    Raises :class:`InputError` where no constants are known, :class:`Refusal` where they do not
-    fit the model.
+    Raises :class:`InputError` where no constants are known, or a role has no optimizer or one that
+    cannot step it; :class:`Refusal` where the constants do not fit the model, or an optimizer has
+    no law.
     """
     own = constants_of(model)
     if own is None and constants is None:
@@ -73,35 +101,175 @@ def parameter_groups(
         )
     used = own if constants is None else checked(constants)
     assert used is not None
-    if base is not None:
-        used = _based(used, base)
+    stepped = _by_optimizer(used, base, optimizers)
+    used = stepped.get(used.optimizer, next(iter(stepped.values())))
     if own is None:
         read_(model, used, inputs, roles)
     elif _layers(used) != _layers(own):
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
-    if base is not None and own is not None and own.outer != used.outer:
-        gain = used.outer.get("head", used.outer["embedding"]).gain
-        warnings.warn(
-            "the model's own constants have not this base: multiply what enters its head by "
-            f"{used.head_multiplier:.4g} and draw it {gain:.4g} times Xavier's size",
-            stacklevel=2,
-        )
     known = list(described_blocks(model))
-    groups = grouped(known, used, lr, eps, weight_decay)
+    if base is not None and own is not None:
+        apart = any(d.role is Role.HEAD for _, of in known for d in of)
+        if left := _left_to_set(own, used, apart):
+            warnings.warn(f"the model's own constants have not this base: {left}", stacklevel=2)
     seen = {id(p) for p, _ in known}
-    others = [p for p in model.parameters() if id(p) not in seen]
-    for decays in (True, False):
-        members = [p for p in others if (p.dim() > 1) is decays]
-        if members:
-            decay = weight_decay if decays else 0.0
-            groups.append(
-                {"params": members, "lr": lr, "weight_decay": decay, "name": "other",
-                 "role": "other"}
-            )  # fmt: skip
+    if optimizers is not None:
+        _check_keys(optimizers, [d for _, of in known for d in of])
+    members: dict[str, list[tuple[nn.Parameter, Blocks]]] = {name: [] for name in stepped}
+    for p, of in (*known, *((p, ()) for p in model.parameters() if id(p) not in seen)):
+        if p.requires_grad:
+            name = used.optimizer if optimizers is None else _optimizer_of(p, of, optimizers)
+            members[name].append((p, of))
+    groups = []
+    for name, c in stepped.items():
+        rate, decay = _given("lr", lr, name), _given("weight_decay", weight_decay, name)
+        epsilon = None if eps is None else _given("eps", eps, name)
+        described = ((p, of) for p, of in members[name] if of)
+        groups += grouped(described, c, rate, epsilon, decay)
+        for decays in (True, False):
+            others = [p for p, of in members[name] if not of and (p.dim() > 1) is decays]
+            if others:
+                groups.append(
+                    {"params": others, "lr": rate, "weight_decay": decay if decays else 0.0,
+                     "name": OTHER, "role": OTHER, "optimizer": name, "lr_scale": 1.0}
+                )  # fmt: skip
     _warn_of_lost_steps(groups)
     return groups
+
+
+def guard(optimizer: torch.optim.Optimizer, *others: torch.optim.Optimizer) -> RemovableHandle:
+    """Warn, once, before a step whose schedule has flattened the multipliers of the groups.
+
+    Their rates must stay as their ``lr_scale`` to one another, and as the rates that each optimizer
+    began with; ``others`` are those of the same schedule. ``g["lr"] = lr`` breaks it, and so does
+    a least rate in common such as the ``eta_min`` of CosineAnnealingLR. A step of ``optimizer``
+    compares a number a group; ``remove()`` of what is handed back ends that. Raises
+    :class:`InputError` for an optimizer without groups of :func:`parameter_groups`.
+    """
+    every, warned = (optimizer, *others), False
+    for one in every:
+        if not _wanted(one):
+            raise InputError("no group has an lr_scale: make the groups with parameter_groups")
+
+    def compare(*_: object) -> None:
+        nonlocal warned
+        wanted = [] if warned else [row for one in every for row in _wanted(one)]
+        if not wanted:
+            return
+        plain, own = min(wanted, key=lambda row: abs(math.log(row[0]["lr_scale"])))
+        for g, rate in wanted:
+            kept = float(plain["lr"]) * rate / own if own else 0.0
+            if not math.isclose(float(g["lr"]), kept, rel_tol=KEPT):
+                warned = True
+                warnings.warn(
+                    f"the schedule has flattened the learning rates: {g['name']} steps at "
+                    f"{float(g['lr']):.3g} and not at {kept:.3g}; write "
+                    'g["lr"] = lr * g["lr_scale"]',
+                    stacklevel=4,
+                )
+                return
+
+    return optimizer.register_step_pre_hook(compare)
+
+
+def _wanted(one: torch.optim.Optimizer) -> list[tuple[dict[str, Any], float]]:
+    """The groups whose rate is a multiple, and the rates that they begin with."""
+    scaled = [g for g in one.param_groups if g.get("lr_scale")]
+    # as torch's schedulers keep them
+    first = [g.setdefault("initial_lr", g["lr"]) / g["lr_scale"] for g in scaled]
+    return [(g, first[0] * g["lr_scale"]) for g in scaled]
+
+
+def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
+    """What a number, or a mapping by optimizer, is for one optimizer."""
+    if not isinstance(value, Mapping):
+        return value
+    if optimizer not in value:
+        raise InputError(f"{what} says nothing of {optimizer!r}; it has {', '.join(value)}")
+    return value[optimizer]
+
+
+def _by_optimizer(
+    c: Constants, base: BaseLike | None, by_role: Mapping[str, str] | None
+) -> dict[str, Constants]:
+    """The constants that each optimizer steps its roles with."""
+    if by_role is None:
+        return {c.optimizer: c if base is None else _based(c, base)}
+    found = {}
+    for name in dict.fromkeys(by_role.values()):
+        if name not in (c.optimizer, *optimizers()):
+            raise unknown("optimizer", name, optimizers())
+        if name == c.optimizer and (base is None or c.outer):
+            found[name] = c if base is None else _based(c, base)
+            continue
+        if base is not None and c.outer:
+            _based(c, base)  # another one is refused
+        # it is asked where a role's optimizer is not that of the constants
+        from deepnet_theory.sizes.exported import stepped_by
+
+        def mine(place: Any, name: str = name) -> bool:
+            return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
+
+        found[name] = stepped_by(c, name, base, mine)
+    return found
+
+
+def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:
+    """The optimizer of a role, None where nothing is said of it."""
+    return by_role.get(role) or (hidden and by_role.get(HIDDEN)) or by_role.get("*")
+
+
+def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> str:
+    """The optimizer of a parameter; raises :class:`InputError` where it has none, or not one."""
+    named = {role_of(d): _named(by_role, role_of(d), _is_hidden(d)) for d in of}
+    named = named or {OTHER: _named(by_role, OTHER, False)}
+    first, *rest = dict.fromkeys(named.values())
+    role = "+".join(named)
+    if first is None or rest:
+        what = "are one parameter of two optimizers" if rest else "has no optimizer; add '*'"
+        raise InputError(f"optimizers: {role} {what}")
+    known = optimizers().get(first)
+    if known and "polar(" in known.update and (p.dim() != 2 or "embedding" in role):
+        raise InputError(
+            f"optimizers: {first!r} steps a matrix by its polar factor, and {role} is "
+            f"{'a table of vectors' if p.dim() == 2 else 'no matrix'}; give it another, such as "
+            '{"hidden": "muon", "*": "adamw"}'
+        )
+    return first
+
+
+def _is_hidden(d: Description) -> bool:
+    return d.role in MATRICES and d.sublayer is not None
+
+
+def _check_keys(by_role: Mapping[str, str], of: Iterable[Description]) -> None:
+    """Raise :class:`InputError` for a key that is no role of the model."""
+    valid = dict.fromkeys(("*", HIDDEN, OTHER, *map(role_of, of)))
+    for key in by_role:
+        if key not in valid:
+            raise unknown("role", key, valid)
+
+
+def _left_to_set(own: Constants, used: Constants, apart: bool) -> str:
+    """What a model with its own constants lacks for those that are relative to a base.
+
+    ``apart`` says whether its head is a matrix of its own, which may be drawn at another size.
+    """
+    gain, before = (c.outer["head"].gain if "head" in c.outer else 1.0 for c in (used, own))
+    sizes = (
+        [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers] for c in (used, own)
+    )
+    told = []
+    if (used.head_multiplier, gain) != (own.head_multiplier, before):
+        drawn = f" and draw it {gain:.4g} times Xavier's size" if apart else ""
+        told.append(f"multiply what enters its head by {used.head_multiplier:.4g}{drawn}")
+    if used.scores != own.scores:
+        told.append(f"multiply its scores by {used.scores:.4g}")
+    if next(sizes) != next(sizes):
+        told.append("put alpha and gains into it from constants exported with this base")
+    return "; ".join(told)
 
 
 def grouped(
@@ -111,6 +279,7 @@ def grouped(
     """The groups of described parameters, as :func:`parameter_groups` says."""
     optimizer = optimizers().get(c.optimizer)
     epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
+    convention = _convention(c) if weight_decay else ""
     found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
     for parameter, descriptions in parameters:
@@ -139,11 +308,24 @@ def grouped(
                 "weight_decay": weight_decay * decay,
                 "name": "/".join((part, role, *name)),
                 "role": "+".join(dict.fromkeys(role_of(d) for _, d in members)),
+                "optimizer": c.optimizer,
+                "lr_scale": c.eta * rate,
             }
             if epsilon is not None:
                 group["eps"] = epsilon * times_epsilon
+            if group["weight_decay"] and convention:
+                group["decay"] = convention
             groups.append(group)
     return groups
+
+
+def _convention(c: Constants) -> str:
+    """Whether the weight decay of the constants' optimizer is coupled or decoupled."""
+    # the algebra is loaded where something decays
+    from deepnet_theory.sizes.update import is_coupled
+
+    optimizer = optimizers().get(c.optimizer)
+    return "" if optimizer is None else "coupled" if is_coupled(optimizer) else "decoupled"
 
 
 def role_of(d: Description) -> str:
@@ -163,9 +345,9 @@ def _based(c: Constants, base: BaseLike) -> Constants:
     own = c.origin.get("base")
     if not c.outer or not isinstance(own, dict):
         # most constants say all that is asked of them, and need no algebra
-        from deepnet_theory.sizes.exported import based
+        from deepnet_theory.sizes.exported import stepped_by
 
-        return based(c, base)
+        return stepped_by(c, c.optimizer, base)
     width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
     known = own.get("depth") and list(own["depth"].values())
     asked = depth and list(parse_depth(depth, stack(c.stack)).values())

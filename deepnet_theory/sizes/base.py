@@ -15,17 +15,18 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from deepnet_theory.sizes.entries import FULL, HALF
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.update import practised
+from deepnet_theory.sizes.update import is_coupled
 from deepnet_theory.sizes.width import (
     TIED,
     WEIGHTS,
     D,
     K,
+    Place,
     Point,
     Scale,
     WidthRow,
@@ -37,7 +38,6 @@ from deepnet_theory.sizes.width import (
 from deepnet_theory.spec.constants import Architecture, Constants, SublayerConstants
 from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown
-from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Stack
@@ -105,9 +105,15 @@ def builder_point(selection: Selection, alignment: str, form: str, tied: bool) -
     return Point(multipliers, inits)
 
 
+def every(_: Place) -> bool:
+    """Every role is stepped by the selection's own optimizer."""
+    return True
+
+
 def outer_rows(
-    selection: Selection, point: Point, alignment: str, tied: bool
-) -> dict[str, WidthRow]:
+    selection: Selection, point: Point, alignment: str, tied: bool,
+    stepped: Callable[[Place], bool] = every,
+) -> dict[str, WidthRow]:  # fmt: skip
     """The rows of embedding, head and final norm by their names in the constants.
 
     Raises :class:`Refusal` where a tied head would need two rates.
@@ -129,7 +135,7 @@ def outer_rows(
     }
     if tied:
         one, other = rows["embedding"], rows.pop("head")
-        if one.rate != other.rate:
+        if one.rate != other.rate and stepped(token):
             raise Refusal(
                 f"a tied head asks for two learning rates of one matrix: {one.rate} as the "
                 f"embedding and {other.rate} as the head, d the width; give the head a matrix of "
@@ -140,13 +146,14 @@ def outer_rows(
 
 def relative(
     model: Constants, selection: Selection, scale: Scale, heads: int, alignment: str = FULL,
-    shallow: Constants | None = None,
+    shallow: Constants | None = None, stepped: Callable[[Place], bool] = every,
 ) -> Constants:  # fmt: skip
     """The constants of a model relative to a base of ``heads`` heads.
 
     ``shallow`` are those of the base's depth, None where the model's numbers in depth stand as they
-    are. Raises :class:`Refusal` where a role has no law, where a tied head needs two rates, and
-    where the form has no place for a multiplier.
+    are; ``stepped`` are the roles that need a law, all but another optimizer's. Raises
+    :class:`Refusal` where such a role has none, where a tied head needs two rates, and where the
+    form has no place for a multiplier.
     """
     a, optimizer = model.architecture, selection.the_optimizer
     point = builder_point(selection, alignment, model.form, a.tied_head)
@@ -155,11 +162,12 @@ def relative(
         for p in places(selection)
         if p.sublayer
     }
-    outer = outer_rows(selection, point, alignment, a.tied_head)
+    outer = outer_rows(selection, point, alignment, a.tied_head, stepped)
     if not a.head_bias:
         del outer["head_bias"]
     for row in (*rows.values(), *outer.values()):
-        if row.refused and (a.bias or not row.place.starts_at_zero):
+        needed = stepped(row.place) and (a.bias or not row.place.starts_at_zero)
+        if row.refused and needed:
             raise Refusal(f"{row.role}: {row.refused}")
     # 1/√k at the base, and what the conditions ask for from there on
     power = (scores(alignment) * K**HALF).exponent("k")
@@ -170,7 +178,7 @@ def relative(
             "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
         )
     eta = model.eta / (1.0 if shallow is None else shallow.eta)
-    coupled = _is_coupled(optimizer)
+    coupled = is_coupled(optimizer)
     parts = []
     for index, part in enumerate(model.parts):
         below = None if shallow is None else shallow.parts[index]
@@ -239,12 +247,6 @@ def _times(
     if refused:
         values["weight_decay"], formulas["weight_decay"] = 0.0, refused
     return ParameterConstants(**values, formulas=formulas)
-
-
-def _is_coupled(optimizer: Optimizer) -> bool:
-    """Whether weight decay is a term beside g in the update as it is practised."""
-    decay = practised(optimizer).constants.get("decay", ONE)
-    return decay == Monomial.of("g") / Monomial.of("theta")
 
 
 def _product(text: str, by: Monomial) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import cast
 
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.base import Base, relative
+from deepnet_theory.sizes.base import Base, every, relative
 from deepnet_theory.sizes.entries import FULL
 from deepnet_theory.sizes.equivalence import in_weights, powers
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.width import Scale
+from deepnet_theory.sizes.rule import Rule as SizedRule
+from deepnet_theory.sizes.rule import at_sizes
+from deepnet_theory.sizes.table import Table
+from deepnet_theory.sizes.width import Place, Scale
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
@@ -90,15 +94,19 @@ def on_base(
     base: BaseLike,
     heads: int | None = None,
     alignment: str = FULL,
+    stepped: Callable[[Place], bool] = every,
 ) -> Constants:
-    """The constants c relative to a base; ``at`` makes them at another depth."""
+    """The constants c relative to a base; ``at`` makes them at another depth.
+
+    ``stepped`` are the roles that need a law, all but another optimizer's.
+    """
     of = Base.parse(base, heads, selection.the_stack, c.architecture)
     scale, shallow = Scale(c.architecture.width, of.width), None
     if of.depth is not None:
         depth = dict(zip(of.depth, (p.layers for p in c.parts), strict=True))
         scale = replace(scale, depth=tuple(depth.items()), base_depth=tuple(of.depth.items()))
         shallow = at(of.depth)
-    found = relative(c, selection, scale, of.heads, alignment, shallow)
+    found = relative(c, selection, scale, of.heads, alignment, shallow, stepped)
     rows = {
         name: f"{told}; here over a base: {scale.words}" for name, told in c.origin["rows"].items()
     }
@@ -106,26 +114,64 @@ def on_base(
     return replace(found, origin=origin, condition=_condition(found))
 
 
-def based(c: Constants, base: BaseLike) -> Constants:
-    """Constants that were exported without a base, relative to one.
+# ---- constants that were exported, again: relative to a base, or under another optimizer ----
 
-    Raises :class:`InputError` where they are not those of the selection that they name.
+
+@dataclass(frozen=True)
+class AtSizes(Answer):
+    """What the algebra says of an optimizer at the sizes of another one's rule."""
+
+    sizes: SizedRule | None = None
+
+    @cached_property
+    def table(self) -> Table:
+        """The rows of the rule: α and β as they are, the rates those of the optimizer."""
+        assert self.sizes is not None
+        return Table(at_sizes(self.selection, self.sizes))
+
+
+def stepped_by(
+    c: Constants,
+    optimizer: str,
+    base: BaseLike | None = None,
+    stepped: Callable[[Place], bool] = every,
+) -> Constants:
+    """The constants of a model as an optimizer steps it at the model's own initial sizes.
+
+    ``base`` puts them relative to one, as constants that are relative to one stay. ``stepped`` are
+    the optimizer's roles; what the constants say of others is not for use. Raises
+    :class:`InputError` where they are not those of the selection that they name, and
+    :class:`Refusal` where the optimizer has no law for them.
     """
-    select = c.origin.get("select")
+    select, own = c.origin.get("select"), c.origin.get("base") if c.outer else None
+    heads, alignment = None, FULL
+    if isinstance(own, dict):
+        base = (own["width"], own["depth"] and [*own["depth"].values()])
+        heads, alignment = own["heads"], own["alignment"]
+    depth = [p.layers for p in c.parts]
+
+    def made(answer: Answer, of: Callable[[Place], bool]) -> Constants:
+        def at(depth: DepthLike) -> Constants:
+            return constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
+
+        if base is None:
+            return at(depth)
+        return on_base(at, at(depth), answer.selection, base, heads, alignment, of)
+
     if isinstance(select, dict):
         regime = tuple(map(tuple, select.get("regime", ())))
         answer = Answer(Selection(**{**select, "regime": regime}))
-        sizes = cast(Sizes, vars(c.architecture))
-
-        def at(depth: DepthLike) -> Constants:
-            return constants_of(answer, depth, None, c.form, sizes)
-
-        again = at([p.layers for p in c.parts])
+        plain = constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
+        again = made(answer, every) if isinstance(own, dict) else plain
         if [p.sublayers for p in again.parts] == [p.sublayers for p in c.parts]:
-            return on_base(at, c, answer.selection, base)
+            if optimizer != c.optimizer:
+                other = replace(answer.selection, optimizer=optimizer, update=None, regime=())
+                answer = AtSizes(other, sizes=answer.table.rule)
+            return made(answer, stepped)
+    how = "" if base is None else f" with base={base}, or --base-width and --base-depth"
     raise InputError(
-        "these constants are not those of a derived rule as it was exported: export them with "
-        f"base={base}, or --base-width and --base-depth"
+        "these constants are not those of a derived rule as it was exported: export them again"
+        f"{how}"
     )
 
 

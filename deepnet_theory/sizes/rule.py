@@ -198,6 +198,15 @@ def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     return Rule(selection, _Problem(selection).update, parts[0].closure, parts)
 
 
+def at_sizes(selection: Selection, of: Rule) -> Rule:
+    r"""The rule of a selection at the sizes α and β of another optimizer's rule.
+
+    The learning rate alone is left to balance, :math:`\eta\kappa = (SA\,\mathrm{increment})^{-1}`.
+    Raises :class:`Refusal` where the update has no law, or breaks a premise there.
+    """
+    return Rule(selection, _Problem(selection).update, of.closure, _Problem(selection).at(of))
+
+
 def closure_of(selection: Selection) -> Closure:
     """The closure asked for, or the default."""
     return _Problem(selection).closure
@@ -307,6 +316,27 @@ class _Problem:
             raise Refusal(attempt.broken, lambda: self._alternatives(bare))
         rated = tuple(kind.name for kind in attempt.rated)
         return replace(bare, values=solution.values, joined=attempt.joined, rated=rated)
+
+    def at(self, of: Rule) -> tuple[Balanced, ...]:
+        """Every part at the sizes of another rule, balanced by κ, and by η where that is a knob."""
+        found: list[Balanced] = []
+        for sized in reversed(of.parts):
+            part = sized.part
+            kinds = tuple(self.kind(part, (s,), s.name) for s in dict.fromkeys(part.layer))
+            amplified = self.amplification(found[-1]) if found else None
+            at = Balanced(
+                part, kinds, of.closure, {}, amplified, rated=tuple(k.name for k in kinds)
+            )
+            values = {kind.beta: sized.beta(sized.kind_of(kind.name)) for kind in kinds}
+            values |= {kind.alpha: sized.alpha(sized.kind_of(kind.name)) for kind in kinds}
+            rates = [ONE / (at.count * at.factor * k.increment.put(values)) for k in kinds]
+            eta = rates[-1] if "eta" in of.closure.knobs else ONE
+            values |= {k.rate: rate / eta for k, rate in zip(kinds, rates, strict=True)}
+            at = replace(at, values={**values, ETA: eta})
+            if (broken := self.broken_premise(at)) is not None:
+                raise Refusal(broken)
+            found.append(at)
+        return tuple(reversed(found))
 
     def attempt(self, bare: Balanced, chosen: Closure) -> Attempt:
         """The first attempt that has one solution and keeps the premises; else the first of all."""

@@ -283,6 +283,12 @@ def practised(optimizer: Optimizer) -> Practised:
     return Practised(degrees.constants, tuple(degrees.used), _reduced(root, degrees.winners))
 
 
+def is_coupled(optimizer: Optimizer) -> bool:
+    """Whether weight decay is a term beside g in the update as it is practised."""
+    decay = practised(optimizer).constants.get("decay", ONE)
+    return decay == Monomial.of("g") / Monomial.of("theta")
+
+
 # ---- descent: ⟨g, u⟩ on a 1 × 2 matrix, at entries of every sign and of several sizes ----
 
 Entries: TypeAlias = tuple[Decimal, Decimal]

@@ -1,0 +1,359 @@
+"""Groups of several optimizers: each role steps by its own one's rule, at the sizes that it has."""
+
+import warnings
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from written_models import GPT, HEADS, VOCAB, heads, joined
+
+import deepnet_theory as dt
+from deepnet_theory.numeric.stepping import update
+from deepnet_theory.runtime import apply_, build, parameter_groups
+from deepnet_theory.sizes.exported import stepped_by
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.optimizer import optimizer
+
+HYBRID = {"hidden": "muon", "*": "adamw"}
+HIDDEN = {"query", "key", "value", "output", "fc1", "fc2", "gate"}
+D, IDS = 32, torch.arange(18).view(2, 9)
+BASES = (None, 16, (16, 2))
+BY_RULE = ("adamw", "lamb", "sgd", "muon")  # one size for all of them in pre-LN
+
+
+def export(name="adamw", depth=3, placement="pre-ln", stack="decoder", **given):
+    select = {k: given.pop(k) for k in ("norm", "layer", "closure") if k in given}
+    rule = {"placement": placement, "stack": stack, "closure": "complete", **select}
+    sizes = {"width": D, "heads": HEADS, "vocab": VOCAB, **given}
+    return dt.export(dt.Selection(optimizer=name, **rule), depth, **sizes)
+
+
+def knobs(of, by=id):
+    """What every parameter steps with."""
+    names = ("lr", "eps", "weight_decay", "lr_scale", "optimizer", "role", "decay")
+    return {by(p): tuple(g.get(name) for name in names) for g in of for p in g["params"]}
+
+
+class Rotated(nn.Module):
+    """Llama's attention: rotary positions, two heads of queries for each of keys."""
+
+    def __init__(self, d, kv):
+        super().__init__()
+        self.k = d // HEADS
+        self.q_proj, self.o_proj = (nn.Linear(d, d, bias=False) for _ in range(2))
+        self.k_proj, self.v_proj = (nn.Linear(d, kv * self.k, bias=False) for _ in range(2))
+
+    def turned(self, x):
+        angle = torch.arange(x.shape[2])[:, None] * 100.0 ** -torch.linspace(0, 1, self.k // 2)
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+    def forward(self, x):
+        kv = self.k_proj.out_features // self.k
+        q, k, v = heads(self.q_proj(x)), heads(self.k_proj(x), kv), heads(self.v_proj(x), kv)
+        q, k, v = (
+            self.turned(q),
+            *(t.repeat_interleave(HEADS // kv, 1) for t in (self.turned(k), v)),
+        )
+        return self.o_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+
+class Gated(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
+        self.down_proj = nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Llama(nn.Module):
+    def __init__(self, layers=3, d=D):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(VOCAB, d), nn.RMSNorm(d)
+        self.attn = nn.ModuleList(Rotated(d, 2) for _ in range(layers))
+        self.mlp = nn.ModuleList(Gated(d) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.RMSNorm(d) for _ in range(2 * layers))
+        self.lm_head = nn.Linear(d, VOCAB, bias=False)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for i, (attn, mlp) in enumerate(zip(self.attn, self.mlp, strict=True)):
+            x = x + attn(self.norms[2 * i](x))
+            x = x + mlp(self.norms[2 * i + 1](x))
+        return self.lm_head(self.norm(x))
+
+
+def tied():
+    model = GPT(bias=True)
+    for p in model.parameters():
+        nn.init.normal_(p, 0, 0.02) if p.dim() > 1 else None
+    model.lm_head.weight = model.wte.weight
+    return model
+
+
+OWN = {
+    "tied GPT-2": (tied, {}),
+    "nanoGPT": (GPT, {}),
+    "Llama": (Llama, {"norm": "rms", "layer": "attention,ffn:swiglu"}),
+}
+
+
+# ------------------------------------------------------------------ each role by its own rule
+
+
+@pytest.mark.parametrize(("name", "base"), [*product(("adamw", "lamb", "sgd"), BASES)])
+def test_one_optimizer_for_all_is_no_hybrid(name, base):
+    for form, placement in product(("forward", "weights"), ("pre-ln", "branch-multiplier")):
+        model = build(export(name, placement=placement, base=base, form=form))
+        plain = parameter_groups(model, 0.1, weight_decay=0.1)
+        assert parameter_groups(model, 0.1, weight_decay=0.1, optimizers={"*": name}) == plain
+
+
+@pytest.mark.parametrize(("made_for", "base"), [*product(BY_RULE, BASES)])
+def test_each_role_takes_what_its_own_optimizer_exports_where_sizes_agree(made_for, base):
+    """Whichever optimizer the constants were made for, with a base there or asked for here."""
+    model, lr = build(export(made_for, base=base)), {"muon": 0.02, "adamw": 3e-4}
+    own = {
+        name: knobs(
+            parameter_groups(model, rate, weight_decay=0.1, constants=export(name, base=base))
+        )
+        for name, rate in lr.items()
+    }
+    found = knobs(parameter_groups(model, lr, weight_decay=0.1, optimizers=HYBRID))
+    assert found.keys() == own["muon"].keys() and len(found) == len(list(model.parameters()))
+    for p, values in found.items():
+        assert values[:4] == pytest.approx(own[values[4]][p][:4], rel=1e-12), values
+        matrix = not HIDDEN.isdisjoint(values[5].split("+"))
+        assert values[4] == ("muon" if matrix else "adamw")
+    assert len({values[3] for values in found.values()}) > 1
+    if base is None:
+        return
+    with warnings.catch_warnings(action="ignore"):  # of what the head needs
+        later = build(export(made_for))
+        asked = parameter_groups(later, lr, weight_decay=0.1, optimizers=HYBRID, base=base)
+    for values, same in zip(knobs(asked).values(), found.values(), strict=True):
+        assert values[:4] == pytest.approx(same[:4], rel=1e-12) and values[4:] == same[4:]
+
+
+@pytest.mark.parametrize("closure", ["complete", "learning-rate"])
+def test_the_algebra_finds_an_optimizers_own_rule_at_its_own_sizes(closure):
+    """From every other optimizer's constants with the same sizes, in every stack."""
+    agree = 0
+    for stack, placement in product(("encoder", "encoder-decoder"), ("post-ln", "pre-ln")):
+        own = {}
+        for name in ("adamw", "lamb", "sgd", "muon-h"):
+            depth = (6, 4) if "-" in stack else 6
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    own[name] = export(name, depth, placement, stack, closure=closure)
+            except Refusal:
+                continue
+        for made_for, name in product(own, own):
+            found = stepped_by(own[made_for], name)
+            assert sizes(found) == sizes(own[made_for])
+            if np.allclose(sizes(found), sizes(own[name]), rtol=1e-12):
+                agree += made_for != name
+                assert np.allclose(steps(found), steps(own[name]), rtol=1e-12)
+                planted = steps(replace(found, eta=2 * found.eta))
+                assert not np.allclose(planted, steps(own[name]), rtol=1e-12)
+    assert agree > 4
+
+
+def sizes(c):
+    return [(s.alpha, s.beta) for p in c.parts for s in p.sublayers]
+
+
+def steps(c):
+    own = [q for p in c.parts for s in p.sublayers for q in s.parameters.values()]
+    return [(c.eta * q.rate, q.epsilon, q.weight_decay) for q in own]
+
+
+# ------------------------------------------------------------------ measured
+
+
+def moved(model, optimizers, ids):
+    """How far one step moves the logits."""
+    logits = model(ids)
+    F.cross_entropy(logits.flatten(0, 1), ids.roll(-1).flatten()).backward()
+    for one in optimizers:
+        one.step()
+    with torch.no_grad():
+        return float((model(ids) - logits.detach()).square().mean().sqrt())
+
+
+def exponent(at, change):
+    return np.polyfit(np.log(at), np.log(change), 1)[0]
+
+
+def test_at_sizes_of_another_optimizer_one_step_is_the_same_at_every_depth():
+    """LAMB's post-LN has alpha 1; AdamW's own has 2N, and LAMB's rates are not AdamW's."""
+    depths, right, wrong = (4, 12, 36), [], []
+    for depth in depths:
+        c = export("lamb", depth, "post-ln", "encoder", width=16, heads=2)
+        assert sizes(c) != sizes(export("adamw", depth, "post-ln", "encoder"))
+        ids = torch.randint(VOCAB, (2, 16), generator=torch.Generator().manual_seed(7))
+        for found, by in ((right, {"*": "adamw"}), (wrong, None)):
+            model = build(c, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            stepped = parameter_groups(model, 1e-5, optimizers=by)
+            matrices = [g for g in stepped if not HIDDEN.isdisjoint(g["role"].split("+"))]
+            found.append(moved(model, [torch.optim.AdamW(matrices, weight_decay=0.0)], ids))
+    assert abs(exponent(depths, right)) < 0.15, right
+    assert exponent(depths, wrong) > 0.35, "LAMB's rates under AdamW"
+
+
+SETTING = {"muon": None, "muon-moonlight": "match_rms_adamw"}
+
+
+@pytest.mark.parametrize(("name", "setting"), SETTING.items())
+def test_a_step_of_torchs_muon_is_that_of_the_file_that_stands_for_it(name, setting):
+    torch.manual_seed(0)
+    lr, model = {name: 0.02, "adamw": 3e-4}, build(export("adamw", base=16))
+    of = parameter_groups(model, lr, optimizers={"hidden": name, "*": "adamw"})
+    muon = [g for g in of if g["optimizer"] == name]
+    assert {g["role"] for g in muon} == HIDDEN - {"gate"}
+    rest = torch.optim.AdamW([g for g in of if g["optimizer"] == "adamw"], weight_decay=0.0)
+    own = torch.optim.Muon(muon, nesterov=False, adjust_lr_fn=setting)
+    before = [(g, p, p.detach().clone()) for g in muon for p in g["params"]]
+    ids = torch.randint(VOCAB, (8, 32))
+    assert moved(model, (own, rest), ids) > 0
+    ratios: dict[str, list[float]] = {key: [] for key in SETTING}
+    for g, p, old in before:
+        for key, found in ratios.items():
+            wanted = update(optimizer(key).expression, g["lr"], p.grad[None], old[None])[0]
+            found.append(float((p.detach() - old).norm() / wanted.norm()))
+    right = ratios.pop(name)  # Newton-Schulz takes singular values to 0.7 to 1.2
+    assert 0.7 < min(right) < max(right) < 1.2, right
+    (wrong,) = ratios.values()
+    assert not 0.7 < min(wrong) < max(wrong) < 1.2, "the other setting's factor of the shape"
+
+
+def test_muon_and_adamw_move_the_logits_alike_at_every_width():
+    """Planted: the multipliers of Muon with another factor of the shape."""
+    widths, right, wrong = (64, 128, 256), [], []
+    for width in widths:
+        c = export("adamw", 2, "post-ln", "encoder", width=width, heads=width // 32, base=32)
+        ids = torch.randint(VOCAB, (4, 32), generator=torch.Generator().manual_seed(7))
+        for name, found in (("muon", right), ("muon-moonlight", wrong)):
+            model = build(c, generator=torch.Generator().manual_seed(0))
+            lr = {name: 1e-3, "adamw": 1e-4}
+            of = parameter_groups(model, lr, optimizers={"hidden": name, "*": "adamw"})
+            apart = [[g for g in of if g["optimizer"] == key] for key in lr]
+            muon = torch.optim.Muon(apart[0], weight_decay=0.0)
+            found.append(moved(model, (muon, torch.optim.AdamW(apart[1], weight_decay=0.0)), ids))
+    assert abs(exponent(widths, right)) < 0.15, right
+    assert exponent(widths, wrong) < -0.2, wrong
+
+
+# ------------------------------------------------------------------ one's own model
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_ones_own_model_under_muon_and_adamw_relative_to_a_base(name):
+    torch.manual_seed(0)
+    make, select = OWN[name]
+    model, c = make(), export(**select)
+    apply_(model, c, inputs=IDS)
+    lr = {"muon": 0.02, "adamw": 3e-3}
+    with pytest.warns(UserWarning) as caught:
+        of = parameter_groups(model, lr, weight_decay=0.1, optimizers=HYBRID, base=(16, 2))
+    said = str(caught[0].message)
+    assert "multiply what enters its head by 0.5" in said and "put alpha and gains" in said
+    assert ("draw it" in said) is (name != "tied GPT-2"), "a tied matrix is not to be drawn anew"
+    assert sorted(knobs(of)) == sorted(map(id, model.parameters()))
+    built = build(export(**select, base=(16, 2)))
+    wanted = {
+        g["role"]: g for g in parameter_groups(built, lr, weight_decay=0.1, optimizers=HYBRID)
+    }
+    for g in of:
+        role = wanted[g["role"]]
+        assert g["optimizer"] == role["optimizer"], g["name"]
+        if g["role"] != "token-embedding":  # which has a multiplier there
+            same = pytest.approx([role[k] for k in ("lr", "eps", "weight_decay")], rel=1e-12)
+            assert [g[k] for k in ("lr", "eps", "weight_decay")] == same, g["name"]
+    muon = [g for g in of if g["optimizer"] == "muon"]
+    both = torch.optim.Muon(muon), torch.optim.AdamW([g for g in of if g["optimizer"] == "adamw"])
+    losses = []
+    for _ in range(12):
+        logits = model(IDS)
+        loss = F.cross_entropy(logits.flatten(0, 1), IDS.roll(-1).flatten())
+        loss.backward()
+        for one in both:
+            one.step()
+            one.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.3
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        ({"*": "muon"}, "norm-gain is no matrix"),
+        ({"hidden": "adamw", "token-embedding": "muon-spectral", "*": "adamw"}, "a table of vec"),
+        ({"hidden": "muon"}, "has no optimizer; add '\\*'"),
+        ({"query": "muon", "*": "adamw"}, r"query\+key\+value are one parameter of two"),
+        ({"hidden": "muno", "*": "adamw"}, "'muno'"),
+        ({"hiden": "muon", "*": "adamw"}, "role 'hiden'"),
+        ({"gate": "muon", "*": "adamw"}, "role 'gate'"),
+    ],
+)
+def test_what_no_optimizer_can_step_is_said(by, said):
+    model = GPT()
+    apply_(model, export(), inputs=IDS)
+    with pytest.raises(InputError, match=said):
+        parameter_groups(model, 1.0, optimizers=by)
+
+
+def test_rates_are_of_every_optimizer_or_it_is_said():
+    model = build(export())
+    with pytest.raises(InputError, match="lr says nothing of 'adamw'; it has muon"):
+        parameter_groups(model, {"muon": 0.02}, optimizers=HYBRID)
+    of = parameter_groups(
+        model, 1.0, eps={"muon": 1e-7, "adamw": 1e-10}, weight_decay={"muon": 0.1, "adamw": 0.0},
+        optimizers=HYBRID,
+    )  # fmt: skip
+    assert {g["eps"] for g in of if g["role"] == "head"} == {1e-10}
+    assert {g["optimizer"] for g in of if g["weight_decay"]} == {"muon"}
+
+
+def test_constants_of_no_derived_rule_step_by_their_own_optimizer_alone():
+    model = build(replace(export(), origin={}))
+    with pytest.raises(InputError, match=r"not those of a derived rule .* export them again$"):
+        parameter_groups(model, 1.0, optimizers=HYBRID)
+    assert parameter_groups(model, 1.0, optimizers={"*": "adamw"}) == parameter_groups(model, 1.0)
+
+
+def test_a_tied_head_that_muon_does_not_step_needs_no_rate_of_it():
+    """Muon's export refuses a tied head, which asks for two of its rates."""
+    with pytest.raises(Refusal, match="a tied head asks for two"):
+        export("muon", tied_head=True, base=16)
+    for made_for in ("adamw", "muon"):
+        c = export(made_for, tied_head=True)
+        with pytest.warns(UserWarning, match=r"enters its head by 0\.7071$"):
+            of = parameter_groups(build(c), 1.0, optimizers=HYBRID, base=16)
+        assert {g["role"]: g["optimizer"] for g in of}["token-embedding"] == "adamw"
+
+
+def test_a_decay_names_its_convention():
+    for name, convention in (("adamw", "decoupled"), ("sgd", "coupled"), ("muon-h", "decoupled")):
+        of = parameter_groups(build(export(name)), 1.0, weight_decay=0.1)
+        assert {g["decay"] for g in of if g["weight_decay"]} == {convention}
+        assert not any("decay" in g for g in of if not g["weight_decay"])
+
+
+def test_frozen_parameters_are_left_out():
+    model = build(export())
+    frozen = [p for n, p in model.named_parameters() if "attention" in n or "embed" in n]
+    for p in frozen:
+        p.requires_grad_(False)
+    assert frozen
+    found = knobs(parameter_groups(model, 1.0, optimizers=HYBRID))
+    assert found.keys() == {id(p) for p in model.parameters() if p.requires_grad}
