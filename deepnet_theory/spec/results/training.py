@@ -24,7 +24,9 @@ class Curve:
     interval over seeds, NaN where the grid does not bracket them; ``best_loss`` the loss there.
     ``first_failing`` is the least rate above the best one at which a seed diverged or the mean
     loss is no better than the unigram entropy, None where none of the grid fails. ``collapsed`` is
-    how many seeds of each rate ended no better than it, those that diverged too.
+    how many seeds of each rate ended no better than it, those that diverged too. ``common_mode``
+    is the largest R of each rate over steps and seeds, ``token_cosine`` the largest mean cosine
+    between tokens at the output; None where no model of ours was trained.
     """
 
     depth: dict[str, int]
@@ -40,6 +42,8 @@ class Curve:
     slack: float = 0.0  # the seeds' mean, in log η: where a best rate is one of the grid
     finding: str = ""  # where a best rate is not within the grid
     collapsed: tuple[int, ...] = ()
+    common_mode: tuple[float, ...] | None = None
+    token_cosine: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
