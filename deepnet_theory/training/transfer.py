@@ -55,6 +55,7 @@ from deepnet_theory.training.corpus import MAX_BYTES, Batch, Text, entropy
 from deepnet_theory.training.optimum import Losses, judged
 
 MOST = 2**20
+FEWEST_RATES = 3  # a best rate and its neighbours
 OUTER = ("stepped", "held")  # what becomes of embedding and head
 
 
@@ -85,10 +86,7 @@ class Course:
 
     def __post_init__(self) -> None:
         running_of(self.optimizer)
-        if type(self.steps) is not int or not 1 <= self.steps <= MOST:
-            raise InputError(
-                f"steps must be a whole number from 1 to {MOST}, not {shown(self.steps)}"
-            )
+        require_steps(self.steps)
         if self.outer not in OUTER:
             raise unknown("outer", self.outer, OUTER)
         if self.settings.correlation is not None:
@@ -237,6 +235,24 @@ def transfer(
         versions={"python": platform.python_version(), "torch": torch.__version__},
         stopped=stopped,
     )  # fmt: skip
+
+
+def require_steps(steps: object) -> None:
+    """Raise :class:`InputError` for a number of steps that is none."""
+    if type(steps) is not int or not 1 <= steps <= MOST:
+        raise InputError(f"steps must be a whole number from 1 to {MOST}, not {shown(steps)}")
+
+
+def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
+    """The rates as :func:`parse_rates` reads them; raises :class:`InputError` for too few."""
+    rates = rates if isinstance(rates, str) else list(rates)
+    grid = parse_rates(rates)
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
+        )
+    return grid
 
 
 def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:

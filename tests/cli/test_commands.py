@@ -48,7 +48,12 @@ ACROSS = {  # of the examples across the width
     "measure": "--widths 8,16,32 --seeds 2",
     "transfer": "--widths 8,16,32 --depths 1 --steps 2 --seeds 2 --heads 2 --tokens 8 --batch 2",
 }
+OWN_RUNS = {"transfer": "--depths 2,4 --steps 2 --seeds 2 --processes 1"}
 VERDICTS = ("verify", "report", "transfer", "measure", "audit")
+SETUP = """
+def train_setup(depth, lr):
+    return (lambda: None), (lambda: (lr - 0.01) ** 2)
+"""
 MODEL = """
 from torch import nn
 def make(depth, width=8):
@@ -77,11 +82,12 @@ def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, exa
         cli("export", "--optimizer", "adam", "--depth", "2", "--width", "16", "--heads", "2", "-o",
             "constants.json")  # fmt: skip
         Path("mine.py").write_text(MINE, encoding="utf-8")
-    quick = ACROSS if "width" in example else QUICK
+    Path("own.py").write_text(SETUP, encoding="utf-8")
+    quick = ACROSS if "width" in example else OWN_RUNS if "own.py" in example else QUICK
     outcome = cli(*shlex.split(example), *quick.get(command, "").split())
     assert outcome.code in ((0, 1, 3) if command in VERDICTS else (0,)), outcome.err
-    if " -o " in example:
-        assert Path(example.split("-o ")[1].split()[0]).stat().st_size > 0
+    if " -o " in example or "--page " in example:
+        assert Path(re.split("-o |--page ", example)[1].split()[0]).stat().st_size > 0
     else:
         assert outcome.out
 
@@ -360,4 +366,6 @@ def test_transfer_writes_json_and_a_page(cli, tmp_path):
     assert outcome.code in (0, 1, 3) and data["verdict"] == data["closures"][0]["verdict"]
     assert outcome.code == {"SUPPORTED": 0, "REFUTED": 1, "UNDECIDED": 3}[data["verdict"]]
     shown = page.read_text(encoding="utf-8")
-    assert shown.count('class="curve"') == 2 * 2 + 2 and "unit-init" in shown  # and the legend
+    # of the losses and of R, and the legends
+    assert shown.count('class="curve"') == 2 * (2 * 2 + 2) and "unit-init" in shown
+    assert shown.count("<figcaption>") == 2 and "dashed" in shown

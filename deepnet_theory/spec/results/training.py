@@ -86,8 +86,9 @@ class Transfer(Measured):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
     ``measure`` and ``select`` say what was trained; ``baseline`` is the unigram entropy of the
-    held-out windows, which no model has a loss below that ignores its input. Plain data:
-    ``to_json`` writes the public form, ``plot`` draws it.
+    held-out windows, which no model has a loss below that ignores its input, or of a model of
+    one's own what its factory gives, None where it gives none. Plain data: ``to_json`` writes the
+    public form, ``plot`` draws it.
     """
 
     schema = "deepnet-theory/transfer/1"
@@ -95,11 +96,12 @@ class Transfer(Measured):
     select: dict[str, Any]
     measure: dict[str, Any]
     closures: tuple[ClosureTransfer, ...]
-    baseline: float
+    baseline: float | None
     device: str
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     stopped: str = ""  # what ended the training before its end, in words
+    warnings: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
