@@ -369,3 +369,36 @@ def test_transfer_writes_json_and_a_page(cli, tmp_path):
     # of the losses and of R, and the legends
     assert shown.count('class="curve"') == 2 * (2 * 2 + 2) and "unit-init" in shown
     assert shown.count("<figcaption>") == 2 and "dashed" in shown
+
+
+PAGES = {  # and the marks that their first picture has
+    "predict --optimizer adam --depths 2,4,8 --seeds 2 --width 8 --heads 1 --tokens 4": 3,
+    "measure model.py:make --depths 2,4 --update=-eta*g --seeds 2": 2,
+    "measure model.py:make --widths 8,16,32 --update=-eta*g --seeds 2": 3,
+    "train constants.json --steps 8 --batch 1 --tokens 8 --seeds 1": 0,
+    "transfer own.py:train_setup --depths 2,4 --rates 1e-3,1e-2,1e-1": 2,
+}
+
+
+@pytest.mark.parametrize("words", PAGES)
+def test_a_page_has_pictures_and_says_what_is_in_them(cli, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(MODEL, encoding="utf-8")
+    Path("own.py").write_text(SETUP, encoding="utf-8")
+    if words.startswith("train"):
+        cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",
+            "constants.json")  # fmt: skip
+    outcome = cli(*words.split(), "--page", "p.html", "--processes", "1")
+    assert outcome.code in (0, 1, 3), outcome.err
+    page = Path("p.html").read_text(encoding="utf-8")
+    figures = re.findall("<figure>(.*?)</figure>", page, re.S)
+    assert figures and figures[0].count('<circle class="point"') == PAGES[words]
+    for figure in figures:
+        caption = re.search("<figcaption>(.*?)</figcaption>", figure, re.S)[1]
+        kinds = re.findall(r'<path class="([\w -]+)"', figure)
+        assert ("level" in kinds or "rival" in kinds) == ("dashed" in caption)
+        assert ("interval" in kinds) == ("interval" in caption) or "transfer" in words
+    if words.startswith("train"):
+        losses, common = figures
+        assert losses.count('class="curve') == common.count('class="curve') == 2 * 4
+    assert "http" not in page.replace("http://www.w3.org", "")  # it needs no network
