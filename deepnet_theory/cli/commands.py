@@ -197,7 +197,7 @@ def _measured(
     stopped = getattr(result, "stopped", "")
     goes_on(stopped, place)
     if stopped and not getattr(result, "points", True):
-        output = None
+        output = page = None
     deliver(
         lambda: _show(result, format, said),
         lambda: save(output, saved, result, talk, whole=not stopped),
@@ -307,13 +307,14 @@ def predict(
     work: Work,
     talk: Talk,
     format: TextOrJson = "text",
+    page: Page = None,
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory import workflow
 
     run, _ = _of_rule_or_scheme(select, own, workflow.predict_scheme, workflow.predict_update)
     run = partial(run, **measure)
-    return _measured(run, work, talk, "predict", format=format)
+    return _measured(run, work, talk, "predict", format=format, page=page)
 
 
 def check(
@@ -401,6 +402,7 @@ def train(
     constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
     output: Output = None,
     format: TextOrJson = "text",
+    page: Page = None,
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
     loaded = Constants.load(Path(constants))
@@ -409,7 +411,7 @@ def train(
     if loaded.warning and not talk.quiet:
         say(f"warning: {loaded.warning}")
     run = partial(training.train, loaded, **course)
-    return _measured(run, work, talk, "train", format=format, output=output)
+    return _measured(run, work, talk, "train", format=format, output=output, page=page)
 
 
 def transfer(
@@ -421,6 +423,15 @@ def transfer(
     rates: Annotated[
         str, typer.Option(metavar="LIST", help="Learning rates: 1e-4,1e-3 or 1e-4:1e-1.")
     ],
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="In place of a selection, FILE.py:NAME of your own; it is run, and "
+            "NAME(depth, width, lr, seed) gives step, evaluate: one trains once, the other gives "
+            "what should be least.",
+        ),
+    ] = None,
     closures: Annotated[
         str | None,
         typer.Option(
@@ -458,13 +469,18 @@ def transfer(
     page: Page = None,
 ) -> int:
     """Train at several depths and learning rates: does the best rate transfer?"""
-    selection = select.selection()
-    rule = own.rule(selection)
+    if model is not None:
+        select.refuse_beside(model)
+        own.refuse_beside(model)
+        if ":" not in model:
+            raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
+    selection = select.selection() if model is None else None
+    rule = None if selection is None else own.rule(selection)
     from deepnet_theory import workflow
 
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
-        workflow.transfer, selection, rates=rates, closures=named, rule=rule, steps=steps,
+        workflow.transfer, model or selection, rates=rates, closures=named, rule=rule, steps=steps,
         text=text, outer=outer, widths=widths, rules=rules and rules.split(","), **measure,
     )  # fmt: skip
     return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
@@ -511,6 +527,7 @@ def measure(
     ] = None,
     format: TextOrJson = "text",
     output: Output = None,
+    page: Page = None,
 ) -> int:
     """Measure how far one step moves your own models, against depth or width."""
     from deepnet_theory.models.measuring import measure
@@ -522,7 +539,7 @@ def measure(
     )  # fmt: skip
     return _measured(
         run, work, talk, f"{Y_LABEL}, {model}", points=True, format=format,
-        output=output,
+        output=output, page=page,
     )  # fmt: skip
 
 

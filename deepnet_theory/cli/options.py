@@ -205,6 +205,12 @@ class Select:
         regime = tuple(map(_comparison, self.given.get("regime", ())))
         return Selection(**{**self.given, "regime": regime})
 
+    def refuse_beside(self, model: str) -> None:
+        """Raise :class:`InputError` for options beside a model, which has its own."""
+        for name in self.given:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} was given with {model}, which has its own")
+
     def require_scheme_alone(self) -> None:
         """Raise :class:`InputError` for options that a scheme answers itself."""
         defaults = {f.name: f.default for f in fields(Selection)}

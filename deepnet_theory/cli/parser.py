@@ -40,7 +40,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "transfer": (
         "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
         "transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1",
-        "transfer --optimizer sgd --rates 0.1:10 --steps 50 -o t.json",
+        "transfer own.py:train_setup --depths 4:16 --rates 1e-3:6e-2 --page t.html",
     ),
     "measure": (
         "measure model.py:make --depths 6,12,24 --optimizer adamw",

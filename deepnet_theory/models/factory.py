@@ -115,10 +115,10 @@ class Factory:
 
     def _made(self, sizes: tuple[int, ...], inputs: object, seed: int, more: str = "") -> Made:
         try:
-            with _talking_aside():
+            with talking_aside():
                 given = self.function(*sizes)
         except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
-            raise InputError(f"{self.name} failed: {_told(error)}{more}") from error
+            raise InputError(f"{self.name} failed: {told(error)}{more}") from error
         module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         return made(module, own if inputs is None else inputs, self.name, seed)
 
@@ -150,6 +150,15 @@ def load_factory(text: str) -> Factory:
     return Factory(text, function)
 
 
+def factory_of(given: object) -> Factory:
+    """The factory that a text names, with the digest of its code, or a function in memory."""
+    if isinstance(given, str):
+        return load_known_factory(given)
+    if callable(given):
+        return Factory(getattr(given, "__name__", "the factory"), given)
+    raise InputError(f"{shown(given)} makes no models: give a function of the depth")
+
+
 def load_known_factory(text: str) -> Factory:
     """The factory that a text names, with the digest of its code, to travel and to be kept."""
     place, _, name = text.rpartition(":")
@@ -175,7 +184,7 @@ def _again(name: str, text: str, code: str) -> Factory:
     except InputError as error:
         wrong = error
 
-        def fails(depth: object) -> None:
+        def fails(*given: object, **named: object) -> None:
             raise wrong
 
         return Factory(name, fails)
@@ -208,20 +217,22 @@ def _importing(what: str, folder: Path) -> Iterator[None]:
     # a compiled file is known by its second and size: one edited within a second would be stale
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        with _talking_aside(), watched():
+        with talking_aside(), watched():
             yield
     except (Exception, SystemExit) as error:
-        raise InputError(f"{what} cannot be imported: {_told(error)}") from error
+        raise InputError(f"{what} cannot be imported: {told(error)}") from error
     finally:
         sys.dont_write_bytecode = before
         sys.path.remove(str(folder.resolve()))
 
 
-def _talking_aside() -> AbstractContextManager[object]:
-    return redirect_stdout(sys.stderr)  # standard output is for our data
+def talking_aside() -> AbstractContextManager[object]:
+    """Within it somebody else's code prints to standard error: standard output is for our data."""
+    return redirect_stdout(sys.stderr)
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
+    """An error of somebody else's code as part of a sentence."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -244,7 +255,7 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         whole = _of(module, inputs, name)
         if (failure := _fails(whole)) is not None:
             raise InputError(
-                f"the forward pass of {name} fails on the inputs given: {_told(failure)}"
+                f"the forward pass of {name} fails on the inputs given: {told(failure)}"
             ) from failure
         return whole
     failure = None
@@ -252,7 +263,7 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         if (now := _fails(whole := _of(module, candidate, name))) is None:
             return whole
         failure = failure or now
-    said = "" if failure is None else f", it fails: {_told(failure)}"
+    said = "" if failure is None else f", it fails: {told(failure)}"
     raise InputError(
         f"{name} takes neither token ids nor vectors of its width{said}; give its inputs, or "
         "let the factory give the pair (module, inputs)"
@@ -296,7 +307,7 @@ def _fails(whole: Made) -> Exception | None:
     was = [m for m in whole.module.modules() if m.training]
     whole.module.eval()
     try:
-        with torch.no_grad(), _talking_aside():
+        with torch.no_grad(), talking_aside():
             whole()
     except Exception as error:  # in its own ways
         return error

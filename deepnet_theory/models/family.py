@@ -206,7 +206,7 @@ class Family:
 
         With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
         """
-        with machine.threads(scale.threads), _default_dtype(self.dtype), watched():
+        with machine.threads(scale.threads), default_dtype(self.dtype), watched():
             stepped = self._stepped(depth, seed)
             unit, update = scale.unit or stepped.rate, None
             if eta is None:
@@ -270,7 +270,8 @@ class Family:
 
 
 @contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within this context tensors are of this type where none is named."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from deepnet_theory.models.factory import Factory, load_known_factory
+from deepnet_theory.models.factory import factory_of
 from deepnet_theory.models.family import ANSWER, Family, Measured, Scale
 from deepnet_theory.models.first_step import first_step
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
@@ -99,13 +99,7 @@ def measure(
         raise InputError(f"seeds {shown(seeds)} is not a whole number from 1 to {MOST_SEEDS}")
     require_seed(seed)
     count = require_processes(1 if processes is None else processes)
-    if isinstance(make_model, str):
-        factory = load_known_factory(make_model)
-    elif callable(make_model):
-        name = getattr(make_model, "__name__", "the factory")
-        factory = Factory(name, make_model)
-    else:
-        raise InputError(f"{shown(make_model)} makes no models: give a function of the depth")
+    factory = factory_of(make_model)
     step = first_step(optimizer, update)
     dtype = torch.get_default_dtype()
     family = Family(factory, step, inputs, final_state, tuple(shares), dtype)

@@ -37,11 +37,11 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(found))
 
 
-def parse_widths(widths: str | Iterable[object]) -> tuple[int, ...]:
+def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[int, ...]:
     """The widths of a text, ``64,128`` or ``64:1024``, each twice the one before, or of a sequence.
 
     Sorted, without repetition. Raises :class:`InputError` for anything else, and for fewer than
-    ``FEWEST``, which show no exponent.
+    the ``fewest`` that show an exponent.
     """
     found: set[int] = set()
     try:
@@ -58,9 +58,9 @@ def parse_widths(widths: str | Iterable[object]) -> tuple[int, ...]:
             f"the widths {written(widths)} cannot be read: valid are whole numbers from 2 to "
             f"{MOST_WIDTH}, such as 64,128,256 or 64:1024"
         )
-    if len(found) < FEWEST:
+    if len(found) < fewest:
         raise InputError(
-            f"the widths {written(widths)} give no exponent: {FEWEST} or more are needed"
+            f"the widths {written(widths)} give no exponent: {fewest} or more are needed"
         )
     return tuple(sorted(found))
 

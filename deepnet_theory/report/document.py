@@ -203,14 +203,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panels:
-    """Curves in panels side by side, x logarithmic, with a ``level`` to lie below."""
+    """Curves in panels side by side, x logarithmic, with a ``level`` to lie below, or None.
+
+    ``logarithmic`` is the upright axis, on which what is not positive has no place.
+    """
 
     panels: tuple[tuple[str, tuple[Curve, ...]], ...]
     x_label: str
     y_label: str
-    level: float
-    level_label: str
+    level: float | None
+    level_label: str = ""
     caption: str = ""
+    logarithmic: bool = False
 
 
 Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure | Panels

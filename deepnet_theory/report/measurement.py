@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import (
@@ -22,7 +23,7 @@ from deepnet_theory.spec.rule import PLAIN
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.prediction import UpdatePrediction
+    from deepnet_theory.spec.results.prediction import PredictedPoint, UpdatePrediction
     from deepnet_theory.spec.results.verification import (
         AssumptionResult,
         Exponent,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Verification,
     )
 
+P = TypeVar("P", bound="Point | PredictedPoint")
 Y_LABEL = "‖ΔF‖/η per token"
 ROUNDING = 1e-6  # of the largest share: a bias of the keys moves nothing but the last digits
 MOST_SHARES = 12  # on a page; the JSON has all
@@ -353,21 +355,21 @@ def shares_figure(verification: Verification) -> tuple[doc.Figure, ...]:
     return (doc.Figure(series, (line,), "predicted", Y_LABEL, "stepped alone", caption, True),)
 
 
-def along(points: Sequence[Point], variable: str) -> list[Point]:
+def along(points: Sequence[P], variable: str) -> list[P]:
     """The points where only ``variable`` varies, the other depth at its least.
 
     Where both depths grow together no two points share the other depth: all are taken.
     """
-    groups: dict[tuple[int, ...], list[Point]] = {}
+    groups: dict[tuple[int, ...], list[P]] = {}
     for point in points:
         held = tuple(n for symbol, n in point.depth.items() if symbol != variable)
         groups.setdefault(held, []).append(point)
     several = {held: group for held, group in groups.items() if len(group) > 1}
-    chosen = several[min(several)] if several else points
+    chosen: Sequence[P] = several[min(several)] if several else points
     return sorted(chosen, key=lambda p: p.depth[variable])
 
 
-def marks(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
+def marks(points: Sequence[Point | PredictedPoint], variable: str) -> tuple[doc.Mark, ...]:
     """The points as a figure marks them."""
     return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
@@ -438,7 +440,8 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
 def model_document(m: ModelMeasurement) -> doc.Document:
     """The measurement of one's own models."""
     seeds = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
-    drawn = (model_figure(m),) if m.points and 0 < m.points[0].mean < float("inf") else ()
+    drawn = tuple(map(partial(model_figure, m), _varying(m.points)))
+    drawn = drawn if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
         (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
@@ -475,15 +478,34 @@ def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
     return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, "."
 
 
-def model_figure(m: ModelMeasurement) -> doc.Figure:
-    """‖ΔF‖/η against depth, log–log, and the constant through its first point."""
+def model_figure(m: ModelMeasurement, variable: str = "") -> doc.Figure:
+    """‖ΔF‖/η against depth or width, log–log, and the constant through its first point."""
     first = m.points[0]
-    variable = "d" if "d" in first.depth else "N"
-    series = doc.Series(m.model, marks(along(m.points, variable), variable))
-    lines = (doc.Slope("constant", 0.0, float(first.depth[variable]), first.mean),)
-    caption = "Bars are 95% intervals over seeds."
+    variable = variable or ("d" if "d" in first.depth else "N")
+    y_label = "‖ΔF‖/η per entry" if "d" in first.depth else Y_LABEL
     title = f"stepped by {m.optimizer}"
-    return doc.Figure((series,), lines, along_what(variable), Y_LABEL, title, caption)
+    return _beside_a_constant(m.model, m.points, variable, y_label, title)
+
+
+def _beside_a_constant(
+    label: str, points: Sequence[P], variable: str, y_label: str, title: str
+) -> doc.Figure:
+    """Points against one of the sizes, and the constant through the first of them."""
+    there = along(points, variable)
+    lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
+    held = "; what else varies is at its least" if len(points) > len(there) else ""
+    caption = (
+        f"How far one step moves the output, against {along_what(variable)}{held}. Bars are 95% "
+        "intervals over seeds; the dashed line is constant, through the first point."
+    )
+    series = (doc.Series(label, marks(there, variable)),)
+    return doc.Figure(series, lines, along_what(variable), y_label, title, caption)
+
+
+def _varying(points: Sequence[Point | PredictedPoint]) -> tuple[str, ...]:
+    """The sizes that the points differ in, or the first."""
+    sizes = tuple(points[0].depth) if points else ()
+    return tuple(s for s in sizes if len({p.depth[s] for p in points}) > 1) or sizes[:1]
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
@@ -517,11 +539,18 @@ def prediction_document(prediction: UpdatePrediction) -> doc.Document:
     points = doc.Table(("depth", "‖ΔF‖/η", "95% interval", "S r²"), sizes, (1, 2, 3))
     kinds = doc.Table(("of", "parameters", "‖ΔF‖/η", "95% interval"), shares, (2, 3))
     deepest = depth_words(prediction.points[-1].depth)
+    drawn = tuple(
+        _beside_a_constant(
+            "predicted", prediction.points, variable, Y_LABEL, f"stepped by {stepped}"
+        )
+        for variable in _varying(prediction.points)
+        if 0 < prediction.points[0].mean < float("inf")
+    )
     return doc.Document(
         f"{Y_LABEL}, predicted: {select['placement']} {select['stack']} stepped by {stepped}",
         (doc.Paragraph(f"{known} {over}", aside=True),),
         (
-            doc.Section("Points", (points,)),
+            doc.Section("Points", (*drawn, points)),
             doc.Section(f"Stepped alone, at {deepest}", (kinds,)),
             doc.Section("Warnings", doc.paragraphs(prediction.warnings)),
         ),

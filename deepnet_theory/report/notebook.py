@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
@@ -17,6 +15,7 @@ from deepnet_theory.report.panels import differences, panels
 from deepnet_theory.report.rule import owner
 from deepnet_theory.report.svg import Plot, drawn
 from deepnet_theory.report.text import text
+from deepnet_theory.report.training import losses_figure
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import CrossTable
@@ -130,24 +129,8 @@ def plot(
 
 
 def losses(training: Training) -> Plot:
-    """Loss against step of every run, the mean over seeds, beside the unigram entropy.
-
-    A point is the mean over the steps since the point before; they begin a tenth of the way on.
-    """
-    curves = []
-    for index, run in enumerate(training.runs):
-        ends = sorted({round(2 ** (k / 2)) for k in range(40)} | {len(run.losses)})
-        windows = [(a, b) for a, b in pairwise([0, *ends]) if b <= len(run.losses)]
-        first = max(len(r.losses) for r in training.runs) / 10
-        points = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows if b >= first)
-        # the last word of a long name tells it: "the constants' rule", "plain pre-LN"
-        curves.append(doc.Curve(run.rule.split(", ")[-1], points, colour=index))
-    return panels(
-        doc.Panels(
-            (("Training loss, the mean over seeds", tuple(curves)),),
-            "step", "cross-entropy, nats a byte", training.baseline, "unigram entropy",
-        )
-    )  # fmt: skip
+    """Loss against step of every run, the mean over seeds, beside the unigram entropy."""
+    return panels(losses_figure(training))
 
 
 def compared(training: Training) -> Plot:

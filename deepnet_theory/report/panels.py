@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from math import isfinite
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.svg import (
@@ -12,8 +13,8 @@ from deepnet_theory.report.svg import (
     axes,
     ceiling,
     document,
-    drawable,
     levels,
+    roomy,
     text,
     tick_label,
     ticks,
@@ -28,27 +29,33 @@ SIDE, ACROSS, HEAD, ROW = 112, 460, 40, 30  # of differences
 def panels(figure: doc.Panels) -> Plot:
     """The plot; a curve that rises above the panels is cut where it leaves them."""
     label = f"{figure.y_label} against {figure.x_label}"
-    points = [p for _, curves in figure.panels for c in curves for p in c.points if p[1] == p[1]]
+    points = [p for _, curves in figure.panels for c in curves for p in c.points if _has(figure, p)]
     if not points:
         return Plot(document(['<text x="20" y="40">no finite loss was measured</text>'], label))
     xs = [x for x, _ in points]
-    top, least = ceiling(figure), min(y for _, y in points)
-    room = (top - least) / 16
+    least = min(y for _, y in points)
+    if figure.logarithmic:
+        floor, top = roomy(least / 1.25, max(y for _, y in points) * 1.25)
+        upright = {value: tick_label(value) for value in ticks(floor, top)}
+    else:
+        top = ceiling(figure)
+        floor = least - ((top - least) / 16 or 1.0)
+        upright = {value: f"{value:g}" for value in levels(floor, top)}
     longest = max((curves for _, curves in figure.panels), key=len)
     legend = max(LEGEND, *(27 + 6 * len(c.label) for c in longest))
     width = LEFT + len(figure.panels) * (PANEL + BETWEEN) + legend
     low, high = min(xs) / 1.15, max(xs) * 1.15
     across = {value: tick_label(value) for value in ticks(low, high)}
-    upright = {value: f"{value:g}" for value in levels(least - room, top)}
     names = (figure.x_label, figure.y_label)
     body: list[str] = []
     for index, (title, curves) in enumerate(figure.panels):
         start = LEFT + index * (PANEL + BETWEEN)
         x = Scale(low, high, start, start + PANEL)
-        y = Scale(least - room, top, HEIGHT - BOTTOM, TOP, logarithmic=False)
+        y = Scale(floor, top, HEIGHT - BOTTOM, TOP, logarithmic=figure.logarithmic)
         body += axes(x, y, names, across, upright, HALF, left=index == 0)
-        level = y(figure.level)
-        body.append(f'<path class="level" d="M{x.start:.1f} {level:.1f}H{x.end:.1f}"/>')
+        if figure.level is not None:
+            level = y(figure.level)
+            body.append(f'<path class="level" d="M{x.start:.1f} {level:.1f}H{x.end:.1f}"/>')
         body.append(f'<text class="title" x="{start}" y="18">{escape(title)}</text>')
         clip = f"panel-{index}"
         body.append(
@@ -62,10 +69,16 @@ def panels(figure: doc.Panels) -> Plot:
     return Plot(document(body, label, width, HEIGHT))
 
 
+def _has(figure: doc.Panels, point: tuple[float, float]) -> bool:
+    """Whether the upright axis has a place for a point."""
+    return isfinite(point[1]) and (point[1] > 0 or not figure.logarithmic)
+
+
 def _curve(curve: doc.Curve, x: Scale, y: Scale) -> Iterator[str]:
     path, pen = "", "M"
     for at, value in curve.points:
-        if value != value:  # a run that diverged: the line is broken
+        # a run that diverged: the line is broken
+        if not isfinite(value) or (value <= 0 and y.logarithmic):
             pen = "M"
             continue
         path += f"{pen}{x(at):.1f} {y(value):.1f}"
@@ -73,7 +86,7 @@ def _curve(curve: doc.Curve, x: Scale, y: Scale) -> Iterator[str]:
     kind, opacity = _look(curve)
     yield f'<path class="{kind}" {opacity} d="{path}"/>'
     best = curve.best
-    if best is None or not drawable(best):
+    if best is None or not (best.x > 0 and all(map(isfinite, (best.x, best.mean)))):
         return
     told = f"{curve.label}: best at {best.x:.3g} ({best.low:.3g} to {best.high:.3g})"
     ends = [min(max(end, x.low), x.high) for end in (best.low, best.high)]
@@ -97,6 +110,8 @@ def _legend(curves: tuple[doc.Curve, ...], figure: doc.Panels, left: float) -> I
         kind, opacity = _look(curve)
         yield f'<path class="{kind}" {opacity} d="M{left:.1f} {at:.1f}h16"/>'
         yield text(curve.label, left + 21, at + 4, "start")
+    if figure.level is None:
+        return
     at = TOP + 16 * len(curves) + 10
     yield f'<path class="level" d="M{left:.1f} {at:.1f}h16"/>'
     for line, words in enumerate(figure.level_label.split(" ", 1)):

@@ -51,6 +51,8 @@ def panels(figure: Panels) -> list[str]:
     top = ceiling(figure)
     ys = [y for _, curves in figure.panels for c in curves for _, y in c.points if y == y]
     low = min(ys, default=0.0)
+    if figure.logarithmic:  # a second picture of what a table beside it tells
+        return []
     for title, curves in figure.panels:
         plotext.clear_figure()
         plotext.theme("clear")
@@ -65,11 +67,14 @@ def panels(figure: Panels) -> list[str]:
         if not legend:
             continue
         xs = [x for _, curve in figure.panels for c in curve for x, _ in c.points]
-        plotext.plot([min(xs), max(xs)], [figure.level] * 2, marker="·")
+        level = ""
+        if figure.level is not None:
+            plotext.plot([min(xs), max(xs)], [figure.level] * 2, marker="·")
+            level = f", · {figure.level_label}"
         plotext.ylim(low - (top - low) / 16, top)
         plotext.xticks(*_labelled(_apart(sorted(set(xs)))))
         plotext.xlabel(figure.x_label)
-        plotext.title(f"{title}: {', '.join(legend)}, · {figure.level_label}")
+        plotext.title(f"{title}: {', '.join(legend)}{level}")
         drawn = plotext.uncolorize(plotext.build())
         lines += [f"  {line.rstrip()}" for line in drawn.splitlines()]
     return lines

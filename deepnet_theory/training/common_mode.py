@@ -43,20 +43,22 @@ class CommonMode:
 
 
 class Watch:
-    """Takes R in one forward pass of a model."""
+    """Takes R in one forward pass of a model, or of a stack of them: ``found`` has one each."""
 
     def __init__(self, model: Model) -> None:
         *_, part = model.parts.values()
         self.residuals = [m for m in part.modules() if isinstance(m, Residual)]
         self.part, self.norm = part, norm(model.constants.norm)
+        self.stacked = model.embed.weight.dim() == 3
         self.sum: Tensor | None = None
         self.entering: Tensor | None = None
-        self.found: CommonMode | None = None
+        self.found: tuple[CommonMode, ...] = ()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within this context a forward pass of the model leaves ``found``."""
-        self.sum = self.entering = self.found = None
+        self.sum = self.entering = None
+        self.found = ()
         streams: dict[Residual, Tensor] = {}
         handles = [self.part.register_forward_hook(self._end)]
         for residual in self.residuals:
@@ -71,7 +73,8 @@ class Watch:
                 handle.remove()
 
     def _enter(self, streams: dict[Residual, Tensor], of: Residual, inputs: tuple[Tensor]) -> None:
-        size = _size(inputs[0])
+        # the root mean square over tokens of the stream's length: (models, 1)
+        size = self._by_model(inputs[0].detach()).square().sum(-1).mean(1, keepdim=True).sqrt()
         self.entering = size if self.entering is None else self.entering
         streams[of] = size if of.placement.normalises_sum else self.entering
 
@@ -82,21 +85,21 @@ class Watch:
     ) -> None:  # fmt: skip
         moved = normalise(output, self.norm) if "output" in of.placement.norms else output
         stream, times = of.placement.coefficients(of.alpha)
-        mean = moved.flatten(0, -2).mean(0) * times / (stream * streams[of])
+        mean = self._by_model(moved).mean(1) * times / (stream * streams[of])
         self.sum = mean if self.sum is None else self.sum + mean
 
     @torch.no_grad()
     def _end(self, part: nn.Module, inputs: object, output: Tensor) -> None:
-        unit = nn.functional.normalize(output.flatten(0, -2), dim=-1)
-        n = len(unit)
+        unit = nn.functional.normalize(self._by_model(output), dim=-1)
+        n = unit.shape[1]
         assert self.sum is not None
-        cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
-        self.found = CommonMode(float(self.sum.norm()), float(cosine))
+        cosines = (unit.sum(1).square().sum(-1) - n) / max(1, n * (n - 1))
+        pairs = zip(self.sum.norm(dim=-1).tolist(), cosines.tolist(), strict=True)
+        self.found = tuple(CommonMode(*pair) for pair in pairs)
 
-
-def _size(x: Tensor) -> Tensor:
-    """The root mean square over tokens of the stream's length."""
-    return x.detach().square().sum(-1).mean().sqrt()
+    def _by_model(self, x: Tensor) -> Tensor:
+        """(models, tokens, width), one model where there is no stack."""
+        return x.flatten(1, -2) if self.stacked else x.flatten(0, -2)[None]
 
 
 def warning(name: str, steps: Sequence[int], weights: Sequence[float]) -> str:

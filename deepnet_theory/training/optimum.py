@@ -229,7 +229,7 @@ def judged(
     curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
     whole = all(len(row) == len(rates) for row in rows)
     failing = [
-        [failing_rate(rates, seed, baseline) for seed in zip(*row.values(), strict=True)]
+        [failing_rate(tuple(row), seed, baseline) for seed in zip(*row.values(), strict=True)]
         for row in rows
     ]
     # the width first where it varies, then the depths

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import product
@@ -49,10 +50,12 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.training.common_mode import CommonMode, Watch, is_taken
 from deepnet_theory.training.corpus import MAX_BYTES, Batch, Text, entropy
 from deepnet_theory.training.optimum import Losses, judged
 
 MOST = 2**20
+FEWEST_RATES = 3  # a best rate and its neighbours
 OUTER = ("stepped", "held")  # what becomes of embedding and head
 
 
@@ -83,10 +86,7 @@ class Course:
 
     def __post_init__(self) -> None:
         running_of(self.optimizer)
-        if type(self.steps) is not int or not 1 <= self.steps <= MOST:
-            raise InputError(
-                f"steps must be a whole number from 1 to {MOST}, not {shown(self.steps)}"
-            )
+        require_steps(self.steps)
         if self.outer not in OUTER:
             raise unknown("outer", self.outer, OUTER)
         if self.settings.correlation is not None:
@@ -105,14 +105,26 @@ class Course:
         return {**settings, "steps": self.steps, "text": self.text, "outer": self.outer}
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What one rate ends with: held-out losses by seed, NaN where one diverged.
+
+    ``common_mode`` and ``token_cosine`` are the largest of all seeds and steps that were taken.
+    """
+
+    losses: Losses
+    common_mode: float
+    token_cosine: float
+
+
 @dataclass
 class Record:
-    """The losses of what is trained, by closure, depth and rate; ``cache`` has those of before."""
+    """What has been trained, by closure, depth and rate; ``cache`` has what was before."""
 
     course: Course
     threads: int
     cache: Cache | None = None
-    losses: dict[tuple[str, str], dict[float, Losses]] = field(default_factory=dict)
+    trained: dict[tuple[str, str], dict[float, Trained]] = field(default_factory=dict)
 
     @cached_property
     def _learnt_from(self) -> str:
@@ -125,23 +137,42 @@ class Record:
         return ("transfer", constants, rate, self.course, self._learnt_from, self.threads)
 
     def find(self, candidate: Candidate, depth: str, rate: float) -> None:
-        """Take the losses that the cache has."""
+        """Take what the cache has."""
         if self.cache is not None:
             fits = partial(per_seed, seeds=self.course.settings.seeds)
-            found = self.cache.get(self._depends_on(candidate, depth, rate), Losses, fits)
+            found = self.cache.get(self._depends_on(candidate, depth, rate), Trained, fits)
             if found is not MISSING:
-                self.losses.setdefault((candidate.closure, depth), {})[rate] = found
+                self.trained.setdefault((candidate.closure, depth), {})[rate] = found
 
-    def keep(self, candidate: Candidate, depth: str, found: Mapping[float, Losses]) -> None:
-        """Take the losses of some rates, and keep them."""
-        self.losses.setdefault((candidate.closure, depth), {}).update(found)
+    def keep(self, candidate: Candidate, depth: str, found: Mapping[float, Trained]) -> None:
+        """Take what some rates end with, and keep it."""
+        self.trained.setdefault((candidate.closure, depth), {}).update(found)
         if self.cache is not None:
-            for rate, losses in found.items():
-                self.cache.put(self._depends_on(candidate, depth, rate), losses)
+            for rate, trained in found.items():
+                self.cache.put(self._depends_on(candidate, depth, rate), trained)
 
-    def of(self, closure: str, depth: str) -> dict[float, Losses]:
-        """The losses at a depth, by rate."""
-        return self.losses.get((closure, depth), {})
+    def of(self, closure: str, depth: str) -> dict[float, Trained]:
+        """What was trained at a depth, by rate."""
+        return self.trained.get((closure, depth), {})
+
+    def judged(
+        self, candidate: Candidate, depths: Sequence[Depth], rates: Sequence[float], baseline: float
+    ) -> ClosureTransfer:
+        """The candidate's curves, with the common mode of each rate, and what they say."""
+        rows = [self.of(candidate.closure, depth_key(depth)) for depth in depths]
+        losses = [{rate: one.losses for rate, one in row.items()} for row in rows]
+        found = judged(depths, rates, losses, baseline, candidate.failing)
+        found["curves"] = tuple(
+            replace(
+                curve,
+                common_mode=tuple(row[rate].common_mode for rate in curve.rates),
+                token_cosine=tuple(row[rate].token_cosine for rate in curve.rates),
+            )
+            for curve, row in zip(found["curves"], rows, strict=True)
+        )
+        return ClosureTransfer(
+            closure=candidate.closure, rule=candidate.rule, rho=candidate.rho, **found
+        )
 
 
 HELD_OUT_BATCHES = 8
@@ -187,7 +218,7 @@ def transfer(
         ]
         total = sum(job.cost for job in jobs)
         stopped = run_until_stopped(jobs, total, **work)
-    if stopped and stopped != INTERRUPTION and not record.losses:
+    if stopped and stopped != INTERRUPTION and not record.trained:
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
     device = settings.torch_device
     widths = sorted({depth["d"] for depth in depths if "d" in depth})
@@ -197,20 +228,31 @@ def transfer(
             **course.to_dict(), "depths": [depth_key(d) for d in depths], "rates": list(rates),
             **({"width": widths} if widths else {}),
         },
-        closures=tuple(
-            ClosureTransfer(
-                closure=c.closure, rule=c.rule, rho=c.rho,
-                **judged(depths, rates, [record.of(c.closure, depth_key(d)) for d in depths],
-                         baseline, c.failing),
-            )
-            for c in candidates
-        ),
+        closures=tuple(record.judged(c, depths, rates, baseline) for c in candidates),
         baseline=baseline,
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
         stopped=stopped,
     )  # fmt: skip
+
+
+def require_steps(steps: object) -> None:
+    """Raise :class:`InputError` for a number of steps that is none."""
+    if type(steps) is not int or not 1 <= steps <= MOST:
+        raise InputError(f"steps must be a whole number from 1 to {MOST}, not {shown(steps)}")
+
+
+def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
+    """The rates as :func:`parse_rates` reads them; raises :class:`InputError` for too few."""
+    rates = rates if isinstance(rates, str) else list(rates)
+    grid = parse_rates(rates)
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
+        )
+    return grid
 
 
 def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
@@ -294,8 +336,10 @@ def _job(candidate: Candidate, depth: Depth, rates: tuple[float, ...], record: R
     )
 
 
-def train_stack(constants: Constants, rates: Sequence[float], course: Course) -> tuple[Losses, ...]:
-    """The held-out losses of every seed at each of the rates, (rates, seeds); NaN: it diverged."""
+def train_stack(
+    constants: Constants, rates: Sequence[float], course: Course
+) -> tuple[Trained, ...]:
+    """What every seed ends with at each of the rates."""
     settings, corpus = course.settings, course.corpus()
     seeds, device = settings.seeds, settings.torch_device
     model = stacked(constants, course, len(rates))
@@ -312,6 +356,8 @@ def train_stack(constants: Constants, rates: Sequence[float], course: Course) ->
             if id(p) not in held
         ],
     )
+    taken: list[tuple[CommonMode, ...]] = []
+    found = torch.full((k,), math.nan, device=device, dtype=torch.float64)
     with trajectory.stepping(model):
         for step in range(course.steps):
             windows = [
@@ -320,18 +366,41 @@ def train_stack(constants: Constants, rates: Sequence[float], course: Course) ->
             ]
             tokens = torch.stack([w.tokens for w in windows]).to(device).repeat(len(rates), 1, 1)
             targets = torch.stack([w.targets for w in windows]).to(device).repeat(len(rates), 1, 1)
-            losses = cross_entropies(model, tokens, targets)
+            watch = Watch(model) if is_taken(step) else None
+            with nullcontext() if watch is None else watch.watching():
+                losses = cross_entropies(model, tokens, targets)
+            taken += [] if watch is None else [watch.found]
             if not losses.detach().isfinite().any():
-                return ((math.nan,) * seeds,) * len(rates)
+                break
             trajectory.step(losses)
-    with torch.no_grad():
-        found = torch.zeros(k, device=device, dtype=torch.float64)
-        for batch in held_out(course):
-            targets = batch.targets.to(device).expand(k, -1, -1)
-            losses = cross_entropies(model, batch.tokens.to(device), targets)
-            found += losses.double() / HELD_OUT_BATCHES
+        else:
+            found = _evaluated(model, course, k)
+    return tuple(
+        Trained(
+            tuple(row),
+            _largest(c.weight for step in taken for c in step[i * seeds : (i + 1) * seeds]),
+            _largest(c.cosine for step in taken for c in step[i * seeds : (i + 1) * seeds]),
+        )
+        for i, row in enumerate(found.view(len(rates), seeds).tolist())
+    )
+
+
+def _largest(values: Iterable[float]) -> float:
+    """The largest of the finite ones: what a run that diverged had before; NaN without one."""
+    return max(filter(math.isfinite, values), default=math.nan)
+
+
+@torch.no_grad()
+def _evaluated(model: nn.Module, course: Course, k: int) -> Tensor:
+    """The mean held-out losses of k models, (k,); NaN where one diverged."""
+    device = course.settings.torch_device
+    found = torch.zeros(k, device=device, dtype=torch.float64)
+    for batch in held_out(course):
+        targets = batch.targets.to(device).expand(k, -1, -1)
+        losses = cross_entropies(model, batch.tokens.to(device), targets)
+        found += losses.double() / HELD_OUT_BATCHES
     found[~found.isfinite()] = math.nan
-    return tuple(tuple(row) for row in found.view(len(rates), seeds).tolist())
+    return found
 
 
 def held_out(course: Course) -> list[Batch]:

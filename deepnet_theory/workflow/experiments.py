@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -46,7 +46,6 @@ WIDTHS = "64:1024"
 WIDE_LAYERS = 4  # of what is trained at several widths
 RULES = ("rule", "sp", "sp-sizes")
 WIDE: Given = {"tokens": 8}  # few beside the width
-FEWEST_RATES = 3  # a best rate and its neighbours
 TRANSFER: Given = {"batch": 8, "seeds": 4}  # what training takes where it is not given
 
 
@@ -316,7 +315,7 @@ def verify_rivals(
 
 
 def transfer(
-    selection: Selection | Derivation | str | None = None,
+    selection: Selection | Derivation | Callable[..., object] | str | None = None,
     depths: Depths = None,
     rates: str | Iterable[float] = (),
     closures: Iterable[str] | None = None,
@@ -345,6 +344,11 @@ def transfer(
     ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
     rate; "sp-sizes", its initial sizes at the derived rates. Heads become wider with the model.
 
+    A model of one's own is a function or a text ``FILE.py:NAME`` in place of the selection, with
+    data, optimizer and schedule of its own: ``train_setup(depth, width, lr, seed)`` returns
+    ``step, evaluate``, as :func:`deepnet_theory.training.setups.transfer` says, which takes
+    ``steps``, ``seeds``, ``seed`` and who does the work. Depths and widths are those given.
+
     ``given`` is that of :func:`verify`.
     Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
     gives no rule, or the optimizer is known by its first step alone.
@@ -354,9 +358,13 @@ def transfer(
     from deepnet_theory.numeric.schedule import rule_to_dict
     from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.training.runs import causal
-    from deepnet_theory.training.transfer import Candidate, Course, parse_rates
+    from deepnet_theory.training.transfer import Candidate, Course, wanted_rates
     from deepnet_theory.training.transfer import transfer as run
 
+    if callable(selection) or (isinstance(selection, str) and ":" in selection):
+        others = {"closures": closures, "rules": rules, "rule": rule, "text": text}
+        others |= {"outer": outer} if outer != "stepped" else {}
+        return _transfer_of_own(selection, depths, widths, rates, steps, others, given)
     selection = selection_of(selection, {})
     stack = selection.the_stack
     if len(stack.parts) > 1:
@@ -376,12 +384,7 @@ def transfer(
     own_width: Given = {"width": wide[-1]} if wide else {}
     settings, work = settings_and_work({**TRANSFER, **given, **own_width})
     wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
-    grid = parse_rates(rates if isinstance(rates, str) else list(rates))
-    if len(grid) < FEWEST_RATES:
-        raise InputError(
-            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
-            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
-        )
+    grid = wanted_rates(rates)
     # a worker elsewhere has another folder
     place = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, place, outer)
@@ -428,6 +431,22 @@ def transfer(
         for name, (answer, own) in answers.items()
     ]
     return run(selection, candidates, wanted, grid, course, **work)
+
+
+def _transfer_of_own(
+    model: Callable[..., object] | str, depths: Depths, widths: Depths,
+    rates: str | Iterable[float], steps: int, others: Mapping[str, object], given: Given,
+) -> Transfer:  # fmt: skip
+    """Train the runs of one's own factory, which has everything else: ``others`` are refused."""
+    from deepnet_theory.processes import split
+    from deepnet_theory.training.setups import transfer as run
+
+    measure, work = split(given)
+    own = {name: measure.pop(name) for name in ("seeds", "seed") if name in measure}
+    for name, value in {**others, **measure}.items():
+        if value is not None:
+            raise InputError(f"{name} was given with {shown(model)}, which has its own")
+    return run(model, depths, widths, rates, steps=steps, **own, **work)
 
 
 def _wide_constants(

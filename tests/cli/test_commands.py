@@ -48,7 +48,12 @@ ACROSS = {  # of the examples across the width
     "measure": "--widths 8,16,32 --seeds 2",
     "transfer": "--widths 8,16,32 --depths 1 --steps 2 --seeds 2 --heads 2 --tokens 8 --batch 2",
 }
+OWN_RUNS = {"transfer": "--depths 2,4 --steps 2 --seeds 2 --processes 1"}
 VERDICTS = ("verify", "report", "transfer", "measure", "audit")
+SETUP = """
+def train_setup(depth, lr):
+    return (lambda: None), (lambda: (lr - 0.01) ** 2)
+"""
 MODEL = """
 from torch import nn
 def make(depth, width=8):
@@ -77,11 +82,12 @@ def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, exa
         cli("export", "--optimizer", "adam", "--depth", "2", "--width", "16", "--heads", "2", "-o",
             "constants.json")  # fmt: skip
         Path("mine.py").write_text(MINE, encoding="utf-8")
-    quick = ACROSS if "width" in example else QUICK
+    Path("own.py").write_text(SETUP, encoding="utf-8")
+    quick = ACROSS if "width" in example else OWN_RUNS if "own.py" in example else QUICK
     outcome = cli(*shlex.split(example), *quick.get(command, "").split())
     assert outcome.code in ((0, 1, 3) if command in VERDICTS else (0,)), outcome.err
-    if " -o " in example:
-        assert Path(example.split("-o ")[1].split()[0]).stat().st_size > 0
+    if " -o " in example or "--page " in example:
+        assert Path(re.split("-o |--page ", example)[1].split()[0]).stat().st_size > 0
     else:
         assert outcome.out
 
@@ -360,4 +366,39 @@ def test_transfer_writes_json_and_a_page(cli, tmp_path):
     assert outcome.code in (0, 1, 3) and data["verdict"] == data["closures"][0]["verdict"]
     assert outcome.code == {"SUPPORTED": 0, "REFUTED": 1, "UNDECIDED": 3}[data["verdict"]]
     shown = page.read_text(encoding="utf-8")
-    assert shown.count('class="curve"') == 2 * 2 + 2 and "unit-init" in shown  # and the legend
+    # of the losses and of R, and the legends
+    assert shown.count('class="curve"') == 2 * (2 * 2 + 2) and "unit-init" in shown
+    assert shown.count("<figcaption>") == 2 and "dashed" in shown
+
+
+PAGES = {  # and the marks that their first picture has
+    "predict --optimizer adam --depths 2,4,8 --seeds 2 --width 8 --heads 1 --tokens 4": 3,
+    "measure model.py:make --depths 2,4 --update=-eta*g --seeds 2": 2,
+    "measure model.py:make --widths 8,16,32 --update=-eta*g --seeds 2": 3,
+    "train constants.json --steps 8 --batch 1 --tokens 8 --seeds 1": 0,
+    "transfer own.py:train_setup --depths 2,4 --rates 1e-3,1e-2,1e-1": 2,
+}
+
+
+@pytest.mark.parametrize("words", PAGES)
+def test_a_page_has_pictures_and_says_what_is_in_them(cli, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(MODEL, encoding="utf-8")
+    Path("own.py").write_text(SETUP, encoding="utf-8")
+    if words.startswith("train"):
+        cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",
+            "constants.json")  # fmt: skip
+    outcome = cli(*words.split(), "--page", "p.html", "--processes", "1")
+    assert outcome.code in (0, 1, 3), outcome.err
+    page = Path("p.html").read_text(encoding="utf-8")
+    figures = re.findall("<figure>(.*?)</figure>", page, re.S)
+    assert figures and figures[0].count('<circle class="point"') == PAGES[words]
+    for figure in figures:
+        caption = re.search("<figcaption>(.*?)</figcaption>", figure, re.S)[1]
+        kinds = re.findall(r'<path class="([\w -]+)"', figure)
+        assert ("level" in kinds or "rival" in kinds) == ("dashed" in caption)
+        assert ("interval" in kinds) == ("interval" in caption) or "transfer" in words
+    if words.startswith("train"):
+        losses, common = figures
+        assert losses.count('class="curve') == common.count('class="curve') == 2 * 4
+    assert "http" not in page.replace("http://www.w3.org", "")  # it needs no network

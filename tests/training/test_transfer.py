@@ -3,7 +3,7 @@
 import contextlib
 import json
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 
 import pytest
@@ -17,6 +17,7 @@ from deepnet_theory.runtime.building import unstack
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.training import transfer as module
+from deepnet_theory.training.common_mode import Watch
 from deepnet_theory.training.runs import causal
 from deepnet_theory.training.transfer import Course, parse_rates, stacked, train_stack
 
@@ -39,7 +40,7 @@ def test_a_stack_is_its_models_trained_one_by_one():
     c, run = constants(), course(steps=4)
     together = train_stack(c, RATES, run)
     for rate, row in zip(RATES, together, strict=True):
-        assert train_stack(c, [rate], run)[0] == pytest.approx(row, rel=1e-5)
+        assert train_stack(c, [rate], run)[0].losses == pytest.approx(row.losses, rel=1e-5)
     corpus = run.corpus()
     for seed in range(2):
         model = unstack(stacked(c, run, 1), seed)
@@ -57,7 +58,7 @@ def test_a_stack_is_its_models_trained_one_by_one():
             library.step()
         with torch.no_grad():
             held = [loss(-1 - i, held_out=True) for i in range(module.HELD_OUT_BATCHES)]
-        assert float(torch.stack(held).mean()) == pytest.approx(together[1][seed], rel=1e-4)
+        assert float(torch.stack(held).mean()) == pytest.approx(together[1].losses[seed], rel=1e-4)
 
 
 def test_a_seed_begins_alike_at_every_rate_and_depth():
@@ -80,7 +81,7 @@ def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
         return models[-1]
 
     monkeypatch.setattr(module, "stacked", kept)
-    losses = [train_stack(c, [1e-2], run) for run in (stepped, held)]
+    losses = [train_stack(c, [1e-2], run)[0].losses for run in (stepped, held)]
     fresh = stacked(c, held, 1)
     for model, same in zip(models, (False, True), strict=True):
         assert torch.equal(model.embed.weight, fresh.embed.weight) is same
@@ -90,11 +91,31 @@ def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
     assert losses[0] != losses[1]
 
 
+def test_each_model_of_a_stack_has_its_own_common_mode():
+    """As it is by itself; a direction that is planted in one of them is seen there alone."""
+    run = course()
+    model = stacked(constants(), run, 1)
+    with torch.no_grad():
+        for name, p in model.parts.named_parameters():
+            p[1] *= 3 if name.endswith("weight") else 1
+    tokens = torch.randint(256, (2, 2, 8), generator=torch.Generator().manual_seed(0))
+    watch = Watch(model)
+    with watch.watching():
+        model(tokens)
+    for seed, found in enumerate(watch.found):
+        single = unstack(model, seed)
+        alone = Watch(single)
+        with alone.watching():
+            single(tokens[seed])
+        assert astuple(alone.found[0]) == pytest.approx(astuple(found), rel=1e-4)
+    assert watch.found[1].weight > 2 * watch.found[0].weight
+
+
 def test_a_run_that_diverges_takes_no_other_with_it():
-    rows = train_stack(constants(), (1e-3, 1e30), course(steps=6))
+    rows = [one.losses for one in train_stack(constants(), (1e-3, 1e30), course(steps=6))]
     assert all(map(math.isfinite, rows[0])) and all(map(math.isnan, rows[1]))
-    alone = train_stack(constants(), (1e-3,), course(steps=6))
-    assert rows[0] == pytest.approx(alone[0], rel=1e-6)
+    (alone,) = train_stack(constants(), (1e-3,), course(steps=6))
+    assert rows[0] == pytest.approx(alone.losses, rel=1e-6)
 
 
 def test_the_json_says_what_was_measured():
@@ -108,6 +129,8 @@ def test_the_json_says_what_was_measured():
         assert c["exponent"]["in"] == "N" and c["verdict"] == c["exponent"]["verdict"]
         for curve, layers in zip(c["curves"], (2, 4), strict=True):
             assert curve["depth"] == {"N": layers} and curve["rates"] == list(RATES)
+            assert len(curve["common_mode"]) == len(curve["token_cosine"]) == 3
+            assert all(r > 0 for r in curve["common_mode"])
             assert len(curve["losses"]) == 3 and {"best", "low", "high", "first_failing"} <= {
                 *curve
             }
@@ -262,7 +285,7 @@ def at_both_depths(name, closure, rate):
     settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")
     run = Course(optimizer(name), settings, 100)
     each = (causal(dt.export(derivation, depth, width=64, heads=4)) for depth in (4, 64))
-    return [train_stack(constants, [rate], run)[0] for constants in each]
+    return [train_stack(constants, [rate], run)[0].losses for constants in each]
 
 
 @pytest.mark.slow

@@ -38,11 +38,9 @@ def test_a_planted_direction_is_seen(name: str) -> None:
     with watch.watching():
         model(torch.randint(256, (4, 64), generator=torch.Generator().manual_seed(1)))
     each = (1.0 if "output" in placement(name).norms else weight) / alpha
-    assert watch.found is not None
-    assert watch.found.weight == pytest.approx(2 * LAYERS * each, rel=1e-3)
-    own = (
-        1 - watch.found.cosine
-    )  # of unit vectors that share a direction the square of the own part
+    (found,) = watch.found
+    assert found.weight == pytest.approx(2 * LAYERS * each, rel=1e-3)
+    own = 1 - found.cosine  # of unit vectors that share a direction the square of the own part
     expected = limit(placement(name), 2 * LAYERS * each) ** 2
     assert own == pytest.approx(expected, rel=0.5)  # tokens are alike at first, and the stack short
 

@@ -24,7 +24,9 @@ class Curve:
     interval over seeds, NaN where the grid does not bracket them; ``best_loss`` the loss there.
     ``first_failing`` is the least rate above the best one where a seed diverged or the mean
     loss is no better than the unigram entropy, None where none of the grid fails. ``collapsed`` is
-    how many seeds of each rate ended no better than it, those that diverged too.
+    how many seeds of each rate ended no better than it, those that diverged too. ``common_mode``
+    is the largest R of each rate over steps and seeds, ``token_cosine`` the largest mean cosine
+    between tokens at the output; None where no model of ours was trained.
     """
 
     depth: dict[str, int]
@@ -40,6 +42,8 @@ class Curve:
     slack: float = 0.0  # the seeds' mean, in log η: where a best rate is one of the grid
     finding: str = ""  # where a best rate is not within the grid
     collapsed: tuple[int, ...] = ()
+    common_mode: tuple[float, ...] | None = None
+    token_cosine: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,9 @@ class Transfer(Measured):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
     ``measure`` and ``select`` say what was trained; ``baseline`` is the unigram entropy of the
-    held-out windows, which no model has a loss below that ignores its input. Plain data:
-    ``to_json`` writes the public form, ``plot`` draws it.
+    held-out windows, which no model has a loss below that ignores its input, or of a model of
+    one's own what its factory gives, None where it gives none. Plain data: ``to_json`` writes the
+    public form, ``plot`` draws it.
     """
 
     schema = "deepnet-theory/transfer/1"
@@ -91,11 +96,12 @@ class Transfer(Measured):
     select: dict[str, Any]
     measure: dict[str, Any]
     closures: tuple[ClosureTransfer, ...]
-    baseline: float
+    baseline: float | None
     device: str
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     stopped: str = ""  # what ended the training before its end, in words
+    warnings: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
