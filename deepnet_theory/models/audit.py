@@ -191,7 +191,7 @@ def distance(
     coefficient that the code multiplies with was computed from some rule, and weighs as much as
     all matrices of the sublayer.
     """
-    differ = {(d.index, d.item) for d in different}
+    differ = {(d.index, "alpha" if d.item == "learnt" else d.item) for d in different}
     kinds: dict[tuple[str, str, str], int] = {}
     for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         written = len(s.matrices) if s.alpha_on else 1

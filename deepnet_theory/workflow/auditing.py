@@ -72,8 +72,11 @@ def audit(
     own = getattr(model, "_orig_mod", model)  # a compiled model's own code
     whole = own if isinstance(own, Made) else made(own, inputs)
     reading = read(whole, roles=roles)
-    multiplied = multiplied_values(whole.module, whole, reading.sublayers)
-    why_not = multiplied if scheme else without_law(reading) or multiplied
+    why_not = multiplied_values(whole.module, whole, reading.sublayers)
+    if scheme is None:
+        why_not = without_law(reading) or why_not
+    elif asked.layer is not None:  # its norms within the branch take multiples out
+        why_not = ""
     try:
         if scheme is not None:
             rules = [] if why_not else [of_scheme(reading, asked, under)]
