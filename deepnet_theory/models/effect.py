@@ -61,7 +61,7 @@ class Effects:
         if (ratio := self.ratio(different)) is not None:
             return Effect(ratio, predicted=True)
         times = None
-        if not any(d.item == "norms" for d in different):
+        if not any(d.item in ("norms", "learnt") for d in different):
             with suppress(ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
                 if self._near(different):
                     times = first_order(self._reading, self._rule, different)
