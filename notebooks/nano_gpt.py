@@ -89,23 +89,21 @@ def rule(depth: int) -> dt.Constants:
 
 
 def put_right(model: GPT, ids: Tensor) -> Applied:
-    """The rule, put into the layers."""
+    """The rule, put into the model."""
     return apply_(model, rule(len(model.h)), inputs=ids)
 
 
 def layers_alone(depth: int) -> tuple[GPT, Tensor]:
-    """The model with the rule in its layers, the embeddings as they were."""
+    """The model with the rule in its layers, embeddings and head as they were."""
     model, ids = make(depth)
-    put_right(model, ids)
+    apply_(model, rule(depth), inputs=ids, outer=False)
     return model, ids
 
 
 def ruled(depth: int) -> tuple[GPT, Tensor]:
-    """The model with the rule in its layers, and a stream that starts at 1."""
-    model, ids = layers_alone(depth)
-    with torch.no_grad():
-        for table in (model.wte, model.wpe):
-            table.weight.mul_(math.sqrt(1 / 2) / 0.02)
+    """The model with the rule in it."""
+    model, ids = make(depth)
+    put_right(model, ids)
     return model, ids
 
 
