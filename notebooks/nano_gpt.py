@@ -93,29 +93,22 @@ def rule(depth: int, width: int = WIDTH, base: int | None = None) -> dt.Constant
 
 
 def put_right(model: GPT, ids: Tensor) -> Applied:
-    """The rule, put into the layers."""
+    """The rule, put into the model."""
     return apply_(model, rule(len(model.h)), inputs=ids)
 
 
 def layers_alone(depth: int) -> tuple[GPT, Tensor]:
-    """The model with the rule in its layers, the embeddings as they were."""
+    """The model with the rule in its layers, embeddings and head as they were."""
     model, ids = make(depth)
-    put_right(model, ids)
+    apply_(model, rule(depth), inputs=ids, outer=False)
     return model, ids
 
 
 def ruled(depth: int) -> tuple[GPT, Tensor]:
-    """The model with the rule in its layers, and a stream that starts at 1."""
-    model, ids = layers_alone(depth)
-    start_at_1(model)
+    """The model with the rule in it."""
+    model, ids = make(depth)
+    put_right(model, ids)
     return model, ids
-
-
-@torch.no_grad()
-def start_at_1(model: GPT) -> None:
-    """The embeddings as large as the rule takes the stream."""
-    for table in (model.wte, model.wpe):
-        table.weight.mul_(math.sqrt(1 / 2) / 0.02)
 
 
 def adamw(model: GPT) -> torch.optim.AdamW:
@@ -134,7 +127,6 @@ def train_setup(
     text, draws = Text(None, TOKENS), torch.Generator().manual_seed(seed)
     model = GPT(depth, width)
     apply_(model, rule(depth, width, BASE), inputs=text.batch(1, draws).tokens)
-    start_at_1(model)
     groups = parameter_groups(model, lr, weight_decay=0.1)
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.LambdaLR(

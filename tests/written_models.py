@@ -96,12 +96,78 @@ class Stack(nn.Module):
 
 
 class GPT(Stack):
-    """nanoGPT-like, from tokens to logits: pre-LN unless another residual line is given."""
+    """nanoGPT-like, from tokens to logits: pre-LN unless another residual line is given.
 
-    def __init__(self, layers=3, line=pre, d=32, **options):
+    ``std`` is that of rows and head, torch's own where it is None; ``start`` and ``times``
+    multiply the stream's start and the logits in the forward pass.
+    """
+
+    def __init__(
+        self, layers=3, line=pre, d=32, *, vocab=VOCAB, tied=False, std=None, start=1.0,
+        times=1.0, **options,
+    ):  # fmt: skip
         super().__init__(layers, line, d, **options)
-        self.wte, self.wpe = nn.Embedding(VOCAB, d), nn.Embedding(64, d)
-        self.lm_head = nn.Linear(d, VOCAB, bias=False)
+        self.wte, self.wpe = nn.Embedding(vocab, d), nn.Embedding(64, d)
+        self.lm_head = nn.Linear(d, vocab, bias=False)
+        self.start, self.times = start, times
+        if tied:
+            self.lm_head.weight = self.wte.weight
+        for p in (self.wte.weight, self.wpe.weight, self.lm_head.weight):
+            if std is not None:
+                nn.init.normal_(p, 0, std)
+
+    def first(self, ids):
+        return self.start * (self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
 
     def forward(self, ids):
-        return self.lm_head(super().forward(self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))))
+        return self.times * self.lm_head(super().forward(self.first(ids)))
+
+
+class Normed(GPT):
+    """BERT-like: a norm where the stream starts."""
+
+    def __init__(self, *given, d=32, **options):
+        super().__init__(*given, d=d, **options)
+        self.ln_0 = nn.LayerNorm(d)
+
+    def first(self, ids):
+        return self.ln_0(super().first(ids))
+
+
+class Gated(nn.Module):
+    """Llama's layer: RMS norms, rotary positions, fewer keys than queries, SwiGLU."""
+
+    def __init__(self, d):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.RMSNorm(d), nn.RMSNorm(d)
+        self.q, self.o = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
+        self.k, self.v = (nn.Linear(d, d // 2, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(d, 3 * d, bias=False) for _ in range(2))
+        self.down = nn.Linear(3 * d, d, bias=False)
+
+    def forward(self, x):
+        h = self.norm_1(x)
+        q, k, v = heads(self.q(h)), heads(self.k(h), HEADS // 2), heads(self.v(h), HEADS // 2)
+        y = F.scaled_dot_product_attention(
+            rotated(q), rotated(k), v, is_causal=True, enable_gqa=True
+        )
+        x = x + self.o(joined(y))
+        h = self.norm_2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+def rotated(x):
+    half = x.shape[-1] // 2
+    angle = torch.arange(x.shape[-2])[:, None] * 1e4 ** (-torch.arange(half) / half)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+
+class Llama(GPT):
+    def __init__(self, layers=3, line=pre, d=32, **options):
+        super().__init__(0, line, d, **options)
+        self.h = nn.ModuleList(Gated(d) for _ in range(layers))
+        self.ln_f = nn.RMSNorm(d)
+
+    def first(self, ids):
+        return self.start * self.wte(ids)

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from deepnet_theory.models.effect import Effect, Effects
 from deepnet_theory.models.factory import Made
-from deepnet_theory.models.findings import as_made, findings, in_layers, log
+from deepnet_theory.models.findings import as_made, findings, in_layers, log, of_outer_parts
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import describe
 from deepnet_theory.runtime.groups import slowest
@@ -260,6 +260,7 @@ def _remarks(
         aim = rule.stream.get(stack, 1.0) if rule else 1.0
         if not 0.5 < size / aim < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
+    yield from of_outer_parts(reading)
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:

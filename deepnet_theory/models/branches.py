@@ -408,18 +408,18 @@ class Branch:
     def _matrices(self) -> list[Matrix]:
         found = [
             # what multiplies a query or a key belongs to the scores
-            _matrix(*of, times=1.0 if of[0] in ("query", "key") else self.times(of[1]))
+            matrix_of(*of, times=1.0 if of[0] in ("query", "key") else self.times(of[1]))
             for of in self.roles
         ]
         known = {product.node for _, product, *_ in self.roles}
         for node, product in self.products.items():
             if node not in known:
                 every = list(range(product.matrix.shape[0]))
-                found.append(_matrix(UNKNOWN, product, every, False))
+                found.append(matrix_of(UNKNOWN, product, every, False))
         return found
 
 
-def _matrix(
+def matrix_of(
     role: str, product: Product, outputs: list[int], factor: bool, times: float = 1.0
 ) -> Matrix:
     every = product.parameter.value.shape[product.axis]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
+from deepnet_theory.runtime.outer import SMALL, head_std, is_small
+from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.results.audit import REMARK, Finding
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, residual_equation
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
@@ -16,6 +18,7 @@ FAR = 10.0  # the logarithm of a ratio that is none
 # of ‖ΔF‖: as near as a prediction is to a real step, and less than the exponent of 0.05 that a
 # measurement here does not tell from 0 makes between 8 layers and 128, 16^0.05 = 1.15
 SLIGHT = 0.1
+STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies differ by factors
 
 
 def findings(
@@ -92,6 +95,30 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         else _redrawn(m, first.wanted)
     )
     return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, *moved)
+
+
+def of_outer_parts(reading: Reading) -> Iterator[str]:
+    """Sizes of head and positions that let what all tokens share drown what is a token's own.
+
+    A small head leaves the stack to learn the unigram, a direction common to all tokens; a norm on
+    the stream then divides the rest in every sublayer
+    (:mod:`~deepnet_theory.sizes.common_mode`). Positions as large as tokens are common already.
+    """
+    logits = reading.logits
+    if logits is None or "sum" not in reading.sublayers[-1].around:
+        return
+    if logits.bias >= STARTED or not is_small(logits):
+        return
+    head = logits.head
+    told = f"the head's entries have rms {head.size:.3g}, below {SMALL:g} × {head_std(logits):.3g}"
+    sizes = {of: [abs(t.times) * t.size for t in reading.tables if t.of_inputs is of]
+             for of in (True, False)}  # fmt: skip
+    if sizes[False] and max(sizes[False]) > max(sizes[True], default=math.inf) * (1 - SMALL):
+        told += (
+            f", and positions ({max(sizes[False]):.3g}) are as large as tokens "
+            f"({max(sizes[True]):.3g})"
+        )
+    yield f"{told}: tokens can become alike in training. {HEAD}"
 
 
 def _apart(ratio: float) -> float:

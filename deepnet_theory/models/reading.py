@@ -12,6 +12,7 @@ from torch import nn
 from deepnet_theory.models.branches import Branch, Product, product
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.norms import Norm, norms
+from deepnet_theory.models.outer import logits_of, rms, tables_of
 from deepnet_theory.models.recording import Graph, Node, record
 from deepnet_theory.models.sums import LAYOUT, SUMS, ResidualSum, residual_sums, stripped
 from deepnet_theory.runtime.machine import threads
@@ -216,6 +217,11 @@ class Reader:
         names = _names(rows, causal)
         starts = [chain[0].stream.node for chain in chains]
         last = chains[-1][-1].node
+        tables = [
+            table for name, node in zip(names, starts, strict=True)
+            for table in tables_of(self._before_norm(node), name)
+        ]  # fmt: skip
+        bare = [node for node in starts if node not in self.norms]
         return Reading(
             sublayers=tuple(
                 replace(s, stack=name) for name, row in zip(names, rows, strict=True) for s in row
@@ -225,8 +231,7 @@ class Reader:
                 for n in self.norms.values() if n not in own and self._is_outer(n, starts, chains)
             ),
             stream={
-                name: float(node.value.float().square().mean().sqrt())
-                for name, node in zip(names, starts, strict=True)
+                name: rms(node.value) for name, node in zip(names, starts, strict=True)
             },
             embeddings=tuple(dict.fromkeys(n for s in starts for n in self._parameters(s))),
             head=tuple(
@@ -239,7 +244,12 @@ class Reader:
             dropped=self.dropped(stops),
             skips=(skips := self.told_skips()),
             notes=tuple(dict.fromkeys((*skips, *self.notes))),
+            tables=tuple(tables),
+            logits=logits_of(self.graph, self.products, last, tables, bare),
         )  # fmt: skip
+
+    def _before_norm(self, node: Node) -> Node:
+        return self.norms[node].start if node in self.norms else node
 
     def _is_outer(self, n: Norm, starts: list[Node], chains: list[list[ResidualSum]]) -> bool:
         return n.end in starts or self.sum_of(n.start) in {chain[-1].node for chain in chains}

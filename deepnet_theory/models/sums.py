@@ -128,7 +128,7 @@ class _Reader:
         if node.op in SUMS:
             if not alone:
                 return [Term(node, factor, learnt)]
-            parts = _linear(node)
+            parts = linear(node)
             if parts is None:
                 return [Term(node, factor, learnt)]
             inner.add(node)
@@ -181,7 +181,7 @@ def stripped(node: Node, *stops: Container[Node]) -> tuple[Node, float]:
     return node, factor
 
 
-def _linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
+def linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
     """A sum's own terms with their coefficients and the parameters that these are."""
     args, alpha = node.args, float(node.keywords.get("alpha", 1))
     pairs: list[tuple[Node, float, str | None]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,15 @@ from torch import Tensor, nn
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import EXACT, blocks, describe, fit, multiplied_values, where
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
+from deepnet_theory.runtime.outer import (
+    is_high,
+    is_tied,
+    keep_padding,
+    lines_of_code,
+    lines_of_logits,
+    near_one,
+    outer_draws,
+)
 from deepnet_theory.runtime.scaling import Before, Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
@@ -21,7 +30,6 @@ from deepnet_theory.spec.results.reading import Reading
 from deepnet_theory.spec.subject import Difference, Wanted, differences
 
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
-NEAR_ONE = 2.0  # a stream's rms within this factor of 1 is what the rules take it to be
 EDGE = 1.1  # times the largest singular value that independent entries have
 
 
@@ -40,11 +48,13 @@ class Change:
 class Applied:
     """What was done: ``changes`` has all of it in order, ``summary`` a line of each kind.
 
-    ``changes`` is empty where the model already had these constants.
+    ``changes`` is empty where the model already had these constants. ``lines`` are the lines of
+    code that the rule needs in the model's forward pass, or beside it, and that are not there.
     """
 
     changes: tuple[Change, ...]
     summary: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.changes:
@@ -60,6 +70,7 @@ def apply_(
     inputs: object = None,
     roles: Mapping[str, str] | None = None,
     initialise: bool | None = None,
+    outer: bool = True,
     generator: torch.Generator | None = None,
 ) -> Applied:
     r"""Put the constants into a model that :func:`build` did not make, in place.
@@ -67,7 +78,14 @@ def apply_(
     One forward pass on ``inputs`` (without them token ids or vectors are tried) shows what every
     parameter is; ``roles`` say what it does not, as ``{"value": "*.v_proj.weight"}``. Every
     branch matrix is drawn anew by Xavier's law at its gain, packed ones block by block, each with
-    its own fans; biases become 0. Embeddings, heads and norms are left alone.
+    its own fans; the branches' biases become 0, norms are left alone.
+
+    Tables of tokens and positions are drawn so that the stream starts at rms 1, and the head of a
+    language model so that the loss starts at ln V. One that holds no independent entries, as
+    pretrained rows or sinusoids, stays where ``initialise`` is not True. A table that is the head
+    too stays as well, since a multiple of it multiplies the logits: what it needs in the forward
+    pass is in :attr:`Applied.lines`, as code. A model whose loss would start well above ln V is
+    refused. ``outer=False`` leaves embedding and head alone, whatever their sizes.
 
     α is put into the forward pass where the model's code has a place for it: in layers of
     ``torch.nn``, and in modules that are called with (h, x) and compute norm(G(h) + x), as BERT's
@@ -88,12 +106,12 @@ def apply_(
     constants.warn()
     own = own_module(model)
     with restored_on_error(own) as before:
-        return _applied(own, constants, inputs, roles, initialise, generator, before)
+        return _applied(own, constants, inputs, roles, initialise, outer, generator, before)
 
 
 def _applied(
     model: nn.Module, constants: Constants, inputs: object, roles: Mapping[str, str] | None,
-    initialise: bool | None, generator: torch.Generator | None, before: Before,
+    initialise: bool | None, outer: bool, generator: torch.Generator | None, before: Before,
 ) -> Applied:  # fmt: skip
     """As :func:`apply_` says of a module that is no wrapper."""
     whole, found = _read(model, inputs, roles)
@@ -103,13 +121,15 @@ def _applied(
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
     if mark_of(model) in marks and not _alphas(found, rule):
         return Applied(())
+    drawn = initialise is not False
     if initialise is None and (trained := _trained(model, found)):
         raise Refusal(
             f"{trained}: these weights look trained, and would be lost; say initialise=True to "
             "draw them anew, or initialise=False to set alpha alone"
         )
-    drawn = initialise is not False
     changes = _set_alpha(model, found, rule)
+    if drawn and outer:  # first, so that one generator gives the same at every depth
+        changes += _draw_outer(model, found, constants, initialise, generator, before)
     if drawn:
         changes += _draw(model, found, rule, generator, before)
     try:
@@ -127,8 +147,12 @@ def _applied(
             f"{d.matrix.where} enters the forward pass with entries of rms {size:.4g} after it was "
             f"drawn with {aim:.4g}; nothing was changed"
         )
+    if drawn and outer:
+        _require_outer(again, constants, {change.name for change in changes})
     describe_(model, describe(found, rule), constants, drawn=drawn)
-    return Applied(tuple(changes), tuple(_summary(found, rule, constants, changes)))
+    lines = tuple(lines_of_code(again, constants)) if drawn else ()
+    summary = _summary(again, rule, constants, changes, lines)
+    return Applied(tuple(changes), tuple(summary), lines)
 
 
 def _alphas(found: Reading, rule: Wanted) -> list[Difference]:
@@ -213,6 +237,40 @@ def _draw(
                 yield Change(name, "bias, 0")
 
 
+def _draw_outer(
+    model: nn.Module, found: Reading, c: Constants, initialise: bool | None,
+    generator: torch.Generator | None, before: Before,
+) -> Iterator[Change]:  # fmt: skip
+    """Draw what the streams start from, and the head, where they are as a model begins with."""
+    for name, what, std in outer_draws(found, c):
+        parameter = model.get_parameter(name)
+        fresh = initialise or not _stands_out(parameter.flatten(0, -2))
+        if fresh and parameter.requires_grad:
+            before.keep(parameter)
+            parameter.copy_(torch.empty_like(parameter).normal_(0.0, std, generator=generator))
+            keep_padding(model, name)
+            yield Change(name, f"{what}, standard deviation {std:.6g}")
+
+
+def _require_outer(found: Reading, c: Constants, drawn: Container[str]) -> None:
+    """Refuse a stream or a loss that does not start where the rules take it to start."""
+    for t in found.tables:
+        if t.name in drawn and not near_one(size := found.starts[t.stack]):
+            raise Refusal(
+                f"the {t.stack}'s stream starts at rms {size:.3g} after {t.name} was drawn for 1; "
+                "nothing was changed"
+            )
+    logits = found.logits
+    if logits is None or not is_high(logits, logits.loss):
+        return
+    why = f"the loss starts at {logits.loss:.3g}, and ln {logits.head.fan_out} is {logits.even:.3g}"
+    if is_tied(found):
+        why += f": no size of {logits.head.name} is right for the embedding and for the head"
+    for line in lines_of_logits(found, c):
+        why += f"; write {line.partition('  #')[0]}"
+    raise Refusal(f"{why}; nothing was changed (outer=False leaves embedding and head alone)")
+
+
 def _trained(model: nn.Module, found: Reading) -> str:
     """A parameter that is not as a model begins with, and why; no word where all are."""
     for s in found.sublayers:
@@ -222,9 +280,15 @@ def _trained(model: nn.Module, found: Reading) -> str:
                     return f"the entries of {name} differ"
         for m in s.matrices:
             w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])
-            if _largest(w.float()) > EDGE * _edge(w.float()):
+            if _stands_out(w):
                 return f"{m.where} has a singular value that independent entries do not have"
     return ""
+
+
+def _stands_out(w: Tensor) -> bool:
+    """Whether a singular value is one that independent entries do not have."""
+    w = w.float()
+    return _largest(w) > EDGE * _edge(w)
 
 
 def _edge(w: Tensor) -> float:
@@ -246,7 +310,9 @@ def _largest(w: Tensor) -> float:
     return float((w @ x).norm())
 
 
-def _summary(found: Reading, rule: Wanted, c: Constants, changes: Sequence[Change]) -> list[str]:
+def _summary(
+    found: Reading, rule: Wanted, c: Constants, changes: Sequence[Change], lines: Sequence[str]
+) -> list[str]:
     """What was done, in five lines, and what training needs beside it."""
     layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
     gains: dict[str, list[str]] = {}
@@ -272,38 +338,26 @@ def _summary(found: Reading, rule: Wanted, c: Constants, changes: Sequence[Chang
         f"gains: {told}" if matrices else "gains: left as they were",
         f"alpha {alpha}: {into}",
         f"learning rates: {spans} by kind, parameter_groups(model, lr)",
-        f"left alone: {_outside(found, rule)}",
-        *([f"relative to its base: {_of_a_base(c)}"] if c.outer else []),
+        f"outer parts: {_outside(found, rule, changes)}",
+        *(f"to be written in the model's code: {line}" for line in lines),
         *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
 
 
-def _of_a_base(c: Constants) -> str:
-    """What a base asks of the parts of a model that stay as they are."""
-    size = c.outer.get("head", c.outer["embedding"]).formulas.get("gain", "1")
-    told = (
-        f"multiply what enters the head by {c.head_multiplier:.4g}; draw the head {size} times as "
-        "large, d the width over the base's, and the embedding as large, with no multiplier on it"
-    )
-    return told if c.scores == 1 else f"{told}; multiply the scores by {c.scores:.4g}"
-
-
-def _outside(found: Reading, rule: Wanted) -> str:
-    """What stays as it is: the embedding and the stream that it starts, norms, head."""
-    names = ", ".join((*found.embeddings[:2], *(["…"] if len(found.embeddings) > 2 else [])))
-    told = f"norms, {names or 'no embedding'}"
+def _outside(found: Reading, rule: Wanted, changes: Sequence[Change]) -> str:
+    """What was drawn of embedding and head, what stays, and where stream and loss start."""
+    drawn = {c.name: c.what for c in changes if c.what.startswith(("rows,", "head,"))}
+    told = [f"{name} {what.rpartition(' ')[2]}" for name, what in drawn.items()]
+    told = [f"drawn: {', '.join(told)}"] if told else []
+    left = [name for name in (*found.embeddings, *found.head) if name not in drawn]
+    more = ["…"] if len(left) > 2 else []
+    told.append(f"left alone: {', '.join(('norms', *dict.fromkeys(left[:2]), *more))}")
     epsilons = {at: e for row in rule.sublayers for at, e in row.norm_epsilon.items()}
     for at, times in epsilons.items():
-        told += f"; set the epsilon of norms on the {at} to {times * NORM_EPS:.3g} in their code"
-    for stack, size in found.stream.items():
-        told += f"; the {stack}'s stream starts at rms {size:.3g}"
-        normed = any(n.where == "start" for n in found.norms) or "sum" in found.sublayers[0].around
-        if not normed and not 1 / NEAR_ONE < size < NEAR_ONE:
-            tied = [name for name in found.embeddings if name in found.head]
-            told += ", where the rule takes 1"
-            told += (  # a multiple would multiply the logits
-                f"; {tied[0]} is the head too: leave it as it is"
-                if tied
-                else f": multiply the embedding by {1 / size:.3g}"
-            )
-    return told
+        told.append(f"set the epsilon of norms on the {at} to {times * NORM_EPS:.3g} in their code")
+    told += [
+        f"the {stack}'s stream starts at rms {size:.3g}" for stack, size in found.stream.items()
+    ]
+    if (logits := found.logits) is not None:
+        told.append(f"the loss at {logits.loss:.3g}, ln {logits.head.fan_out} is {logits.even:.3g}")
+    return "; ".join(told)

@@ -248,26 +248,32 @@ def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
 class Mine(torch.nn.Module):
     """A model of one's own: its embedding has no multiplier."""
 
-    def __init__(self, tied=False):
+    def __init__(self, width=64, tied=False, times=1.0):
         super().__init__()
-        self.embedding = torch.nn.Embedding(32, 64)
-        layer = torch.nn.TransformerEncoderLayer(64, 2, 128, dropout=0.0, batch_first=True)
+        self.times = times
+        self.embedding = torch.nn.Embedding(32, width)
+        layer = torch.nn.TransformerEncoderLayer(
+            width, width // 32, 2 * width, dropout=0.0, batch_first=True
+        )
         self.body = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = torch.nn.Linear(64, 32, bias=False)
+        self.head = torch.nn.Linear(width, 32, bias=False)
         if tied:
             self.head.weight = self.embedding.weight
 
     def forward(self, x):
-        return self.head(self.body(self.embedding(x)))
+        return self.times * self.head(self.body(self.embedding(x)))
 
 
 def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
     c, (x, _) = constants("adamw", 64, 32), batch(0)
-    model = Mine()
-    said = str(apply_(model, c, inputs=x))
-    assert (
-        "multiply what enters the head by 0.5" in said and "draw the head 1 times as large" in said
-    )
+    bare = apply_(Mine(), c, inputs=x, outer=False)
+    assert bare.lines == ("logits = logits * 0.5  # before the loss, as the base asks",)
+    model, small = Mine(times=0.5), Mine(32)
+    assert apply_(model, c, inputs=x).lines == ()
+    apply_(small, constants("adamw", 32, None), inputs=x)  # the base's head is as large
+    sizes = [m.head.weight.std().item() for m in (model, small)]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.1)
+    assert sizes[1] < 0.8 * math.sqrt(2 / (32 + 32))  # less than Xavier's, for 32 tokens
     rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=32)}
     assert rates["token-embedding"] == rates["head"] == 1.0 and rates["query"] == 0.5
     with pytest.raises(Refusal, match="the head is the embedding too"):

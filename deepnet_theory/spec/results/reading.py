@@ -81,6 +81,42 @@ class Norm:
     enters: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Table:
+    """Rows that a stream starts from: ``times`` those of the parameter ``name``, of rms ``size``.
+
+    ``of_inputs`` says that the inputs choose the rows, as tokens do and positions do not. Without
+    a name it is no parameter, as sinusoids are, and ``size`` is that of what is added.
+    """
+
+    stack: str
+    name: str
+    rows: int
+    times: float
+    size: float
+    of_inputs: bool
+
+
+@dataclass(frozen=True)
+class Logits:
+    """What a language model's ``head`` makes of a final state of rms ``state``.
+
+    ``loss`` is the mean cross-entropy of targets drawn evenly over the vocabulary, the head's bias
+    (of rms ``bias``) left out; ``loss_at_one`` the same where every stream starts at rms 1.
+    """
+
+    head: Matrix
+    state: float
+    bias: float
+    loss: float
+    loss_at_one: float
+
+    @property
+    def even(self) -> float:
+        """The loss of even probabilities, the logarithm of the vocabulary."""
+        return math.log(self.head.fan_out)
+
+
 def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
     """The equation with these norms, and with α, a name or a number, where one is given."""
     inner = "branch(norm(x))" if "input" in norms else "branch(x)"
@@ -152,9 +188,10 @@ class Reading:
 
     ``norms`` are those of no sublayer: at the start of a stack, at its end. ``stream`` is the root
     mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
-    ``head`` those that the last stack's output enters. ``unused`` are parameters that do not
-    reach the output, ``dropped`` factors that multiplied the stream for nothing, and
-    ``notes`` what was not understood, the ``skips`` past several sublayers among them.
+    ``head`` those that the last stack's output enters. ``tables`` and ``logits`` are these where
+    their rows and sizes were understood. ``unused`` are parameters that do not reach the output,
+    ``dropped`` factors that multiplied the stream for nothing, and ``notes`` what was not
+    understood, the ``skips`` past several sublayers among them.
     """
 
     sublayers: tuple[Sublayer, ...]
@@ -166,6 +203,8 @@ class Reading:
     dropped: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    logits: Logits | None = None
 
     @property
     def stacks(self) -> dict[str, list[Sublayer]]:
@@ -197,6 +236,12 @@ class Reading:
             "stack": "-".join(self.stacks),
             "layer": ",".join(s.kind for s in last if s.layer == 0),
         }
+
+    @property
+    def starts(self) -> dict[str, float]:
+        """The rms of each stream that no norm has taken to 1 where it starts."""
+        normed = any(n.where == "start" for n in self.norms)
+        return {} if normed else dict(self.stream)
 
     @property
     def shared(self) -> tuple[str, ...]:

@@ -1,0 +1,125 @@
+"""The outer parts of a model, from its recorded forward pass: what a stream starts from, the head.
+
+A stream that starts as a sum of rows, :math:`\\sum_i c_i E_i`, has its tables read with their
+numbers. A head is the last matrix with an output for every row of a table of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from deepnet_theory.models.branches import Product, matrix_of
+from deepnet_theory.models.recording import Graph, Node
+from deepnet_theory.models.sums import LAYOUT, SUMS, linear, multiple
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results.reading import Logits, Table
+
+ROWS = {"slice", "select", "index_select", "narrow"}  # of a table, by places and not by tokens
+LOOKUPS = {"embedding", "index"}
+
+
+def tables_of(start: Node, stack: str) -> tuple[Table, ...]:
+    """The tables whose rows a stream is the sum of; none where it is anything else."""
+    found = []
+    for node, times in _terms(start, 1.0):
+        if not node.live and not _parameters(node):
+            found.append(Table(stack, "", 0, times, rms(node.value), False))
+        elif (rows := _rows(node)) is None:
+            return ()
+        else:
+            parameter, factor = rows
+            size, count = rms(parameter.value), parameter.value.shape[0]
+            name = parameter.name or ""
+            found.append(Table(stack, name, count, times * factor, size, node.live))
+    return tuple(found)
+
+
+def _terms(node: Node, times: float) -> Iterator[tuple[Node, float]]:
+    if node.live and node.op in SUMS and (parts := linear(node)) is not None:
+        for part, c, _ in parts:
+            yield from _terms(part, times * c)
+    elif node.live and (of := multiple(node)) is not None and of[2] is None:
+        yield from _terms(of[0], times * of[1])
+    else:
+        yield node, times
+
+
+def _rows(node: Node) -> tuple[Node, float] | None:
+    """The parameter whose rows a tensor has, and the number that multiplies them."""
+    times = 1.0
+    while node.name is None:
+        numbers = [a for a in node.args if isinstance(a, int | float)]
+        if node.op in ("mul", "div") and len(node.inputs) == 1 and numbers and numbers[0]:
+            times *= float(numbers[0]) if node.op == "mul" else 1 / float(numbers[0])
+        elif node.op not in LAYOUT | ROWS | LOOKUPS:
+            return None
+        if not node.args or not isinstance(node.args[0], Node):
+            return None
+        node = node.args[0]
+    return (node, times) if node.value.dim() > 1 else None
+
+
+def _parameters(node: Node) -> bool:
+    return node.name is not None or any(_parameters(n) for n in node.inputs)
+
+
+@torch.no_grad()
+def logits_of(
+    graph: Graph, products: Mapping[Node, Product], last: Node, tables: Collection[Table],
+    starts: Container[Node],
+) -> Logits | None:  # fmt: skip
+    """What the head of a language model makes of the last sum; None where there is none."""
+    vocabularies = {t.rows for t in tables if t.of_inputs}
+    heads = [
+        (product, output)
+        for product in products.values() if product.matrix.shape[0] in vocabularies
+        and product.offset == 0 and graph.depends(product.source, last)
+        for output in graph.outputs
+        if output.value.shape[-1:] == product.matrix.shape[:1]
+        and graph.depends(output, product.node)
+    ]  # fmt: skip
+    if not heads:
+        return None
+    product, output = max(heads, key=lambda found: found[0].node.index)
+    head = matrix_of("head", product, list(range(product.matrix.shape[0])), False)
+    times = _times(product.node, output)
+    head = replace(head, times=times, size=head.size * times, error=head.error * times)
+    matrix = times * product.matrix.detach().float()
+    loss = _loss(product.source.value, matrix)
+    at_one = loss
+    given = {n: n.value / size for n in graph.nodes if n in starts and (size := rms(n.value))}
+    if given:
+        with suppress(InputError, RuntimeError):  # of code that cannot be run again in parts
+            at_one = _loss(graph.replay(product.source, given), matrix)
+    names = {n.name: n.value for n in graph.nodes if n.name is not None}
+    bias = 0.0 if head.bias is None else rms(names[head.bias])
+    return Logits(head, rms(product.source.value), bias, loss, at_one)
+
+
+def _times(node: Node, output: Node) -> float:
+    """The numbers that multiply what a product gives, on the one way to the output."""
+    times = 1.0
+    while output is not node:
+        live = [n for n in output.inputs if n.live]
+        if len(live) != 1:
+            break
+        of = multiple(output)
+        times *= 1.0 if of is None else of[1]
+        (output,) = live
+    return abs(times)
+
+
+def _loss(state: Tensor, head: Tensor) -> float:
+    """The mean cross-entropy of the logits at targets drawn evenly."""
+    logits = state.float().flatten(0, -2) @ head.T  # (tokens, vocabulary)
+    return float((torch.logsumexp(logits, -1) - logits.mean(-1)).mean())
+
+
+def rms(x: Tensor) -> float:
+    """The root mean square of a tensor's entries."""
+    return float(x.detach().float().square().mean().sqrt())

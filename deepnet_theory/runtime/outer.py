@@ -1,0 +1,129 @@
+r"""The outer parts of somebody's model: where the streams start, and the head.
+
+The rules take a stream to start at rms 1. A token's row has it at most, a position's
+:math:`1/\sqrt2` of a token's, as in the model of :func:`~deepnet_theory.runtime.build`. Logits of
+variance v raise the loss by v/2 above ln V, V the vocabulary: a head is drawn by Xavier's law, or
+smaller where v/2 would be more than a share of ln V.
+
+A tied matrix E, entries σ, serves both: a multiple of it multiplies the logits, whose largest is a
+token's own, :math:`E_t \cdot x/\sigma \approx d\sigma`. So the stream is multiplied in the
+forward pass, and the logits by :math:`1/(d\sigma)` where that one shows in the loss: condition (H)
+of the width, that a move of the features by 1 moves the logits by 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.results.reading import Logits, Reading
+from deepnet_theory.spec.sublayer import Role
+
+NEAR_ONE = 2.0  # a stream's rms within this factor of 1 is what the rules take it to be
+EXCESS = 0.04  # of ln V, at most, that a head is drawn to add to the loss at the start
+LOSS = 0.05  # of ln V, at most, that the loss may begin above it
+SMALL = 0.5  # of the size that a head is drawn at: below it, a head is small
+OF_A_TOKEN = {True: 1.0, False: math.sqrt(1 / 2)}  # the size of a table's rows against a token's
+
+
+def outer_draws(found: Reading, c: Constants) -> Iterator[tuple[str, str, float]]:
+    """Each table and head to draw: its parameter, what it is, its standard deviation.
+
+    Left out are a table that is the head too, one behind which a norm stands, and what was not
+    understood.
+    """
+    named: set[str] = set()
+    for stack in found.starts:
+        tables = [t for t in found.tables if t.stack == stack]
+        if any(t.name in found.head for t in tables):
+            continue
+        unit = 1 / math.sqrt(sum(OF_A_TOKEN[t.of_inputs] ** 2 for t in tables) or 1.0)
+        for t in tables:
+            if t.name and t.name not in named and t.times:
+                named.add(t.name)
+                yield t.name, "rows", OF_A_TOKEN[t.of_inputs] * unit / abs(t.times)
+    if found.logits is not None and not is_tied(found):
+        yield found.logits.head.name, "head", head_std(found.logits, c)
+
+
+def head_std(logits: Logits, c: Constants | None = None) -> float:
+    """Xavier's standard deviation at the constants' gain, less where the loss would begin too high.
+
+    How much less is that of the base, where the constants have one: the gain is relative to it.
+    """
+    head, gain, width = logits.head, 1.0, logits.head.fan_in
+    if c is not None:
+        gain = c.parameter(c.parts[-1].name, None, "head", Role.HEAD).gain
+        base = c.origin.get("base")
+        width = base.get("width", width) if isinstance(base, dict) else width
+    xavier_raises = width / (width + head.fan_out) / logits.even  # v/2 over ln V
+    less = min(1.0, math.sqrt(EXCESS / xavier_raises))
+    return gain * head.xavier * less / max(1.0, head.times * logits.state)
+
+
+def is_small(logits: Logits, c: Constants | None = None) -> bool:
+    """Whether a head is well below the size that it is drawn at."""
+    return logits.head.size < SMALL * head_std(logits, c)
+
+
+def is_tied(found: Reading) -> bool:
+    """Whether the head is a table of tokens."""
+    return found.logits is not None and any(t.name == found.logits.head.name for t in found.tables)
+
+
+def near_one(size: float) -> bool:
+    """Whether a stream starts where the rules take it to start."""
+    return 1 / NEAR_ONE < size < NEAR_ONE
+
+
+def keep_padding(model: nn.Module, name: str) -> None:
+    """Make the row of padding 0 again, where a table has one."""
+    owner = model.get_submodule(name.rpartition(".")[0])
+    if isinstance(owner, nn.Embedding) and owner.padding_idx is not None:
+        with torch.no_grad():
+            owner.weight[owner.padding_idx] = 0.0
+
+
+def lines_of_code(found: Reading, c: Constants) -> Iterator[str]:
+    """What the forward pass itself must do, as code: no initial size does it."""
+    for stack, size in found.starts.items():
+        if "sum" in found.stacks[stack][0].around or near_one(size) or not size:
+            continue
+        if tables := [t for t in found.tables if t.stack == stack]:
+            size = math.hypot(
+                *(t.times * t.size for t in tables)
+            )  # of all rows, not of the batch's
+            names = " + ".join(dict.fromkeys(t.name for t in tables if t.name))
+            yield f"x = x * {1 / size:.4g}  # behind {names}"
+        elif found.embeddings:
+            yield f"x = x * {1 / size:.4g}  # where the {stack} starts"
+    yield from lines_of_logits(found, c)
+    if c.scores != 1:
+        yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
+    logits = found.logits
+    if logits is not None and "sum" in found.sublayers[-1].around and is_small(logits, c):
+        yield (
+            f"start_head_(head, counts)  # the bias of a head as small as {logits.head.name}, from "
+            "the text's token counts"
+        )
+
+
+def lines_of_logits(found: Reading, c: Constants) -> Iterator[str]:
+    """The numbers that logits are multiplied by in the forward pass."""
+    logits, before = found.logits, "before the loss"
+    if c.head_multiplier != 1:
+        if logits is None or not math.isclose(logits.head.times, c.head_multiplier, rel_tol=0.01):
+            yield f"logits = logits * {c.head_multiplier:.4g}  # {before}, as the base asks"
+    elif logits is not None and is_tied(found) and is_high(logits, logits.loss_at_one):
+        own = logits.head.size * logits.state * logits.head.fan_in
+        yield f"logits = logits * {1 / own:.4g}  # {before}: a token's own is {own:.3g}"
+
+
+def is_high(logits: Logits, loss: float) -> bool:
+    """Whether a loss at the start lies above ln V by more than a head drawn right may make it."""
+    chance = 3 * math.sqrt(2 / logits.head.fan_out)  # the logits' variance over V outputs
+    return loss > (1 + LOSS * (1 + chance)) * logits.even

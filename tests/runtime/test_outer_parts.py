@@ -1,0 +1,219 @@
+"""Embedding and head of one's own model: where the stream starts, where the loss starts."""
+
+import math
+import warnings
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from test_applying import everything
+from torch import nn
+from written_models import GPT, Llama, Normed, post, pre
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_, applying, outer, parameter_groups, start_head_
+from deepnet_theory.spec.errors import Refusal
+
+D, V, TOKENS = 64, 256, 32
+SMALL = {"d": D, "vocab": V, "std": 0.02}  # GPT-2's sizes
+PRE = {"placement": "pre-ln", "stack": "decoder"}
+GATED = {**PRE, "norm": "rms", "layer": "attention,ffn:swiglu"}
+FAMILIES = {  # a model of N layers, and the constants' selection
+    "nanoGPT": (partial(GPT, **SMALL), PRE),
+    "GPT-2": (partial(GPT, **SMALL, tied=True, bias=True), PRE),
+    "Llama": (partial(Llama, **SMALL, tied=True), GATED),
+    "BERT": (partial(Normed, line=post, final=False, **SMALL, tied=True), {"stack": "decoder"}),
+    "post-LN": (partial(GPT, line=post, final=False, **SMALL), {"stack": "decoder"}),
+}
+
+
+def exported(select, layers=2, width=D, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        derived = dt.derive("adamw", closure="complete", **select)
+        form = "forward" if "placement" in select else "weights"
+        return dt.export(derived, layers, width=width, heads=4, vocab=V, form=form, **options)
+
+
+def batch(seed=0):
+    return torch.randint(V, (4, TOKENS), generator=torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def loss(model):
+    """Of targets that are drawn evenly, over its ln V."""
+    ids, targets = batch(1), torch.arange(V)
+    logits = model(ids).flatten(0, 1)  # (tokens, vocabulary), every target once a token
+    each = F.cross_entropy(
+        logits[:, None].expand(-1, V, -1).flatten(0, 1), targets.repeat(len(logits))
+    )
+    return each.item() / math.log(V)
+
+
+def start(model):
+    return model.first(batch(1)).square().mean().sqrt().item()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_stream_and_loss_start_where_the_rule_has_them(name):
+    torch.manual_seed(0)
+    make, select = FAMILIES[name]
+    model, tied = make(2), name in ("GPT-2", "Llama", "BERT")
+    before = {n: p.clone() for n, p in model.named_parameters()}
+    applied = apply_(model, exported(select), inputs=batch())
+    assert 1 <= loss(model) < 1.05
+    outside = [n for n in before if n.startswith(("wte", "wpe", "lm_head"))]
+    kept = [torch.equal(before[n], model.get_parameter(n)) for n in outside]
+    assert kept == [tied] * len(outside)  # a tied matrix serves two, and stays
+    lines = [line.partition("  #")[0] for line in applied.lines]
+    match name:
+        case "GPT-2" | "Llama":  # the stream needs a line, for no size of the matrix is right
+            both = math.sqrt(sum(t.weight.square().mean().item() for t in tables(model)))
+            assert lines == [f"x = x * {1 / both:.4g}"] and lines[0] in str(applied)
+            model.start = 1 / both
+            again = make(2)
+            again.load_state_dict(model.state_dict())
+            again.start = 1 / both
+            assert apply_(again, exported(select), inputs=batch()).lines == ()
+            assert 1 <= loss(again) < 1.05
+        case "BERT":
+            assert lines == ["start_head_(head, counts)"] and "lm_head" not in lines
+        case _:
+            assert not lines
+    assert start(model) == pytest.approx(1, rel=0.1)
+    ratio = model.lm_head.weight.std().item() / math.sqrt(2 / (D + V))
+    if not tied:  # Xavier's, or what adds 4 % to ln V
+        assert ratio == pytest.approx(1, rel=0.05)
+
+
+def tables(model):
+    return [model.wte] if isinstance(model, Llama) else [model.wte, model.wpe]
+
+
+def adamw(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of packed matrices
+        return torch.optim.AdamW(parameter_groups(model, lr=1e-3), lr=1e-3)
+
+
+@pytest.mark.parametrize("name", ["nanoGPT", "GPT-2", "Llama"])
+def test_one_step_moves_a_model_alike_at_every_depth(name):
+    (make, select), ids = FAMILIES[name], batch()[:2, :16]
+
+    def exponent(**options):
+        def ruled(depth):
+            model = make(depth, **({"start": begins} if begins != 1 else {}))
+            apply_(model, exported(select, depth), inputs=ids, **options)
+            return model, ids
+
+        return dt.measure(ruled, [4, 24], optimizer=adamw, seeds=2).exponents[0].estimate
+
+    # planted: the stream starts at 0.02, as it is where embedding and head are left alone
+    begins = 1.0
+    assert exponent(outer=False) > 0.25
+    begins = 1.0 if name == "nanoGPT" else 50 / math.sqrt(len(tables(make(1))))
+    assert abs(exponent()) < 0.1
+
+
+def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_needs():
+    """The advice of multiplying an embedding by 50 raises the loss of a tied model tenfold."""
+    torch.manual_seed(0)
+    model, c = GPT(2, d=D, vocab=V, tied=True, std=1.0), exported(PRE)
+    before = everything(model)
+    assert loss(model) > 5
+    why = r"starts at 4.* ln 256 is 5.55: no size of wte.weight .*write logits = logits \* 0\.015"
+    with pytest.raises(Refusal, match=why):
+        apply_(model, c, inputs=batch())
+    assert everything(model) == before
+    model.times = 1 / D
+    assert apply_(model, c, inputs=batch()).lines == ()
+    assert loss(model) < 1.05
+    # at first the small rows hide it: both lines at once, the loss high where one alone is written
+    wide = GPT(2, d=256, vocab=V, tied=True, std=0.035)
+    first, second = apply_(wide, exported(PRE, width=256), inputs=batch()).lines
+    assert first.startswith("x = x * 20.") and second.startswith("logits = logits * 0.11")
+    wide = GPT(2, d=256, vocab=V, tied=True, std=0.035, start=20.2)
+    with pytest.raises(Refusal, match=r"logits = logits \* 0\.11"):
+        apply_(wide, exported(PRE, width=256), inputs=batch())
+    wide.times = 0.11
+    assert loss(wide) < 1.05
+
+
+@pytest.mark.parametrize(("wrong", "why"), [("head", "the loss starts at"), ("rows", "stream")])
+def test_a_head_or_rows_of_another_size_are_seen(monkeypatch, wrong, why):
+    """Planted: ten times too large."""
+    torch.manual_seed(0)
+    model = FAMILIES["nanoGPT"][0](2)
+    before, draws = everything(model), outer.outer_draws
+
+    def planted(*given):
+        for name, what, std in draws(*given):
+            yield name, what, 10 * std if what == wrong else std
+
+    monkeypatch.setattr(applying, "outer_draws", planted)
+    with pytest.raises(Refusal, match=rf"{why}.*nothing was changed"):
+        apply_(model, exported(PRE), inputs=batch())
+    assert everything(model) == before
+
+
+def test_what_is_asked_to_stay_stays():
+    torch.manual_seed(0)
+    c = exported(PRE)
+    for options in ({"outer": False}, {"initialise": False}):
+        model = FAMILIES["nanoGPT"][0](2)
+        before = [p.clone() for p in (model.wte.weight, model.wpe.weight, model.lm_head.weight)]
+        applied = apply_(model, c, inputs=batch(), **options)
+        after = (model.wte.weight, model.wpe.weight, model.lm_head.weight)
+        assert all(map(torch.equal, before, after))
+        assert [line[:9] for line in applied.lines] == ["x = x * 3"] * ("outer" in options)
+    # what is fixed, and what holds no independent entries; the row of padding
+    model = FAMILIES["nanoGPT"][0](2)
+    model.wpe.requires_grad_(False)
+    model.wte = nn.Embedding(V, D, padding_idx=3)
+    with torch.no_grad():
+        model.lm_head.weight += torch.randn(V, 1) * 0.1
+    kept = model.wpe.weight.clone(), model.lm_head.weight.clone()
+    apply_(model, c, inputs=batch())
+    assert torch.equal(model.wpe.weight, kept[0]) and torch.equal(model.lm_head.weight, kept[1])
+    assert (model.wte.weight[3] == 0).all() and model.wte.weight.std() < 0.9
+    assert apply_(model, c, inputs=batch()).changes == ()
+
+
+def test_what_the_code_multiplies_with_is_counted():
+    torch.manual_seed(0)
+    model = GPT(2, d=D, vocab=V, std=0.02, start=math.sqrt(D))
+    said = str(apply_(model, exported(PRE), inputs=batch()))
+    assert start(model) == pytest.approx(1, rel=0.1)
+    assert model.wte.weight.std().item() == pytest.approx(math.sqrt(2 / 3) / 8, rel=0.05)
+    assert model.wpe.weight.std().item() == pytest.approx(math.sqrt(1 / 3) / 8, rel=0.05)
+    assert "wte.weight 0.102" in said and "ln 256 is 5.55" in said
+
+
+def test_a_small_vocabulary_takes_a_smaller_head():
+    torch.manual_seed(0)
+    model = GPT(2, d=D, vocab=30, std=0.02)
+    apply_(model, exported(PRE), inputs=batch() % 30)
+    logits = model(batch() % 30).flatten(0, 1)
+    excess = (logits.logsumexp(-1) - logits.mean(-1)).mean().item() / math.log(30) - 1
+    assert 0.01 < excess < 0.08
+    assert model.lm_head.weight.std().item() < 0.6 * math.sqrt(2 / (D + 30))
+
+
+def test_an_audit_says_that_a_small_head_invites_the_common_mode():
+    def remarks(std, bias=None, line=post):
+        torch.manual_seed(0)
+        model = GPT(2, line=line, final=False, d=D, vocab=V, std=0.02)
+        nn.init.normal_(model.lm_head.weight, 0, std)
+        if bias is not None:
+            model.lm_head.bias = nn.Parameter(torch.zeros(V))
+            start_head_(model.lm_head, bias)
+        found = dt.audit(model, batch(), optimizer="adamw").remarks
+        return [r for r in found if "can become alike" in r]
+
+    (said,) = remarks(0.02)
+    assert "the head's entries have rms 0.0199, below 0.5 × 0.0791, and positions" in said
+    assert "are as large as tokens (0.0199)" in said
+    xavier = math.sqrt(2 / (D + V))
+    assert not remarks(xavier) and not remarks(0.02, line=pre)
+    assert remarks(0.02, torch.ones(V)) and not remarks(0.02, 1e6 / torch.arange(1, V + 1))
