@@ -150,7 +150,7 @@ def test_the_algebra_finds_an_optimizers_own_rule_at_its_own_sizes(closure, stac
     agree = 0
     for placement in ("post-ln", "pre-ln"):
         own = {}
-        for name in ("adamw", "lamb", "muon"):
+        for name in ("adamw", "lamb", "sgd", "momentum"):
             depth = (6, 4) if "-" in stack else 6
             try:
                 with warnings.catch_warnings(action="ignore"):
@@ -304,6 +304,7 @@ def test_ones_own_model_under_muon_and_adamw_relative_to_a_base(name):
         ({"hidden": "muon"}, "has no optimizer; add '\\*'"),
         ({"query": "muon", "*": "adamw"}, r"query\+key\+value are one parameter of two"),
         ({"hidden": "muno", "*": "adamw"}, "'muno'"),
+        ({}, "optimizers is empty"),
         ({"hiden": "muon", "*": "adamw"}, "role 'hiden'"),
         ({"gate": "muon", "*": "adamw"}, "role 'gate'"),
     ],
