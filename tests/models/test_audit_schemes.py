@@ -98,7 +98,8 @@ def test_what_apply_puts_into_a_decoder_follows_the_scheme(name):
     assert dt.audit(model, IDS, scheme=name).verdict == "REFUTED"
     apply_(model, constants, inputs=IDS)
     assert dt.audit(model, IDS, scheme=name).follows == name
-    assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
+    audit = dt.audit(model, IDS, constants=constants)
+    assert audit.verdict == "SUPPORTED" and f"export --scheme {name} " in audit.command
 
 
 @pytest.mark.filterwarnings("ignore:Unstable")
@@ -147,7 +148,12 @@ def test_alpha_forgotten_in_the_decoder_is_the_finding():
 
 @pytest.mark.filterwarnings("ignore:Unstable")
 @pytest.mark.parametrize(
-    ("name", "times"), [("deepnorm", (8 * LAYERS) ** -0.25), ("gpt-2", (2 * LAYERS) ** -0.5)]
+    ("name", "times"),
+    [
+        ("deepnorm", (8 * LAYERS) ** -0.25),
+        ("deepnorm-encoder-decoder", 24**-0.25),
+        ("gpt-2", (2 * LAYERS) ** -0.5),
+    ],
 )
 def test_beta_on_query_and_key_is_a_remark(name, times):
     audit = dt.audit(*made(export(name), scaled(times, "query", "key")), scheme=name)
