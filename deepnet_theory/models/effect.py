@@ -29,7 +29,7 @@ from deepnet_theory.spec.sublayer import Role, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
-MOST = 8  # predictions in one audit of one stack: some tenths of a second each, in all below 3 s
+MOST = 8  # predictions in one audit: some tenths of a second each, in all below 3 s
 
 Rows = tuple[RuleEntry, ...]
 
@@ -49,7 +49,7 @@ class Effects:
     :meth:`ratio` is None where that cannot be said with constants: layers that differ among
     themselves, a stream that is multiplied without a norm or starts far from
     rms 1, matrices that were not judged, a stack far from the identity; and beyond ``MOST``
-    predictions (of two stacks, half as many).
+    predictions.
     """
 
     def __init__(self, reading: Reading, rule: Wanted) -> None:
@@ -99,7 +99,7 @@ class Effects:
         """‖ΔF‖ with these differences, None where it cannot be said."""
         with suppress(InputError, Refusal):
             like = self._expressed(different)
-            if like not in self._seen and len(self._seen) < MOST // len(self._reading.stacks):
+            if like not in self._seen and len(self._seen) < MOST:
                 self._seen[like] = self._predicted(self._case(*like))
             return self._seen.get(like)
         return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
+from deepnet_theory.numeric.judging import LEVEL
 from deepnet_theory.runtime.outer import SMALL, head_std, is_small
 from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.results.audit import REMARK, Finding
@@ -15,9 +16,7 @@ from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, resid
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
 
 FAR = 10.0  # the logarithm of a ratio that is none
-# of ‖ΔF‖: as near as a prediction is to a real step, and less than the exponent of 0.05 that a
-# measurement here does not tell from 0 makes between 8 layers and 128, 16^0.05 = 1.15
-SLIGHT = 0.1
+SLIGHT = LEVEL  # of ‖ΔF‖: a size that is as near as this to another one is judged to be equal to it
 STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies differ by factors
 
 

@@ -95,9 +95,10 @@ def audit(
         found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
     if found.predicted:
         found = replace(found, remarks=(*found.remarks, *biases(whole.module, reading)))
-    if scheme is not None:
-        return replace(found, command=_export(asked, reading))
-    return _with_rules(found, {} if constants is None else checked(constants).origin)
+    origin = {} if constants is None else checked(constants).origin
+    if (exported := schemes().get(str(origin.get("scheme", found.scheme)))) is not None:
+        return replace(found, command=_export(exported, reading))
+    return _with_rules(found, origin)
 
 
 def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:

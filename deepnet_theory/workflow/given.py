@@ -52,7 +52,7 @@ def scheme_of_depth(name: str) -> Scheme:
     """
     from deepnet_theory.spec.parametrisation import parametrisations
 
-    if name.lower() in set(parametrisations()) - set(schemes()):
+    if str(name).lower() in set(parametrisations()) - set(schemes()):
         raise Refusal(
             f"{name!r} says how sizes scale with the width, not which sizes one model has: derive "
             "--across width judges it, and measure --widths shows a model's own"
