@@ -126,7 +126,7 @@ def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_need
     with pytest.raises(Refusal, match=why):
         apply_(model, c, inputs=batch())
     assert everything(model) == before
-    model.times = 1 / D
+    model.end = 1 / D
     assert apply_(model, c, inputs=batch()).lines == ()
     assert loss(model) < 1.05
     # at first the small rows hide it: both lines at once, the loss high where one alone is written
@@ -136,7 +136,7 @@ def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_need
     wide = GPT(2, d=256, vocab=V, tied=True, std=0.035, start=20.2)
     with pytest.raises(Refusal, match=r"logits = logits \* 0\.11"):
         apply_(wide, exported(PRE, width=256), inputs=batch())
-    wide.times = 0.11
+    wide.end = 0.11
     assert loss(wide) < 1.05
 
 
