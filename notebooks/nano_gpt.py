@@ -93,8 +93,9 @@ def rule(depth: int, width: int = WIDTH, base: int | None = None) -> dt.Constant
 
 
 def put_right(model: GPT, ids: Tensor) -> Applied:
-    """The rule, put into the model."""
-    return apply_(model, rule(len(model.h)), inputs=ids)
+    """The rule, put into the model; embedding and head are drawn alike at every depth."""
+    generator = torch.Generator().manual_seed(torch.initial_seed())
+    return apply_(model, rule(len(model.h)), inputs=ids, generator=generator)
 
 
 def layers_alone(depth: int) -> tuple[GPT, Tensor]:

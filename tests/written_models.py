@@ -98,18 +98,18 @@ class Stack(nn.Module):
 class GPT(Stack):
     """nanoGPT-like, from tokens to logits: pre-LN unless another residual line is given.
 
-    ``std`` is that of rows and head, torch's own where it is None; ``start`` and ``times``
+    ``std`` is that of rows and head, torch's own where it is None; ``start`` and ``end``
     multiply the stream's start and the logits in the forward pass.
     """
 
     def __init__(
         self, layers=3, line=pre, d=32, *, vocab=VOCAB, tied=False, std=None, start=1.0,
-        times=1.0, **options,
+        end=1.0, **options,
     ):  # fmt: skip
         super().__init__(layers, line, d, **options)
         self.wte, self.wpe = nn.Embedding(vocab, d), nn.Embedding(64, d)
         self.lm_head = nn.Linear(d, vocab, bias=False)
-        self.start, self.times = start, times
+        self.start, self.end = start, end
         if tied:
             self.lm_head.weight = self.wte.weight
         for p in (self.wte.weight, self.wpe.weight, self.lm_head.weight):
@@ -120,7 +120,7 @@ class GPT(Stack):
         return self.start * (self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
 
     def forward(self, ids):
-        return self.times * self.lm_head(super().forward(self.first(ids)))
+        return self.end * self.lm_head(super().forward(self.first(ids)))
 
 
 class Normed(GPT):

@@ -41,9 +41,10 @@ assert abs(gains["query"].gain - 1) < 0.05
 
 # Does one step now move it alike at every depth?
 def ruled(depth: int) -> tuple[Decoder, Tensor]:
-    """The model with the rule of its depth."""
+    """The model with the rule of its depth; one generator draws embedding and head alike."""
     model, ids = make(depth)
-    apply_(model, dt.export(rule, depth), inputs=ids)
+    generator = torch.Generator().manual_seed(torch.initial_seed())
+    apply_(model, dt.export(rule, depth), inputs=ids, generator=generator)
     return model, ids
 
 
