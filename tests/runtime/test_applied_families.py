@@ -32,8 +32,7 @@ FAMILIES = {  # the model's class and its configuration, and the constants' sele
     "T5": (
         "T5ForConditionalGeneration",
         {"vocab_size": V, "d_model": D, "d_kv": 16, "d_ff": 4 * D, "num_layers": LAYERS,
-         "num_heads": 4, "tie_word_embeddings": False},
-        {"stack": "encoder-decoder", **PRE, "norm": "rms"},
+         "num_heads": 4}, {"stack": "encoder-decoder", **PRE, "norm": "rms"},
     ),
     "Bert": ("BertForMaskedLM", SIZES, {}),
     "DistilBert": (
@@ -69,7 +68,10 @@ def test_the_audit_finds_the_rule_that_was_put_in(name):
     model.eval()
     c = exported(select)
     assert dt.audit(model, inputs, constants=c).verdict.value == "REFUTED"
-    applied = apply_(model, c, inputs=inputs)
+    if name == "T5":  # its tied head starts at 7.5, and ln 50 is 3.9
+        with pytest.raises(Refusal, match=r"write logits = logits \* 0\.12"):
+            apply_(model, c, inputs=inputs)
+    applied = apply_(model, c, inputs=inputs, outer=name != "T5")
     assert len(applied.summary) == 5 + len(applied.lines) + bool(c.condition)
     found = dt.audit(model, inputs, constants=c)
     assert not found.findings and found.verdict.value == "SUPPORTED", found
