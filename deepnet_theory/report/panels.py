@@ -38,7 +38,7 @@ def panels(figure: doc.Panels) -> Plot:
         floor, top = roomy(least / 1.25, max(y for _, y in points) * 1.25)
         upright = {value: tick_label(value) for value in ticks(floor, top)}
     else:
-        top = ceiling(figure)
+        top, least = ceiling(figure), min(least, least if figure.level is None else figure.level)
         floor = least - ((top - least) / 16 or 1.0)
         upright = {value: f"{value:g}" for value in levels(floor, top)}
     longest = max((curves for _, curves in figure.panels), key=len)

@@ -279,11 +279,11 @@ def tick_label(value: float) -> str:
 
 
 def ceiling(figure: doc.Panels) -> float:
-    """Where panels end above: the level lies in their middle, or all curves lie below it."""
+    """Where panels end above: all of a curve, or as far beyond the level as the best one is."""
     ys = [y for _, curves in figure.panels for c in curves for _, y in c.points if y == y]
     if figure.level is None:
         return max(ys, default=1.0) + (max(ys, default=1.0) - min(ys, default=1.0)) / 20
     if not ys:
         return figure.level
-    room = max(figure.level - min(ys), 0.05 * abs(figure.level))
-    return min(max(*ys, figure.level), figure.level + room) + room / 20
+    room = max(abs(figure.level - min(ys)), 0.05 * abs(figure.level))
+    return min(max(*ys, figure.level), max(min(ys), figure.level) + room) + room / 20

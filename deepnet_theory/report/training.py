@@ -45,8 +45,7 @@ def transfer_document(t: Transfer) -> doc.Document:
     title = f"Does the learning rate transfer? {_of_what(t)}"
     answer = doc.paragraphs(map(_answer, t.closures))
     exponents = doc.Section("Exponents", tuple(_exponents(t)))
-    curves = doc.Section("Loss against learning rate", (figure(t), _rates(t)))
-    common = doc.Section("What all tokens share", tuple(_common_mode(t)))
+    curves = doc.Section("Loss against learning rate", (figure(t), _rates(t), *_common_mode(t)))
     warned = doc.Section("Warnings", doc.paragraphs(t.warnings))
     ran = f"{t.device}, {t.seconds:.0f} s"
     if t.baseline is not None:
@@ -54,7 +53,7 @@ def transfer_document(t: Transfer) -> doc.Document:
     stopped = [f"{t.stopped}: a part of what was asked for."] * bool(t.stopped)
     trained = doc.Paragraph(_trained(t), aside=True)
     closing = doc.paragraphs([*stopped, ran])
-    return doc.Document(title, (*answer, trained), (exponents, curves, common, warned), closing)
+    return doc.Document(title, (*answer, trained), (exponents, curves, warned), closing)
 
 
 def _own(t: Transfer) -> bool:
@@ -75,17 +74,13 @@ def _level(t: Transfer) -> str:
 
 def figure(transfer: Transfer) -> doc.Panels:
     """The curves of every closure in a panel of its own, or those of every width."""
-    level = {
-        "baseline": "a model that ignores its input has what the dashed line shows",
-        "unigram entropy": "a run above the dashed line, the text's unigram entropy, has learnt "
-        "nothing from what stands before a byte",
-    }[_level(transfer)]
+    level = _level(transfer)
     what = "What evaluate() gives" if _own(transfer) else "Held-out loss"
-    told = f" {level[0].upper()}{level[1:]}." if transfer.baseline is not None else ""
+    told = f" The dashed line is the {level}, what a model has that ignores its input."
     return doc.Panels(
         tuple(_panels(transfer, best=True)), "learning rate",
         "evaluate()" if _own(transfer) else "held-out loss, nats a byte", transfer.baseline,
-        _level(transfer), f"{what} {CURVES}{told}",
+        level, f"{what} {CURVES}{told if transfer.baseline is not None else ''}",
     )  # fmt: skip
 
 
@@ -121,11 +116,13 @@ def _curves(curves: Sequence[Curve], best: bool, without: str) -> Iterator[doc.C
 
 
 def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
-    e = closure.exponent
-    told = f"{closure.closure}: the best rate scales as {e.variable}^{number(e.estimate, '.3f')}, "
-    if e.estimate != e.estimate:
-        told = f"{closure.closure}: no exponent of the best rate; "
-    return f"{told}{true_signs(e.because)}: ", closure.verdict, f".{_cost(closure)}"
+    found = [e for e in closure.exponents if math.isfinite(e.estimate)]
+    told = "; ".join(
+        f"the best rate scales as {e.variable}^{number(e.estimate, '.3f')}, {e.because}"
+        for e in found
+    )
+    told = told or f"no exponent of the best rate; {closure.exponent.because}"
+    return f"{closure.closure}: {true_signs(told)}: ", closure.verdict, f".{_cost(closure)}"
 
 
 def _cost(closure: ClosureTransfer) -> str:
@@ -133,10 +130,9 @@ def _cost(closure: ClosureTransfer) -> str:
     if not math.isfinite(c.estimate):
         return ""
     first, last = (depth_words(curve.depth) for curve in (closure.curves[0], closure.curves[-1]))
-    return (
-        f" At the rate {number(c.rate, '.3g')}, the best at {first}, {last} adds "
-        f"{signed(c.estimate, '.3f')} ({signed_interval(c.low, c.high, '.3f')}) to the loss."
-    )
+    added = f"{signed(c.estimate, '.3f')} ({signed_interval(c.low, c.high, '.3f')})"
+    rate = number(c.rate, ".3g")
+    return f" The rate {rate}, the best at {first}, adds {added} to the loss at {last}."
 
 
 def _trained(t: Transfer) -> str:
@@ -201,8 +197,11 @@ def document(training: Training) -> doc.Document:
     findings = tuple((run.rule, run.finding) for run in training.runs if run.finding)
     entropy = doc.Paragraph(f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)")
     common = doc.Paragraph(COMMON, aside=True)
-    body = (doc.Table(head, rows, numbers=tuple(range(1, len(head)))), entropy, common)
-    figures = (losses_figure(training), _common_mode_figure(training))
+    figures: tuple[doc.Block, ...] = ()
+    if any(run.losses for run in training.runs):
+        figures = losses_figure(training), _common_mode_figure(training)
+    table = doc.Table(head, rows, numbers=tuple(range(1, len(head))))
+    told = (doc.Terms(findings),) if findings else ()
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
@@ -212,10 +211,7 @@ def document(training: Training) -> doc.Document:
     return doc.Document(
         "Training",
         (doc.Paragraph(verdict), *rules, *doc.paragraphs((*needs, *training.warnings))),
-        (
-            doc.Section("Losses", (*body, doc.Terms(findings)) if findings else body),
-            doc.Section("Over the steps", figures if any(r.losses for r in training.runs) else ()),
-        ),
+        (doc.Section("Losses", (table, entropy, common, *told, *figures)),),
     )
 
 

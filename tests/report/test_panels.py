@@ -67,6 +67,33 @@ def test_a_line_is_broken_where_a_run_diverged():
     assert isinstance(text(Document("t", (nothing,)), plots=True), str)
 
 
+def drawn_heights(svg):
+    """Where the first curve stands as far as it goes unbroken, from the bottom up."""
+    path = re.search(r'class="curve" opacity="[\d.]+" d="M([^"M]*)', svg)[1]
+    return [256 - float(p.split()[1]) for p in path.split("L")]
+
+
+def test_curves_have_a_place_whatever_the_level():
+    """All above it, far below it, without one, and on a logarithmic axis."""
+    points = ((1e-3, 4.0), (1e-2, 3.5), (1e-1, 4.2))
+    for level in (3.0, 30.0, None):
+        figure = Panels((("one", (Curve("N = 8", points),)),), "x", "y", level, "entropy")
+        svg = panels(figure).svg
+        heights = drawn_heights(svg)
+        assert all(0 < h < 226 for h in heights[:2]) and heights[1] < heights[0] < heights[2]
+        assert svg.count('class="level"') == (0 if level is None else 2)
+        assert ("entropy" in svg) == (level is not None)
+    of_r = ((1, 0.1), (2, 1.0), (3, 10.0), (4, 0.0), (5, math.inf), (6, 1.0))
+    figure = Panels((("R", (Curve("own", of_r),)),), "step", "R", None, logarithmic=True)
+    heights = drawn_heights(panels(figure).svg)
+    assert len(heights) == 3 and heights[2] - heights[1] == pytest.approx(
+        heights[1] - heights[0], abs=0.2
+    )
+    below = Mark(1e-2, -5.0, 5e-3, 2e-2)  # any quantity has a best
+    curve = Curve("N = 8", ((1e-3, -4.0), (1e-2, -5.0)), best=below)
+    assert "<circle" in panels(Panels((("one", (curve,)),), "x", "y", None)).svg
+
+
 def test_rivals_have_a_colour_and_long_names_have_room():
     name = "a name of thirty-two characters."
     lines = tuple(Curve(n, ((1.0, 3.0), (2.0, 2.0)), colour=i) for i, n in enumerate(("own", name)))
