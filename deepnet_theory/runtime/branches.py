@@ -94,13 +94,12 @@ class Attention(Branch):
         self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool,
         scores: float = 1.0,
     ) -> None:  # fmt: skip
-        kv_width = (a.kv_heads or a.heads) * (a.width // a.heads)
-        sizes = {"d": a.width, "key": kv_width, "value": kv_width}
+        sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
         super().__init__(kind, make, site, gain, sizes)
         self.crosses = kind == "cross"
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
-        self.grouped = kv_width != a.width
+        self.grouped = a.kv_width != a.width
         self.causal = causal and not self.crosses
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
@@ -140,7 +139,7 @@ class _Hidden(Branch):
     """A branch through a hidden width."""
 
     def __init__(self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain) -> None:
-        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": hidden_width(a)})
+        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": a.hidden_width})
         self.activation = ACTIVATIONS[a.activation]
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
@@ -171,11 +170,6 @@ class GatedFeedForward(_Hidden):
         """(…, width) → (…, hidden) → (…, width)."""
         result: Tensor = self.down(self.dropout(F.silu(self.gate(x)) * self.up(x)))
         return result
-
-
-def hidden_width(a: Architecture) -> int:
-    """The width between the matrices of a feed-forward branch."""
-    return round(a.ffn_ratio * a.width)
 
 
 def branch(

@@ -99,6 +99,19 @@ class Architecture:
     dropout: Annotated[float, Option("P", "Dropout")] = 0.0
     residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
+    def __post_init__(self) -> None:
+        _check_architecture(self)
+
+    @property
+    def hidden_width(self) -> int:
+        """The width between the matrices of a feed-forward branch."""
+        return round(self.ffn_ratio * self.width)
+
+    @property
+    def kv_width(self) -> int:
+        """The width of keys and values: grouped heads are narrower than the model."""
+        return (self.kv_heads or self.heads) * (self.width // self.heads)
+
 
 class Sizes(TypedDict, total=False):
     """The fields of an :class:`Architecture`, as keywords."""
@@ -367,7 +380,6 @@ def _check(c: Constants) -> None:
         f"origin must be an object of plain data, at most {LEVELS} levels deep",
     )
     _need(isinstance(c.architecture, Architecture), "architecture must be an Architecture")
-    _check_architecture(c.architecture)
     for label in ("head_multiplier", "scores"):
         value = getattr(c, label)
         _need(_is_positive(value), f"{label} must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
