@@ -339,7 +339,7 @@ def check(
 
 
 def export(
-    select: Derived,
+    select: Annotated[Select, Takes(helps={"scheme": "A published scheme's own constants."})],
     own: Own,
     model: Annotated[Given, SIZES],
     talk: Talk,
@@ -369,15 +369,21 @@ def export(
     ] = None,
 ) -> int:
     """Write the constants of one model as JSON, with where each number came from."""
-    selection = select.selection()
-    rule = own.rule(selection)
     from deepnet_theory import workflow
 
+    if select.scheme is not None:
+        from deepnet_theory.workflow.given import scheme_of_depth
+
+        own.refuse_beside(f"--scheme {select.scheme}")
+        selection, rule = select.beside(scheme_of_depth(select.scheme)), None
+    else:
+        selection = select.selection()
+        rule = own.rule(selection)
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         base = None if base_width is None and base_depth is None else (base_width, base_depth)
         constants = workflow.export(
-            selection, depth, rule=rule, form=form, base=base, base_heads=base_heads,
-            alignment=alignment, **model,
+            selection, depth, scheme=select.scheme, rule=rule, form=form, base=base,
+            base_heads=base_heads, alignment=alignment, **model,
         )  # fmt: skip
     if not talk.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
@@ -614,6 +620,10 @@ def audit(
     constants: Annotated[
         str | None, typer.Option(metavar="FILE", help="Against exported constants instead.")
     ] = None,
+    scheme: Annotated[
+        str | None,
+        choice("Against this published scheme alone; see `list schemes`.", names_of("schemes")),
+    ] = None,
     depth: Annotated[int | None, whole("N", "Given to the factory; 12.")] = None,
     format: TextOrJson = "text",
     page: Page = None,
@@ -622,9 +632,13 @@ def audit(
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
 
+    if scheme is not None and constants is not None:
+        raise InputError(f"--scheme {scheme} was given with --constants {constants}: give one")
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
-    result = workflow.audit(made, optimizer=optimizer, constants=constants, name=model)
+    result = workflow.audit(
+        made, optimizer=optimizer, constants=constants, scheme=scheme, name=model
+    )
     deliver(lambda: _show(result, format), lambda: save_page(page, result, talk))
     return result.exit_code
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from deepnet_theory.spec.rule import Rule
+    from deepnet_theory.spec.scheme import Scheme
 
 
 def names_of(*folders: str) -> Callable[[str], list[str]]:
@@ -193,23 +194,32 @@ class Select:
         self.optimizer, self.update = given.get("optimizer"), given.get("update")
         self.scheme = given.get("scheme")
 
+    def beside(self, scheme: Scheme) -> Selection:
+        """The stack that a scheme's constants are for: its own where no option says another."""
+        self.require_scheme_alone(("stack", "layer", "norm"))
+        own = {n: value for n, value in self.given.items() if n != "scheme"}
+        if self.optimizer is None and self.update is None:
+            own["optimizer"] = scheme.optimizer
+        return Selection(**{"stack": scheme.stack, "norm": scheme.norm, **own})
+
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""
         if self.scheme is not None:
             raise InputError(
-                f"--scheme {self.scheme} was given: derive and verify judge a scheme, and a scheme "
-                "brings its own constants, so that there is nothing to derive"
+                f"--scheme {self.scheme} was given: derive and verify judge a scheme, export and "
+                "audit take its own constants, and there is nothing to derive"
             )
         if (self.optimizer is None) == (self.update is None):
             raise InputError("give exactly one of --optimizer NAME and --update EXPR")
         regime = tuple(map(_comparison, self.given.get("regime", ())))
         return Selection(**{**self.given, "regime": regime})
 
-    def require_scheme_alone(self) -> None:
+    def require_scheme_alone(self, but: tuple[str, ...] = ()) -> None:
         """Raise :class:`InputError` for options that a scheme answers itself."""
         defaults = {f.name: f.default for f in fields(Selection)}
         for name, value in self.given.items():
-            if name not in ("scheme", "optimizer", "update") and value != defaults[name]:
+            taken = ("scheme", "optimizer", "update", *but)
+            if name not in taken and value != defaults[name]:
                 raise InputError(
                     f"--{name.replace('_', '-')} was given with --scheme {self.scheme}, which has "
                     "its own; a scheme is judged under --optimizer NAME or --update EXPR"

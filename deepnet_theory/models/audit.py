@@ -21,7 +21,7 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.audit import Audit, Audited, Change, Finding, Gain
+from deepnet_theory.spec.results.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (
@@ -110,7 +110,6 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
 
 
 NAMED = 3  # rules that are near, where no optimizer is given
-SLIGHT = 0.05  # of ‖ΔF‖: a gain that moves it by less, as predicted, is a remark
 
 
 def judge(
@@ -140,19 +139,19 @@ def judge(
         near, nearest, different = tuple(_near(reading, judged)), None, []
     found: tuple[Finding, ...] = ()
     moved = Effect(None, predicted=False)
-    light: tuple[Finding, ...] = ()
     if nearest and nearest.layers:
         found = (_of_another_depth(reading, nearest, different),)
         different = []
     elif nearest and different:
         effects = Effects(reading, nearest)
         moved = effects.of(different)  # first, where not all can be predicted
-        found = findings(reading, nearest, different, effects)
-        if _are_slight(different, effects):
-            found, light, different, moved = (), found, [], Effect(None, predicted=False)
+        weighed = findings(reading, nearest, different, effects)
+        found = tuple(f for f, _ in weighed)
+        different = [d for f, own in weighed if f.severity == DIFFERENCE for d in own]
+        moved = moved if different else Effect(None, predicted=False)
     if nearest and not nearest.layers:
         found += tuple(of_steps(reading, nearest, groups or {}))
-    if found or near:
+    if near or any(f.severity == DIFFERENCE for f in found):
         verdict = Verdict.REFUTED
     else:
         known = reading.understood and not _low_rank(reading)
@@ -171,7 +170,7 @@ def judge(
         alike=tuple(dict.fromkeys(others)),
         sublayers=tuple(_audited(reading, nearest)),
         findings=found,
-        remarks=(*_in_words(light), *_remarks(reading, nearest, groups)),
+        remarks=tuple(_remarks(reading, nearest, groups)),
         refusal="" if nearest else why_not,
         near=near,
         plan=tuple(_plan(reading, different)),
@@ -192,7 +191,7 @@ def distance(
     coefficient that the code multiplies with was computed from some rule, and weighs as much as
     all matrices of the sublayer.
     """
-    differ = {(d.index, d.item) for d in different}
+    differ = {(d.index, "alpha" if d.item == "learnt" else d.item) for d in different}
     kinds: dict[tuple[str, str, str], int] = {}
     for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         written = len(s.matrices) if s.alpha_on else 1
@@ -218,26 +217,6 @@ def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -
             yield f"{rule.name} ({rule.detail}) but for {', '.join(places)}"
         if len(asked) == NAMED:
             return
-
-
-def _are_slight(different: Sequence[Difference], effects: Effects) -> bool:
-    """Whether these are gains that leave ‖ΔF‖ as it is: together, and each role's alone."""
-    by_role: dict[str, list[Difference]] = {}
-    for d in different:
-        if d.matrix is None:
-            return False
-        by_role.setdefault(d.item, []).append(d)
-    return all(_keeps(effects.of(own)) for own in (different, *by_role.values()))
-
-
-def _keeps(effect: Effect) -> bool:
-    return effect.predicted and effect.times is not None and abs(effect.times - 1) <= SLIGHT
-
-
-def _in_words(findings: Sequence[Finding]) -> Iterator[str]:
-    """Differences that decide nothing, in words."""
-    for f in findings:
-        yield f"{f.where}: {f.what}; one update moves the output {f.effect:.3g} times as much by it"
 
 
 def _audited(reading: Reading, rule: Wanted | None) -> Iterator[Audited]:
@@ -278,8 +257,9 @@ def _remarks(
 ) -> Iterator[str]:
     """What the rule does not decide, and one should know."""
     for stack, size in reading.stream.items():
-        if not 0.5 < size < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
-            yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as 1"
+        aim = rule.stream.get(stack, 1.0) if rule else 1.0
+        if not 0.5 < size / aim < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
+            yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
@@ -299,6 +279,15 @@ def _remarks(
     if not groups and any(r != 1 for r in asked.values()):
         told = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
         yield f"the rule asks for multiples of the learning rate too: {told}"
+
+
+def biases(model: nn.Module, reading: Reading) -> Iterator[str]:
+    """What biases other than 0 do to a prediction, which takes them as 0."""
+    names = {b for s in reading.sublayers for b in (*(m.bias for m in s.matrices), *s.biases) if b}
+    own = [p.detach() for name, p in model.named_parameters() if name in names]
+    largest = max((float(p.square().mean().sqrt()) for p in own), default=0.0)
+    if largest:
+        yield f"biases start at up to rms {largest:.3g}; predicted effects take them as 0"
 
 
 def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> Finding:

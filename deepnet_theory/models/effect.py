@@ -29,7 +29,7 @@ from deepnet_theory.spec.sublayer import Role, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
-MOST = 8  # predictions in one audit of one stack: some tenths of a second each, in all below 3 s
+MOST = 8  # predictions in one audit: some tenths of a second each, in all below 3 s
 
 Rows = tuple[RuleEntry, ...]
 
@@ -49,7 +49,7 @@ class Effects:
     :meth:`ratio` is None where that cannot be said with constants: layers that differ among
     themselves, a stream that is multiplied without a norm or starts far from
     rms 1, matrices that were not judged, a stack far from the identity; and beyond ``MOST``
-    predictions (of two stacks, half as many).
+    predictions.
     """
 
     def __init__(self, reading: Reading, rule: Wanted) -> None:
@@ -61,7 +61,7 @@ class Effects:
         if (ratio := self.ratio(different)) is not None:
             return Effect(ratio, predicted=True)
         times = None
-        if not any(d.item == "norms" for d in different):
+        if not any(d.item in ("norms", "learnt") for d in different):
             with suppress(ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
                 if self._near(different):
                     times = first_order(self._reading, self._rule, different)
@@ -99,7 +99,7 @@ class Effects:
         """‖ΔF‖ with these differences, None where it cannot be said."""
         with suppress(InputError, Refusal):
             like = self._expressed(different)
-            if like not in self._seen and len(self._seen) < MOST // len(self._reading.stacks):
+            if like not in self._seen and len(self._seen) < MOST:
                 self._seen[like] = self._predicted(self._case(*like))
             return self._seen.get(like)
         return None

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
-from deepnet_theory.models.effect import SCALED, SIMILAR, Effects
-from deepnet_theory.spec.results.audit import Finding
+from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
+from deepnet_theory.spec.results.audit import REMARK, Finding
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, residual_equation
-from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer
+from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
 
 FAR = 10.0  # the logarithm of a ratio that is none
+SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (numeric/judging)
 
 
 def findings(
     reading: Reading, rule: Wanted, different: Sequence[Difference], effects: Effects
-) -> tuple[Finding, ...]:
-    """Differences of one kind over many layers as one finding, the worst first."""
+) -> list[tuple[Finding, list[Difference]]]:
+    """Differences of one kind over many layers as one finding, the worst first.
+
+    Gains that leave ‖ΔF‖ as it is, each alone and all of them together, are remarks.
+    """
     groups: list[list[Difference]] = []
     for d in different:
         s = reading.sublayers[d.index]
@@ -32,8 +37,17 @@ def findings(
             groups.append([d])
     # the largest first, which are predicted where not all can be
     groups.sort(key=lambda group: -abs(log(group[0].ratio)))
-    found = [_finding(reading, rule, group, effects) for group in groups]
-    return tuple(sorted(found, key=lambda f: -(f.effect or f.size) if f.size else 0))
+    found = [(_finding(reading, rule, group, effects), group) for group in groups]
+    found.sort(key=lambda own: -(own[0].effect or own[0].size) if own[0].size else 0)
+    light = [own for f, own in found if own[0].matrix and _keeps(Effect(f.effect, f.predicted))]
+    if not light or not _keeps(effects.of([d for own in light for d in own])):
+        return found
+    told = [(replace(f, severity=REMARK) if own in light else f, own) for f, own in found]
+    return sorted(told, key=lambda own: own[0].severity)  # differences come first
+
+
+def _keeps(effect: Effect) -> bool:
+    return effect.predicted and effect.times is not None and abs(effect.times - 1) <= SLIGHT
 
 
 def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: Effects) -> Finding:
@@ -49,7 +63,14 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     if first.item == "norms":
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
         what += _runs_away(s)
+        if INSIDE in wanted.norms:
+            what += ", with one more norm within the branch"
         return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", *moved)
+    if first.item == "learnt":
+        gate = f"{1 / wanted.alpha:.4g}"
+        what = f"no learnt scalar multiplies the branch, and {rule.name} starts one at {gate}"
+        mend = f"x = x + torch.nn.Parameter(torch.tensor({gate})) * branch(x){so}"
+        return Finding(f"{where}: learnt", what, size, mend)
     if first.item == "alpha":
         told = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
         mend = _equation(wanted, f"{wanted.alpha:.4g}")
@@ -115,12 +136,14 @@ def _held(group: Sequence[Difference], form: str) -> str:
 def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
     if _equal(group):
         return f"is {_held(group, '.4g')}"
+    wanted = _span([d.wanted for d in group], ".4g")
+    times = _span([d.ratio for d in group])
+    if len({f"{d.found:.4g}" for d in group}) == 1:
+        return f"is {group[0].found:.4g}, wanted {wanted} by the layer: {times} times that"
     ends = sorted(group, key=lambda d: d.found)
     low, high = (
         f"{d.found:.4g} in layer {reading.sublayers[d.index].layer}" for d in (ends[0], ends[-1])
     )
-    wanted = _span([d.wanted for d in group], ".4g")
-    times = _span([d.ratio for d in group])
     return f"varies with the layer, from {low} to {high}, wanted {wanted}: {times} times that"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.numbers import known, number
-from deepnet_theory.spec.stack import stacks
+from deepnet_theory.spec.results.audit import REMARK
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def document(audit: Audit) -> doc.Document:
     first, rest = audit.findings[:FIRST], audit.findings[FIRST:]
     beside = (f"{remark}." for remark in (*audit.reading.shared, *audit.remarks))
     return doc.Document(
-        f"Audit of {audit.model}" + (f" under {audit.optimizer}" if audit.optimizer else ""),
+        f"Audit of {audit.model}"
+        + (f" by {audit.scheme}" if audit.scheme else "")
+        + (f" under {audit.optimizer}" if audit.optimizer else ""),
         (doc.Paragraph(answer(audit)), *(b for f in first for b in _finding(f))),
         (
             doc.Section("Further findings", tuple(b for f in rest for b in _finding(f))),
@@ -41,7 +43,7 @@ def answer(audit: Audit) -> doc.Words:
     """The verdict in one sentence."""
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
     placement = audit.placement or "of a placement that has no name here"
-    held, count = f"{audit.against} ({audit.detail})", len(audit.findings)
+    held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
     if audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
         told = f"It follows {held}{also}"
@@ -60,7 +62,8 @@ def answer(audit: Audit) -> doc.Words:
         if audit.effect is not None:
             times = f"{number(audit.effect, '.3g')} times as much as under the rule"
             moved = f"; one update moves the output {times} ({_how(audit.predicted)})"
-        told = f"{count} difference{'s' * (count > 1)} from the nearest rule, {held}{moved}"
+        what = "" if audit.scheme else "the nearest rule, "
+        told = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
     return audit.verdict, f", {placement}, layers: {layers}. {told}."
 
 
@@ -72,7 +75,8 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
     moved = ""
     if finding.effect is not None:
         moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')} ({_how(finding.predicted)})"
-    yield doc.Paragraph(f"{finding.where}: {finding.what}{moved}.")
+    remark = "A remark, no difference: " if finding.severity == REMARK else ""
+    yield doc.Paragraph(f"{remark}{finding.where}: {finding.what}{moved}.")
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
 
 
@@ -142,19 +146,16 @@ def _not_understood(audit: Audit) -> Iterator[str]:
 
 
 def _to_derive(audit: Audit) -> Iterator[doc.Block]:
-    """The command that derives the rule of this model's stacks, where it has words for them."""
-    words = audit.reading.select
-    if not audit.reading.understood or "placement" not in words or words["stack"] not in stacks():
+    """The rules of this model's stacks, and the command that gives them."""
+    if not audit.command:
         return
     yield from doc.paragraphs(f"{name}: {formulas}." for name, formulas in audit.rows.items())
     yield from doc.paragraphs([audit.condition] * bool(audit.condition))
-    depth = ",".join(map(str, audit.reading.layers.values()))
-    options = {"optimizer": audit.optimizer or "NAME", **words, "depth": depth}
-    if audit.closure:
-        options["closure"] = audit.closure
-    told = [f"--{name}\0{word}" for name, word in options.items()]
-    lines = wrap(" ".join(("deepnet-theory derive", *told)), 54, break_on_hyphens=False)
+    told = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
+    lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)
     yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
+    if not audit.scheme:
+        yield doc.Paragraph("export with the same words writes the constants for apply_.")
 
 
 def _gains(audit: Audit) -> doc.Table:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import cast
 
@@ -15,10 +17,14 @@ from deepnet_theory.sizes.width import Scale
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
-from deepnet_theory.spec.errors import InputError, unknown
-from deepnet_theory.spec.rule import Row, Rule
+from deepnet_theory.spec.errors import InputError, Refusal, unknown
+from deepnet_theory.spec.expression import evaluate
+from deepnet_theory.spec.parameter import ParameterRule
+from deepnet_theory.spec.rule import Row, Rule, RuleEntry
+from deepnet_theory.spec.scheme import WIDTH, Scheme, gain_of, not_exportable
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.settings import record
+from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer
 
 
 def constants_of(
@@ -28,16 +34,18 @@ def constants_of(
     form: str,
     sizes: Sizes,
     rows: tuple[Row, ...] = (),
+    parameters: tuple[ParameterRule, ...] = (),
 ) -> Constants:
     """The constants of the rule of an answer, or of one's own in its place.
 
-    ``rows`` are the named rules that it is one of; its own if none are given.
+    ``rows`` are the named rules that it is one of; its own if none are given. ``parameters`` are
+    those of a rule of one's own.
     """
     selection = answer.selection
     at = parse_depth(depth, selection.the_stack)
     own = answer.rule if rule is None else rule
     built, used = selection, own
-    parameters = answer.parameters if rule is None else ()
+    parameters = answer.parameters if rule is None else parameters
     if form not in FORMS:
         raise unknown("form", form, FORMS)
     if form == "weights":
@@ -72,6 +80,100 @@ def constants_of(
             "verdict": _verdict(answer) if rule is None else "ASSUMED",
         },
     )
+
+
+def constants_of_scheme(
+    given: Scheme, selection: Selection, depth: DepthLike | None, form: str, sizes: Sizes
+) -> Constants:
+    """The constants that a scheme's author published, for a stack with its residual equation.
+
+    Raises :class:`Refusal` for a scheme that constants do not hold.
+    """
+    if lacking := not_exportable(given):
+        raise Refusal(
+            f"the scheme {given.name!r} cannot be exported: constants have no place for {lacking}"
+        )
+    if len(given.parts) != len(selection.the_stack.parts):
+        raise InputError(
+            f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, not for "
+            f"{selection.stack!r}"
+        )
+    selection = replace(selection, placement=given.named_placement or "")
+    if selection.stack == "decoder":
+        given = _in_layers_of_a_decoder(given)
+    architecture = record(Architecture, "an architecture", sizes)
+    entries: list[RuleEntry] = []
+    parameters: list[ParameterRule] = []
+    for part, of in zip(selection.the_stack.parts, given.parts, strict=True):
+        for s in dict.fromkeys(part.layer):
+            gains = {
+                m.name: _times(gain_of(of, m.name), _against_xavier(given, m, architecture))
+                for m in s.matrices
+            }
+            entries.append(_entry(given, part.name, s, of.alpha, gains))
+            if given.rates or given.epsilon or given.weight_decay:
+                parameters += _stepping(given, part.name, s, gains)
+    source = f"as published, not derived: {given.source}"
+    rule = Rule(given.name, tuple(entries), meaning=source)
+    found = constants_of(Answer(selection), depth, rule, form, sizes, parameters=tuple(parameters))
+    row = Row(given.name, rule)
+    at = parse_depth(depth, selection.the_stack)
+    told = {"scheme": given.name, "source": given.source, "row": given.name}
+    return replace(found, origin={**found.origin, **told, "rows": {given.name: row.told(**at)}})
+
+
+def _in_layers_of_a_decoder(given: Scheme) -> Scheme:
+    """A scheme of one part with M in place of N."""
+
+    def put(texts: Mapping[str, str]) -> dict[str, str]:
+        return {name: re.sub(r"\bN\b", "M", text) for name, text in texts.items()}
+
+    (part,) = given.parts
+    alpha = put({"alpha": part.alpha})["alpha"]
+    return replace(
+        given, parts=(replace(part, name="decoder", alpha=alpha, gains=put(part.gains)),),
+        rates=put(given.rates), epsilon=put(given.epsilon), weight_decay=put(given.weight_decay),
+    )  # fmt: skip
+
+
+def _entry(
+    given: Scheme, part: str, s: Sublayer, alpha: str, gains: Mapping[str, str]
+) -> RuleEntry:
+    """One β where the scaled matrices have one gain and the others 1; else all of them."""
+    betas = {gains[m.name] for m in s.scaled}
+    rate = given.rate_of(Role.SCALED)
+    if len(betas) == 1 and all(gains[m.name] == "1" for m in s.unscaled):
+        return RuleEntry(part, s.name, alpha, betas.pop(), rate)
+    return RuleEntry(part, s.name, alpha, "1", rate, gains=tuple(gains.items()))
+
+
+def _stepping(
+    given: Scheme, part: str, s: Sublayer, gains: Mapping[str, str]
+) -> Iterator[ParameterRule]:
+    """What the scheme multiplies learning rate, ε and decay by, of every kind of parameter."""
+    norms = (("norm_gain", Role.NORM_GAIN, "1"), ("norm_bias", Role.NORM_BIAS, "0"))
+    kinds = [(p.name, p.role, gains.get(p.name, "0")) for p in s.parameters]
+    for name, role, gain in (*kinds, *norms):
+        decay = "1" if role in MATRICES else "0"
+        yield ParameterRule(
+            part, s.name, name, role, gain, given.rates.get(role, "1"),
+            given.epsilon.get(role, "1"), given.weight_decay.get(role, decay),
+        )  # fmt: skip
+
+
+def _against_xavier(given: Scheme, m: Matrix, a: Architecture) -> float:
+    """The scheme's standard deviation over Xavier's, in a model of these widths."""
+    if not given.std:
+        return 1.0
+    fans = {"d": a.width, "hidden": a.hidden_width, "key": a.kv_width, "value": a.kv_width}
+    fan_in, fan_out = fans[m.fan_in], fans.get(m.name, fans[m.fan_out])
+    return evaluate(WIDTH.parse(given.std), d=a.width) / math.sqrt(2 / (fan_in + fan_out))
+
+
+def _times(text: str, factor: float) -> str:
+    if factor == 1:
+        return text
+    return repr(factor) if text == "1" else f"({text})*{factor!r}"
 
 
 def _verdict(answer: Answer) -> str:

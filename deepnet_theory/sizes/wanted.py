@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
@@ -18,12 +19,19 @@ from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer
 from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, schemes
+from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.subject import INSIDE, LEARNT, Wanted, WantedSublayer, without_law
-from deepnet_theory.spec.sublayer import sublayer
-
-STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
+from deepnet_theory.spec.subject import (
+    INSIDE,
+    LEARNT,
+    Wanted,
+    WantedStep,
+    WantedSublayer,
+    norms_of,
+    unjudged,
+    without_law,
+)
+from deepnet_theory.spec.sublayer import Role, sublayer
 
 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
@@ -60,6 +68,18 @@ def with_degrees(of: Wanted) -> Wanted:
 
 def selection_of(reading: Reading, under: str) -> Selection:
     """The placement, stack, layer and norm of a reading as a selection."""
+    _require_understood(reading)
+    for s in reading.sublayers:
+        if s.stream != 1 and not s.around:
+            raise Refusal(
+                f"{s.kind} of layer {s.layer} multiplies the stream by {s.stream:.4g}, and no norm "
+                "stands on its sum or around its branch: that is no rule's alpha"
+            )
+    return Selection(optimizer=under, **reading.select)  # type: ignore[arg-type]
+
+
+def _require_understood(reading: Reading) -> None:
+    """Stacks that the theory speaks of, each of layers that are alike."""
     names = tuple(reading.stacks)
     if names not in (("encoder",), ("decoder",), ("encoder", "decoder")):
         raise Refusal(f"the theory has no law for the stacks {', '.join(names)}")
@@ -72,11 +92,10 @@ def selection_of(reading: Reading, under: str) -> Selection:
         raise Refusal(f"a branch of the {strange.stack} was not understood{seen}")
     for name, own in reading.stacks.items():
         _require_alike(name, own)
-    return Selection(optimizer=under, **reading.select)  # type: ignore[arg-type]
 
 
 def _require_alike(name: str, own: list[Sublayer]) -> None:
-    """Layers of the same sublayers, each with a factor of its stream that a norm takes back."""
+    """Layers of the same sublayers."""
     kinds = {layer: [s.kind for s in row] for layer, row in groupby(own, lambda s: s.layer)}
     usual, _ = Counter(map(tuple, kinds.values())).most_common(1)[0]
     odd = next((layer for layer, row in kinds.items() if tuple(row) != usual), None)
@@ -85,12 +104,6 @@ def _require_alike(name: str, own: list[Sublayer]) -> None:
             f"the layers of the {name} differ: layer {odd} is {', '.join(kinds[odd])}, others are "
             f"{', '.join(usual)}"
         )
-    for s in own:
-        if s.stream != 1 and not s.around:
-            raise Refusal(
-                f"{s.kind} of layer {s.layer} multiplies the stream by {s.stream:.4g}, and no norm "
-                "stands on its sum or around its branch: that is no rule's alpha"
-            )
 
 
 def _mixed(reading: Reading) -> str:
@@ -117,7 +130,7 @@ def _mixed(reading: Reading) -> str:
 
 def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
     rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    return all(s.around == wanted.norms for s, wanted in rows)
+    return all(norms_of(s) == wanted.norms for s, wanted in rows)
 
 
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
@@ -167,45 +180,109 @@ def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[Wan
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
-    inner = all(any(n.where == "inside" for n in s.norms) for s in reading.sublayers)
-    for name, scheme in schemes().items():
-        parts = {part.name: part for part in scheme.parts}
-        if len(parts) == 1 == len(reading.stacks):
-            parts = dict.fromkeys(reading.stacks, scheme.parts[0])
-        form = {INSIDE: scheme.layer is not None, LEARNT: scheme.gate is not None}
-        strange = scheme.streams > 1 or scheme.schedule or scheme.placement.scales_inside
-        if strange or set(parts) != set(reading.stacks) or form[INSIDE] != inner:
-            continue
-        if without_law(reading, [of for of, has in form.items() if has]):
-            continue
-        of = update.law(optimizer(under or scheme.optimizer))
-        rows = tuple(_of_scheme(reading, scheme, parts))
-        numbers = (float(of.p), float(of.q))
-        chosen = None
-        if scheme.first is None and scheme.gate is None and scheme.layer is None:
-            chosen = selection_of(reading, under or scheme.optimizer)
-        yield Wanted(
-            name, scheme.source, scheme.equation, rows, numbers, published=True, selection=chosen
+    """The schemes of the model's form."""
+    inner = any(INSIDE in norms_of(s) for s in reading.sublayers)
+    for given in schemes().values():
+        if (given.layer is not None) == inner:
+            with suppress(Refusal):
+                yield replace(of_scheme(reading, given, under), steps=())
+
+
+def require_shown(given: Scheme) -> None:
+    """Raise :class:`Refusal` where no forward pass shows what a scheme sets."""
+    unseen = {
+        f"carries {given.streams} residual streams, and an audit reads one": given.streams > 1,
+        f"multiplies its branch by {given.schedule} in the step t of training, and an audit reads "
+        "one forward pass": given.schedule,
+        "divides what enters a branch by alpha, and an audit reads alpha on the residual sum": (
+            given.placement.scales_inside
+        ),
+    }
+    for why, is_so in unseen.items():
+        if is_so:
+            raise Refusal(f"no model is held against the scheme {given.name!r}: it {why}")
+
+
+def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Wanted:
+    """What a scheme's author meant at the depth of one model: its own form is no fault.
+
+    Raises :class:`Refusal` where no model shows it, where this one is of another stack, and where
+    it was not understood.
+    """
+    require_shown(given)
+    _require_understood(reading)
+    parts = {part.name: part for part in given.parts}
+    if len(parts) == 1 == len(reading.stacks):
+        parts = dict.fromkeys(reading.stacks, given.parts[0])
+    if set(parts) != set(reading.stacks):
+        others = [
+            name
+            for name, s in schemes().items()
+            if len(s.parts) == len(reading.stacks) and s.equation == given.equation
+        ]
+        alike = f"; with its residual equation there are {', '.join(others)}" if others else ""
+        raise Refusal(
+            f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, and the "
+            f"model is of {' and '.join(reading.stacks)}{alike}"
         )
+    form = {INSIDE: given.layer is not None, LEARNT: given.gate is not None}
+    if why := without_law(reading, [of for of, has in form.items() if has]):
+        raise Refusal(why)
+    chosen = under or given.optimizer
+    of = update.law(optimizer(chosen))
+    plain = given.first is None and not any(form.values())
+    return Wanted(
+        given.name,
+        given.source,
+        given.equation,
+        tuple(_of_scheme(reading, given, parts)),
+        (float(of.p), float(of.q)),
+        published=True,
+        selection=Selection(chosen, **reading.select) if plain else None,  # type: ignore[arg-type]
+        steps=tuple(_steps_of_scheme(reading, given)),
+        stream={
+            name: given.value(part.embedding, **depth_of(reading)) for name, part in parts.items()
+        },
+    )
 
 
 def _of_scheme(
-    reading: Reading, scheme: Scheme, parts: dict[str, SchemePart]
+    reading: Reading, given: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    gate = 1.0 if scheme.gate is None else scheme.value(scheme.gate, **depth)
+    gate = 1.0 if given.gate is None else given.value(given.gate, **depth)
+    inner = {INSIDE} if given.layer is not None else set()
+    carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
         part, at = parts[s.stack], {**depth, "l": s.layer + 1}
-        placement = scheme.placement_at(s.layer + 1, **depth)
-        stream, branch = placement.coefficients(scheme.value(part.alpha, **at))
-        branch *= gate
-        gains = {m.role: scheme.value(_gain(part, m.role), **at) for m in s.matrices}
+        where = given.placement_at(s.layer + 1, **depth)
+        stream, branch = where.coefficients(given.value(part.alpha, **at))
+        stream, branch = stream * carried[s.stack], branch * gate
+        carried[s.stack] = 1.0 if where.normalises_sum else stream
+        own = sublayer(s.kind)
         width = s.matrices[0].fan_in if s.matrices else 1
-        std = evaluate(WIDTH.parse(scheme.std), d=width) if scheme.std else None
-        alpha = stream / branch if branch else float("inf")
-        yield WantedSublayer(placement.norms, alpha, gains, std=std)
+        yield WantedSublayer(
+            where.norms | inner,
+            stream / branch if branch else float("inf"),
+            {m.role: given.value(gain_of(part, m.role), **at) for m in s.matrices},
+            {m.name: given.value(given.rate_of(m.role), **at) for m in own.matrices},
+            std=evaluate(WIDTH.parse(given.std), d=width) if given.std else None,
+            learnt=given.gate is not None,
+        )
 
 
-def _gain(part: SchemePart, role: str) -> str:
-    known = role in part.gains or role not in STAND_FOR
-    return part.gain(role if known else STAND_FOR[role])
+def _steps_of_scheme(reading: Reading, given: Scheme) -> Iterator[WantedStep]:
+    """How parameters step, each by what the scheme sets of its role."""
+    knobs = {"lr": given.rates, "eps": given.epsilon, "weight_decay": given.weight_decay}
+    seen = set()
+    for s in reading.sublayers:
+        at = {**depth_of(reading), "l": s.layer + 1}
+        roles = {m.name: m.role for m in sublayer(s.kind).matrices}
+        named = [(m.name, roles[m.role], m.role) for m in s.matrices if not unjudged(m)]
+        named += [(n.gain, Role.NORM_GAIN, "norm gain") for n in s.norms if n.gain]
+        named += [(n.bias, Role.NORM_BIAS, "norm bias") for n in s.norms if n.bias]
+        for name, role, what in named:
+            times = {knob: given.value(by.get(role, "1"), **at) for knob, by in knobs.items() if by}
+            if times and name not in seen:
+                seen.add(name)
+                yield WantedStep(name, s.stack, s.layer, s.kind, what, times)

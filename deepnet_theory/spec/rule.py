@@ -76,6 +76,8 @@ class RuleEntry:
             "beta": self.beta,
             "rate": self.rate,
         }
+        if self.gains:
+            row["gains"] = dict(self.gains)
         if self.rho:
             row["rho"] = self.rho
         if self.norm_epsilon:
@@ -182,6 +184,7 @@ class Row:
                 for symbol, formula in formulas.items()
                 if symbol in ("alpha", "beta") or formula != "1"
             ]
+            knobs += [f"{name} {gain}" for name, gain in e.gains if gain != "1"]
             knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
             owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
             said.append(f"{owner} {', '.join(knobs)}")

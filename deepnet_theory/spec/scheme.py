@@ -25,6 +25,7 @@ INDEXED = Grammar(
     symbols=(*DEPTH.symbols, "l"),
     functions=DEPTH.functions,
 )
+STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 WIDTH = Grammar(
     purpose="a standard deviation in the width",
     symbols=("d",),
@@ -201,6 +202,27 @@ def schemes() -> dict[str, Scheme]:
 def scheme(name: str) -> Scheme:
     """The scheme called ``name``."""
     return choose("scheme", name, schemes())
+
+
+def not_exportable(given: Scheme) -> str:
+    """What constants lack of a scheme; no word where they have all of it."""
+    lacking = {
+        f"{given.streams} residual streams": given.streams > 1,
+        "a branch that changes in time": given.schedule,
+        "sublayers of its own": given.layer is not None,
+        "other first layers": given.first is not None,
+        "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
+        f"the residual equation {given.equation}": given.named_placement is None,
+        "a learnt scalar on the branch": given.gate is not None,
+        "an embedding of its own": any(p.embedding != "1" for p in given.parts),
+    }
+    return next((what for what, lacks in lacking.items() if lacks), "")
+
+
+def gain_of(part: SchemePart, matrix: str) -> str:
+    """The gain of a matrix; a gated feed-forward's is that of the plain one's in its place."""
+    known = matrix in part.gains or matrix not in STAND_FOR
+    return part.gain(matrix if known else STAND_FOR[matrix])
 
 
 def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tuple[Selection, Rule]:

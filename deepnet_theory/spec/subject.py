@@ -34,7 +34,8 @@ class WantedSublayer:
 
     ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
     matrix of gain 1 where it is not Xavier's. ``norm_epsilon`` is what a norm's ε is multiplied by,
-    by its place. ``part`` and ``index`` are the sublayer's place in constants.
+    by its place. ``part`` and ``index`` are the sublayer's place in constants. ``learnt`` says
+    that a learnt scalar multiplies the branch, which starts at 1/α.
     """
 
     norms: frozenset[str]
@@ -45,6 +46,7 @@ class WantedSublayer:
     norm_epsilon: dict[str, float] = field(default_factory=dict)
     part: str = ""
     index: int = 0
+    learnt: bool = False
 
     def gain(self, matrix: Matrix) -> float:
         """The wanted gain against Xavier's standard deviation."""
@@ -75,7 +77,8 @@ class Wanted:
     ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
     the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
     of constants made for another depth than the model's. ``steps`` are parameters of which it
-    says more than the ``rates`` of matrices.
+    says more than the ``rates`` of matrices. ``stream`` is the size of what enters each stack,
+    where that is not 1.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Wanted:
     selection: Selection | None = None
     layers: dict[str, int] | None = None
     steps: tuple[WantedStep, ...] = ()
+    stream: dict[str, float] = field(default_factory=dict)
 
 
 # ----------------------------------------------------------------------- constants as rows
@@ -226,7 +230,7 @@ class Difference:
     """One α, one placement or one gain of one sublayer that is ``ratio`` times the wanted one."""
 
     index: int  # of the sublayer
-    item: str  # alpha, norms, or a matrix's role
+    item: str  # alpha, norms, learnt, or a matrix's role
     ratio: float
     found: float
     wanted: float
@@ -243,9 +247,11 @@ def differences(
     """
     count = sum(len(s.matrices) for s in reading.sublayers)
     for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
-        if s.around != wanted.norms:
+        if norms_of(s) != wanted.norms:
             yield Difference(index, "norms", 1.0, 1.0, 1.0)
-        if not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
+        if wanted.learnt and s.learnt is None:
+            yield Difference(index, "learnt", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
+        elif not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
             yield Difference(index, "alpha", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
         for m in s.matrices:
             if unjudged(m):
@@ -255,6 +261,11 @@ def differences(
             if not low * (1 - exact) <= aim <= high * (1 + exact):
                 ratio = size / aim if aim else math.inf
                 yield Difference(index, m.role, ratio, size, aim, m)
+
+
+def norms_of(s: Sublayer) -> frozenset[str]:
+    """Where norms stand, in the words of a placement and ``INSIDE``."""
+    return s.around | ({INSIDE} & {n.where for n in s.norms})
 
 
 def gain(matrix: Matrix, level: float = 0.95) -> tuple[float, float, float]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.closures.complete import COMPLETE
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.spec.errors import DeepNetTheoryError, InputError, Refusal
+from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.scheme import Scheme, not_exportable, schemes
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import stacks
+from deepnet_theory.workflow.given import scheme_of_depth
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 
     from deepnet_theory.models.factory import Made
     from deepnet_theory.spec.results.audit import Audit
+    from deepnet_theory.spec.results.reading import Reading
 
 
 def audit(
@@ -25,6 +32,7 @@ def audit(
     *,
     optimizer: str | Optimizer | None = None,
     constants: Constants | str | Path | None = None,
+    scheme: str | None = None,
     roles: Mapping[str, str] | None = None,
     name: str = "",
 ) -> Audit:
@@ -33,22 +41,29 @@ def audit(
     It is held against ``constants`` where they are given; else against every closure's rule of the
     ``optimizer`` (its name, or a torch optimizer, whose groups are then looked at too: learning
     rates, and by constants ε and weight decay of every kind of parameter), or of each class of
-    optimizers, and against the published schemes. ``inputs`` are a tensor, a
-    tuple or a mapping; ``roles`` say what was not understood, by patterns of parameter names:
-    ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that cannot be read.
+    optimizers, and against the published schemes. ``scheme`` names the one of them that is meant:
+    the model is then held against its author's α, sizes, placement and rates alone. ``inputs``
+    are a tensor, a tuple or a mapping; ``roles`` say what was not understood, by patterns of
+    parameter names: ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that
+    cannot be read, and :class:`Refusal` for a scheme that no forward pass shows.
     """
-    from deepnet_theory.models.audit import judge, name_and_groups, of_constants
+    from deepnet_theory.models.audit import biases, judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, made
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.scheme import standing
+    from deepnet_theory.runtime.building import checked
     from deepnet_theory.runtime.fitting import multiplied_values
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials
-    from deepnet_theory.sizes.wanted import wanted, with_degrees
+    from deepnet_theory.sizes.wanted import of_scheme, require_shown, wanted, with_degrees
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.scheme import schemes
     from deepnet_theory.spec.subject import without_law
 
+    if scheme is not None:
+        if constants is not None:
+            raise InputError(f"constants were given with the scheme {scheme!r}: give one of them")
+        asked = scheme_of_depth(scheme)
+        require_shown(asked)
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):
         under = named(optimizer).name
@@ -57,39 +72,89 @@ def audit(
     own = getattr(model, "_orig_mod", model)  # a compiled model's own code
     whole = own if isinstance(own, Made) else made(own, inputs)
     reading = read(whole, roles=roles)
-    why_not = without_law(reading) or multiplied_values(whole.module, whole, reading.sublayers)
+    why_not = multiplied_values(whole.module, whole, reading.sublayers)
+    if scheme is None:
+        why_not = without_law(reading) or why_not
+    elif asked.layer is not None:  # its norms within the branch take multiples out
+        why_not = ""
     try:
-        if constants is not None:
+        if scheme is not None:
+            rules = [] if why_not else [of_scheme(reading, asked, under)]
+        elif constants is not None:
             rules = [] if why_not else [with_degrees(of_constants(reading, constants))]
         else:
             rules = wanted(reading, under)
     except Refusal as refusal:
         rules, why_not = [], str(refusal)
     found = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
+    if scheme is not None:
+        found, under = replace(found, scheme=asked.name), under or asked.optimizer
     if found.follows in schemes() and under is not None:  # to follow one is not to be balanced
         row = Row((under,), trials(schemes()[found.follows], named(under)))
         judged = standing(found.follows, row)
         found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
-    return _with_rules(found)
+    if found.predicted:
+        found = replace(found, remarks=(*found.remarks, *biases(whole.module, reading)))
+    origin = {} if constants is None else checked(constants).origin
+    if (exported := schemes().get(str(origin.get("scheme", found.scheme)))) is not None:
+        return replace(found, command=_export(exported, reading))
+    return _with_rules(found, origin)
 
 
-def _with_rules(found: Audit) -> Audit:
-    """With the rules of the optimizer for these stacks, first derived and to train with."""
+def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:
+    """A command for these stacks; none where they have no words."""
+    if not reading.understood or reading.select["stack"] not in stacks():
+        return ""
+    depth = ",".join(map(str, reading.layers.values()))
+    return " ".join(
+        (f"deepnet-theory {verb}", *(f"--{n} {w}" for n, w in {**words, "depth": depth}.items()))
+    )
+
+
+def _export(given: Scheme, reading: Reading) -> str:
+    """The command that exports a scheme for a model; none for a scheme that has no constants."""
+    if not_exportable(given):
+        return ""
+    own = {n: word for n, word in reading.select.items() if n != "placement"}
+    words = {"scheme": given.name, **own}
+    width = next((m.fan_in for s in reading.sublayers for m in s.matrices), 0)
+    hidden = {m.fan_out for s in reading.sublayers for m in s.matrices if m.role in ("fc1", "up")}
+    if given.std and len(hidden) == 1:  # its gains hang on the widths
+        words |= {"width": str(width), "ffn-ratio": f"{hidden.pop() / width:.10g}"}
+    return _command("export", words, reading)
+
+
+def _with_rules(found: Audit, origin: Mapping[str, Any]) -> Audit:
+    """With the rules of the optimizer for these stacks, and the command that derives them.
+
+    The optimizer and closure of given constants are those of their ``origin``.
+    """
     from deepnet_theory.sizes.answer import Answer, for_training
     from deepnet_theory.sizes.wanted import depth_of, selection_of
-    from deepnet_theory.spec.placement import placement
 
     words = found.reading.select
     if "placement" not in words:
         return found
+    own = origin.get("select")
+    given = own if isinstance(own, dict) and origin.get("row") != "own" else {}
+    under = found.optimizer or given.get("optimizer")
+    closure = given.get("closure", COMPLETE.name)
     condition = placement(words["placement"]).training_condition
-    if found.optimizer is None:  # whichever it is
-        return replace(found, closure=COMPLETE.name, condition=condition)
-    try:
-        selection = selection_of(found.reading, found.optimizer)
-        rows, closure = Answer(selection).rows, for_training(selection).closure
-    except DeepNetTheoryError:  # there is nothing to derive for it
-        return found
-    depth = {name: depth_of(found.reading)[name] for name in selection.the_stack.depths}
-    told = {row.named: row.told(**depth) for row in rows}
-    return replace(found, closure=closure, rows=told, condition=condition if closure else "")
+    with suppress(DeepNetTheoryError):  # there is nothing to derive for it
+        if under is not None:
+            selection = selection_of(found.reading, under)
+            rows = Answer(selection).rows
+            closure = given.get("closure", for_training(selection).closure)
+            if found.optimizer is not None:
+                depth = {n: depth_of(found.reading)[n] for n in selection.the_stack.depths}
+                found = replace(found, rows={row.named: row.told(**depth) for row in rows})
+        usual = {f.name: f.default for f in fields(Selection)}
+        last = {
+            n: given[n] for n in ("method", "amplification") if given.get(n, usual[n]) != usual[n]
+        }
+        last |= {"closure": closure} if closure else {}
+        command = _command("derive", {"optimizer": under or "NAME", **words, **last}, found.reading)
+        return replace(
+            found, closure=closure, command=command, condition=condition if closure else ""
+        )
+    return found

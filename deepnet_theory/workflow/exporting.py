@@ -7,19 +7,20 @@ from typing import Unpack
 
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.entries import FULL
-from deepnet_theory.sizes.exported import constants_of, on_base
+from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
 from deepnet_theory.spec.constants import Constants, Sizes
 from deepnet_theory.spec.depth import BaseLike, DepthLike
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import ALIGNMENTS, Selection
-from deepnet_theory.workflow.given import answered
+from deepnet_theory.workflow.given import answered, scheme_of_depth
 
 
 def export(
     answer: Answer | Selection | str | None = None,
     depth: DepthLike | None = None,
     *,
+    scheme: str | None = None,
     rule: Rule | None = None,
     form: str = "forward",
     base: BaseLike | None = None,
@@ -34,6 +35,10 @@ def export(
     ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
     and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
     derived one; its learning-rate multipliers are then 1, because none were derived for it.
+    ``scheme`` is a published one in its place, ``export(scheme="deepnorm", depth=24)``, with its
+    own residual equation, sizes and multipliers; a selection beside it says which optimizer and
+    stack they are for. Where an author sets a standard deviation, the gains are those of the
+    ``architecture``'s widths.
     ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
     (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …).
 
@@ -50,11 +55,24 @@ def export(
 
     Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
-    fit each other, and :class:`Refusal` where no matrix can carry α, or where the stream
-    explodes.
+    fit each other, and :class:`Refusal` where no matrix can carry α, where the stream
+    explodes, or for a scheme that constants do not hold.
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
+    if scheme is not None:
+        others = {"rule": rule, "base": base, "base_heads": base_heads}
+        if beside := [name for name, value in others.items() if value is not None]:
+            raise InputError(
+                f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
+            )
+        given = scheme_of_depth(scheme)
+        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack)
+        if answer is not None:
+            selection = answered(answer).selection
+        published = constants_of_scheme(given, selection, depth, form, architecture)
+        published.warn()
+        return published
     answer = answered(answer)
     trained = answer if rule is not None else to_train_with(answer)
     if alignment not in ALIGNMENTS:

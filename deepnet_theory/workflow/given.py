@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.scheme import Scheme, scheme, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.settings import record
 
@@ -42,6 +43,21 @@ def selection_of(
         f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
         "and theta, or a Selection"
     )
+
+
+def scheme_of_depth(name: str) -> Scheme:
+    """The published scheme of that name.
+
+    Raises :class:`Refusal` for one that sets sizes in the width alone.
+    """
+    from deepnet_theory.spec.parametrisation import parametrisations
+
+    if str(name).lower() in set(parametrisations()) - set(schemes()):
+        raise Refusal(
+            f"{name!r} says how sizes scale with the width, not which sizes one model has: derive "
+            "--across width judges it, and measure --widths shows a model's own"
+        )
+    return scheme(name)
 
 
 def derived(given: Derivation | Selection | str | None) -> Derivation:

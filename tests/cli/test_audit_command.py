@@ -1,8 +1,13 @@
 """``audit`` on the command line."""
 
 import json
+import shlex
 
 import pytest
+import torch
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import build
 
 SOURCE = """
 import torch
@@ -71,3 +76,66 @@ def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
     assert drawn[0].startswith("x ─┬─ norm ─ fc1 2≠0.5 ─ fc2 2≠0.5 ─┐")
     assert drawn[1].startswith("└──") and drawn[1].endswith("+─ x")
     assert all(line in page.read_text("utf-8") for line in drawn)
+
+
+def test_a_scheme_is_exported_trained_and_audited(cli, tmp_path):
+    source = """
+import torch
+from deepnet_theory.runtime import build
+def right():
+    return build("constants.json"), torch.arange(16).view(2, 8)
+def forgotten():
+    model, ids = right()
+    with torch.no_grad():
+        for layer in model.parts["encoder"].layers:
+            layer[1].branch.fc1.weight.mul_(3)
+    return model, ids
+"""
+    (tmp_path / "own.py").write_text(source.replace("constants.json", f"{tmp_path}/constants.json"))
+    file = str(tmp_path / "constants.json")
+    sizes = ("--depth", "3", "--width", "16", "--heads", "2")
+    told = cli("export", "--scheme", "deepnorm", *sizes, "-o", file)
+    assert (
+        told.code == 0 and "deepnorm, exported: encoder, attention alpha = (2*N)**(1/4)" in told.err
+    )
+    run = ("--steps", "2", "--seeds", "1", "--batch", "2", "--tokens", "8", "--no-cache")
+    trained = cli("train", file, *run, "--format", "json")
+    assert json.loads(trained.out)["schema"] == "deepnet-theory/training/1", trained.err
+    right = cli("audit", f"{tmp_path}/own.py:right", "--scheme", "deepnorm", "--format", "json")
+    assert (right.code, json.loads(right.out)["follows"]) == (0, "deepnorm")
+    wrong = cli(
+        "audit", f"{tmp_path}/own.py:forgotten", "--scheme", "deepnorm", "--optimizer", "adam"
+    )
+    assert wrong.code == 1 and "1 difference from deepnorm" in " ".join(wrong.out.split())
+    other = cli("audit", f"{tmp_path}/own.py:right", "--scheme", "t-fixup")
+    assert other.code == 3 and "for the stack 'encoder-decoder'" in " ".join(other.out.split())
+    command = shlex.split(json.loads(right.out)["command"])
+    again = cli(*command[1:], "--width", "16", "--heads", "2")
+    assert (
+        json.loads(again.out)["parts"]
+        == json.loads((tmp_path / "constants.json").read_text())["parts"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("placement", "closure"),
+    [("post-ln", None), ("post-ln", "unit-residual"), ("pre-ln", None)],
+)
+def test_the_command_of_an_audit_gives_the_constants_that_apply_takes(cli, placement, closure):
+    """The closure to train with, or that of the constants, which another one would not give."""
+    constants = dt.export(
+        dt.derive("adam", placement=placement, closure=closure), 3, width=16, heads=2
+    )
+    audit = dt.audit(build(constants), torch.arange(16).view(2, 8), constants=constants)
+    command = shlex.split(audit.command)
+    assert f"--closure {closure or 'complete'}" in audit.command
+
+    def derived(words):
+        rule = json.loads(cli(*words, "--format", "json").out)["rule"]
+        return [(row["alpha_value"], row["beta_value"]) for row in rule]
+
+    wanted = {(s.alpha, s.beta) for s in constants.parts[0].sublayers}
+    assert set(derived(command[1:])) == wanted
+    cut = command.index("--closure")
+    if placement == "post-ln":  # what derive gives without that word is another rule
+        assert set(derived([*command[1:cut], *command[cut + 2 :]])) != wanted

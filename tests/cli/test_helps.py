@@ -101,7 +101,6 @@ TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
         *((TRANSFER, option) for option in (
             "--scheme deepnet-adam", "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5")),
         (f"{TRANSFER} --alpha 1 --beta 1", "--decoder-alpha 2"),
-        ("export --optimizer adam --depth 4", "--scheme deepnet-adam"),
         ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
         ("predict --optimizer adam --depths 1,2", "--updates 2"),
     ],

@@ -10,6 +10,7 @@ from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
 SCHEMA = "deepnet-theory/audit/1"
+DIFFERENCE, REMARK = "difference", "remark"
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Finding:
 
     ``effect`` is what it alone multiplies the stack's ‖ΔF‖ after one update with: the ratio of
     two predictions where it is ``predicted``, else by the first order of the theory; None where
-    that has no law.
+    that has no law. ``severity`` is ``difference``, or ``remark`` for what decides no verdict.
     """
 
     where: str
@@ -27,6 +28,7 @@ class Finding:
     mend: str
     effect: float | None = None
     predicted: bool = False
+    severity: str = DIFFERENCE
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class Audit(Result):
     ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
     held against, ``alike`` others that fit. ``plan`` is what to change, parameter by parameter.
     ``refusal`` says why it was held against no rule; ``near`` are the nearest rules where no
-    optimizer was given and several may be meant.
+    optimizer was given and several may be meant. ``scheme`` names the one that was asked for.
+    ``command`` are the words that derive, or export, what ``apply_`` needs.
     """
 
     model: str
@@ -120,6 +123,13 @@ class Audit(Result):
     condition: str = ""  # what training needs beside that rule
     refusal: str = ""
     near: tuple[str, ...] = ()
+    scheme: str | None = None
+    command: str = ""
+
+    @property
+    def differences(self) -> tuple[Finding, ...]:
+        """The findings that decide the verdict."""
+        return tuple(f for f in self.findings if f.severity == DIFFERENCE)
 
     @property
     def layers(self) -> int:
@@ -141,6 +151,7 @@ class Audit(Result):
             "layers": self.layers,
             "layers_by_stack": r.layers,
             "optimizer": self.optimizer,
+            "scheme": self.scheme,
             "against": self.against,
             "detail": self.detail,
             "follows": self.follows,
@@ -155,6 +166,7 @@ class Audit(Result):
             "closure": self.closure,
             "rows": self.rows,
             "condition": self.condition,
+            "command": self.command,
             "findings": [asdict(f) for f in self.findings],
             "effect": self.effect,
             "predicted": self.predicted,
@@ -173,6 +185,6 @@ class Audit(Result):
         return text(document(self))
 
     def __repr__(self) -> str:
-        count = len(self.findings)
+        count = len(self.differences)
         found = f", {count} finding{'s' * (count > 1)}" if count else ""
         return f"Audit({self.verdict}, against {self.against}{found})"

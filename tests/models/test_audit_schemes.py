@@ -1,0 +1,310 @@
+"""A model held against one published scheme: its own numbers, its own form, and nothing nearer."""
+
+import json
+import math
+from dataclasses import replace
+
+import jsonschema
+import pytest
+import torch
+from torch import nn
+from written_models import GPT, VOCAB, post, pre
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_, build, parameter_groups, schema
+from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.scheme import not_exportable, schemes
+from deepnet_theory.spec.selection import Selection
+
+LAYERS, WIDTH = 3, 32
+IDS = torch.arange(16).view(2, 8)
+EXPORTED = [name for name, given in schemes().items() if not not_exportable(given)]
+
+
+def export(name, **given):
+    two = schemes()[name].stack == "encoder-decoder"
+    depth = f"{LAYERS},2" if two else LAYERS
+    return dt.export(scheme=name, depth=depth, width=WIDTH, heads=4, vocab=VOCAB, **given)
+
+
+def made(constants, change=lambda model: None):
+    """A model of the constants, changed, and its inputs."""
+    torch.manual_seed(0)
+    model = build(constants)
+    with torch.no_grad():
+        change(model)
+    return model, (IDS, IDS) if len(constants.parts) > 1 else IDS
+
+
+def of_roles(audit, severity="difference"):
+    return {f.where.split(":")[0].split(", ")[-1] for f in audit.findings if f.severity == severity}
+
+
+@pytest.fixture
+def unpredicted(monkeypatch):
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
+
+
+def test_what_constants_hold_is_exported():
+    assert {"deepnorm", "deepnorm-encoder-decoder", "gpt-2", "completep", "depth-mup"} <= set(
+        EXPORTED
+    )
+    for name in schemes().keys() - set(EXPORTED):
+        with pytest.raises(Refusal, match="cannot be exported: constants have no place for"):
+            export(name)
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("name", EXPORTED)
+def test_what_is_built_from_a_scheme_follows_it(name):
+    constants = export(name)
+    jsonschema.validate(json.loads(constants.to_json()), schema())
+    assert Constants.from_json(constants.to_json()) == constants
+    told = constants.origin
+    assert (told["scheme"], told["row"], told["verdict"]) == (name, name, "ASSUMED")
+    assert told["source"] == schemes()[name].source and "not derived" in told["meaning"]
+    audit = dt.audit(*made(constants), scheme=name)
+    assert (audit.verdict, audit.follows, audit.findings) == ("SUPPORTED", name, ())
+    assert (audit.scheme, json.loads(audit.to_json())["scheme"]) == (name, name)
+
+    def forgotten(model):
+        last = next(n for n, p in reversed(list(model.named_parameters())) if "fc2.weight" in n)
+        model.get_parameter(last).mul_(2)
+
+    wrong = dt.audit(*made(constants, forgotten), scheme=name)
+    assert (wrong.verdict, wrong.follows, of_roles(wrong)) == ("REFUTED", None, {"fc2"})
+    assert [f.size for f in wrong.findings] == pytest.approx([2.0], rel=0.05)
+
+
+LINES = {  # α stands in the model's own code, where the equation has one
+    "post-ln": lambda alpha: lambda x, f, norm: norm(alpha * x + f(x)),
+    "pre-ln": lambda alpha: pre,
+    "branch-multiplier": lambda alpha: lambda x, f, norm: x + f(norm(x)) / alpha,
+    "sandwich-ln": lambda alpha: lambda x, f, norm: x + norm(f(norm(x))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("name", [n for n in EXPORTED if len(schemes()[n].parts) == 1])
+def test_what_apply_puts_into_a_decoder_follows_the_scheme(name):
+    constants = dt.export(
+        Selection("adamw", stack="decoder"), LAYERS, scheme=name, width=WIDTH, heads=4, vocab=VOCAB
+    )
+    line = LINES[constants.placement](constants.parts[0].sublayers[0].alpha)
+    model = GPT(LAYERS, line, d=WIDTH, final=constants.placement != "post-ln")
+    assert dt.audit(model, IDS, scheme=name).verdict == "REFUTED"
+    apply_(model, constants, inputs=IDS)
+    assert dt.audit(model, IDS, scheme=name).follows == name
+    audit = dt.audit(model, IDS, constants=constants)
+    assert audit.verdict == "SUPPORTED" and f"export --scheme {name} " in audit.command
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+@pytest.mark.usefixtures("unpredicted")
+def test_apply_puts_both_alphas_of_deepnorm_into_torchs_own_transformer():
+    constants = export("deepnorm-encoder-decoder")
+    model = nn.Transformer(WIDTH, 4, LAYERS, 2, 4 * WIDTH, 0.0, batch_first=True)
+    model.encoder.norm = model.decoder.norm = None
+    x = torch.randn(2, 2, 8, WIDTH)
+    apply_(model, constants, inputs=tuple(x))
+    audit = dt.audit(model, tuple(x), scheme="deepnorm-encoder-decoder")
+    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+    assert {round(s.sublayer.alpha, 4) for s in audit.sublayers} == {
+        round(0.81 * (LAYERS**4 * 2) ** (1 / 16), 4),
+        round(6 ** (1 / 4), 4),
+    }
+
+
+def scaled(times, *roles):
+    """Planted in every layer: these matrices times a number."""
+
+    def change(model):
+        for name, p in model.named_parameters():
+            if any(f".{role}.weight" in name for role in roles):
+                p.mul_(times)
+
+    return change
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+def test_alpha_forgotten_in_the_decoder_is_the_finding():
+    name = "deepnorm-encoder-decoder"
+    constants = export(name)
+    encoder, decoder = constants.parts
+    bare = replace(decoder, sublayers=tuple(replace(s, alpha=1.0) for s in decoder.sublayers))
+    audit = dt.audit(*made(replace(constants, parts=(encoder, bare))), scheme=name)
+    assert (audit.verdict, audit.follows) == ("REFUTED", None)
+    assert [f.where for f in audit.findings if f.severity == "remark"] == []
+    assert {f.where for f in audit.findings} == {
+        f"decoder, all 2 layers, {kind}: alpha" for kind in ("attention", "cross", "ffn")
+    }
+    for f in audit.findings:
+        assert f.size == pytest.approx(6 ** (1 / 4)) and f.mend.startswith("x = norm(1.565*x")
+    assert audit.effect > 1.1
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [
+        ("deepnorm", (8 * LAYERS) ** -0.25),
+        ("deepnorm-encoder-decoder", 24**-0.25),
+        ("gpt-2", (2 * LAYERS) ** -0.5),
+    ],
+)
+def test_beta_on_query_and_key_is_a_remark(name, times):
+    audit = dt.audit(*made(export(name), scaled(times, "query", "key")), scheme=name)
+    assert (audit.verdict, audit.follows, audit.plan) == ("SUPPORTED", name, ())
+    assert of_roles(audit) == set() and of_roles(audit, "remark") == {"query", "key"}
+    for f in json.loads(audit.to_json())["findings"]:
+        assert f["severity"] == "remark" and f["predicted"] and abs(f["effect"] - 1) < 0.05
+    assert "A remark, no difference: encoder, all 3 layers, attention" in " ".join(
+        str(audit).split()
+    )
+
+
+def test_gpt_2_whose_outputs_were_not_scaled_differs_and_its_queries_stay_a_remark():
+    def both(model):
+        scaled(0.5, "query")(model)
+        scaled(math.sqrt(2 * LAYERS), "output", "fc2")(model)
+
+    audit = dt.audit(*made(export("gpt-2"), both), scheme="gpt-2")
+    assert (audit.verdict, of_roles(audit)) == ("REFUTED", {"output", "fc2"})
+    assert of_roles(audit, "remark") == {"query"}
+    assert [f.severity for f in audit.findings] == ["difference"] * 2 + ["remark"]
+    assert {c.role for c in audit.plan} == {"output", "fc2"}
+    assert repr(audit) == "Audit(REFUTED, against gpt-2, 2 findings)"
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+def test_no_threshold_makes_a_remark_of_an_alpha_and_0_makes_one_of_nothing(monkeypatch):
+    constants = export("deepnorm")
+    (part,) = constants.parts
+    near = replace(part, sublayers=tuple(replace(s, alpha=1.03 * s.alpha) for s in part.sublayers))
+    audit = dt.audit(*made(replace(constants, parts=(near,))), scheme="deepnorm")
+    assert audit.verdict == "REFUTED" and all(f.effect > 0.9 for f in audit.findings)
+    monkeypatch.setattr("deepnet_theory.models.findings.SLIGHT", 0.0)
+    audit = dt.audit(*made(constants, scaled(0.5, "query", "key")), scheme="deepnorm")
+    assert (audit.verdict, of_roles(audit)) == ("REFUTED", {"query", "key"})
+
+
+# ------------------------------------------------------------------ what is of a scheme's own form
+
+
+def gated(value, layers=LAYERS):
+    """x + gate·G(x), the gate learnt, drawn by Xavier's law."""
+    model = GPT(layers, lambda x, f, norm: x + f.gate * f(x), final=False)
+    for block in model.h:
+        for branch in (block.attn, block.mlp):
+            branch.gate = nn.Parameter(torch.tensor(value))
+    return model
+
+
+def drawn(model, gain=1.0):
+    """Every branch matrix by Xavier's law, all but query and key at this gain."""
+    torch.manual_seed(0)
+    for name, p in model.named_parameters():
+        if p.dim() == 2 and name.startswith("h."):
+            *unscaled, last = p.chunk(3) if "c_attn" in name else (p,)
+            nn.init.xavier_normal_(last, gain)
+            for block in unscaled:
+                nn.init.xavier_normal_(block)
+    return model
+
+
+def indexed(*, alpha):
+    """norm(α_l x + G(x)), α by the layer, from 1."""
+    calls = []
+
+    def line(x, f, norm):
+        calls.append(f)
+        return norm(alpha((len(calls) - 1) // 2 % LAYERS + 1) * x + f(x))
+
+    return line
+
+
+FORMS = {  # a model, its scheme, and a model that lacks one thing, with the words for it
+    "a learnt scalar": (
+        lambda: drawn(gated(0.0)), "rezero",
+        lambda: drawn(GPT(LAYERS, lambda x, f, norm: x + f(x), final=False)),
+        "no learnt scalar multiplies the branch, and rezero starts one at 0",
+    ),
+    "alpha by the layer": (
+        lambda: drawn(GPT(LAYERS, indexed(alpha=lambda layer: math.sqrt(2 * layer)), final=False)),
+        "admin", lambda: drawn(GPT(LAYERS, post, final=False)),
+        "alpha is 1, wanted 1.414 to 2.449 by the layer",
+    ),
+    "a factor that no norm takes back": (
+        lambda: drawn(GPT(LAYERS, lambda x, f, n: (1 - 1 / 6) * x + f(x) / 6, final=False)),
+        "modula", lambda: drawn(GPT(LAYERS, lambda x, f, n: x + f(x) / 6, final=False)),
+        "alpha is 6, wanted 2.009 to 4.167 by the layer",
+    ),
+    "norms within the branch": (
+        lambda: drawn(inner(GPT(LAYERS)), math.sqrt(math.log(2 * LAYERS))), "sub-ln",
+        lambda: drawn(GPT(LAYERS)), "with one more norm within the branch",
+    ),
+}  # fmt: skip
+
+
+def inner(model):
+    for block in model.h:
+        block.attn.c_proj = nn.Sequential(nn.LayerNorm(32), block.attn.c_proj)
+        block.mlp.c_proj = nn.Sequential(nn.LayerNorm(128), block.mlp.c_proj)
+    return model
+
+
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("name", FORMS)
+def test_a_schemes_own_form_is_no_fault_and_its_lack_is(name):
+    right, scheme, wrong, words = FORMS[name]
+    audit = dt.audit(right(), IDS, scheme=scheme)
+    assert (audit.verdict, audit.follows, audit.findings) == ("SUPPORTED", scheme, ())
+    other = dt.audit(wrong(), IDS, scheme=scheme)
+    assert other.verdict == "REFUTED" and any(words in f.what for f in other.findings), [
+        f.what for f in other.findings
+    ]
+
+
+UNSHOWN = {
+    "residual": "carries 2 residual streams",
+    "branchnorm": "in the step t of training",
+    "layernorm-scaling": "divides what enters a branch by alpha",
+    "mup": "scale with the width, not which sizes one model has",
+}
+
+
+@pytest.mark.parametrize("name", UNSHOWN)
+def test_a_scheme_that_no_forward_pass_shows_is_refused(name):
+    with pytest.raises(Refusal, match=UNSHOWN[name]):
+        dt.audit(GPT(LAYERS), IDS, scheme=name)
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+def test_what_was_not_understood_is_undecided_and_said():
+    pair = dt.audit(*made(export("deepnorm-encoder-decoder")), scheme="deepnorm")
+    assert pair.verdict == "UNDECIDED" and "deepnorm-encoder-decoder" in pair.refusal
+    learnt = dt.audit(gated(0.1), IDS, scheme="deepnorm")
+    assert learnt.verdict == "UNDECIDED" and "which is learnt" in learnt.refusal
+    times = dt.audit(GPT(LAYERS, times=0.25), IDS, scheme="gpt-2")
+    assert times.verdict == "UNDECIDED" and "multiplies its values by 0.25" in times.refusal
+    assert not (pair.findings or learnt.findings or times.findings)
+    with pytest.raises(InputError, match="give one of them"):
+        dt.audit(GPT(LAYERS), IDS, scheme="gpt-2", constants=export("gpt-2"))
+
+
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("name", ["depth-mup", "completep"])
+def test_the_multipliers_of_a_scheme_are_held_against_an_optimizers_groups(name):
+    model, ids = made(export(name))
+    groups = parameter_groups(model, 1e-3, weight_decay=0.1)
+    right = dt.audit(model, ids, scheme=name, optimizer=torch.optim.AdamW(groups, lr=1e-3))
+    assert (right.verdict, right.follows) == ("SUPPORTED", name)
+    scaled = next(g for g in groups if "/scaled" in g["name"])
+    scaled["lr"], scaled["eps"] = 5 * scaled["lr"], 7 * scaled["eps"]
+    wrong = dt.audit(model, ids, scheme=name, optimizer=torch.optim.AdamW(groups, lr=1e-3))
+    assert wrong.verdict == "REFUTED"
+    sizes = [f.size for f in wrong.findings]
+    assert sizes == pytest.approx([5.0, 7.0] if name == "depth-mup" else [7.0])
