@@ -8,7 +8,6 @@ from dataclasses import replace
 from statistics import fmean
 
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
-from deepnet_theory.numeric.judging import LEVEL
 from deepnet_theory.runtime.outer import SMALL, head_std, is_small
 from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.results.audit import REMARK, Finding
@@ -16,7 +15,7 @@ from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, resid
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
 
 FAR = 10.0  # the logarithm of a ratio that is none
-SLIGHT = LEVEL  # of ‖ΔF‖: a size that is as near as this to another one is judged to be equal to it
+SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (numeric/judging)
 STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies differ by factors
 
 
