@@ -43,20 +43,21 @@ class CommonMode:
 
 
 class Watch:
-    """Takes R in one forward pass of a model."""
+    """Takes R in a forward pass of a model or a stack of seeds; ``found`` has each of them."""
 
     def __init__(self, model: Model) -> None:
         *_, part = model.parts.values()
+        self.lead = 0 if model.seeds is None else 1  # dimensions before those of the tokens
         self.residuals = [m for m in part.modules() if isinstance(m, Residual)]
         self.part, self.norm = part, norm(model.constants.norm)
         self.sum: Tensor | None = None
         self.entering: Tensor | None = None
-        self.found: CommonMode | None = None
+        self.found: tuple[CommonMode, ...] = ()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within this context a forward pass of the model leaves ``found``."""
-        self.sum = self.entering = self.found = None
+        self.sum, self.entering, self.found = None, None, ()
         streams: dict[Residual, Tensor] = {}
         handles = [self.part.register_forward_hook(self._end)]
         for residual in self.residuals:
@@ -71,7 +72,8 @@ class Watch:
                 handle.remove()
 
     def _enter(self, streams: dict[Residual, Tensor], of: Residual, inputs: tuple[Tensor]) -> None:
-        size = _size(inputs[0])
+        length = inputs[0].detach().square().sum(-1)  # root mean square over tokens, of each seed
+        size = length.flatten(self.lead).mean(self.lead).sqrt()
         self.entering = size if self.entering is None else self.entering
         streams[of] = size if of.placement.normalises_sum else self.entering
 
@@ -82,21 +84,18 @@ class Watch:
     ) -> None:  # fmt: skip
         moved = normalise(output, self.norm) if "output" in of.placement.norms else output
         stream, times = of.placement.coefficients(of.alpha)
-        mean = moved.flatten(0, -2).mean(0) * times / (stream * streams[of])
+        mean = moved.flatten(self.lead, -2).mean(self.lead)
+        mean = mean * times / (stream * streams[of])[..., None]
         self.sum = mean if self.sum is None else self.sum + mean
 
     @torch.no_grad()
     def _end(self, part: nn.Module, inputs: object, output: Tensor) -> None:
-        unit = nn.functional.normalize(output.flatten(0, -2), dim=-1)
-        n = len(unit)
+        unit = nn.functional.normalize(output.flatten(self.lead, -2), dim=-1)
+        n = unit.shape[-2]
         assert self.sum is not None
-        cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
-        self.found = CommonMode(float(self.sum.norm()), float(cosine))
-
-
-def _size(x: Tensor) -> Tensor:
-    """The root mean square over tokens of the stream's length."""
-    return x.detach().square().sum(-1).mean().sqrt()
+        cosine = (unit.sum(-2).square().sum(-1) - n) / max(1, n * (n - 1))
+        found = torch.stack((self.sum.norm(dim=-1), cosine), -1).view(-1, 2)
+        self.found = tuple(CommonMode(*of_seed) for of_seed in found.tolist())
 
 
 def warning(name: str, steps: Sequence[int], weights: Sequence[float]) -> str:
