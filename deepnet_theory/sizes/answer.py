@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from deepnet_theory.sizes.common_mode import drowning
 from deepnet_theory.sizes.consequences import (
     Consequence,
     consequences,
@@ -182,7 +183,10 @@ class Answer(Result):
     @property
     def training_condition(self) -> str:
         """What training needs beside the rule to train with; empty where nothing is known."""
-        return self.selection.the_placement.training_condition if self.to_train_with else ""
+        where = self.selection.the_placement
+        if self.to_train_with is None or not where.training_condition:
+            return ""
+        return f"{where.training_condition} {drowning(where)}"
 
     @property
     def advice(self) -> str:

@@ -107,6 +107,14 @@ def divisor(placement: Placement) -> str:
     return "cosh(R)" if placement.normalises_sum else "sqrt(1 + R**2)"
 
 
+def drowning(placement: Placement) -> str:
+    """The law of the placement in a sentence."""
+    return (
+        "What all branches add to every token alike, of size R beside the stream, divides what is "
+        f"a token's own by {divisor(placement)}."
+    )
+
+
 C1 = math.sqrt(2 / math.pi)  # E|ξ| of a standard normal ξ
 
 
