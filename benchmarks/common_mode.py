@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import platform
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -119,7 +120,7 @@ HEAD = """\
 `python benchmarks/common_mode.py`, {seeds} seeds, {steps} steps. The usual arm is post-LN with
 α = 2N, 8 layers of width 64, a head of standard deviation 0.02 without a bias, learned positions as
 large as the tokens, 15 steps of warm-up to 0.008; an arm is named by what it changes.
-Texts: {texts}.
+Texts: {texts}. {versions}.
 
 | arm | Σ η at R = 1, over the derived | R over the predicted, up to 4 | \
 R's peak, median (seeds) | at step | predicted peak | R at the end | tokens drowned |
@@ -130,10 +131,11 @@ R's peak, median (seeds) | at step | predicted peak | R at the end | tokens drow
 def page(found: Sequence[Outcome]) -> str:
     """The table, and what it says of the predictions."""
     seeds, steps = found[0].r.shape
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}, one thread"
     texts = "; ".join(dict.fromkeys(o.text for o in found))
-    head = HEAD.format(seeds=seeds, steps=steps, texts=texts)
+    head = HEAD.format(seeds=seeds, steps=steps, texts=texts, versions=versions)
     clock = [o.of_clock for o in found if not math.isnan(o.of_clock)]
-    rise = [x for o in found for x in o.of_rise]
+    rise = [x for o in found if o.arm.beta1 for x in o.of_rise]
     fed = [o for o in found if o.of_rise]
     peaks = [o.of_peak for o in fed if o.arm.beta1]
     still = [o.of_peak for o in fed if not o.arm.beta1]
@@ -141,16 +143,14 @@ def page(found: Sequence[Outcome]) -> str:
         np.argsort(np.argsort(x))
         for x in zip(*((float(np.median(o.r.max(1))), max(o.predicted)) for o in fed), strict=True)
     ]
-    order = float(np.corrcoef(*ranks)[0, 1])
+    order = float(np.corrcoef(*ranks)[0, 1]) if len(fed) > 2 else math.nan
 
-    def span(values: Sequence[float]) -> str:
-        middle = statistics.median(values)
-        return f"{middle:.2f} ({min(values):.2f} to {max(values):.2f} in {len(values)})"
-
-    def verdict(values: Sequence[float]) -> str:
-        """Within a factor of 2 everywhere, nowhere, or neither."""
-        inside = [0.5 <= v <= 2 for v in values]
-        return "SUPPORTED" if all(inside) else "UNDECIDED" if any(inside) else "REFUTED"
+    def judged(values: Sequence[float]) -> str:
+        if not values:
+            return "UNDECIDED, nothing of it was run"
+        verdict = "SUPPORTED" if all(0.5 <= v <= 2 for v in values) else "REFUTED"
+        span = f"{min(values):.2f} to {max(values):.2f} in {len(values)}"
+        return f"{statistics.median(values):.2f} ({span}): {verdict}"
 
     return (
         head
@@ -160,10 +160,10 @@ def page(found: Sequence[Outcome]) -> str:
 Drowned: what is a token's own is below {DROWNED:g} of the output at the last step; Wilson's 95 %.
 Measured over predicted, median and range; each is SUPPORTED where all are within a factor of 2:
 
-- Σ η at R = 1: {span(clock)}: {verdict(clock)}.
-- The rise, every step up to a predicted R of 4: {span(rise)}: {verdict(rise)}.
-- The peak without momentum (β₁ = 0): {span(still)}: {verdict(still)}.
-- The peak with momentum: {span(peaks)}: {verdict(peaks)}; rank correlation {order:.2f}.
+- Σ η at R = 1: {judged(clock)}.
+- The rise with momentum, every step up to a predicted R of 4: {judged(rise)}.
+- The peak without momentum (β₁ = 0): {judged(still)}.
+- The peak with momentum: {judged(peaks)}; rank correlation of all {order:.2f}.
 """
     )
 

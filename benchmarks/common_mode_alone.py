@@ -62,13 +62,14 @@ SWITCHES = (
     Arm(), Arm(head=0.0), Arm(head=NAN), Arm(head=0.0, bias="unigram"), Arm(positions="none"),
     Arm(warm_up=1), Arm(positions="noise"), Arm(size=0.1), Arm(beta1=0.0), Arm(warm_up=-15),
     Arm(placement="branch-multiplier"), Arm(head=NAN, warm_up=1), Arm(warm_up=1, rate=2e-3),
-    Arm(head=0.0, positions="none"), Arm(bias="zero"), Arm(head=0.04), Arm(layers=24),
+    Arm(head=0.0, positions="none"), Arm(bias="zero"), Arm(head=0.04),
+    Arm(layers=16), Arm(layers=16, warm_up=1),
 )  # fmt: skip
 AGAIN = (Arm(), Arm(head=NAN), Arm(head=0.0, bias="unigram"), Arm(positions="none"), Arm(warm_up=1))
 ARMS = (
     *SWITCHES,
     *(replace(arm, text="source code") for arm in AGAIN),
-    *(replace(arm, width=128, rate=4e-3) for arm in AGAIN),
+    *(replace(arm, width=128, rate=4e-3) for arm in AGAIN[:3]),
 )
 
 

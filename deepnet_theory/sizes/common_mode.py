@@ -177,6 +177,6 @@ def invites(
     return (
         f"the head of standard deviation {head_std:.2g} draws at most {found:.1f} nats from a "
         f"common direction and the token frequencies need {wanted:.1f}: all branches move all "
-        f"tokens alike until the head has grown; start it at {wanted / (C1 * width):.2g} or more, "
-        "or its bias at the log-unigram"
+        "tokens alike until the head has grown; start its bias at the log-unigram, or the head at "
+        f"{wanted / (C1 * width):.2g} or more, which makes it rarer"
     )
