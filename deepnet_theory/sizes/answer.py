@@ -183,14 +183,11 @@ class Answer(Result):
     @property
     def training_condition(self) -> str:
         """What training needs beside the rule to train with; empty where nothing is known."""
-        where = self.selection.the_placement
-        if self.to_train_with is None or not where.training_condition:
-            return ""
-        return f"{where.training_condition} {drowning(where)}"
+        return self.selection.the_placement.training_condition if self.to_train_with else ""
 
     @property
     def advice(self) -> str:
-        """Which rule to train with, and what training needs beside it."""
+        """Which rule to train with, what training needs beside it, and by which law."""
         if self.to_train_with is None:
             return f"No closure is complete here: {self.training_refused}."
         sentence = (
@@ -198,7 +195,9 @@ class Answer(Result):
             if self.trains
             else f"For training take the closure {self.to_train_with.closure}."
         )
-        return f"{sentence} {self.training_condition}".rstrip()
+        if not self.training_condition:
+            return sentence
+        return f"{sentence} {self.training_condition} {drowning(self.selection.the_placement)}"
 
     @cached_property
     def sinking(self) -> tuple[Sinking, ...]:

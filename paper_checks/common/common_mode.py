@@ -3,7 +3,7 @@ import math
 from deepnet_theory.sizes.common_mode import own_part
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.placement import Placement, placements
-from paper_checks.shared.bench import Claim, Finding, Lab, Tensor, judge, numeric, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, numeric, sp, torch
 from paper_checks.shared.record import PROVED, SUPPORTED
 
 CLAIM = Claim(
@@ -23,7 +23,7 @@ CLAIM = Claim(
 )
 
 
-def sublayer() -> tuple[sp.Expr, sp.Expr, tuple[sp.Symbol, ...]]:
+def sublayer() -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """The parts behind norm(αx + αr m̂) for x = a m̂ + z of size 1, and the symbols a, z, r, α."""
     a, z, r, alpha = symbols = sp.symbols("a z r alpha", positive=True)
     common, own = alpha * a + alpha * r, alpha * z
